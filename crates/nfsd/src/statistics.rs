@@ -4,35 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pagewell_counters::{Adding, Counts, Empty, Histogram, Sharded};
-
-/// Names of the NFSv3 procedures by number (RFC 1813 section 3).
-pub const NFS_PROCEDURES: [&str; 22] = [
-    "null",
-    "getattr",
-    "setattr",
-    "lookup",
-    "access",
-    "readlink",
-    "read",
-    "write",
-    "create",
-    "mkdir",
-    "symlink",
-    "mknod",
-    "remove",
-    "rmdir",
-    "rename",
-    "link",
-    "readdir",
-    "readdirplus",
-    "fsstat",
-    "fsinfo",
-    "pathconf",
-    "commit",
-];
-
-/// Names of the MOUNT v3 procedures by number (RFC 1813 appendix I).
-pub const MOUNT_PROCEDURES: [&str; 6] = ["null", "mnt", "dump", "umnt", "umntall", "export"];
+use pagewell_sunrpc::{mount3, nfs3};
 
 /// Counts of one procedure, of one thread.
 struct ProcedureStatistics {
@@ -127,7 +99,9 @@ impl ProcedureStatistics {
 }
 
 /// The NFS procedures of this process.
-pub static NFS: ProgramStatistics<22> = ProgramStatistics(Sharded::new());
+pub static NFS: ProgramStatistics<{ nfs3::Procedure::ALL.len() }> =
+    ProgramStatistics(Sharded::new());
 
 /// The MOUNT procedures of this process.
-pub static MOUNT: ProgramStatistics<6> = ProgramStatistics(Sharded::new());
+pub static MOUNT: ProgramStatistics<{ mount3::Procedure::ALL.len() }> =
+    ProgramStatistics(Sharded::new());

@@ -20,35 +20,17 @@ xdr_enumeration! {
     /// A procedure of MOUNT.
     pub enum Procedure {
         /// Do nothing.
-        Null = 0,
+        Null = 0 => "null",
         /// From path to handle, and note that the client has it.
-        Mnt = 1,
+        Mnt = 1 => "mnt",
         /// What clients have.
-        Dump = 2,
+        Dump = 2 => "dump",
         /// The client has it no more.
-        Umnt = 3,
+        Umnt = 3 => "umnt",
         /// The client has nothing any more.
-        UmntAll = 4,
+        UmntAll = 4 => "umntall",
         /// What there is.
-        Export = 5,
-    }
-}
-
-impl Procedure {
-    /// How many there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// The name in lower case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Mnt => "mnt",
-            Self::Dump => "dump",
-            Self::Umnt => "umnt",
-            Self::UmntAll => "umntall",
-            Self::Export => "export",
-        }
+        Export = 5 => "export",
     }
 }
 
@@ -214,6 +196,6 @@ mod tests {
             assert_eq!(procedure.number(), number);
             assert_eq!(procedure.name(), format!("{procedure:?}").to_lowercase());
         }
-        assert_eq!(Procedure::COUNT, 6);
+        assert_eq!(Procedure::ALL.len(), 6);
     }
 }

@@ -7,8 +7,9 @@ use std::time::Instant;
 use pagewell_base::size;
 use pagewell_counters::{Counter, Counts, Gauge, Quantiles, names};
 use pagewell_nfsd::refusals;
-use pagewell_nfsd::statistics::{MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts};
+use pagewell_nfsd::statistics::{MOUNT, NFS, ProcedureCounts};
 use pagewell_sunrpc::client::nfs_procedures;
+use pagewell_sunrpc::{mount3, nfs3};
 use serde::{Deserialize, Serialize};
 
 use super::text;
@@ -123,8 +124,8 @@ impl Snapshot {
     pub fn take() -> Self {
         let counters = names::counters();
         let gauges = names::GAUGES.iter();
-        let nfs = procedures("nfs", &NFS_PROCEDURES, NFS.counts());
-        let mount = procedures("mount", &MOUNT_PROCEDURES, MOUNT.counts());
+        let nfs = procedures("nfs", nfs3::Procedure::NAMES, NFS.counts());
+        let mount = procedures("mount", mount3::Procedure::NAMES, MOUNT.counts());
         // In this order there are never more let go than pinned.
         let unpinned = names::CACHE_UNPINNED_PAGES.get();
         Self {
@@ -217,7 +218,7 @@ fn refused_clients() -> Vec<RefusedClient> {
 }
 
 fn client_procedures() -> impl Iterator<Item = Procedure> {
-    let all = NFS_PROCEDURES.iter().zip(nfs_procedures());
+    let all = nfs3::Procedure::NAMES.iter().zip(nfs_procedures());
     all.map(|(name, counts)| Procedure::new("", name, counts.calls, None, &counts.latency))
 }
 

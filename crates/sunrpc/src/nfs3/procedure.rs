@@ -6,83 +6,49 @@ xdr_enumeration! {
     /// A procedure of NFS version 3.
     pub enum Procedure {
         /// Do nothing.
-        Null = 0,
+        Null = 0 => "null",
         /// Get attributes.
-        Getattr = 1,
+        Getattr = 1 => "getattr",
         /// Set attributes.
-        Setattr = 2,
+        Setattr = 2 => "setattr",
         /// Look up a name.
-        Lookup = 3,
+        Lookup = 3 => "lookup",
         /// Check permission.
-        Access = 4,
+        Access = 4 => "access",
         /// Read a symbolic link.
-        Readlink = 5,
+        Readlink = 5 => "readlink",
         /// Read from a file.
-        Read = 6,
+        Read = 6 => "read",
         /// Write to a file.
-        Write = 7,
+        Write = 7 => "write",
         /// Create a file.
-        Create = 8,
+        Create = 8 => "create",
         /// Create a directory.
-        Mkdir = 9,
+        Mkdir = 9 => "mkdir",
         /// Create a symbolic link.
-        Symlink = 10,
+        Symlink = 10 => "symlink",
         /// Create a device, socket or pipe.
-        Mknod = 11,
+        Mknod = 11 => "mknod",
         /// Remove a file.
-        Remove = 12,
+        Remove = 12 => "remove",
         /// Remove a directory.
-        Rmdir = 13,
+        Rmdir = 13 => "rmdir",
         /// Rename.
-        Rename = 14,
+        Rename = 14 => "rename",
         /// Create a hard link.
-        Link = 15,
+        Link = 15 => "link",
         /// Read a directory.
-        Readdir = 16,
+        Readdir = 16 => "readdir",
         /// Read a directory with attributes and handles.
-        ReaddirPlus = 17,
+        ReaddirPlus = 17 => "readdirplus",
         /// Get sizes that change.
-        Fsstat = 18,
+        Fsstat = 18 => "fsstat",
         /// Get what the server can do.
-        Fsinfo = 19,
+        Fsinfo = 19 => "fsinfo",
         /// Get POSIX limits.
-        Pathconf = 20,
+        Pathconf = 20 => "pathconf",
         /// Bring data to stable storage.
-        Commit = 21,
-    }
-}
-
-impl Procedure {
-    /// How many there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// The name that nfsstat prints.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Getattr => "getattr",
-            Self::Setattr => "setattr",
-            Self::Lookup => "lookup",
-            Self::Access => "access",
-            Self::Readlink => "readlink",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Create => "create",
-            Self::Mkdir => "mkdir",
-            Self::Symlink => "symlink",
-            Self::Mknod => "mknod",
-            Self::Remove => "remove",
-            Self::Rmdir => "rmdir",
-            Self::Rename => "rename",
-            Self::Link => "link",
-            Self::Readdir => "readdir",
-            Self::ReaddirPlus => "readdirplus",
-            Self::Fsstat => "fsstat",
-            Self::Fsinfo => "fsinfo",
-            Self::Pathconf => "pathconf",
-            Self::Commit => "commit",
-        }
+        Commit = 21 => "commit",
     }
 }
 
@@ -92,7 +58,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_rfc() {
-        assert_eq!(Procedure::COUNT, 22);
+        assert_eq!(Procedure::ALL.len(), 22);
         for (number, procedure) in (0..).zip(Procedure::ALL) {
             assert_eq!(procedure.number(), number);
             assert_eq!(Procedure::from_number(number), Some(*procedure));

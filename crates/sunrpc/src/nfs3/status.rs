@@ -6,101 +6,63 @@ xdr_enumeration! {
     /// The status of a reply.
     pub enum Status {
         /// NFS3_OK: done.
-        Ok = 0,
+        Ok = 0 => "ok",
         /// NFS3ERR_PERM: not the owner.
-        NotPermitted = 1,
+        NotPermitted = 1 => "perm",
         /// NFS3ERR_NOENT: no such name.
-        NotFound = 2,
+        NotFound = 2 => "noent",
         /// NFS3ERR_IO: the device failed.
-        Io = 5,
+        Io = 5 => "io",
         /// NFS3ERR_NXIO: no such device.
-        NoDevice = 6,
+        NoDevice = 6 => "nxio",
         /// NFS3ERR_ACCES: permission denied.
-        AccessDenied = 13,
+        AccessDenied = 13 => "acces",
         /// NFS3ERR_EXIST: the name is there already.
-        Exists = 17,
+        Exists = 17 => "exist",
         /// NFS3ERR_XDEV: a link to another file system.
-        CrossDevice = 18,
+        CrossDevice = 18 => "xdev",
         /// NFS3ERR_NODEV: the device does not support it.
-        DeviceUnsupported = 19,
+        DeviceUnsupported = 19 => "nodev",
         /// NFS3ERR_NOTDIR: not a directory.
-        NotDirectory = 20,
+        NotDirectory = 20 => "notdir",
         /// NFS3ERR_ISDIR: a directory.
-        IsDirectory = 21,
+        IsDirectory = 21 => "isdir",
         /// NFS3ERR_INVAL: an argument has no meaning here.
-        Invalid = 22,
+        Invalid = 22 => "inval",
         /// NFS3ERR_FBIG: the file would be too large.
-        FileTooLarge = 27,
+        FileTooLarge = 27 => "fbig",
         /// NFS3ERR_NOSPC: the device is full.
-        NoSpace = 28,
+        NoSpace = 28 => "nospc",
         /// NFS3ERR_ROFS: the file system is read-only.
-        ReadOnly = 30,
+        ReadOnly = 30 => "rofs",
         /// NFS3ERR_MLINK: too many hard links.
-        TooManyLinks = 31,
+        TooManyLinks = 31 => "mlink",
         /// NFS3ERR_NAMETOOLONG: the name is too long.
-        NameTooLong = 63,
+        NameTooLong = 63 => "nametoolong",
         /// NFS3ERR_NOTEMPTY: the directory is not empty.
-        NotEmpty = 66,
+        NotEmpty = 66 => "notempty",
         /// NFS3ERR_DQUOT: the user's quota is used up.
-        QuotaExceeded = 69,
+        QuotaExceeded = 69 => "dquot",
         /// NFS3ERR_STALE: the object of the handle is gone.
-        Stale = 70,
+        Stale = 70 => "stale",
         /// NFS3ERR_REMOTE: too many levels of remote in the path.
-        Remote = 71,
+        Remote = 71 => "remote",
         /// NFS3ERR_BADHANDLE: the handle is malformed.
-        BadHandle = 10001,
+        BadHandle = 10001 => "badhandle",
         /// NFS3ERR_NOT_SYNC: the guard of SETATTR does not match.
-        NotSynchronized = 10002,
+        NotSynchronized = 10002 => "not_sync",
         /// NFS3ERR_BAD_COOKIE: the cookie names no place in the directory.
-        BadCookie = 10003,
+        BadCookie = 10003 => "bad_cookie",
         /// NFS3ERR_NOTSUPP: not supported.
-        NotSupported = 10004,
+        NotSupported = 10004 => "notsupp",
         /// NFS3ERR_TOOSMALL: the buffer or request is too small.
-        TooSmall = 10005,
+        TooSmall = 10005 => "toosmall",
         /// NFS3ERR_SERVERFAULT: an error that has no other number.
-        ServerFault = 10006,
+        ServerFault = 10006 => "serverfault",
         /// NFS3ERR_BADTYPE: the server cannot make that type of object.
-        BadType = 10007,
+        BadType = 10007 => "badtype",
         /// NFS3ERR_JUKEBOX: not ready yet; the client is to try again later.
-        Jukebox = 10008,
-    }
-}
-
-impl Status {
-    /// The name of RFC 1813 without its prefix, in lower case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::NotPermitted => "perm",
-            Self::NotFound => "noent",
-            Self::Io => "io",
-            Self::NoDevice => "nxio",
-            Self::AccessDenied => "acces",
-            Self::Exists => "exist",
-            Self::CrossDevice => "xdev",
-            Self::DeviceUnsupported => "nodev",
-            Self::NotDirectory => "notdir",
-            Self::IsDirectory => "isdir",
-            Self::Invalid => "inval",
-            Self::FileTooLarge => "fbig",
-            Self::NoSpace => "nospc",
-            Self::ReadOnly => "rofs",
-            Self::TooManyLinks => "mlink",
-            Self::NameTooLong => "nametoolong",
-            Self::NotEmpty => "notempty",
-            Self::QuotaExceeded => "dquot",
-            Self::Stale => "stale",
-            Self::Remote => "remote",
-            Self::BadHandle => "badhandle",
-            Self::NotSynchronized => "not_sync",
-            Self::BadCookie => "bad_cookie",
-            Self::NotSupported => "notsupp",
-            Self::TooSmall => "toosmall",
-            Self::ServerFault => "serverfault",
-            Self::BadType => "badtype",
-            Self::Jukebox => "jukebox",
-        }
+        Jukebox = 10008 => "jukebox",
     }
 }
 

@@ -71,12 +71,14 @@ macro_rules! xdr_structure {
 }
 
 /// Defines an enumeration by its numbers; a number that is not there is
-/// [`Error::BadValue`](super::Error::BadValue).
+/// [`Error::BadValue`](super::Error::BadValue). All variants or none have a name for people, in
+/// lower case, after the number.
 macro_rules! xdr_enumeration {
     (
         $(#[$meta:meta])*
         pub enum $name:ident {
-            $($(#[$variant_meta:meta])* $variant:ident = $number:literal),* $(,)?
+            $($(#[$variant_meta:meta])* $variant:ident = $number:literal $(=> $text:literal)?),*
+            $(,)?
         }
     ) => {
         $(#[$meta])*
@@ -108,6 +110,8 @@ macro_rules! xdr_enumeration {
             }
         }
 
+        $crate::xdr::xdr_enumeration!(@names $name $($($variant $text)?)*);
+
         impl $crate::xdr::Encode for $name {
             #[inline]
             fn encode(&self, encoder: &mut $crate::xdr::Encoder<'_>) {
@@ -124,6 +128,21 @@ macro_rules! xdr_enumeration {
             #[inline]
             fn decode(decoder: &mut $crate::xdr::Decoder<'a>) -> $crate::xdr::Result<Self> {
                 Self::from_number(decoder.u32()?).ok_or($crate::xdr::Error::BadValue)
+            }
+        }
+    };
+    (@names $name:ident) => {};
+    (@names $name:ident $($variant:ident $text:literal)*) => {
+        impl $name {
+            /// Every name, in the order of the numbers.
+            pub const NAMES: &'static [&'static str] = &[$($text),*];
+
+            /// The name for people.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),*
+                }
             }
         }
     };
