@@ -65,7 +65,7 @@ impl Registration {
         for (number, version) in programs {
             self.programs.push((*number, *version));
             for protocol in protocols {
-                mapper.register_protocol(*number, *version, *protocol, port)?;
+                mapper.register(*number, *version, *protocol, port)?;
             }
         }
         Ok(())

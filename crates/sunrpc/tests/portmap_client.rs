@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use pagewell_sunrpc::portmap::{
-    Address, Client, ClientError, Mapping, PROGRAM, PROTOCOL_TCP, Procedure, VERSION,
+    Client, ClientError, Mapping, PROGRAM, PROTOCOL_TCP, Procedure, VERSION,
 };
 use pagewell_sunrpc::rpc::{Refusal, ReplyError, encode_refusal, encode_success, parse_call};
 use pagewell_sunrpc::xdr::{Decode, Encoder};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -75,9 +75,9 @@ fn in_fragments(record: &[u8]) -> Vec<u8> {
 /// Runs `peer` on the first connection to a port of its own.
 fn tcp_peer(
     peer: impl FnOnce(&mut std::net::TcpStream) + Send + 'static,
-) -> (Address, JoinHandle<()>) {
+) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = Address::Tcp(listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
     let thread = thread::spawn(move || peer(&mut listener.accept().unwrap().0));
     (address, thread)
 }
@@ -91,7 +91,7 @@ fn after_answer(bytes: impl FnOnce(u32) -> Vec<u8> + Send + 'static) -> ClientEr
         let xid = u32::from_be_bytes([call[4], call[5], call[6], call[7]]);
         stream.write_all(&bytes(xid)).unwrap();
     });
-    let mut client = Client::connect(&address, TIMEOUT).unwrap();
+    let mut client = Client::connect(&address, None, TIMEOUT).unwrap();
     let error = client.port_of(100_003, 3).unwrap_err();
     thread.join().unwrap();
     error
@@ -99,10 +99,12 @@ fn after_answer(bytes: impl FnOnce(u32) -> Vec<u8> + Send + 'static) -> ClientEr
 
 fn register_ask_and_remove(client: &mut Client) {
     assert_eq!(client.port_of(100_003, 3).unwrap(), None);
-    client.register(100_003, 3, 20490).unwrap();
+    client.register(100_003, 3, PROTOCOL_TCP, 20490).unwrap();
     assert_eq!(client.port_of(100_003, 3).unwrap(), Some(20490));
     assert_eq!(client.port_of(100_005, 3).unwrap(), None);
-    let again = client.register(100_003, 3, 20491).unwrap_err();
+    let again = client
+        .register(100_003, 3, PROTOCOL_TCP, 20491)
+        .unwrap_err();
     assert!(matches!(again, ClientError::NotRegistered));
     assert!(client.unregister(100_003, 3).unwrap());
     assert!(!client.unregister(100_003, 3).unwrap());
@@ -112,7 +114,7 @@ fn register_ask_and_remove(client: &mut Client) {
 #[test]
 fn programs_are_registered_over_tcp() {
     let (address, thread) = tcp_peer(serve);
-    let mut client = Client::connect(&address, TIMEOUT).unwrap();
+    let mut client = Client::connect(&address, None, TIMEOUT).unwrap();
     register_ask_and_remove(&mut client);
     drop(client);
     thread.join().unwrap();
@@ -124,7 +126,7 @@ fn programs_are_registered_over_a_local_socket() {
     let path = directory.path().join("rpcbind.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let thread = thread::spawn(move || serve(&mut listener.accept().unwrap().0));
-    let mut client = Client::connect(&Address::Local(path), TIMEOUT).unwrap();
+    let mut client = Client::connect_local(&path, TIMEOUT).unwrap();
     register_ask_and_remove(&mut client);
     drop(client);
     thread.join().unwrap();
@@ -133,8 +135,8 @@ fn programs_are_registered_over_a_local_socket() {
 #[test]
 fn nobody_listening_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
-    let address = Address::Local(directory.path().join("nobody"));
-    let error = Client::connect(&address, TIMEOUT).unwrap_err();
+    let path = directory.path().join("nobody");
+    let error = Client::connect_local(&path, TIMEOUT).unwrap_err();
     assert!(matches!(error, ClientError::Io(e) if e.kind() == ErrorKind::NotFound));
 }
 
@@ -144,7 +146,7 @@ fn a_peer_that_says_nothing_is_given_up() {
     let (address, thread) = tcp_peer(move |_| {
         let _ = held.recv();
     });
-    let mut client = Client::connect(&address, Duration::from_millis(20)).unwrap();
+    let mut client = Client::connect(&address, None, Duration::from_millis(20)).unwrap();
     let error = client.port_of(100_003, 3).unwrap_err();
     assert!(matches!(error, ClientError::Io(e) if e.kind() == ErrorKind::TimedOut));
     drop(hold);
@@ -154,7 +156,7 @@ fn a_peer_that_says_nothing_is_given_up() {
 #[test]
 fn empty_fragments_without_end_are_given_up() {
     let (address, thread) = tcp_peer(|stream| while stream.write_all(&[0; 4096]).is_ok() {});
-    let mut client = Client::connect(&address, Duration::from_millis(20)).unwrap();
+    let mut client = Client::connect(&address, None, Duration::from_millis(20)).unwrap();
     let error = client.port_of(100_003, 3).unwrap_err();
     assert!(matches!(error, ClientError::Io(e) if e.kind() == ErrorKind::TimedOut));
     drop(client);

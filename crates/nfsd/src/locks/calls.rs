@@ -184,7 +184,7 @@ impl Peer {
     /// A connection to a program there; `None` when it is not to be had.
     fn connect(&self, program: u32, version: u32) -> Option<Caller> {
         let mapper = SocketAddr::new(self.address, self.port_mapper);
-        let mut mapper = portmap::Client::connect_from(self.local, &mapper, PATIENCE).ok()?;
+        let mut mapper = portmap::Client::connect(&mapper, self.local, PATIENCE).ok()?;
         let port = mapper.port_of(program, version).ok()??;
         let address = SocketAddr::new(self.address, port);
         Caller::connect(&address, self.local, PATIENCE).ok()

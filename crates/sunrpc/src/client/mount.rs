@@ -277,8 +277,7 @@ fn ask_port_mapper(
 ) -> Result<u16, String> {
     let mut failure = String::new();
     for address in with_port(addresses, portmap::PORT) {
-        let address = portmap::Address::Tcp(address);
-        let answer = portmap::Client::connect(&address, options.timeout)
+        let answer = portmap::Client::connect(&address, None, options.timeout)
             .and_then(|mut mapper| mapper.port_of(program, version));
         match answer {
             Ok(Some(port)) => return Ok(port),

@@ -1,25 +1,61 @@
-//! A small blocking client of a port mapper (rpcbind): this machine's own, or that of a caller.
+//! The port mapper, version 2 (RFC 1833 section 3): which program listens on which port. Its
+//! messages, and a small blocking client of this machine's own or that of a caller.
 
-use super::{Mapping, PORT, PROGRAM, PROTOCOL_TCP, Procedure, VERSION};
 use crate::caller::{self, Caller, Target};
 use crate::rpc::{Credential, ReplyError};
-use crate::xdr::{self, Decode};
+use crate::xdr::{self, Decode, List, xdr_enumeration, xdr_structure};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+
+/// The program number.
+pub const PROGRAM: u32 = 100_000;
+/// The version.
+pub const VERSION: u32 = 2;
+/// The port it listens on.
+pub const PORT: u16 = 111;
+/// Protocol number of TCP.
+pub const PROTOCOL_TCP: u32 = 6;
+/// Protocol number of UDP.
+pub const PROTOCOL_UDP: u32 = 17;
+
+xdr_enumeration! {
+    /// A procedure of the port mapper that is used here; CALLIT is not.
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Enter a mapping; answers whether it was entered.
+        Set = 1,
+        /// Remove the mappings of a program and version; answers whether they are gone.
+        Unset = 2,
+        /// The port of a program, version and protocol; 0 when there is none.
+        Getport = 3,
+        /// All mappings.
+        Dump = 4,
+    }
+}
+
+xdr_structure! {
+    /// Where a program listens (`mapping`): the argument of SET, UNSET and GETPORT.
+    #[derive(Hash)]
+    pub struct Mapping {
+        /// Program number.
+        pub program: u32,
+        /// Version of the program.
+        pub version: u32,
+        /// [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`]; UNSET ignores it.
+        pub protocol: u32,
+        /// Port; UNSET and GETPORT ignore it.
+        pub port: u32,
+    }
+}
+
+/// The result of DUMP (`pmaplist`).
+pub type DumpReply<'a> = List<'a, Mapping>;
 
 /// Where rpcbind has its local socket. Some builds of rpcbind take registrations only there.
 const LOCAL_SOCKET: &str = "/run/rpcbind.sock";
-
-/// How to reach a port mapper.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// By TCP.
-    Tcp(SocketAddr),
-    /// By a local stream socket.
-    Local(PathBuf),
-}
 
 /// Why a port mapper could not be asked, or said no.
 #[derive(Debug, thiserror::Error)]
@@ -61,42 +97,33 @@ impl From<caller::Error> for ClientError {
 pub struct Client(Caller);
 
 impl Client {
-    /// Connects to the port mapper at `address`. `timeout` is the time for this and for each
-    /// call; it must not be zero.
-    pub fn connect(address: &Address, timeout: Duration) -> Result<Self, ClientError> {
-        Ok(Self(match address {
-            Address::Tcp(address) => Caller::connect(address, None, timeout)?,
-            Address::Local(path) => Caller::connect_local(path, timeout)?,
-        }))
-    }
-
-    /// Connects to the port mapper of another machine from the address `local` of this one.
-    pub fn connect_from(
-        local: Option<IpAddr>,
+    /// Connects to the port mapper at `address`, from the address `local` of this machine if one is
+    /// given. `timeout` is the time for this and for each call; it must not be zero.
+    pub fn connect(
         address: &SocketAddr,
+        local: Option<IpAddr>,
         timeout: Duration,
     ) -> Result<Self, ClientError> {
         Ok(Self(Caller::connect(address, local, timeout)?))
     }
 
+    /// Connects to the port mapper at a local stream socket.
+    pub fn connect_local(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
+        Ok(Self(Caller::connect_local(path, timeout)?))
+    }
+
     /// Connects to the port mapper of this machine: by its local socket where there is one, else
     /// by TCP at 127.0.0.1:111.
     pub fn connect_here(timeout: Duration) -> Result<Self, ClientError> {
-        let local = Address::Local(Path::new(LOCAL_SOCKET).to_owned());
-        Self::connect(&local, timeout).or_else(|_| {
+        Self::connect_local(Path::new(LOCAL_SOCKET), timeout).or_else(|_| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-            Self::connect(&Address::Tcp(address), timeout)
+            Self::connect(&address, None, timeout)
         })
     }
 
-    /// Enters that `program` listens on TCP port `port` (SET). An older mapping of the same
-    /// program and version is in the way: [`Client::unregister`] first.
-    pub fn register(&mut self, program: u32, version: u32, port: u16) -> Result<(), ClientError> {
-        self.register_protocol(program, version, PROTOCOL_TCP, port)
-    }
-
-    /// [`Client::register`] for [`PROTOCOL_TCP`] or [`super::PROTOCOL_UDP`].
-    pub fn register_protocol(
+    /// Enters that `program` listens on `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). An
+    /// older mapping of the same program and version is in the way: [`Client::unregister`] first.
+    pub fn register(
         &mut self,
         program: u32,
         version: u32,
