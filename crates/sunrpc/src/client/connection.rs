@@ -3,11 +3,10 @@
 use super::error::{CallError, ConnectError};
 use super::options::{CONNECTIONS_MAX, Options};
 use super::outgoing::{EncodedCredential, Outgoing};
-use super::reply::{Answer, Outcome, refuse};
+use super::reply::{Answer, Call, Outcome, refuse};
 use super::shared::Shared;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
-use super::table::Call;
 use super::watcher;
 use crate::record::MARKER_BYTES;
 use crate::xdr::{self, Decoder, Encode};

@@ -132,7 +132,7 @@ impl Slot {
         if state.stopped {
             drop(state);
             for entry in taken {
-                entry.into_delivery().0.fail(shared, CallError::Stopped);
+                entry.fail(shared, CallError::Stopped);
             }
             return;
         }
@@ -226,8 +226,8 @@ impl Slot {
         let ended = state.table.reset();
         self.note_load(&state);
         drop(state);
-        for (delivery, finished) in ended {
-            delivery.finish(origin, finished);
+        for (entry, finished) in ended {
+            entry.finish(origin, finished);
         }
     }
 
@@ -243,13 +243,13 @@ impl Slot {
         let mut state = self.wait_until_quiet(self.state.lock());
         // No thread adds a call behind the last that is taken out.
         state.stopped = true;
-        let deliveries = state.table.take_all();
+        let entries = state.table.take_all();
         state.ended = true;
         self.note_load(&state);
         drop(state);
         self.handed_over.notify_all();
-        for delivery in deliveries {
-            delivery.fail(shared, CallError::Stopped);
+        for entry in entries {
+            entry.fail(shared, CallError::Stopped);
         }
     }
 }

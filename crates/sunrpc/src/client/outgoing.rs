@@ -19,7 +19,7 @@
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
 use crate::rpc::{Credential, MACHINE_NAME_BYTES_MAX, RPC_VERSION, SystemCredential};
-use crate::xdr::{self, Encode, Encoder, Words, padding};
+use crate::xdr::{Encode, Encoder, Words, padding};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl EncodedCredential {
 
 /// Where the data of a reply is, as far as its beginning tells. Positions count from the start of
 /// the results, which is the end of the RPC head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locate {
     /// More bytes must be seen.
     More,
@@ -77,7 +77,7 @@ pub enum Locate {
         length: usize,
     },
     /// The results make no sense.
-    Malformed(xdr::Error),
+    Malformed(String),
 }
 
 /// A call, ready to be sent.

@@ -15,9 +15,9 @@
 //! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
 
 use super::outgoing::{Locate, Sink};
-use super::reply::{Delivery, Finished, Origin};
+use super::reply::{Call, Entry, Finished, Origin};
 use super::slot::Slot;
-use super::table::{Call, Known};
+use super::table::Known;
 use crate::client::CallError;
 use crate::record::{Assembly, MARKER_BYTES, Marker, Progress};
 use crate::rpc::{ReplyError, parse_reply};
@@ -166,8 +166,8 @@ impl<'a> Receiver<'a> {
             }
             Err(ReplyError::Refused { refusal, .. }) => {
                 let failed = || Finished::Failed(CallError::Refused(refusal));
-                if let Some(delivery) = self.take(call, failed) {
-                    delivery.fail(&self.origin.shared, CallError::Refused(refusal));
+                if let Some(entry) = self.take(call, failed) {
+                    entry.fail(&self.origin.shared, CallError::Refused(refusal));
                 }
                 Ok(())
             }
@@ -180,55 +180,57 @@ impl<'a> Receiver<'a> {
             results: results.to_vec(),
             data_bytes,
         };
-        if let Some(delivery) = self.take(call, finished) {
-            delivery.reply(self.origin, results, data_bytes);
+        if let Some(entry) = self.take(call, finished) {
+            entry.reply(self.origin, results, data_bytes);
         }
     }
 
     /// Takes the call out of the table, unless it is still being sent; and lets others have its
     /// turn on the way to the server.
-    fn take(&self, call: &Call, finished: impl FnOnce() -> Finished) -> Option<Delivery> {
+    fn take(&self, call: &Call, finished: impl FnOnce() -> Finished) -> Option<Entry> {
         let shared = &self.origin.shared;
         shared.heard();
         let mut state = self.slot.state.lock();
-        let delivery = state.table.end_reply(call.xid, finished);
+        let entry = state.table.end_reply(call.xid, finished);
         self.slot.note_load(&state);
         self.slot.send(shared, state);
-        delivery
+        entry
     }
 
     /// Lets the data of a reply go where it belongs.
     fn receive_to_sink(&mut self, call: &Call, sink: &Sink, length: usize) -> Result<(), End> {
         let mut seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
-        let (head, located) = loop {
+        let (head, data_start, data_length) = loop {
             let record = &self.buffer[self.start..self.start + seen];
-            match locate(sink, record) {
-                Located::More if seen == length || seen == HEAD_BYTES_MAX => {
+            let (results, located) = locate(sink, record);
+            match located {
+                Locate::More if seen == length || seen == HEAD_BYTES_MAX => {
                     return Err(End::garbage_for(call.xid, "a reply that ends early"));
                 }
-                Located::More => {}
-                Located::Absent => {
+                Locate::More => {}
+                Locate::Absent => {
                     let record = self.receive_long(length)?;
                     return self.end_reply(call, &record);
                 }
-                Located::Data(data) => break (record[data.results..data.start].to_vec(), data),
-                Located::Malformed(reason) => return Err(End::garbage_for(call.xid, reason)),
+                Locate::Data { start, length } => {
+                    break (record[results..start].to_vec(), start, length);
+                }
+                Locate::Malformed(reason) => return Err(End::garbage_for(call.xid, reason)),
             }
             self.fill_to((seen + 1).min(length))?;
             seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
         };
-        if located.length > sink.len() {
-            let reason = format!("{} bytes where {} fit", located.length, sink.len());
+        if data_length > sink.len() {
+            let reason = format!("{data_length} bytes where {} fit", sink.len());
             return Err(End::garbage_for(call.xid, reason));
         }
-        let data_end = located.start + padded(located.length);
-        if data_end > length {
+        if data_start + padded(data_length) > length {
             return Err(End::garbage_for(call.xid, "data longer than its record"));
         }
-        self.start += located.start;
-        self.receive_data(sink, located.length)?;
-        self.skip(length - located.start - located.length)?;
-        self.complete(call, &head, located.length);
+        self.start += data_start;
+        self.receive_data(sink, data_length)?;
+        self.skip(length - data_start - data_length)?;
+        self.complete(call, &head, data_length);
         Ok(())
     }
 
@@ -314,21 +316,22 @@ impl<'a> Receiver<'a> {
         let Some(sink) = call.outgoing.sink() else {
             return self.end_reply(&call, record).map(|()| true);
         };
-        match locate(sink, record) {
-            Located::Absent => self.end_reply(&call, record).map(|()| true),
-            Located::Data(data) if data.length <= sink.len() => {
-                let Some(bytes) = record.get(data.start..data.start + data.length) else {
+        let (results, located) = locate(sink, record);
+        match located {
+            Locate::Absent => self.end_reply(&call, record).map(|()| true),
+            Locate::Data { start, length } if length <= sink.len() => {
+                let Some(bytes) = record.get(start..start + length) else {
                     return Err(End::garbage_for(xid, "data longer than its record"));
                 };
                 // SAFETY: we are on the receiving thread, and the call is receiving.
                 unsafe { sink.put(0, bytes) };
                 names::COPIED_BYTES.add(bytes.len() as u64);
-                self.complete(&call, &record[data.results..data.start], data.length);
+                self.complete(&call, &record[results..start], length);
                 Ok(true)
             }
-            Located::Data(_) => Err(End::garbage_for(xid, "more data than was asked for")),
-            Located::More => Err(End::garbage_for(xid, "a reply that ends early")),
-            Located::Malformed(reason) => Err(End::garbage_for(xid, reason)),
+            Locate::Data { .. } => Err(End::garbage_for(xid, "more data than was asked for")),
+            Locate::More => Err(End::garbage_for(xid, "a reply that ends early")),
+            Locate::Malformed(reason) => Err(End::garbage_for(xid, reason)),
         }
     }
 
@@ -360,43 +363,28 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Where the data of a record is; positions count from the start of the record.
-struct DataRange {
-    results: usize,
-    start: usize,
-    length: usize,
-}
-
-enum Located {
-    More,
-    Absent,
-    Data(DataRange),
-    Malformed(String),
-}
-
-/// Finds the data in the beginning of a record.
-fn locate(sink: &Sink, record: &[u8]) -> Located {
+/// Finds the data in the beginning of a record, which comes back with where the results begin.
+/// Positions count from the start of the record.
+fn locate(sink: &Sink, record: &[u8]) -> (usize, Locate) {
     let results = match parse_reply(record) {
         Ok((_, decoder)) => decoder.rest(),
-        Err(ReplyError::Refused { .. }) => return Located::Absent,
+        Err(ReplyError::Refused { .. }) => return (0, Locate::Absent),
         Err(ReplyError::Malformed {
             error: xdr::Error::Truncated,
             ..
-        }) => return Located::More,
-        Err(error) => return Located::Malformed(error.to_string()),
+        }) => return (0, Locate::More),
+        Err(error) => return (0, Locate::Malformed(error.to_string())),
     };
     let before = record.len() - results.len();
-    match sink.locate(results) {
-        Locate::More => Located::More,
-        Locate::Absent => Located::Absent,
-        Locate::Data { start, length } if start <= results.len() => Located::Data(DataRange {
-            results: before,
+    let located = match sink.locate(results) {
+        Locate::Data { start, .. } if start > results.len() => Locate::More,
+        Locate::Data { start, length } => Locate::Data {
             start: before + start,
             length,
-        }),
-        Locate::Data { .. } => Located::More,
-        Locate::Malformed(error) => Located::Malformed(error.to_string()),
-    }
+        },
+        other => other,
+    };
+    (before, located)
 }
 
 fn receive(

@@ -1,6 +1,7 @@
 //! What comes of a call, and how it reaches its caller.
 
 use super::error::CallError;
+use super::outgoing::Outgoing;
 use super::shared::Shared;
 use crate::xdr::Decoder;
 use std::fmt;
@@ -108,29 +109,50 @@ impl Origin {
     }
 }
 
-/// A call that has left the table of its connection: all that is needed to complete it.
-pub(super) struct Delivery {
-    pub(super) completion: Completion,
-    pub(super) procedure: u32,
-    pub(super) submitted: Instant,
-    /// When it was sent last.
-    pub(super) sent: Instant,
-    pub(super) resent: bool,
-}
-
 /// How a call ended, apart from the connection it ended on.
 pub(super) enum Finished {
     Reply { results: Vec<u8>, data_bytes: usize },
     Failed(CallError),
 }
 
-impl Delivery {
+/// A call as it goes over the wire.
+pub(super) struct Call {
+    pub(super) xid: u32,
+    pub(super) outgoing: Outgoing,
+}
+
+/// A call without an end.
+pub(super) struct Entry {
+    pub(super) call: Arc<Call>,
+    pub(super) completion: Completion,
+    pub(super) submitted: Instant,
+    /// Its position in the order of submission.
+    pub(super) sequence: u64,
+    /// When it was sent on the connection there is now.
+    pub(super) sent: Option<Instant>,
+    /// When it was sent last.
+    pub(super) sent_last: Option<Instant>,
+    pub(super) resent: bool,
+    /// Attempts that waited in vain.
+    pub(super) timeouts: u32,
+    /// Connections that turned to garbage with it in flight.
+    pub(super) garbage: u32,
+    pub(super) writing: bool,
+    pub(super) receiving: bool,
+    pub(super) finished: Option<Finished>,
+}
+
+impl Entry {
+    pub(super) const fn is_held(&self) -> bool {
+        self.writing || self.receiving
+    }
+
     /// Completes the call with a reply, now or when the injected delay is over.
     pub(super) fn reply(self, origin: &Origin, results: &[u8], data_bytes: usize) {
         let Some((delay, timer)) = &origin.shared.delay else {
             return self.reply_now(origin, results, data_bytes);
         };
-        let due = self.sent + *delay;
+        let due = self.sent_last.unwrap_or(self.submitted) + *delay;
         if due <= Instant::now() {
             return self.reply_now(origin, results, data_bytes);
         }
@@ -141,7 +163,8 @@ impl Delivery {
 
     fn reply_now(self, origin: &Origin, results: &[u8], data_bytes: usize) {
         let after = self.submitted.elapsed();
-        origin.shared.counted.answered(self.procedure, after);
+        let procedure = self.call.outgoing.procedure();
+        origin.shared.counted.answered(procedure, after);
         let reply = Reply {
             results,
             data_bytes,

@@ -8,7 +8,7 @@
 //! the thread that must go on receiving: a server that does not read before its replies are read
 //! cannot block us.
 
-use super::reply::{Delivery, Finished, Origin};
+use super::reply::{Entry, Finished, Origin};
 use super::shared::Shared;
 use super::table::{Batch, Table};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
@@ -266,13 +266,13 @@ impl Slot {
     }
 }
 
-fn deliver(shared: &Arc<Shared>, stream: &Arc<TcpStream>, ended: &mut Vec<(Delivery, Finished)>) {
+fn deliver(shared: &Arc<Shared>, stream: &Arc<TcpStream>, ended: &mut Vec<(Entry, Finished)>) {
     let origin = Origin {
         shared: shared.clone(),
         stream: stream.clone(),
     };
-    for (delivery, finished) in ended.drain(..) {
-        delivery.finish(&origin, finished);
+    for (entry, finished) in ended.drain(..) {
+        entry.finish(&origin, finished);
     }
 }
 

@@ -13,8 +13,7 @@
 //! `finished`, and the one that lets go of the memory completes it.
 
 use super::error::CallError;
-use super::outgoing::Outgoing;
-use super::reply::{Completion, Delivery, Finished};
+use super::reply::{Call, Completion, Entry, Finished};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -32,50 +31,6 @@ const MANY: usize = 4;
 const OUTBOX_SLACK: usize = 64;
 /// Calls that were given up whose replies are still expected.
 const LATE_MAX: usize = 4096;
-
-/// A call as it goes over the wire.
-pub(super) struct Call {
-    pub(super) xid: u32,
-    pub(super) outgoing: Outgoing,
-}
-
-/// A call without an end.
-pub(super) struct Entry {
-    pub(super) call: Arc<Call>,
-    pub(super) completion: Completion,
-    pub(super) submitted: Instant,
-    /// Its position in the order of submission.
-    pub(super) sequence: u64,
-    /// When it was sent on the connection there is now.
-    pub(super) sent: Option<Instant>,
-    /// When it was sent last.
-    pub(super) sent_last: Option<Instant>,
-    pub(super) resent: bool,
-    /// Attempts that waited in vain.
-    pub(super) timeouts: u32,
-    /// Connections that turned to garbage with it in flight.
-    pub(super) garbage: u32,
-    pub(super) writing: bool,
-    pub(super) receiving: bool,
-    pub(super) finished: Option<Finished>,
-}
-
-impl Entry {
-    pub(super) fn into_delivery(self) -> (Delivery, Option<Finished>) {
-        let delivery = Delivery {
-            completion: self.completion,
-            procedure: self.call.outgoing.procedure(),
-            submitted: self.submitted,
-            sent: self.sent_last.unwrap_or(self.submitted),
-            resent: self.resent,
-        };
-        (delivery, self.finished)
-    }
-
-    pub(super) const fn is_held(&self) -> bool {
-        self.writing || self.receiving
-    }
-}
 
 /// What a reply's xid says.
 pub(super) enum Known {
@@ -211,7 +166,7 @@ impl Table {
     }
 
     /// The calls are no longer writing. Adds those to `ended` that have ended meanwhile.
-    pub(super) fn written(&mut self, calls: &[Arc<Call>], ended: &mut Vec<(Delivery, Finished)>) {
+    pub(super) fn written(&mut self, calls: &[Arc<Call>], ended: &mut Vec<(Entry, Finished)>) {
         for call in calls {
             if let Some(entry) = self.entries.get_mut(&call.xid) {
                 entry.writing = false;
@@ -242,23 +197,19 @@ impl Table {
         &mut self,
         xid: u32,
         finished: impl FnOnce() -> Finished,
-    ) -> Option<Delivery> {
+    ) -> Option<Entry> {
         let entry = self.entries.get_mut(&xid)?;
         entry.receiving = false;
         if entry.writing {
             entry.finished = Some(finished());
             return None;
         }
-        Some(self.remove(xid)?.into_delivery().0)
+        self.remove(xid)
     }
 
     /// Ends a call that gets no reply in time: at once, or when its memory is let go; then the
     /// second value is true. Its reply may still come.
-    pub(super) fn give_up(
-        &mut self,
-        xid: u32,
-        now: Instant,
-    ) -> (Option<(Delivery, Duration)>, bool) {
+    pub(super) fn give_up(&mut self, xid: u32, now: Instant) -> (Option<(Entry, Duration)>, bool) {
         let Some(entry) = self.entries.get_mut(&xid) else {
             return (None, false);
         };
@@ -271,13 +222,13 @@ impl Table {
         if entry.sent.is_some() && self.late.len() < LATE_MAX {
             self.late.insert(xid);
         }
-        let delivery = self.remove(xid).map(|entry| entry.into_delivery().0);
+        let given_up = self.remove(xid);
         // Of those that were never sent, while no thread sends.
         if self.outbox.len() > 2 * self.entries.len() + OUTBOX_SLACK {
             let entries = &self.entries;
             self.outbox.retain(|xid| entries.contains_key(xid));
         }
-        (delivery.map(|delivery| (delivery, after)), false)
+        (given_up.map(|entry| (entry, after)), false)
     }
 
     /// Ends a call at the next [`Table::reset`].
@@ -299,7 +250,7 @@ impl Table {
 
     /// The connection is lost, and no thread writes or receives any more. Everything is to be sent
     /// again but what has ended; that is returned.
-    pub(super) fn reset(&mut self) -> Vec<(Delivery, Finished)> {
+    pub(super) fn reset(&mut self) -> Vec<(Entry, Finished)> {
         self.late.clear();
         self.sent = 0;
         self.sinks = 0;
@@ -324,22 +275,21 @@ impl Table {
     }
 
     /// Takes everything out. No thread may write or receive.
-    pub(super) fn take_all(&mut self) -> Vec<Delivery> {
+    pub(super) fn take_all(&mut self) -> Vec<Entry> {
         self.outbox.clear();
         self.sent = 0;
         self.sinks = 0;
         self.load_bytes = 0;
-        let entries = std::mem::take(&mut self.entries).into_values();
-        entries.map(|entry| entry.into_delivery().0).collect()
+        std::mem::take(&mut self.entries).into_values().collect()
     }
 
-    fn settle(&mut self, xid: u32) -> Option<(Delivery, Finished)> {
+    fn settle(&mut self, xid: u32) -> Option<(Entry, Finished)> {
         let entry = self.entries.get(&xid)?;
         if entry.is_held() || entry.finished.is_none() {
             return None;
         }
-        let (delivery, finished) = self.remove(xid)?.into_delivery();
-        finished.map(|finished| (delivery, finished))
+        let mut entry = self.remove(xid)?;
+        entry.finished.take().map(|finished| (entry, finished))
     }
 
     fn remove(&mut self, xid: u32) -> Option<Entry> {

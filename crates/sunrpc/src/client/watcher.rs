@@ -13,10 +13,9 @@
 
 use super::error::CallError;
 use super::options::Patience;
-use super::reply::Delivery;
+use super::reply::Entry;
 use super::shared::Shared;
 use super::slot::{Slot, State};
-use super::table::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,12 +71,12 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
         }
     }
     shared.counted.timeouts.add(overdue);
-    let mut ended: Vec<(Delivery, Duration)> = Vec::new();
+    let mut ended: Vec<(Entry, Duration)> = Vec::new();
     let mut held = false;
     for xid in over {
-        let (delivery, is_held) = state.table.give_up(xid, now);
+        let (given_up, is_held) = state.table.give_up(xid, now);
         held |= is_held;
-        ended.extend(delivery);
+        ended.extend(given_up);
     }
     if (held || overdue > 0)
         && let Some(link) = &mut state.link
@@ -95,8 +94,8 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
     if is_silent {
         shared.report_silence();
     }
-    for (delivery, after) in ended {
-        delivery.fail(shared, CallError::TimedOut { after });
+    for (entry, after) in ended {
+        entry.fail(shared, CallError::TimedOut { after });
     }
 }
 

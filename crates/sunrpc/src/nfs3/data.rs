@@ -63,7 +63,7 @@ pub fn locate_read_data(results: &[u8]) -> Locate {
         },
         Ok(Err(_)) => Locate::Absent,
         Err(Error::Truncated) => Locate::More,
-        Err(error) => Locate::Malformed(error),
+        Err(error) => Locate::Malformed(error.to_string()),
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
         let mut buffer = Vec::new();
         failed.encode(&mut Encoder::new(&mut buffer));
         assert_eq!(locate_read_data(&buffer), Locate::Absent);
-        let malformed = Locate::Malformed(Error::BadValue);
+        let malformed = Locate::Malformed(Error::BadValue.to_string());
         assert_eq!(locate_read_data(&[0, 0, 0, 0, 0, 0, 0, 9]), malformed);
     }
 

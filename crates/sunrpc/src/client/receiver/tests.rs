@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::client::outgoing::{EncodedCredential, Outgoing};
+use crate::client::reply::Call;
 use crate::client::shared::Shared;
-use crate::client::table::Call;
 use crate::client::{BorrowedSlice, Options};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
