@@ -34,7 +34,7 @@ mod calls;
 mod identity;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,7 @@ pub use crate::duplicate::calls::{Asker, KEPT_FOR, Key};
 use crate::duplicate::calls::{Call, Calls, InProgress};
 use crate::duplicate::identity::Digester;
 pub use crate::duplicate::identity::Identity;
+use crate::share::Address;
 
 /// Bytes of the replies kept, with what it takes to find them: some twenty-eight thousand.
 pub const KEPT_BYTES_MAX: usize = 10 << 20;
@@ -74,7 +75,7 @@ pub struct Duplicates<A> {
 }
 
 struct State<A> {
-    shares: HashMap<IpAddr, Calls<A>>,
+    shares: HashMap<Address, Calls<A>>,
     /// Of all shares.
     bytes: usize,
     swept_at: Option<Instant>,
@@ -103,7 +104,7 @@ impl<A: Asker> State<A> {
 
     /// Brings the bytes below the bound. `latest` is the address that was added to: it loses its
     /// own unless others have more than their share.
-    fn push_out(&mut self, latest: IpAddr, bytes_max: usize) {
+    fn push_out(&mut self, latest: Address, bytes_max: usize) {
         while self.bytes > bytes_max {
             let fair = bytes_max / self.shares.len().max(1);
             let has_more = |share: &&mut Calls<A>| share.bytes() > fair;
@@ -155,7 +156,7 @@ impl<A: Asker> Duplicates<A> {
         connections_then: u64,
     ) -> Key {
         Key {
-            share: share_of(peer),
+            share: Address::of(peer),
             identity: self.digester.identity(peer, xid, record),
             is_write,
             connections_then,
@@ -211,14 +212,6 @@ impl<A: Asker> Duplicates<A> {
         }
         share.calls.remove(&key.identity);
         true
-    }
-}
-
-/// The addresses that share with this one: of IPv6 a network, which one host may have to itself.
-fn share_of(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address => address,
     }
 }
 

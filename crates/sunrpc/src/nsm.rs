@@ -1,8 +1,8 @@
 //! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a machine that has
 //! restarted tells it to those that hold locks of it, or whose locks it held.
 //!
-//! Only NOTIFY and STAT go from machine to machine; the others are for the lock manager of the
-//! machine itself and are not described here.
+//! NOTIFY goes from machine to machine; the others are for the lock manager of the machine itself
+//! and are not described here.
 
 use crate::xdr::{xdr_enumeration, xdr_structure};
 
@@ -14,20 +14,10 @@ pub const VERSION: u32 = 1;
 pub const NAME_BYTES_MAX: usize = 1024;
 
 xdr_enumeration! {
-    /// A procedure of NSM.
+    /// A procedure of NSM that is called from another machine.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Could a machine be watched?
-        Stat = 1,
-        /// Watch a machine.
-        Monitor = 2,
-        /// Watch it no more.
-        Unmonitor = 3,
-        /// Watch none any more.
-        UnmonitorAll = 4,
-        /// Do as if this machine had restarted.
-        SimulateCrash = 5,
         /// The machine that calls has restarted.
         Notify = 6,
     }

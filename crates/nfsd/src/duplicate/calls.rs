@@ -1,11 +1,11 @@
 //! What is remembered of the calls of one address.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::duplicate::identity::Identity;
+use crate::share::Address;
 
 /// How long a reply is kept at most: several client timeouts (Linux: 60 s), but short enough that
 /// an identifier that comes around again is not mistaken.
@@ -33,7 +33,7 @@ pub trait Asker {
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Of the address.
-    pub(super) share: IpAddr,
+    pub(super) share: Address,
     pub(super) identity: Identity,
     pub(super) is_write: bool,
     /// A later connection has this number or a larger one.

@@ -60,8 +60,6 @@ const INTERRUPTED_AFTER: Duration = Duration::from_micros(20);
 
 /// The number of the inbox among those of connections.
 const INBOX: u64 = 1;
-/// Connections are numbered from here.
-pub const FIRST_TOKEN: u64 = 16;
 
 /// One receiving thread.
 pub struct Reader {

@@ -12,7 +12,6 @@ use crate::record::MARKER_BYTES;
 use crate::xdr::{self, Decoder, Encode};
 use std::fmt;
 use std::net::TcpStream;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -203,12 +202,6 @@ impl Client {
     /// end. Does not wait for that: completions may run for a moment after it returns.
     pub fn stop(&self) {
         self.handle.stop();
-    }
-
-    /// Grows each time a lost connection was made again: a server may have been started anew.
-    #[must_use]
-    pub fn connection_epoch(&self) -> u64 {
-        self.handle.shared.epoch.load(Ordering::Acquire)
     }
 
     /// What the client has done so far.

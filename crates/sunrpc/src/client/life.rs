@@ -189,7 +189,6 @@ impl Slot {
         shared.counted.connections.add(1);
         if again {
             shared.counted.reconnections.add(1);
-            shared.epoch.fetch_add(1, Ordering::AcqRel);
         }
         self.send(shared, state);
     }

@@ -314,15 +314,8 @@ impl Sink {
     }
 
     /// The most bytes it takes.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.length
-    }
-
-    /// Whether it takes none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
     }
 
     pub(super) fn locate(&self, results: &[u8]) -> Locate {

@@ -5,7 +5,7 @@ use super::statistics::{Counted, Statistics};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_base::timer::Timer;
 use pagewell_counters::names;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A server that answers garbage all the time is reported no more often than this.
@@ -21,8 +21,6 @@ pub(super) struct Shared {
     /// that a remote server learns of a call later.
     pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
-    /// Grows with each connection in place of a lost one.
-    pub(super) epoch: AtomicU64,
     next_xid: AtomicU32,
     in_flight: AtomicI64,
     stopped: AtomicBool,
@@ -47,7 +45,6 @@ impl Shared {
             counted: Counted::new(program),
             delay,
             started: Instant::now(),
-            epoch: AtomicU64::new(0),
             // A server remembers calls by xid: those of the last run of this program must not
             // be taken for ours.
             next_xid: AtomicU32::new(first_xid),

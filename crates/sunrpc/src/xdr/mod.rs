@@ -95,12 +95,6 @@ impl<'a> Decoder<'a> {
         self.take().map(|bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// A signed hyper integer.
-    #[inline]
-    pub fn i64(&mut self) -> Result<i64> {
-        self.take().map(|bytes| i64::from_be_bytes(*bytes))
-    }
-
     /// A boolean: 0 or 1, anything else is [`Error::BadValue`].
     #[inline]
     pub fn bool(&mut self) -> Result<bool> {
@@ -207,12 +201,6 @@ impl<'b> Encoder<'b> {
     /// An unsigned hyper integer.
     #[inline]
     pub fn u64(&mut self, value: u64) {
-        self.raw(&value.to_be_bytes());
-    }
-
-    /// A signed hyper integer.
-    #[inline]
-    pub fn i64(&mut self, value: i64) {
         self.raw(&value.to_be_bytes());
     }
 
@@ -342,7 +330,6 @@ macro_rules! number {
 number!(u32, 4);
 number!(i32, 4);
 number!(u64, 8);
-number!(i64, 8);
 number!(bool, 4);
 
 /// Variable-length opaque data. There is no matching [`Decode`]: a reader names its limit.
