@@ -46,8 +46,7 @@ use std::time::Instant;
 use pagewell_counters::names as counters;
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
-use pagewell_sunrpc::rpc::{self, Call, Refusal};
-use pagewell_sunrpc::xdr::Decoder;
+use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::{nlm4, nsm};
 
 use crate::config::Config;
@@ -58,7 +57,9 @@ use crate::held::slow::{Kind, SlowCalls, Subject};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
-use crate::service::call::{Answer, Job, Request, WaitingCall, kind, must_not_repeat, refuse};
+use crate::service::call::{
+    Answer, Job, NfsCall, Request, WaitingCall, kind, must_not_repeat, refuse,
+};
 use crate::service::exports::Served;
 use crate::service::mount::MountProgram;
 use crate::service::nfs::push_jukebox;
@@ -119,11 +120,17 @@ impl Service {
                 let Some(procedure) = Procedure::from_number(call.procedure) else {
                     return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
                 };
-                if !may_block {
-                    return self.first_look(request, &call, procedure, arguments, batch);
+                let call = NfsCall {
+                    request,
+                    head: &call,
+                    procedure,
+                    arguments,
+                };
+                if may_block {
+                    self.served.nfs(&call, true, batch)
+                } else {
+                    self.first_look(&call, batch)
                 }
-                self.served
-                    .nfs(request, &call, procedure, arguments, true, batch)
             }
             (mount3::PROGRAM, mount3::VERSION) => {
                 self.mount
@@ -143,48 +150,31 @@ impl Service {
     }
 
     /// On the receiving thread: what need not wait is answered, and changes are known from here on.
-    fn first_look(
-        &self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        procedure: Procedure,
-        arguments: Decoder<'_>,
-        batch: &mut Batch,
-    ) -> Answer {
-        if must_not_repeat(procedure) {
-            return self.begin_change(request, call, procedure, arguments, batch);
+    fn first_look(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
+        if must_not_repeat(call.procedure) {
+            return self.begin_change(call, batch);
         }
-        match self
-            .served
-            .nfs(request, call, procedure, arguments, false, batch)
-        {
+        match self.served.nfs(call, false, batch) {
             Answer::Done => Answer::Done,
             Answer::Wait(_) => Answer::Wait(WaitingCall {
-                subject: self.served.subject(arguments),
-                kind: kind(procedure),
-                ..WaitingCall::reading(procedure, arguments)
+                subject: self.served.subject(call.arguments),
+                kind: kind(call.procedure),
+                ..WaitingCall::reading(call.procedure, call.arguments)
             }),
         }
     }
 
-    fn begin_change(
-        &self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        procedure: Procedure,
-        arguments: Decoder<'_>,
-        batch: &mut Batch,
-    ) -> Answer {
-        let connection = request.connection;
+    fn begin_change(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
+        let (request, connection) = (call.request, call.request.connection);
         if connection.is_given_up() {
             counters::CALLS_ABANDONED.add(1);
             connection.close();
             return Answer::Done;
         }
-        let is_write = procedure == Procedure::Write;
+        let is_write = call.procedure == Procedure::Write;
         let key = self.duplicates.key(
             connection.peer(),
-            (call.xid, request.record),
+            (call.head.xid, request.record),
             is_write,
             connection.heard_before(),
         );
@@ -203,7 +193,7 @@ impl Service {
         let wait = || {
             Answer::Wait(WaitingCall {
                 duplicate: Some(key),
-                subject: self.served.subject(arguments),
+                subject: self.served.subject(call.arguments),
                 kind: Kind::Change,
                 ..WaitingCall::default()
             })
@@ -217,9 +207,7 @@ impl Service {
         };
         let mark = batch.begin();
         batch.roll_back(mark);
-        let answer = self
-            .served
-            .nfs(request, call, procedure, arguments, false, batch);
+        let answer = self.served.nfs(call, false, batch);
         begun.end();
         match answer {
             Answer::Done => {

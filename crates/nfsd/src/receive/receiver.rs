@@ -15,9 +15,9 @@ use crate::dispatch::Dispatcher;
 use crate::receive::ready::Line;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
-use crate::request_memory::budget::{RECORD_BYTES_MAX, RequestBudget};
+use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
-use crate::service::call::{Answer, Job, Request};
+use crate::service::call::{Answer, Job, Request, WaitingCall};
 use crate::service::{Service, put_off, refuse_oversized};
 use crate::share::Address;
 
@@ -311,29 +311,42 @@ impl Receiver {
     /// A whole record in the receive buffer.
     fn small(&mut self, shared: &Shared, record: &[u8]) {
         self.calls.0 += 1;
-        let request = Request::new(record, &self.connection, Instant::now());
-        match shared
-            .dispatcher
-            .service()
-            .answer(&request, false, &mut self.batch)
+        // Small buffers are never refused.
+        if let Some(waiting) = self.answer(shared, record)
+            && let Some(mut buffer) = shared.budget.take(record.len())
         {
-            Answer::Done => names::CALLS_INLINE.add(1),
-            Answer::Wait(state) => {
-                let length = record.len();
-                let job = |buffer| Job {
-                    connection: self.connection.clone(),
-                    record: buffer,
-                    length,
-                    received_at: request.received_at,
-                    state,
-                };
-                // Small buffers are never refused.
-                if let Some(mut buffer) = shared.budget.take(length) {
-                    buffer[..length].copy_from_slice(record);
-                    shared.dispatcher.queue(job(buffer));
-                }
-            }
+            buffer[..record.len()].copy_from_slice(record);
+            self.queue(shared, buffer, record.len(), waiting);
         }
+    }
+
+    /// Answers the call in a record. One that waits comes back with when it arrived.
+    fn answer(&mut self, shared: &Shared, record: &[u8]) -> Option<(Instant, WaitingCall)> {
+        let request = Request::new(record, &self.connection, Instant::now());
+        match shared.service.answer(&request, false, &mut self.batch) {
+            Answer::Done => {
+                names::CALLS_INLINE.add(1);
+                None
+            }
+            Answer::Wait(state) => Some((request.received_at, state)),
+        }
+    }
+
+    /// Has the pool do a call whose record is the first `length` bytes of a buffer.
+    fn queue(
+        &self,
+        shared: &Shared,
+        record: Buffer,
+        length: usize,
+        (received_at, state): (Instant, WaitingCall),
+    ) {
+        shared.dispatcher.queue(Job {
+            connection: self.connection.clone(),
+            record,
+            length,
+            received_at,
+            state,
+        });
     }
 
     /// A record that was put together in memory of its own.
@@ -354,24 +367,8 @@ impl Receiver {
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
         // A record that came whole is progress, however small.
         self.received_bytes += PROGRESS_BYTES_MIN;
-        let bytes = &buffer[..record.length];
-        let request = Request::new(bytes, &self.connection, Instant::now());
-        match shared
-            .dispatcher
-            .service()
-            .answer(&request, false, &mut self.batch)
-        {
-            Answer::Done => names::CALLS_INLINE.add(1),
-            Answer::Wait(state) => {
-                let received_at = request.received_at;
-                shared.dispatcher.queue(Job {
-                    connection: self.connection.clone(),
-                    length: record.length,
-                    record: buffer,
-                    received_at,
-                    state,
-                });
-            }
+        if let Some(waiting) = self.answer(shared, &buffer[..record.length]) {
+            self.queue(shared, buffer, record.length, waiting);
         }
     }
 

@@ -120,11 +120,6 @@ impl Batch {
         self.meter.choose(ways, length, is_first)
     }
 
-    /// All is there that a way needs once: if the block is a measurement, it begins.
-    pub fn begin_trial(&mut self) {
-        self.meter.begin();
-    }
-
     /// What measures the blocks of one connection.
     pub fn meter(&mut self) -> &mut Meter {
         &mut self.meter

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_sunrpc::nfs3::{self, Procedure, Status};
-use pagewell_sunrpc::rpc::{self, Refusal};
+use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::connection::Connection;
@@ -35,6 +35,14 @@ impl<'a> Request<'a> {
             received_at,
         }
     }
+}
+
+/// A call of NFS whose head was read.
+pub(super) struct NfsCall<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) head: &'a Call<'a>,
+    pub(super) procedure: Procedure,
+    pub(super) arguments: Decoder<'a>,
 }
 
 /// What became of a call on a receiving thread.

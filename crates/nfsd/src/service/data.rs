@@ -37,6 +37,8 @@ const COPIED_READ_BYTES_MAX: usize = 32 << 10;
 struct Head {
     attributes: Option<FileAttributes>,
     end_of_file: bool,
+    /// Whether the thread may wait for the data.
+    may_block: bool,
 }
 
 impl Served {
@@ -59,8 +61,9 @@ impl Served {
             let head = Head {
                 attributes: Some(target.export.identity.attributes(&read.attributes)),
                 end_of_file: read.end_of_file,
+                may_block: caller.may_block,
             };
-            self.send_payload(read.payload, &head, caller.may_block, out)
+            self.send_payload(read.payload, &head, out)
         };
         match ask_again(read) {
             Ok(done) => Ok(done),
@@ -76,84 +79,27 @@ impl Served {
         &self,
         payload: Payload,
         head: &Head,
-        may_block: bool,
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
         let length = payload.len();
         if length <= COPIED_READ_BYTES_MAX {
-            return head.copy(&payload, length, may_block, out);
+            return head.copy(&payload, out);
         }
         match payload {
-            Payload::File {
-                file,
-                offset,
-                length,
-            } => self.send_file(&file, offset, length as usize, head, may_block, out),
+            Payload::File { file, offset, .. } => {
+                let way = out.batch.way(&self.ways, length, out.mark);
+                let sent = head.send_file(way, &file, (offset, length), out);
+                if !matches!(sent, Ok(Some(_))) {
+                    out.batch.meter().take_back(length);
+                }
+                sent
+            }
             Payload::Pages(pages) => {
                 let pages = pages.into_iter().map(Piece::Page);
-                Ok(Some(head.send(pages, length, head.end_of_file, out)))
+                Ok(Some(head.send(pages, length, out)))
             }
-            Payload::Bytes(bytes) => {
-                let bytes = [Piece::Bytes(bytes)];
-                Ok(Some(head.send(bytes, length, head.end_of_file, out)))
-            }
+            Payload::Bytes(bytes) => Ok(Some(head.send([Piece::Bytes(bytes)], length, out))),
         }
-    }
-
-    fn send_file(
-        &self,
-        file: &OpenFile,
-        offset: u64,
-        length: usize,
-        head: &Head,
-        may_block: bool,
-        out: &mut Out<'_>,
-    ) -> fs::Result<Option<Done>> {
-        let way = out.batch.way(&self.ways, length, out.mark);
-        let sent = Self::send_file_by(way, file, (offset, length), head, may_block, out);
-        if !matches!(sent, Ok(Some(_))) {
-            out.batch.meter().take_back(length);
-        }
-        sent
-    }
-
-    fn send_file_by(
-        way: Way,
-        file: &OpenFile,
-        (offset, length): (u64, usize),
-        head: &Head,
-        may_block: bool,
-        out: &mut Out<'_>,
-    ) -> fs::Result<Option<Done>> {
-        if way == Way::Copy {
-            out.batch.begin_trial();
-        } else {
-            let known = resident(file, offset, length);
-            if known != Resident::No {
-                let mapped = (way == Way::Map).then(|| file.mapped(offset, length));
-                let piece = match mapped.flatten() {
-                    Some(range) => {
-                        if known == Resident::Windows {
-                            range.populate();
-                        }
-                        Piece::Mapped(range)
-                    }
-                    None => Piece::File(FileRange::new(file.clone(), offset, length)),
-                };
-                out.batch.begin_trial();
-                return Ok(Some(head.send([piece], length, head.end_of_file, out)));
-            }
-            if !may_block {
-                return Err(fs::Error::WouldBlock);
-            }
-            // What is in no memory yet is waited for here, and not by the thread that sends.
-        }
-        let payload = Payload::File {
-            file: file.clone(),
-            offset,
-            length: u32::try_from(length).unwrap_or(READ_BYTES_MAX),
-        };
-        head.copy(&payload, length, may_block, out)
     }
 
     pub(super) fn write(
@@ -266,20 +212,52 @@ impl Head {
         head.encode(&mut encoder);
     }
 
-    /// Copies the data into the block behind the head.
-    fn copy(
+    fn send_file(
         &self,
-        payload: &Payload,
-        length_max: usize,
-        may_block: bool,
+        way: Way,
+        file: &OpenFile,
+        (offset, length): (u64, usize),
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
-        let wanted = payload.len().min(length_max);
+        if way == Way::Copy {
+            out.batch.meter().begin();
+        } else {
+            let known = resident(file, offset, length);
+            if known != Resident::No {
+                let mapped = (way == Way::Map).then(|| file.mapped(offset, length));
+                let piece = match mapped.flatten() {
+                    Some(range) => {
+                        if known == Resident::Windows {
+                            range.populate();
+                        }
+                        Piece::Mapped(range)
+                    }
+                    None => Piece::File(FileRange::new(file.clone(), offset, length)),
+                };
+                out.batch.meter().begin();
+                return Ok(Some(self.send([piece], length, out)));
+            }
+            if !self.may_block {
+                return Err(fs::Error::WouldBlock);
+            }
+            // What is in no memory yet is waited for here, and not by the thread that sends.
+        }
+        let payload = Payload::File {
+            file: file.clone(),
+            offset,
+            length: u32::try_from(length).unwrap_or(READ_BYTES_MAX),
+        };
+        self.copy(&payload, out)
+    }
+
+    /// Copies the data into the block behind the head.
+    fn copy(&self, payload: &Payload, out: &mut Out<'_>) -> fs::Result<Option<Done>> {
+        let wanted = payload.len();
         let bytes = out.batch.bytes();
         let start = bytes.len();
-        self.put(wanted, self.end_of_file && wanted == payload.len(), bytes);
+        self.put(wanted, self.end_of_file, bytes);
         let data = bytes.len();
-        let copied = payload.append_to(bytes, wanted, may_block);
+        let copied = payload.append_to(bytes, wanted, self.may_block);
         if copied
             .as_ref()
             .map_or(true, |count| *count == 0 && wanted > 0)
@@ -308,10 +286,9 @@ impl Head {
         &self,
         pieces: impl IntoIterator<Item = Piece>,
         count: usize,
-        end_of_file: bool,
         out: &mut Out<'_>,
     ) -> Done {
-        self.put(count, end_of_file, out.batch.bytes());
+        self.put(count, self.end_of_file, out.batch.bytes());
         let sent = out.batch.end_with(out.mark, pieces, count);
         Done {
             failed: false,
@@ -337,6 +314,7 @@ mod tests {
         let head = Head {
             attributes: None,
             end_of_file: true,
+            may_block: true,
         };
         let mut batch = Batch::default();
         let mark = batch.begin();
@@ -344,7 +322,7 @@ mod tests {
             batch: &mut batch,
             mark,
         };
-        let done = head.copy(&payload, 100, true, out).unwrap();
+        let done = head.copy(&payload, out).unwrap();
         let bytes = batch.bytes().split_off(4);
         (done, bytes)
     }
@@ -376,6 +354,7 @@ mod tests {
         let head = Head {
             attributes: None,
             end_of_file: true,
+            may_block: true,
         };
         let mut batch = Batch::default();
         batch.push(b"another reply");
@@ -385,7 +364,7 @@ mod tests {
             batch: &mut batch,
             mark,
         };
-        assert!(head.copy(&payload, 100, true, out).is_err());
+        assert!(head.copy(&payload, out).is_err());
         assert_eq!(*batch.bytes(), before);
     }
 

@@ -1,12 +1,12 @@
 //! The program NFS version 3: from a call's arguments to its reply.
 
 use pagewell_sunrpc::nfs3::{self, Procedure};
-use pagewell_sunrpc::rpc::{self, Call, Refusal};
+use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encoder};
 
 use crate::reply::batch::{Batch, Mark};
 use crate::service::call::{
-    Answer, Done, Out, Request, WaitingCall, decode, encode_bare_failure, refuse,
+    Answer, Done, NfsCall, Out, WaitingCall, decode, encode_bare_failure, refuse,
 };
 use crate::service::data::READ_BYTES_MAX;
 use crate::service::directory::REPLY_BYTES_MAX;
@@ -41,19 +41,12 @@ impl WaitingCall {
 
 impl Served {
     /// Answers a call, unless it would have to wait and may not.
-    pub(super) fn nfs(
-        &self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        procedure: Procedure,
-        arguments: Decoder<'_>,
-        may_block: bool,
-        batch: &mut Batch,
-    ) -> Answer {
-        let caller = Caller::new(call, request.connection, may_block);
+    pub(super) fn nfs(&self, call: &NfsCall<'_>, may_block: bool, batch: &mut Batch) -> Answer {
+        let (request, xid) = (call.request, call.head.xid);
+        let caller = Caller::new(call.head, request.connection, may_block);
         let mark = batch.begin();
-        rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
-        let result = self.run_nfs(procedure, arguments, &caller, mark, batch);
+        rpc::encode_success(&mut Encoder::new(batch.bytes()), xid);
+        let result = self.run_nfs(call.procedure, call.arguments, &caller, mark, batch);
         let (failed, sent) = match result {
             Ok(done) => (
                 done.failed,
@@ -65,12 +58,12 @@ impl Served {
             }
             Err(Stop::Garbage) => {
                 batch.roll_back(mark);
-                return refuse(batch, call.xid, Refusal::GarbageArguments);
+                return refuse(batch, xid, Refusal::GarbageArguments);
             }
             Err(Stop::Status(status)) => {
                 batch.roll_back(mark);
                 let mark = batch.begin();
-                encode_bare_failure(batch.bytes(), call.xid, procedure, status);
+                encode_bare_failure(batch.bytes(), xid, call.procedure, status);
                 (true, batch.end(mark))
             }
         };
@@ -80,7 +73,7 @@ impl Served {
             sent,
             latency: request.received_at.elapsed(),
         };
-        statistics::NFS.record(procedure.number(), &answered);
+        statistics::NFS.record(call.procedure.number(), &answered);
         Answer::Done
     }
 
