@@ -1,9 +1,7 @@
 //! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its root handle.
 
 use crate::nfs3::Handle;
-use crate::xdr::{
-    Decode, Decoder, Encode, Encoder, List, Result, Words, xdr_enumeration, xdr_structure,
-};
+use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 
 /// The program number.
 pub const PROGRAM: u32 = 100_005;
@@ -81,34 +79,6 @@ xdr_structure! {
 /// `mountres3`. The status in `Err` is never [`Status::Ok`].
 pub type MountReply<'a> = std::result::Result<MountOk<'a>, Status>;
 
-impl Encode for MountReply<'_> {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        match self {
-            Ok(body) => {
-                Status::Ok.encode(encoder);
-                body.encode(encoder);
-            }
-            Err(status) => {
-                debug_assert_ne!(*status, Status::Ok);
-                status.encode(encoder);
-            }
-        }
-    }
-
-    fn encoded_size(&self) -> usize {
-        4 + self.as_ref().map_or(0, Encode::encoded_size)
-    }
-}
-
-impl<'a> Decode<'a> for MountReply<'a> {
-    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
-        match Status::decode(decoder)? {
-            Status::Ok => MountOk::decode(decoder).map(Ok),
-            status => Ok(Err(status)),
-        }
-    }
-}
-
 xdr_structure! {
     /// What one client has (`mountbody`, without the link to the next).
     pub struct MountEntry<'a> {
@@ -146,7 +116,7 @@ pub type ExportReply<'a> = List<'a, ExportEntry<'a>>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xdr::{encode_item, encode_list_end};
+    use crate::xdr::{Decode, Decoder, Encode, Encoder, encode_item, encode_list_end};
 
     #[test]
     fn a_mount_reply_has_the_bytes_of_the_rfc() {

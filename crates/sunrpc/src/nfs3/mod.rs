@@ -14,7 +14,6 @@ mod names;
 mod object;
 mod procedure;
 mod reply;
-mod status;
 mod types;
 mod volume;
 
@@ -25,7 +24,6 @@ pub use names::*;
 pub use object::*;
 pub use procedure::*;
 pub use reply::*;
-pub use status::*;
 pub use types::*;
 pub use volume::*;
 

@@ -1,7 +1,70 @@
-//! The shape of every result: a status, then one of two bodies (RFC 1813 section 3.3).
+//! The shape of every result: a status, then one of two bodies (RFC 1813 sections 2.6 and 3.3).
 
-use super::Status;
-use crate::xdr::{Decode, Decoder, Encode, Encoder, Result};
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration};
+
+xdr_enumeration! {
+    /// The status of a reply.
+    pub enum Status {
+        /// NFS3_OK: done.
+        Ok = 0 => "ok",
+        /// NFS3ERR_PERM: not the owner.
+        NotPermitted = 1 => "perm",
+        /// NFS3ERR_NOENT: no such name.
+        NotFound = 2 => "noent",
+        /// NFS3ERR_IO: the device failed.
+        Io = 5 => "io",
+        /// NFS3ERR_NXIO: no such device.
+        NoDevice = 6 => "nxio",
+        /// NFS3ERR_ACCES: permission denied.
+        AccessDenied = 13 => "acces",
+        /// NFS3ERR_EXIST: the name is there already.
+        Exists = 17 => "exist",
+        /// NFS3ERR_XDEV: a link to another file system.
+        CrossDevice = 18 => "xdev",
+        /// NFS3ERR_NODEV: the device does not support it.
+        DeviceUnsupported = 19 => "nodev",
+        /// NFS3ERR_NOTDIR: not a directory.
+        NotDirectory = 20 => "notdir",
+        /// NFS3ERR_ISDIR: a directory.
+        IsDirectory = 21 => "isdir",
+        /// NFS3ERR_INVAL: an argument has no meaning here.
+        Invalid = 22 => "inval",
+        /// NFS3ERR_FBIG: the file would be too large.
+        FileTooLarge = 27 => "fbig",
+        /// NFS3ERR_NOSPC: the device is full.
+        NoSpace = 28 => "nospc",
+        /// NFS3ERR_ROFS: the file system is read-only.
+        ReadOnly = 30 => "rofs",
+        /// NFS3ERR_MLINK: too many hard links.
+        TooManyLinks = 31 => "mlink",
+        /// NFS3ERR_NAMETOOLONG: the name is too long.
+        NameTooLong = 63 => "nametoolong",
+        /// NFS3ERR_NOTEMPTY: the directory is not empty.
+        NotEmpty = 66 => "notempty",
+        /// NFS3ERR_DQUOT: the user's quota is used up.
+        QuotaExceeded = 69 => "dquot",
+        /// NFS3ERR_STALE: the object of the handle is gone.
+        Stale = 70 => "stale",
+        /// NFS3ERR_REMOTE: too many levels of remote in the path.
+        Remote = 71 => "remote",
+        /// NFS3ERR_BADHANDLE: the handle is malformed.
+        BadHandle = 10001 => "badhandle",
+        /// NFS3ERR_NOT_SYNC: the guard of SETATTR does not match.
+        NotSynchronized = 10002 => "not_sync",
+        /// NFS3ERR_BAD_COOKIE: the cookie names no place in the directory.
+        BadCookie = 10003 => "bad_cookie",
+        /// NFS3ERR_NOTSUPP: not supported.
+        NotSupported = 10004 => "notsupp",
+        /// NFS3ERR_TOOSMALL: the buffer or request is too small.
+        TooSmall = 10005 => "toosmall",
+        /// NFS3ERR_SERVERFAULT: an error that has no other number.
+        ServerFault = 10006 => "serverfault",
+        /// NFS3ERR_BADTYPE: the server cannot make that type of object.
+        BadType = 10007 => "badtype",
+        /// NFS3ERR_JUKEBOX: not ready yet; the client is to try again later.
+        Jukebox = 10008 => "jukebox",
+    }
+}
 
 /// What a procedure answers: `S` when all went well, else a status with `F`.
 ///
@@ -18,41 +81,27 @@ pub struct Failure<F> {
     pub body: F,
 }
 
-impl<S: Encode, F: Encode> Encode for Reply<S, F> {
+impl<F: Encode> Encode for Failure<F> {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
-        match self {
-            Ok(body) => {
-                Status::Ok.encode(encoder);
-                body.encode(encoder);
-            }
-            Err(failure) => {
-                debug_assert_ne!(failure.status, Status::Ok);
-                failure.status.encode(encoder);
-                failure.body.encode(encoder);
-            }
-        }
+        debug_assert_ne!(self.status, Status::Ok);
+        self.status.encode(encoder);
+        self.body.encode(encoder);
     }
 
     #[inline]
     fn encoded_size(&self) -> usize {
-        4 + match self {
-            Ok(body) => body.encoded_size(),
-            Err(failure) => failure.body.encoded_size(),
-        }
+        4 + self.body.encoded_size()
     }
 }
 
-impl<'a, S: Decode<'a>, F: Decode<'a>> Decode<'a> for Reply<S, F> {
+impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
     #[inline]
     fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
-        match Status::decode(decoder)? {
-            Status::Ok => S::decode(decoder).map(Ok),
-            status => {
-                let body = F::decode(decoder)?;
-                Ok(Err(Failure { status, body }))
-            }
-        }
+        Ok(Self {
+            status: Status::decode(decoder)?,
+            body: F::decode(decoder)?,
+        })
     }
 }
 
@@ -81,5 +130,19 @@ mod tests {
         let strange = [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         let result = Sample::decode(&mut Decoder::new(&strange));
         assert_eq!(result, Err(Error::BadValue));
+    }
+
+    #[test]
+    fn numbers_of_local_errors_are_those_of_errno() {
+        for (status, errno) in [
+            (Status::NotFound, 2),
+            (Status::AccessDenied, 13),
+            (Status::NotDirectory, 20),
+            (Status::ReadOnly, 30),
+        ] {
+            assert_eq!(status.number(), errno);
+        }
+        assert_eq!(Status::ALL.len(), 29);
+        assert_eq!(Status::from_number(3), None);
     }
 }

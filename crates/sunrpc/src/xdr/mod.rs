@@ -392,5 +392,40 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     }
 }
 
+/// A union of what is there when all went well, after a status of 0, and of a failure, which begins
+/// with its own status.
+impl<S: Encode, E: Encode> Encode for std::result::Result<S, E> {
+    #[inline]
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Ok(body) => {
+                encoder.u32(0);
+                body.encode(encoder);
+            }
+            Err(failure) => failure.encode(encoder),
+        }
+    }
+
+    #[inline]
+    fn encoded_size(&self) -> usize {
+        match self {
+            Ok(body) => 4 + body.encoded_size(),
+            Err(failure) => failure.encoded_size(),
+        }
+    }
+}
+
+impl<'a, S: Decode<'a>, E: Decode<'a>> Decode<'a> for std::result::Result<S, E> {
+    #[inline]
+    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
+        let mut body = *decoder;
+        if body.u32()? != 0 {
+            return E::decode(decoder).map(Err);
+        }
+        *decoder = body;
+        S::decode(decoder).map(Ok)
+    }
+}
+
 #[cfg(test)]
 mod tests;
