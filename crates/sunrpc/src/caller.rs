@@ -7,7 +7,7 @@ use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
 use crate::xdr::{self, Decoder, Encode, Encoder};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_with};
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -176,11 +176,7 @@ impl Caller {
 
 /// Connects from an address of this machine: the one that is called may know us by that one only.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let family = SocketAddrAny::from(*address).address_family();
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Linux ends connect(2) after this time too (socket(7), SO_SNDTIMEO).
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;

@@ -100,13 +100,8 @@ impl Ways {
         })
     }
 
-    fn found(&self, stays_here: bool, class: usize) -> Option<&Mutex<Sending>> {
-        self.found.get(usize::from(stays_here))?.get(class)
-    }
-
-    fn best(&self, stays_here: bool, class: usize) -> Way {
-        let found = self.found(stays_here, class);
-        found.map_or(Way::Copy, |policy| policy.lock().best())
+    fn found(&self, stays_here: bool, class: usize) -> &Mutex<Sending> {
+        &self.found[usize::from(stays_here)][class]
     }
 }
 
@@ -114,13 +109,9 @@ impl Meter {
     /// Of a connection whose other end is on this machine, or elsewhere.
     #[must_use]
     pub fn new(ways: &Arc<Ways>, stays_here: bool) -> Self {
-        let class = |class| {
-            let found = ways.found(stays_here, class);
-            let found = found.map(|policy| policy.lock().clone());
-            Class {
-                policy: found.map_or_else(|| Sending::new(Way::Copy), Sending::for_another),
-                since: 0,
-            }
+        let class = |class| Class {
+            policy: ways.found(stays_here, class).lock().clone().for_another(),
+            since: 0,
         };
         let known = Known {
             ways: ways.clone(),
@@ -159,19 +150,19 @@ impl Meter {
             trial.block.is_mixed = true;
             trial.block.bytes == 0
         });
-        let known = self.known.as_deref_mut();
-        let Some(known) = known.and_then(|known| known.classes.get_mut(class)) else {
-            return ways.best(self.stays_here, class);
+        let Some(known) = self.known.as_deref_mut() else {
+            return ways.found(self.stays_here, class).lock().best();
         };
+        let known = &mut known.classes[class];
         known.since = known.since.saturating_add(length);
         if self.trial.is_some() || !is_first || !known.is_due(class) {
             return known.policy.best();
         }
         known.since = 0;
         let is_timing = known.policy.is_timing();
-        let stretch = STRETCHES.get(class).copied().filter(|_| is_timing);
+        let stretch = if is_timing { STRETCHES[class] } else { 0 };
         let way = known.policy.trial();
-        self.trial = Some(Trial::new(class, way, stretch.unwrap_or(0), length));
+        self.trial = Some(Trial::new(class, way, stretch, length));
         way
     }
 
@@ -241,9 +232,7 @@ impl Meter {
         let Some(known) = self.known.as_deref_mut() else {
             return;
         };
-        let Some(Class { policy, .. }) = known.classes.get_mut(trial.class) else {
-            return;
-        };
+        let policy = &mut known.classes[trial.class].policy;
         if trial.known_bytes > 0 {
             policy.sampled(trial.way, trial.known_bytes, trial.known_nanoseconds);
         }
@@ -253,9 +242,8 @@ impl Meter {
             let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             policy.delivered(trial.way, bytes, nanoseconds);
         }
-        if let Some(found) = known.ways.found(self.stays_here, trial.class) {
-            found.lock().clone_from(policy);
-        }
+        let found = known.ways.found(self.stays_here, trial.class);
+        found.lock().clone_from(policy);
         let [cost, time] = gauges(trial.way);
         cost.set(policy.cost(trial.way).map_or(0, to_gauge));
         time.set(policy.time(trial.way).map_or(0, to_gauge));
@@ -266,8 +254,7 @@ impl Class {
     /// Whether a sample is to be taken.
     fn is_due(&self, class: usize) -> bool {
         let interval = self.policy.interval() as usize;
-        let stretch = STRETCHES.get(class).copied().unwrap_or(usize::MAX);
-        interval == 1 || self.since / stretch >= interval
+        interval == 1 || self.since / STRETCHES[class] >= interval
     }
 }
 

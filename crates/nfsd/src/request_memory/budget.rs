@@ -480,12 +480,6 @@ impl std::ops::DerefMut for Buffer {
     }
 }
 
-impl AsRef<[u8]> for Buffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 impl Drop for Buffer {
     fn drop(&mut self) {
         let memory = self.lease.memory.clone();

@@ -12,7 +12,7 @@ use super::options::{Options, SourcePort};
 use crate::stream::{begin_unpaced, prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, sockopt};
+use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -155,18 +155,9 @@ impl Attempt<'_> {
 }
 
 fn socket_for(address: &SocketAddr) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let family = SocketAddrAny::from(*address).address_family();
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(
-        family,
-        SocketType::STREAM,
-        flags,
-        None,
-    )?)
+    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
 fn any_address(like: &SocketAddr, port: u16) -> SocketAddr {

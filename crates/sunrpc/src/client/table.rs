@@ -124,8 +124,7 @@ impl Table {
         let xids: Vec<u32> = going.map(|(xid, _)| *xid).collect();
         let mut taken: Vec<Entry> = xids.iter().filter_map(|xid| self.remove(*xid)).collect();
         taken.sort_unstable_by_key(|entry| entry.sequence);
-        let entries = &self.entries;
-        self.outbox.retain(|xid| entries.contains_key(xid));
+        self.outbox.retain(|xid| self.entries.contains_key(xid));
         taken
     }
 
@@ -225,8 +224,7 @@ impl Table {
         let given_up = self.remove(xid);
         // Of those that were never sent, while no thread sends.
         if self.outbox.len() > 2 * self.entries.len() + OUTBOX_SLACK {
-            let entries = &self.entries;
-            self.outbox.retain(|xid| entries.contains_key(xid));
+            self.outbox.retain(|xid| self.entries.contains_key(xid));
         }
         (given_up.map(|entry| (entry, after)), false)
     }
