@@ -2,7 +2,6 @@
 
 pub mod batch;
 pub mod file_range;
-pub mod residency;
 pub mod send_queue;
 pub mod transmit;
 pub mod unsent;

@@ -18,8 +18,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::reply::batch::Piece;
-use crate::reply::file_range::FileRange;
-use crate::reply::residency::{Resident, resident};
+use crate::reply::file_range::{FileRange, Resident, resident};
 use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
