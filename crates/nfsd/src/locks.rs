@@ -95,12 +95,7 @@ impl Locks {
         });
         let state = records.state();
         let port_mapper = options.port_mapper;
-        let make = move |locks: &Weak<Self>, job| {
-            if let Some(locks) = locks.upgrade() {
-                locks.make_call(job, port_mapper, state);
-            }
-        };
-        Ok(Arc::new_cyclic(|locks| Self {
+        Ok(Arc::new_cyclic(|locks: &Weak<Self>| Self {
             table: Mutex::new(Table::new(grace)),
             shares: Mutex::default(),
             records: Mutex::new(records),
@@ -109,7 +104,11 @@ impl Locks {
             restarts: Mutex::default(),
             calls: {
                 let locks = locks.clone();
-                Calls::new(move |job| make(&locks, job))
+                Calls::new(move |job| {
+                    if let Some(locks) = locks.upgrade() {
+                        locks.make_call(job, port_mapper, state);
+                    }
+                })
             },
         }))
     }
@@ -280,7 +279,7 @@ impl Locks {
             Job::Granted(offer) => {
                 let client = peer(offer.wish.owner.client.address, offer.context.local);
                 // The client has asked again, or cancelled, in the meantime.
-                let answer = if self.is_open(offer.number) {
+                let answer = if self.table.lock().is_open(offer.number) {
                     client.grant(&offer)
                 } else {
                     Answer::Unreachable
@@ -308,11 +307,6 @@ impl Locks {
     fn answered(&self, number: u64, answer: Answer) {
         let offers = self.table.lock().answered(number, answer, Instant::now());
         self.call_back(offers);
-    }
-
-    /// Whether an offer still waits for its client.
-    fn is_open(&self, number: u64) -> bool {
-        self.table.lock().is_open(number)
     }
 
     /// What came of notifying a client of the restart.

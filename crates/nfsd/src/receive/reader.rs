@@ -179,11 +179,7 @@ impl Reader {
 
     /// Waits for events, so long at the most.
     fn look(&self, events: &mut Vec<epoll::Event>, most: Duration) {
-        #[allow(clippy::cast_possible_wrap)] // a second
-        let timeout = Timespec {
-            tv_sec: most.as_secs() as i64,
-            tv_nsec: most.subsec_nanos().into(),
-        };
+        let timeout = Timespec::try_from(most).unwrap_or_default();
         events.clear();
         let buffer = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, buffer, Some(&timeout)) {

@@ -176,11 +176,15 @@ impl Outgoing {
     ) {
         push_rest(&self.message, skip, target, slices_max);
         let skip = skip.saturating_sub(self.message.len());
-        if let Some(data) = &self.data
-            && skip < data.len()
-        {
-            // SAFETY: our caller's promise.
-            unsafe { data.gather(skip, target, slices_max) };
+        for (start, length) in self.data.iter().flat_map(|data| behind(&data.slices, skip)) {
+            if target.len() == slices_max {
+                break;
+            }
+            // SAFETY: valid for reads and not written to until the completion has been called, by
+            // the promise of `DataSegments::new`; that it is not called is that of our caller.
+            target.push(IoSlice::new(unsafe {
+                std::slice::from_raw_parts(start, length)
+            }));
         }
         let skip = skip.saturating_sub(self.data_bytes());
         push_rest(padding(self.data_bytes()), skip, target, slices_max);
@@ -262,29 +266,6 @@ impl DataSegments {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
-    }
-
-    /// Appends what is behind the first `skip` bytes, as long as there are less than `slices_max`.
-    ///
-    /// # Safety
-    /// The completion of the call has not been called, and is not called as long as `target` is
-    /// in use.
-    pub(super) unsafe fn gather<'a>(
-        &'a self,
-        skip: usize,
-        target: &mut Vec<IoSlice<'a>>,
-        slices_max: usize,
-    ) {
-        for (start, length) in behind(&self.slices, skip) {
-            if target.len() == slices_max {
-                break;
-            }
-            // SAFETY: valid for reads and not written to until the completion has been called, by
-            // the promise of `new`; that it is not called is the promise of our caller.
-            target.push(IoSlice::new(unsafe {
-                std::slice::from_raw_parts(start, length)
-            }));
-        }
     }
 }
 

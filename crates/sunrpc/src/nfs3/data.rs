@@ -129,17 +129,8 @@ xdr_structure! {
 /// WRITE3res; a failure tells of the file.
 pub type WriteReply = Reply<WriteOk, WccData>;
 
-xdr_structure! {
-    /// COMMIT3args.
-    pub struct CommitArguments<'a> {
-        /// The file.
-        pub file: Handle<'a>,
-        /// First byte.
-        pub offset: u64,
-        /// Bytes; 0 means to the end of the file.
-        pub count: u32,
-    }
-}
+/// COMMIT3args; a count of 0 means to the end of the file.
+pub type CommitArguments<'a> = ReadArguments<'a>;
 
 xdr_structure! {
     /// COMMIT3resok.

@@ -5,52 +5,30 @@
 macro_rules! xdr_structure {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident<$life:lifetime> {
-            $($(#[$field_meta:meta])* pub $field:ident: $type:ty $(= $limit:expr)?),* $(,)?
-        }
+        pub struct $name:ident<$life:lifetime> { $($fields:tt)* }
     ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name<$life> {
-            $($(#[$field_meta])* pub $field: $type),*
-        }
-
-        $crate::xdr::xdr_structure!(@encode [<'_>] $name $($field)*);
-
-        impl<$life> $crate::xdr::Decode<$life> for $name<$life> {
-            #[inline]
-            fn decode(decoder: &mut $crate::xdr::Decoder<$life>) -> $crate::xdr::Result<Self> {
-                Ok(Self {
-                    $($field: $crate::xdr::xdr_structure!(@field decoder $($limit)?)),*
-                })
-            }
+        $crate::xdr::xdr_structure! {
+            @define $(#[$meta])* $name [<$life>] [<'_>] $life $($fields)*
         }
     };
     (
         $(#[$meta:meta])*
-        pub struct $name:ident {
-            $($(#[$field_meta:meta])* pub $field:ident: $type:ty),* $(,)?
-        }
+        pub struct $name:ident { $($fields:tt)* }
+    ) => {
+        $crate::xdr::xdr_structure! { @define $(#[$meta])* $name [] [] 'a $($fields)* }
+    };
+    (
+        @define $(#[$meta:meta])*
+        $name:ident [$($generics:tt)*] [$($elided:tt)*] $life:lifetime
+        $($(#[$field_meta:meta])* pub $field:ident: $type:ty $(= $limit:expr)?),* $(,)?
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name {
+        pub struct $name $($generics)* {
             $($(#[$field_meta])* pub $field: $type),*
         }
 
-        $crate::xdr::xdr_structure!(@encode [] $name $($field)*);
-
-        impl<'a> $crate::xdr::Decode<'a> for $name {
-            #[inline]
-            fn decode(decoder: &mut $crate::xdr::Decoder<'a>) -> $crate::xdr::Result<Self> {
-                Ok(Self {
-                    $($field: $crate::xdr::Decode::decode(decoder)?),*
-                })
-            }
-        }
-    };
-    (@encode [$($generics:tt)*] $name:ident $($field:ident)*) => {
-        impl $crate::xdr::Encode for $name $($generics)* {
+        impl $crate::xdr::Encode for $name $($elided)* {
             #[inline]
             fn encode(&self, encoder: &mut $crate::xdr::Encoder<'_>) {
                 $($crate::xdr::Encode::encode(&self.$field, encoder);)*
@@ -59,6 +37,15 @@ macro_rules! xdr_structure {
             #[inline]
             fn encoded_size(&self) -> usize {
                 0 $(+ $crate::xdr::Encode::encoded_size(&self.$field))*
+            }
+        }
+
+        impl<$life> $crate::xdr::Decode<$life> for $name $($generics)* {
+            #[inline]
+            fn decode(decoder: &mut $crate::xdr::Decoder<$life>) -> $crate::xdr::Result<Self> {
+                Ok(Self {
+                    $($field: $crate::xdr::xdr_structure!(@field decoder $($limit)?)),*
+                })
             }
         }
     };

@@ -86,7 +86,6 @@ sample_structure! {
     ReadOk<'a> { file_attributes, count, end_of_file, data }
     WriteArguments<'a> { file, offset, count, stable, data }
     WriteOk { file_wcc, count, committed, verifier }
-    CommitArguments<'a> { file, offset, count }
     CommitOk { file_wcc, verifier }
     CreateArguments<'a> { what, how }
     CreateOk<'a> { object, object_attributes, directory_wcc }
