@@ -72,9 +72,7 @@ impl NfsFileSystem {
         asked.source_port = options.caller_port;
         asked.timeout = options.timeout.min(MOUNT_TIMEOUT);
         let mounted = client::mount(&asked).map_err(|error| match error {
-            MountError::NoSuchExport { .. }
-            | MountError::NotDirectory { .. }
-            | MountError::AccessDenied { .. } => OpenError::no_export(&name, &error.to_string()),
+            MountError::NotGiven(text) => OpenError::no_export(&name, &text),
             error => refused(&error),
         })?;
         let mut settings = client::Options::new(url.host.clone(), mounted.addresses.clone());

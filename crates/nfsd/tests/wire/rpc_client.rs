@@ -185,10 +185,7 @@ fn thousands_of_small_calls_share_a_connection() {
 fn an_export_that_is_not_there_is_told_with_those_that_are() {
     let server = serve(vec![export("/data", ram()), export("/more", ram())]);
     let error = mount(&mount_options(&server, "/nothing")).unwrap_err();
-    let MountError::NoSuchExport { exports, .. } = &error else {
-        panic!("{error}");
-    };
-    assert_eq!(exports, &["/data", "/more"]);
+    assert!(matches!(error, MountError::NotGiven(_)));
     let text = "127.0.0.1 has no export /nothing; it has /data, /more";
     assert_eq!(error.to_string(), text);
     assert!(mount(&mount_options(&server, "/more")).is_ok());

@@ -99,64 +99,12 @@ pub enum MountError {
     /// The server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server does not answer as it should.
-    #[error("cannot mount {export} of {host}: {error}")]
-    Call {
-        /// Name of the server.
-        host: String,
-        /// Path of the export.
-        export: String,
-        /// What went wrong.
-        error: CallError,
-    },
-    /// The server lets us not.
-    #[error("{host} denies access to {export}{}", whole(.inside.as_deref()))]
-    AccessDenied {
-        /// Name of the server.
-        host: String,
-        /// Path of the export.
-        export: String,
-        /// The export that the path lies in, if it is not one itself.
-        inside: Option<String>,
-    },
-    /// There is something else.
-    #[error("{export} is not a directory{}", whole(.inside.as_deref()))]
-    NotDirectory {
-        /// Path of the export.
-        export: String,
-        /// The export that the path lies in, if it is not one itself.
-        inside: Option<String>,
-    },
-    /// The server has no such export.
-    #[error("{host} has no export {export}{}", listed(.exports))]
-    NoSuchExport {
-        /// Name of the server.
-        host: String,
-        /// Path of the export.
-        export: String,
-        /// Those it has, as far as it tells.
-        exports: Vec<String>,
-    },
-    /// The server has another reason.
-    #[error("{host} does not mount {export}: {}", said(*.status))]
-    Status {
-        /// Name of the server.
-        host: String,
-        /// Path of the export.
-        export: String,
-        /// Its reason.
-        status: Status,
-    },
-    /// The server wants an authentication that we cannot do.
-    #[error("{host} asks for an authentication for {export} that is not known here ({flavors:?})")]
-    Flavor {
-        /// Name of the server.
-        host: String,
-        /// Path of the export.
-        export: String,
-        /// What it accepts.
-        flavors: Vec<u32>,
-    },
+    /// The server has no such export, or does not let us have it.
+    #[error("{0}")]
+    NotGiven(String),
+    /// The server does not answer as it should, or has another reason.
+    #[error("{0}")]
+    Failed(String),
     /// The path of the export cannot be sent.
     #[error("an export is a path that begins with / and has at most {PATH_BYTES_MAX} bytes")]
     BadExport,
@@ -168,32 +116,6 @@ pub enum MountError {
         /// What its port mapper says.
         reason: String,
     },
-}
-
-fn whole(inside: Option<&str>) -> String {
-    inside.map_or_else(String::new, |export| format!("; the export is {export}"))
-}
-
-/// What a status means, but for those that have an error of their own.
-fn said(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "no reason is given",
-        Status::NotPermitted | Status::AccessDenied => "access is denied",
-        Status::NotFound => "there is no such export",
-        Status::Io => "its storage failed",
-        Status::NotDirectory => "it is not a directory",
-        Status::Invalid => "it does not take the path",
-        Status::NameTooLong => "the path is too long",
-        Status::NotSupported => "it does not support that",
-        Status::ServerFault => "an error of the server",
-    }
-}
-
-fn listed(exports: &[String]) -> String {
-    match exports {
-        [] => String::new(),
-        exports => format!("; it has {}", exports.join(", ")),
-    }
 }
 
 /// Asks the server for an export.
@@ -308,7 +230,7 @@ fn ask(
     addresses: &[SocketAddr],
 ) -> Result<Option<Mounted>, MountError> {
     let client = connect(options, mount_addresses)?;
-    let (host, export) = (options.host.clone(), options.shown_export());
+    let (host, export) = (&options.host, options.shown_export());
     let path = PathArguments {
         path: &options.export,
     };
@@ -320,78 +242,68 @@ fn ask(
             (handle, body.flavors.as_slice().to_vec())
         }))
     });
-    let answer = match answer {
-        Ok(answer) => answer.value,
+    let (handle, flavors) = match answer {
+        Ok(answer) => answer
+            .value
+            .map_err(|status| explained(&client, options, status))?,
         Err(CallError::Refused(Refusal::ProgramUnavailable | Refusal::ProgramMismatch { .. })) => {
             return Ok(None);
         }
         Err(error) => {
-            return Err(MountError::Call {
-                host,
-                export,
-                error,
-            });
+            let text = format!("cannot mount {export} of {host}: {error}");
+            return Err(MountError::Failed(text));
         }
     };
-    match answer {
-        Ok((handle, flavors)) => {
-            if !flavors.is_empty() && !flavors.iter().any(|flavor| FLAVORS.contains(flavor)) {
-                return Err(MountError::Flavor {
-                    host,
-                    export,
-                    flavors,
-                });
-            }
-            Ok(Some(Mounted {
-                handle,
-                addresses: addresses.to_vec(),
-                flavors,
-                mount_addresses: mount_addresses.to_vec(),
-                options: options.clone(),
-            }))
-        }
-        Err(Status::AccessDenied | Status::NotPermitted) => {
-            explain_denial(&client, options, host, export)
-        }
-        Err(Status::NotFound) => Err(MountError::NoSuchExport {
-            exports: exports(&client, options),
-            host,
-            export,
-        }),
-        Err(Status::NotDirectory) => Err(MountError::NotDirectory {
-            inside: export_around(&export, &exports(&client, options)),
-            export,
-        }),
-        Err(status) => Err(MountError::Status {
-            host,
-            export,
-            status,
-        }),
+    if !flavors.is_empty() && !flavors.iter().any(|flavor| FLAVORS.contains(flavor)) {
+        return Err(MountError::Failed(format!(
+            "{host} asks for an authentication for {export} that is not known here ({flavors:?})"
+        )));
     }
+    Ok(Some(Mounted {
+        handle,
+        addresses: addresses.to_vec(),
+        flavors,
+        mount_addresses: mount_addresses.to_vec(),
+        options: options.clone(),
+    }))
 }
 
-/// Some servers say "access denied" of exports that they do not have.
-fn explain_denial(
-    client: &Client,
-    options: &MountOptions,
-    host: String,
-    export: String,
-) -> Result<Option<Mounted>, MountError> {
+/// Why the server does not mount the export.
+fn explained(client: &Client, options: &MountOptions, status: Status) -> MountError {
+    let (host, export) = (&options.host, options.shown_export());
+    let reason = match status {
+        Status::AccessDenied | Status::NotPermitted | Status::NotFound | Status::NotDirectory => {
+            return MountError::NotGiven(not_given(client, options, status));
+        }
+        Status::Ok => "no reason is given",
+        Status::Io => "its storage failed",
+        Status::Invalid => "it does not take the path",
+        Status::NameTooLong => "the path is too long",
+        Status::NotSupported => "it does not support that",
+        Status::ServerFault => "an error of the server",
+    };
+    MountError::Failed(format!("{host} does not mount {export}: {reason}"))
+}
+
+/// Says what there is instead. Some servers say "access denied" of exports that they do not have.
+fn not_given(client: &Client, options: &MountOptions, status: Status) -> String {
+    let (host, export) = (&options.host, options.shown_export());
     let exports = exports(client, options);
     let inside = export_around(&export, &exports);
     let same = |name: &String| name.trim_end_matches('/') == export.trim_end_matches('/');
-    if exports.is_empty() || exports.iter().any(same) || inside.is_some() {
-        return Err(MountError::AccessDenied {
-            host,
-            export,
-            inside,
-        });
+    let is_there = exports.is_empty() || exports.iter().any(same) || inside.is_some();
+    let whole = inside.map_or_else(String::new, |inside| format!("; the export is {inside}"));
+    match status {
+        Status::NotDirectory => format!("{export} is not a directory{whole}"),
+        Status::AccessDenied | Status::NotPermitted if is_there => {
+            format!("{host} denies access to {export}{whole}")
+        }
+        _ if exports.is_empty() => format!("{host} has no export {export}"),
+        _ => format!(
+            "{host} has no export {export}; it has {}",
+            exports.join(", ")
+        ),
     }
-    Err(MountError::NoSuchExport {
-        host,
-        export,
-        exports,
-    })
 }
 
 /// The export that a path lies in, the one with the longest path, if it is not one itself.
