@@ -330,12 +330,6 @@ impl Service {
         found.long
     }
 
-    /// Whether storage holds calls of an export for too long.
-    #[must_use]
-    pub fn storage_holds(&self, export: u32) -> bool {
-        self.slow.holds(export)
-    }
-
     /// The locks of the server.
     #[must_use]
     pub fn locks(&self) -> &Locks {

@@ -96,7 +96,7 @@ fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
 impl Acceptor {
     /// Accepts until the server stops.
     pub fn run(mut self) {
-        while !self.is_stopping() {
+        while !self.dispatcher.is_stopping() {
             let mut ready = [
                 PollFd::new(&self.listener, PollFlags::IN),
                 PollFd::new(&*self.stop_event, PollFlags::IN),
@@ -108,10 +108,6 @@ impl Acceptor {
         }
     }
 
-    fn is_stopping(&self) -> bool {
-        self.dispatcher.is_stopping()
-    }
-
     /// Waits a moment, less if the server stops.
     fn pause(&self) {
         let mut stop_event = [PollFd::new(&*self.stop_event, PollFlags::IN)];
@@ -120,7 +116,7 @@ impl Acceptor {
     }
 
     fn accept(&mut self) {
-        while !self.is_stopping() {
+        while !self.dispatcher.is_stopping() {
             match self.listener.accept() {
                 Ok((socket, peer)) => self.admit(socket, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

@@ -9,17 +9,10 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use pagewell_base::sync::Mutex;
-
 /// The numbers of the latest connections, by address. Connections hold the number of theirs; one
 /// that no connection holds is forgotten.
 #[derive(Default)]
 pub struct LatestConnections {
-    addresses: Mutex<Addresses>,
-}
-
-#[derive(Default)]
-struct Addresses {
     latest: HashMap<IpAddr, Weak<AtomicU64>>,
     /// Addresses are looked through for those without a connection when there are more.
     full_at: usize,
@@ -28,20 +21,17 @@ struct Addresses {
 impl LatestConnections {
     /// The number that the connections of an address share.
     #[must_use]
-    pub fn of(&self, peer: IpAddr) -> Arc<AtomicU64> {
+    pub fn of(&mut self, peer: IpAddr) -> Arc<AtomicU64> {
         let peer = peer.to_canonical();
-        let mut addresses = self.addresses.lock();
-        if let Some(latest) = addresses.latest.get(&peer).and_then(Weak::upgrade) {
+        if let Some(latest) = self.latest.get(&peer).and_then(Weak::upgrade) {
             return latest;
         }
-        if addresses.latest.len() >= addresses.full_at {
-            addresses
-                .latest
-                .retain(|_, latest| latest.strong_count() > 0);
-            addresses.full_at = 64 + 2 * addresses.latest.len();
+        if self.latest.len() >= self.full_at {
+            self.latest.retain(|_, latest| latest.strong_count() > 0);
+            self.full_at = 64 + 2 * self.latest.len();
         }
         let latest = Arc::new(AtomicU64::new(0));
-        addresses.latest.insert(peer, Arc::downgrade(&latest));
+        self.latest.insert(peer, Arc::downgrade(&latest));
         latest
     }
 }
@@ -52,14 +42,14 @@ mod tests {
 
     #[test]
     fn connections_of_an_address_share_and_the_dead_are_forgotten() {
-        let connections = LatestConnections::default();
+        let mut connections = LatestConnections::default();
         let first = connections.of("10.0.0.1".parse().unwrap());
         let same = connections.of("::ffff:10.0.0.1".parse().unwrap());
         assert!(Arc::ptr_eq(&first, &same));
         for host in 0..100_000u32 {
             drop(connections.of(IpAddr::V4(host.into())));
         }
-        assert!(connections.addresses.lock().latest.len() < 1000);
+        assert!(connections.latest.len() < 1000);
         assert!(Arc::ptr_eq(
             &first,
             &connections.of("10.0.0.1".parse().unwrap())

@@ -388,7 +388,7 @@ impl Receiver {
     /// client is told to ask again, and calls behind it are not held up.
     pub fn put_off(&mut self, shared: &Shared) -> bool {
         let full = self.memory.full_export();
-        let is_held = full.is_some_and(|export| shared.service.storage_holds(export));
+        let is_held = full.is_some_and(|export| shared.service.slow_calls().holds(export));
         if self.memory.waits() && is_held {
             self.put_off = true;
             let bytes = self.assembly.skip();

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use pagewell_base::sync::Mutex;
-use pagewell_fs::FileId;
+use pagewell_fs::{Error, FileId, Result};
 
 /// Cookies remembered, all directories together: 32 MiB at most.
 const COOKIES_MAX: usize = 1 << 20;
@@ -21,19 +21,6 @@ const COOKIES_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub struct NarrowCookies {
     state: Mutex<State>,
-}
-
-/// A directory has more cookies than all tables may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany;
-
-impl std::fmt::Display for TooMany {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "a directory of more than {COOKIES_MAX} names cannot be listed with 32-bit cookies"
-        )
-    }
 }
 
 #[derive(Default)]
@@ -51,8 +38,9 @@ struct Table {
 }
 
 impl NarrowCookies {
-    /// The number that clients see for a cookie of a directory; never 0.
-    pub fn narrow(&self, directory: &FileId, cookie: u64) -> Result<u64, TooMany> {
+    /// The number that clients see for a cookie of a directory; never 0. An error when a directory
+    /// has more cookies than all tables may.
+    pub fn narrow(&self, directory: &FileId, cookie: u64) -> Result<u64> {
         let mut state = self.state.lock();
         state.clock += 1;
         let clock = state.clock;
@@ -62,7 +50,9 @@ impl NarrowCookies {
             return Ok(u64::from(*number));
         }
         if table.wide.len() >= COOKIES_MAX {
-            return Err(TooMany);
+            return Err(Error::Io(format!(
+                "a directory of more than {COOKIES_MAX} names cannot be listed with 32-bit cookies"
+            )));
         }
         table.wide.push(cookie);
         #[allow(clippy::cast_possible_truncation)] // bounded by COOKIES_MAX
@@ -141,7 +131,7 @@ mod tests {
         for cookie in 1..=most {
             assert_eq!(cookies.narrow(&large, cookie << 32), Ok(cookie));
         }
-        assert_eq!(cookies.narrow(&large, (most + 1) << 32), Err(TooMany));
+        assert!(cookies.narrow(&large, (most + 1) << 32).is_err());
         assert_eq!(cookies.widen(&large, most), Some(most << 32), "still there");
         assert_eq!(
             cookies.widen(&small, 1),

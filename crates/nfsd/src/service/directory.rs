@@ -128,13 +128,14 @@ impl Served {
                 .page_bytes((wanted.bytes as usize).min(REPLY_BYTES_MAX)),
             directory_left: wanted.directory_bytes as usize,
         };
-        let Err(error) = list_into(target, wanted, page, write) else {
+        let listed = list_into(target, wanted, page, write);
+        if listed == Ok(true) {
             return Ok(Done::default());
-        };
+        }
         out.batch.bytes().truncate(start);
-        match error {
-            ListError::TooSmall => Err(Stop::Status(Status::TooSmall)),
-            ListError::Failed(error) => {
+        match listed {
+            Ok(_) => Err(Stop::Status(Status::TooSmall)),
+            Err(error) => {
                 let reply: ReaddirReply<'_> = target.failed(&error, || target.attributes_now())?;
                 out.put(reply)
             }
@@ -142,23 +143,26 @@ impl Served {
     }
 }
 
+/// Writes the result. False when the client's limits are too small for it.
 fn list_into(
     target: &Target<'_>,
     wanted: &Wanted,
     mut page: Page<'_>,
     mut write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
-) -> Result<(), ListError> {
+) -> fs::Result<bool> {
     Status::Ok.encode(&mut Encoder::new(page.bytes));
     // The attributes are known after the listing; their bytes are kept free.
     let attributes_at = page.bytes.len();
     page.bytes.resize(attributes_at + HEAD_BYTES, 0);
-    let left = page.left.checked_sub(HEAD_BYTES + TAIL_SIZE);
-    page.left = left.ok_or(ListError::TooSmall)?;
+    let Some(left) = page.left.checked_sub(HEAD_BYTES + TAIL_SIZE) else {
+        return Ok(false);
+    };
+    page.left = left;
     let narrow = target.export.config.cookies_32bit;
     let cookies = &target.export.narrow_cookies;
     let cookie = if narrow {
         let wide = cookies.widen(&target.id, wanted.cookie);
-        wide.ok_or(ListError::Failed(fs::Error::BadCookie))?
+        wide.ok_or(fs::Error::BadCookie)?
     } else {
         wanted.cookie
     };
@@ -187,26 +191,15 @@ fn list_into(
         &mut visit,
     )?;
     if !page.begun && refused {
-        return Err(ListError::TooSmall);
+        return Ok(false);
     }
     if let Some(reason) = too_many.filter(|_| !page.begun) {
-        return Err(ListError::Failed(fs::Error::Io(reason.to_string())));
+        return Err(reason);
     }
     ReaddirOk::encode_tail(&mut Encoder::new(page.bytes), listed.end);
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let attributes = target.export.identity.attributes(&listed.attributes);
     ReaddirOk::encode_head(&mut Encoder::new(&mut head), &Some(attributes), &[0; 8]);
     page.bytes[attributes_at..attributes_at + HEAD_BYTES].copy_from_slice(&head);
-    Ok(())
-}
-
-enum ListError {
-    TooSmall,
-    Failed(fs::Error),
-}
-
-impl From<fs::Error> for ListError {
-    fn from(error: fs::Error) -> Self {
-        Self::Failed(error)
-    }
+    Ok(true)
 }

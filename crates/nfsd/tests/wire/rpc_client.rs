@@ -80,8 +80,10 @@ fn write(client: &Client, file: &[u8], offset: u64, data: &mut [u8]) -> u32 {
     // SAFETY: `call_outgoing` returns after the completion, and `data` is ours until then.
     let segments = unsafe { DataSegments::new(borrowed(data)) };
     let call = Outgoing::new(Procedure::Write.number(), &root(), &head).with_data(segments);
-    let answer = client.call_outgoing(call, |decoder, _| WriteReply::decode(decoder));
-    answer.expect("answered").value.expect("written").count
+    let answer = client.call_outgoing(call, |decoder| {
+        Ok(WriteReply::decode(decoder)?.expect("written"))
+    });
+    answer.expect("answered").value.count
 }
 
 /// Reads into memory of its own and sends it when it is there.

@@ -171,15 +171,14 @@ impl Client {
         decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
     ) -> Result<Answer<T>, CallError> {
         let call = Outgoing::new(procedure, credential, arguments);
-        self.call_outgoing(call, |decoder, _| decode(decoder))
+        self.call_outgoing(call, decode)
     }
 
-    /// [`Client::call`] for a call with data or a sink. `decode` also gets how many bytes of data
-    /// are in the sink.
+    /// [`Client::call`] for a call with data.
     pub fn call_outgoing<T>(
         &self,
         call: Outgoing,
-        decode: impl FnOnce(&mut Decoder<'_>, usize) -> xdr::Result<T>,
+        decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
     ) -> Result<Answer<T>, CallError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.submit(call, move |outcome| {
@@ -188,7 +187,7 @@ impl Client {
             let _ = sender.send(kept);
         });
         let kept = receiver.recv().map_err(|_| CallError::Stopped)??;
-        let decoded = decode(&mut Decoder::new(&kept.results), kept.data_bytes);
+        let decoded = decode(&mut Decoder::new(&kept.results));
         match decoded {
             Ok(value) => Ok(Answer {
                 value,

@@ -61,7 +61,6 @@ impl<'a> Reply<'a> {
     pub(super) fn keep(&self) -> Kept {
         Kept {
             results: self.results.to_vec(),
-            data_bytes: self.data_bytes,
             resent: self.resent,
             origin: self.origin.clone(),
         }
@@ -88,7 +87,6 @@ impl fmt::Debug for Reply<'_> {
 /// A reply that outlives its record.
 pub(super) struct Kept {
     pub(super) results: Vec<u8>,
-    pub(super) data_bytes: usize,
     pub(super) resent: bool,
     pub(super) origin: Origin,
 }
