@@ -10,7 +10,6 @@
 //! their server by that. The port is asked of the port mapper there. All calls go over TCP; lock
 //! managers and status monitors listen there as well as for datagrams.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::rpc::Credential;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
-use crate::share::Address;
+use crate::share::{Address, Shares};
 use crate::workers::pool::{Flow, Pool};
 
 /// Threads that call.
@@ -81,25 +80,20 @@ impl Job {
 /// The threads that call, and what they have to do.
 pub struct Calls {
     pool: Arc<Pool<Job>>,
-    queued: Arc<Mutex<Queued>>,
-}
-
-#[derive(Default)]
-struct Queued {
-    count: usize,
-    addresses: HashMap<Option<IpAddr>, usize>,
+    /// Those that wait for a thread or have one, by address.
+    queued: Arc<Mutex<Shares<Option<IpAddr>>>>,
 }
 
 impl Calls {
     /// Each is made by `run`, on a thread that may wait.
     #[must_use]
     pub fn new(run: impl Fn(Job) + Send + Sync + 'static) -> Arc<Self> {
-        let queued = Arc::new(Mutex::new(Queued::default()));
+        let queued = Arc::new(Mutex::new(Shares::new(QUEUED_MAX)));
         let counts = queued.clone();
         let pool = Pool::new(THREADS_MAX, move |job: Job| {
             let address = job.address();
             run(job);
-            counts.lock().end(address);
+            counts.lock().subtract(address, 1);
         });
         Arc::new(Self { pool, queued })
     }
@@ -107,7 +101,7 @@ impl Calls {
     /// Has a call made; false when too many wait.
     pub fn queue(&self, job: Job) -> bool {
         let address = job.address();
-        if !self.queued.lock().begin(address) {
+        if !begin(&mut self.queued.lock(), address) {
             names::LOCK_CALLS_DROPPED.add(1);
             return false;
         }
@@ -126,27 +120,13 @@ impl Calls {
     }
 }
 
-impl Queued {
-    fn begin(&mut self, address: Option<IpAddr>) -> bool {
-        let of_address = self.addresses.get(&address).copied().unwrap_or(0);
-        if self.count >= QUEUED_MAX || of_address >= QUEUED_PER_ADDRESS_MAX {
-            return false;
-        }
-        self.count += 1;
-        self.addresses.insert(address, of_address + 1);
-        true
+/// One more call to an address waits, if it may.
+fn begin(queued: &mut Shares<Option<IpAddr>>, address: Option<IpAddr>) -> bool {
+    let may_wait = queued.left() > 0 && queued.of(address) < QUEUED_PER_ADDRESS_MAX;
+    if may_wait {
+        queued.add(address, 1);
     }
-
-    fn end(&mut self, address: Option<IpAddr>) {
-        assert!(self.count > 0, "a call has ended that was not begun");
-        self.count -= 1;
-        if let Some(count) = self.addresses.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.addresses.remove(&address);
-            }
-        }
-    }
+    may_wait
 }
 
 /// Bytes that are encoded already.
@@ -270,15 +250,15 @@ mod tests {
 
     #[test]
     fn one_address_cannot_fill_the_queue() {
-        let mut queued = Queued::default();
+        let queued = &mut Shares::new(QUEUED_MAX);
         let address = |number: u8| Some(IpAddr::from([10, 0, 0, number]));
-        let taken = (0..1000).filter(|_| queued.begin(address(1))).count();
+        let taken = (0..1000).filter(|_| begin(queued, address(1))).count();
         assert_eq!(taken, QUEUED_PER_ADDRESS_MAX);
         for number in 2..=255 {
-            while queued.begin(address(number)) {}
+            while begin(queued, address(number)) {}
         }
-        assert_eq!(queued.count, QUEUED_MAX);
-        queued.end(address(1));
-        assert!(queued.begin(address(1)) && !queued.begin(address(1)));
+        assert_eq!(queued.used(), QUEUED_MAX);
+        queued.subtract(address(1), 1);
+        assert!(begin(queued, address(1)) && !begin(queued, address(1)));
     }
 }

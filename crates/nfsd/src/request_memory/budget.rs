@@ -27,7 +27,7 @@
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
 //! faults. A record that gets one is charged for all of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
@@ -61,7 +61,7 @@ pub struct RequestBudget {
 struct State {
     by_address: Shares<Address>,
     /// Bytes of whole records, by export.
-    by_export: HashMap<u32, usize>,
+    by_export: Shares<u32>,
     free_bytes: usize,
     free: Vec<Vec<u8>>,
     /// By the order of the records.
@@ -100,8 +100,7 @@ impl Wanted {
 
 impl State {
     fn has_room_for(&self, export: Option<u32>, left: usize) -> bool {
-        let of = |export| self.by_export.get(&export).copied().unwrap_or(0);
-        export.is_none_or(|export| of(export) < left)
+        export.is_none_or(|export| self.by_export.of(export) < left)
     }
 
     fn fits(&self, wanted: &Wanted) -> bool {
@@ -337,7 +336,7 @@ impl Lease {
         let memory = self.memory.clone();
         let mut state = memory.state.lock();
         if let Some(export) = self.export {
-            *state.by_export.entry(export).or_default() += self.bytes;
+            state.by_export.add(export, self.bytes);
             self.is_whole = true;
         }
         if !std::mem::take(&mut self.is_first) {
@@ -362,7 +361,7 @@ impl RequestBudget {
             limit,
             state: Mutex::new(State {
                 by_address: Shares::new(limit),
-                by_export: HashMap::new(),
+                by_export: Shares::new(limit),
                 free_bytes: 0,
                 free: Vec::new(),
                 waiting: BTreeMap::new(),
@@ -434,14 +433,8 @@ impl RequestBudget {
             state.end_first(lease.payer);
         }
         state.discharge(lease.payer, charged);
-        if let Some(export) = lease.export.filter(|_| lease.is_whole)
-            && let Some(own) = state.by_export.get_mut(&export)
-        {
-            assert!(charged <= *own, "an export gives back more than it has");
-            *own -= charged;
-            if *own == 0 {
-                state.by_export.remove(&export);
-            }
+        if let Some(export) = lease.export.filter(|_| lease.is_whole) {
+            state.by_export.subtract(export, charged);
         }
         // One that was cut short is of no use to others.
         if bytes.len() == charged && state.free_bytes + charged <= FREE_BYTES_MAX {

@@ -86,15 +86,14 @@ impl HandleKey {
     #[must_use]
     pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
         let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
-        let mac = u64::from_be_bytes([
-            header[6], header[7], header[8], header[9], header[10], header[11], header[12],
-            header[13],
-        ]);
-        if header[0] != VERSION || usize::from(header[1]) != id.len() || mac != self.mac(handle) {
+        let [version, id_bytes, a, b, c, d, mac @ ..] = *header;
+        if version != VERSION
+            || usize::from(id_bytes) != id.len()
+            || u64::from_be_bytes(mac) != self.mac(handle)
+        {
             return None;
         }
-        let export = u32::from_be_bytes([header[2], header[3], header[4], header[5]]);
-        Some((export, FileId::new(id)?))
+        Some((u32::from_be_bytes([a, b, c, d]), FileId::new(id)?))
     }
 
     /// The MAC of a handle of at least [`HEADER_BYTES`]; the place of the MAC itself is left out.
