@@ -3,7 +3,7 @@
 use super::error::{CallError, ConnectError};
 use super::options::{CONNECTIONS_MAX, Options};
 use super::outgoing::{EncodedCredential, Outgoing};
-use super::reply::{Answer, Call, Outcome, refuse};
+use super::reply::{Answer, Call, Outcome, complete};
 use super::shared::Shared;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
@@ -118,23 +118,23 @@ impl Client {
         let completion = Box::new(completion);
         let bytes = call.wire_bytes();
         if bytes - MARKER_BYTES > i32::MAX as usize {
-            return refuse(completion, CallError::TooLong { bytes });
+            return complete(completion, Err(CallError::TooLong { bytes }));
         }
         // One that stands if there is one; of these the one with the least to do.
         let slots = self.handle.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
-            return refuse(completion, CallError::Stopped);
+            return complete(completion, Err(CallError::Stopped));
         };
         let mut is_large = call.load_bytes() >= LARGE_BYTES;
         let mut call = call;
         let mut state = slot.state.lock();
         if state.stopped {
             drop(state);
-            return refuse(completion, CallError::Stopped);
+            return complete(completion, Err(CallError::Stopped));
         }
         if state.table.is_full() {
             drop(state);
-            return refuse(completion, CallError::QueueFull);
+            return complete(completion, Err(CallError::QueueFull));
         }
         let mut xid = shared.next_xid();
         while state.table.contains(xid) {

@@ -264,10 +264,7 @@ impl<'a> Receiver<'a> {
     fn receive_long(&mut self, length: usize) -> Result<Vec<u8>, End> {
         let mut record = Vec::new();
         while record.len() < length {
-            if self.start == self.end {
-                self.fill_to(1)?;
-            }
-            let now = (length - record.len()).min(self.end - self.start);
+            let now = self.received()?.min(length - record.len());
             record.extend_from_slice(&self.buffer[self.start..self.start + now]);
             self.start += now;
         }
@@ -276,10 +273,7 @@ impl<'a> Receiver<'a> {
 
     fn skip(&mut self, mut length: usize) -> Result<(), End> {
         while length > 0 {
-            if self.start == self.end {
-                self.fill_to(1)?;
-            }
-            let now = length.min(self.end - self.start);
+            let now = self.received()?.min(length);
             self.start += now;
             length -= now;
         }
@@ -291,9 +285,7 @@ impl<'a> Receiver<'a> {
     fn receive_fragments(&mut self) -> Result<bool, End> {
         let mut assembly = Assembly::new(self.origin.shared.options.reply_bytes_max);
         let record = loop {
-            if self.start == self.end {
-                self.fill_to(1)?;
-            }
+            self.received()?;
             let (taken, progress) = assembly.take(&self.buffer[self.start..self.end]);
             self.start += taken;
             if assembly.is_oversized() {
@@ -338,6 +330,12 @@ impl<'a> Receiver<'a> {
     fn peek(&self) -> [u8; 4] {
         let bytes = &self.buffer[self.start..];
         bytes.first_chunk().copied().unwrap_or_default()
+    }
+
+    /// How many bytes are in the buffer: one at least, or it is received.
+    fn received(&mut self) -> Result<usize, End> {
+        self.fill_to(1)?;
+        Ok(self.end - self.start)
     }
 
     /// Receives until there are `wanted` bytes in the buffer.

@@ -169,12 +169,14 @@ impl Entry {
             resent: self.resent,
             origin,
         };
-        run(self.completion, Ok(reply), &origin.shared);
+        origin.shared.leave();
+        complete(self.completion, Ok(reply));
     }
 
     /// Completes the call without a reply.
     pub(super) fn fail(self, shared: &Shared, error: CallError) {
-        run(self.completion, Err(error), shared);
+        shared.leave();
+        complete(self.completion, Err(error));
     }
 
     pub(super) fn finish(self, origin: &Origin, finished: Finished) {
@@ -189,16 +191,8 @@ impl Entry {
 }
 
 /// A completion that panics must not take the connection with it.
-fn run(completion: Completion, outcome: Outcome<'_>, shared: &Shared) {
-    shared.leave();
+pub(super) fn complete(completion: Completion, outcome: Outcome<'_>) {
     if catch_unwind(AssertUnwindSafe(|| completion(outcome))).is_err() {
-        pagewell_counters::names::CLIENT_COMPLETION_PANICS.add(1);
-    }
-}
-
-/// Completes a call that never entered a table.
-pub(super) fn refuse(completion: Completion, error: CallError) {
-    if catch_unwind(AssertUnwindSafe(|| completion(Err(error)))).is_err() {
         pagewell_counters::names::CLIENT_COMPLETION_PANICS.add(1);
     }
 }
