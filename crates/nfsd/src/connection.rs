@@ -61,8 +61,7 @@ pub struct Connection {
     /// The latest connection of the client's address.
     latest: Arc<AtomicU64>,
     asked_to_leave: AtomicBool,
-    since: Instant,
-    /// Of the last call, in milliseconds after `since`.
+    /// [`time_of`] the last call, or of the connection itself.
     called_at: AtomicU64,
     _slot: Slot,
 }
@@ -134,8 +133,7 @@ impl Connection {
             latest,
             waker,
             asked_to_leave: AtomicBool::new(false),
-            since: Instant::now(),
-            called_at: AtomicU64::new(0),
+            called_at: AtomicU64::new(time_of(Instant::now())),
             totals,
             _slot: slot,
         }
@@ -293,17 +291,14 @@ impl Connection {
 
     /// Notes that a call has come.
     pub fn called(&self, now: Instant) {
-        let after = now.saturating_duration_since(self.since).as_millis();
-        let after = u64::try_from(after).unwrap_or(u64::MAX);
-        self.called_at.store(after, Ordering::Relaxed);
+        self.called_at.store(time_of(now), Ordering::Relaxed);
     }
 
     /// How long no call has come.
     #[must_use]
     pub fn idle_for(&self, now: Instant) -> Duration {
-        let called_at = Duration::from_millis(self.called_at.load(Ordering::Relaxed));
-        now.saturating_duration_since(self.since)
-            .saturating_sub(called_at)
+        let called_at = self.called_at.load(Ordering::Relaxed);
+        Duration::from_nanos(time_of(now).saturating_sub(called_at))
     }
 
     /// Has the reader close the connection, unless it finds that a call has come.

@@ -4,6 +4,7 @@
 use pagewell_fs::{MappedRange, PageSlice};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
+use pagewell_sunrpc::xdr::{padded, padding};
 
 use crate::reply::file_range::FileRange;
 use crate::reply::way::{Meter, Ways};
@@ -90,14 +91,13 @@ impl Batch {
         payload: impl IntoIterator<Item = Piece>,
         payload_bytes: usize,
     ) -> usize {
-        let padding = payload_bytes.wrapping_neg() % 4;
-        let length = self.bytes.len() - mark.0 + payload_bytes + padding;
+        let length = self.bytes.len() - mark.0 + padded(payload_bytes);
         self.set_marker(mark, length - MARKER_BYTES);
         self.pieces_bytes += self.bytes.len() + payload_bytes;
         self.pieces
             .push(Piece::Bytes(std::mem::take(&mut self.bytes)));
         self.pieces.extend(payload);
-        self.bytes.extend_from_slice(&[0; 3][..padding]);
+        self.bytes.extend_from_slice(padding(payload_bytes));
         length
     }
 

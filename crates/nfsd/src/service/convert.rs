@@ -39,19 +39,14 @@ pub fn status(error: &fs::Error) -> nfs3::Status {
 /// which orders them rightly; wrapping around would not.
 #[must_use]
 pub fn time(time: fs::Timestamp) -> nfs3::Time {
-    match u32::try_from(time.seconds) {
-        Ok(seconds) => nfs3::Time {
-            seconds,
-            nanoseconds: time.nanoseconds,
-        },
-        Err(_) if time.seconds < 0 => nfs3::Time {
-            seconds: 0,
-            nanoseconds: 0,
-        },
-        Err(_) => nfs3::Time {
-            seconds: u32::MAX,
-            nanoseconds: 999_999_999,
-        },
+    let (seconds, nanoseconds) = match u32::try_from(time.seconds) {
+        Ok(seconds) => (seconds, time.nanoseconds),
+        Err(_) if time.seconds < 0 => (0, 0),
+        Err(_) => (u32::MAX, 999_999_999),
+    };
+    nfs3::Time {
+        seconds,
+        nanoseconds,
     }
 }
 

@@ -15,7 +15,7 @@ use pagewell_sunrpc::nfs3::{
     CommitArguments, CommitOk, CommitReply, FileAttributes, ReadArguments, ReadHead, ReadReply,
     Status, WriteArguments, WriteOk, WriteReply,
 };
-use pagewell_sunrpc::xdr::{Encode, Encoder};
+use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
 use crate::reply::batch::Piece;
 use crate::reply::file_range::{FileRange, Resident, resident};
@@ -275,8 +275,7 @@ impl Head {
             self.put(count, false, bytes);
             bytes.extend_from_slice(&kept);
         }
-        let padding = count.wrapping_neg() % 4;
-        bytes.extend_from_slice(&[0; 3][..padding]);
+        bytes.extend_from_slice(padding(count));
         Ok(Some(Done::default()))
     }
 
