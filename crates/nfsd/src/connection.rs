@@ -17,7 +17,7 @@ use crate::connection::inbox::Waker;
 use crate::connection::slots::Slot;
 use crate::duplicate::Asker;
 use crate::reply::batch::Batch;
-use crate::reply::send_queue::{SendQueue, Sent, unacknowledged_bytes};
+use crate::reply::send_queue::{SendQueue, unacknowledged_bytes};
 use crate::reply::unsent::Unsent;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
@@ -183,7 +183,7 @@ impl Connection {
             queued = length + self.unsent_bytes();
             batch.meter().ready();
         }
-        if self.queue.send(&self.socket, batch) == Sent::Dead {
+        if !self.queue.send(&self.socket, batch) {
             self.close();
         } else if is_measured {
             let sent = queued.saturating_sub(self.unsent_bytes());
@@ -195,7 +195,7 @@ impl Connection {
 
     /// Goes on sending when the socket takes more.
     pub fn send_more(&self) {
-        if self.queue.send_more(&self.socket) == Sent::Dead {
+        if !self.queue.send_more(&self.socket) {
             self.close();
         }
     }

@@ -89,9 +89,9 @@ struct Queue {
 /// The calls of one address.
 pub(super) struct Calls<A> {
     pub(super) calls: HashMap<Identity, Call<A>>,
-    /// Apart, so that a stream of writes does not push out the replies to the others.
-    writes: Queue,
-    others: Queue,
+    /// Those of writes are the second queue, apart, so that a stream of writes does not push out
+    /// the replies to the others.
+    queues: [Queue; 2],
     next_number: u64,
 }
 
@@ -99,8 +99,7 @@ impl<A> Default for Calls<A> {
     fn default() -> Self {
         Self {
             calls: HashMap::new(),
-            writes: Queue::default(),
-            others: Queue::default(),
+            queues: Default::default(),
             next_number: 0,
         }
     }
@@ -160,7 +159,7 @@ impl<A: Asker> Answered<A> {
 impl<A: Asker> Calls<A> {
     /// Bytes of what was done.
     pub(super) fn bytes(&self) -> usize {
-        self.writes.bytes + self.others.bytes
+        self.queues.iter().map(|queue| queue.bytes).sum()
     }
 
     /// Ends a running call and keeps its reply, if it is to be kept. Returns what else waits.
@@ -181,11 +180,7 @@ impl<A: Asker> Calls<A> {
             };
             self.calls.insert(key.identity, Call::Answered(answered));
             let bytes = reply.len() + ENTRY_BYTES;
-            let queue = if key.is_write {
-                &mut self.writes
-            } else {
-                &mut self.others
-            };
+            let queue = &mut self.queues[usize::from(key.is_write)];
             queue.bytes += bytes;
             queue.entries.push_back(Entry {
                 identity: key.identity,
@@ -203,25 +198,21 @@ impl<A: Asker> Calls<A> {
             let first = queue.entries.front();
             first.is_some_and(|entry| now.saturating_duration_since(entry.done_at) >= KEPT_FOR)
         };
-        while is_old(&self.writes) {
-            self.forget_oldest(true);
-        }
-        while is_old(&self.others) {
-            self.forget_oldest(false);
+        for index in 0..self.queues.len() {
+            while is_old(&self.queues[index]) {
+                self.forget_oldest(index);
+            }
         }
     }
 
     /// Forgets the oldest reply of the kind that takes more.
     pub(super) fn forget_one(&mut self) {
-        self.forget_oldest(self.writes.bytes > self.others.bytes);
+        let [others, writes] = &self.queues;
+        self.forget_oldest(usize::from(writes.bytes > others.bytes));
     }
 
-    fn forget_oldest(&mut self, is_write: bool) {
-        let queue = if is_write {
-            &mut self.writes
-        } else {
-            &mut self.others
-        };
+    fn forget_oldest(&mut self, index: usize) {
+        let queue = &mut self.queues[index];
         let Some(entry) = queue.entries.pop_front() else {
             return;
         };

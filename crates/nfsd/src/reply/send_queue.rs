@@ -31,17 +31,6 @@ fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
     pieces.iter().map(Piece::memory_bytes).sum()
 }
 
-/// What became of a send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// Everything left, or another thread is at it.
-    Done,
-    /// The socket is full; the reader goes on when it takes more.
-    Blocked,
-    /// The connection is dead.
-    Dead,
-}
-
 #[derive(Default)]
 struct State {
     pieces: VecDeque<Piece>,
@@ -72,8 +61,10 @@ impl SendQueue {
         }
     }
 
-    /// Sends replies; what cannot leave is queued. The batch is empty afterwards.
-    pub fn send(&self, socket: impl AsFd, batch: &mut Batch) -> Sent {
+    /// Sends replies; what cannot leave is queued, and leaves when the reader finds that the socket
+    /// takes more. The batch is empty afterwards. False: the connection is dead.
+    #[must_use]
+    pub fn send(&self, socket: impl AsFd, batch: &mut Batch) -> bool {
         match batch.block() {
             Some(bytes) => {
                 let sent = self.send_bytes(socket, bytes);
@@ -85,10 +76,10 @@ impl SendQueue {
     }
 
     /// Queues pieces that belong together and sends what can be sent.
-    fn send_pieces(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> Sent {
+    fn send_pieces(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> bool {
         let mut state = self.state.lock();
         if state.dead {
-            return Sent::Dead;
+            return false;
         }
         for piece in pieces {
             state.unsent_bytes += piece.length();
@@ -98,10 +89,10 @@ impl SendQueue {
     }
 
     /// Sends one block of replies, straight from the caller's memory when nothing is queued.
-    fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> Sent {
+    fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> bool {
         let mut state = self.state.lock();
         if state.dead {
-            return Sent::Dead;
+            return false;
         }
         if state.sending || !state.pieces.is_empty() {
             state.unsent_bytes += bytes.len();
@@ -123,25 +114,26 @@ impl SendQueue {
             }
             Err(_) => {
                 self.die(&mut state);
-                return Sent::Dead;
+                return false;
             }
         }
         if state.pieces.is_empty() {
-            Sent::Done
+            true
         } else {
             self.drain(state, &socket)
         }
     }
 
-    /// Goes on after the socket was full.
-    pub fn send_more(&self, socket: impl AsFd) -> Sent {
+    /// Goes on after the socket was full. False: the connection is dead.
+    #[must_use]
+    pub fn send_more(&self, socket: impl AsFd) -> bool {
         let mut state = self.state.lock();
         if state.dead {
-            return Sent::Dead;
+            return false;
         }
         if state.sending {
             state.writable_again = true;
-            return Sent::Done;
+            return true;
         }
         self.drain(state, &socket)
     }
@@ -152,9 +144,9 @@ impl SendQueue {
         self.state.lock().unsent_bytes
     }
 
-    fn drain<'a>(&'a self, mut state: MutexGuard<'a, State>, socket: &impl AsFd) -> Sent {
+    fn drain<'a>(&'a self, mut state: MutexGuard<'a, State>, socket: &impl AsFd) -> bool {
         if state.sending {
-            return Sent::Done;
+            return true;
         }
         state.sending = true;
         loop {
@@ -173,27 +165,27 @@ impl SendQueue {
                 state.unsent_bytes
             );
             state.unsent_bytes -= sent;
-            if let Err(errno) = result {
-                if errno != Errno::AGAIN {
+            let is_full = match result {
+                Ok(()) => {
+                    state.offset = 0;
+                    false
+                }
+                Err(Errno::AGAIN) => {
+                    pieces.append(&mut state.pieces);
+                    state.pieces = pieces;
+                    state.offset = offset;
+                    !state.writable_again
+                }
+                Err(_) => {
                     state.sending = false;
                     self.die(&mut state);
-                    return Sent::Dead;
+                    return false;
                 }
-                pieces.append(&mut state.pieces);
-                state.pieces = pieces;
-                state.offset = offset;
-                if !state.writable_again {
-                    state.sending = false;
-                    self.settle(&mut state);
-                    return Sent::Blocked;
-                }
-            } else {
-                state.offset = 0;
-                if state.pieces.is_empty() {
-                    state.sending = false;
-                    self.settle(&mut state);
-                    return Sent::Done;
-                }
+            };
+            if is_full || state.pieces.is_empty() {
+                state.sending = false;
+                self.settle(&mut state);
+                return true;
             }
         }
     }
@@ -269,7 +261,8 @@ mod tests {
         for chunk in expected.chunks(70_000) {
             let (left, right) = chunk.split_at(1000);
             let pieces = [Piece::Bytes(left.to_vec()), Piece::Bytes(right.to_vec())];
-            blocked |= queue.send_pieces(&here, pieces) == Sent::Blocked;
+            assert!(queue.send_pieces(&here, pieces));
+            blocked |= queue.unsent_bytes() > 0;
         }
         assert!(blocked && queue.unsent_bytes() > 0);
         let mut received = Vec::new();
@@ -277,13 +270,13 @@ mod tests {
         while received.len() < expected.len() {
             let count = there.read(&mut part).unwrap();
             received.extend_from_slice(&part[..count]);
-            queue.send_more(&here);
+            assert!(queue.send_more(&here));
         }
         assert!(received == expected);
         assert_eq!(queue.unsent_bytes(), 0);
         assert_eq!(queue.state.lock().charged_bytes, 0);
         drop(there);
-        assert_eq!(queue.send_bytes(&here, &mut vec![1]), Sent::Dead);
+        assert!(!queue.send_bytes(&here, &mut vec![1]));
     }
 
     #[test]
@@ -299,7 +292,7 @@ mod tests {
         }
         assert!(charged() < nothing && queue.state.lock().charged_bytes >= 3 << 20);
         drop(there);
-        assert_eq!(queue.send_more(&here), Sent::Dead);
+        assert!(!queue.send_more(&here));
         assert_eq!(charged(), nothing);
         let (here, _there) = UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();

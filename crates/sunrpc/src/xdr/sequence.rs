@@ -146,12 +146,6 @@ impl<'a, T: Decode<'a>> List<'a, T> {
             T::decode(&mut decoder).ok()
         })
     }
-
-    /// Whether there are no items.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
 }
 
 impl<T> Encode for List<'_, T> {
