@@ -5,6 +5,7 @@
 //! result, and as a pair of one-way calls, `_MSG` with the arguments and `_RES` with the result.
 //! GRANTED is called by the server: a lock that was [`Status::Blocked`] is the caller's now.
 
+use crate::nsm::NotifyArguments;
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_structure};
 
 /// The program number.
@@ -254,15 +255,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// The argument of FREE_ALL (`nlm4_notify`).
-    pub struct FreeAllArguments<'a> {
-        /// The caller's machine; at most [`NAME_BYTES_MAX`] bytes.
-        pub name: &'a [u8] = NAME_BYTES_MAX,
-        /// Has no meaning.
-        pub state: i32,
-    }
-}
+/// The argument of FREE_ALL (`nlm4_notify`); the state has no meaning.
+pub type FreeAllArguments<'a> = NotifyArguments<'a>;
 
 /// The result of TEST (`nlm4_testres`). Without a holder the status is never [`Status::Denied`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,7 @@ struct State<J> {
 /// The jobs of one export.
 struct Lane<J> {
     turns: Turns<(Flow, J)>,
+    threads_max: usize,
     /// Threads on top, because storage holds calls.
     extra: usize,
 }
@@ -194,38 +195,39 @@ impl<J: Send + 'static> Pool<J> {
 }
 
 impl<J> Lane<J> {
-    fn new() -> Self {
+    fn new(threads_max: usize) -> Self {
         Self {
             turns: Turns::default(),
+            threads_max,
             extra: 0,
         }
     }
 
     /// How many jobs of an address and of a connection may be under way.
-    fn limits(&self, threads_max: usize) -> [usize; 2] {
-        let of_address = threads_max - threads_max / 8;
-        let of_connection = threads_max - threads_max / 4;
+    fn limits(&self) -> [usize; 2] {
+        let of_address = self.threads_max - self.threads_max / 8;
+        let of_connection = self.threads_max - self.threads_max / 4;
         [of_address + self.extra, of_connection + self.extra]
     }
 
     /// How many of the queued jobs may be begun now.
-    fn ready(&self, threads_max: usize) -> usize {
-        self.turns.ready(threads_max + self.extra)
+    fn ready(&self) -> usize {
+        self.turns.ready(self.threads_max + self.extra)
     }
 }
 
 impl<J> State<J> {
     fn put(&mut self, flow: &Flow, job: J) {
-        let lane = self.lanes.entry(flow.export).or_insert_with(Lane::new);
-        let limits = lane.limits(self.lane_threads_max);
+        let lane = self.lanes.entry(flow.export);
+        let lane = lane.or_insert_with(|| Lane::new(self.lane_threads_max));
+        let limits = lane.limits();
         lane.turns.put(&flow.path(), &limits, (*flow, job));
         self.call(flow.export);
     }
 
     /// Puts a lane with jobs to be begun into the ring.
     fn call(&mut self, lane: u32) {
-        let threads_max = self.lane_threads_max;
-        let is_ready = |lane: &Lane<J>| lane.ready(threads_max) > 0;
+        let is_ready = |lane: &Lane<J>| lane.ready() > 0;
         if self.lanes.get(&lane).is_some_and(is_ready) && !self.ring.contains(&lane) {
             self.ring.push_back(lane);
         }
@@ -234,7 +236,7 @@ impl<J> State<J> {
     /// How many jobs may be begun now.
     fn ready(&self) -> usize {
         let lanes = self.ring.iter().filter_map(|lane| self.lanes.get(lane));
-        lanes.map(|lane| lane.ready(self.lane_threads_max)).sum()
+        lanes.map(Lane::ready).sum()
     }
 
     /// Whether there are jobs that no free thread will take.
@@ -243,13 +245,12 @@ impl<J> State<J> {
     }
 
     fn next(&mut self) -> Option<(Flow, J)> {
-        let threads_max = self.lane_threads_max;
         for _ in 0..self.ring.len() {
             let number = self.ring.pop_front()?;
             let ready = self.lanes.get_mut(&number);
             let taken = ready
-                .filter(|lane| lane.ready(threads_max) > 0)
-                .and_then(|lane| lane.turns.take(&lane.limits(threads_max)));
+                .filter(|lane| lane.ready() > 0)
+                .and_then(|lane| lane.turns.take(&lane.limits()));
             self.call(number);
             if taken.is_some() {
                 return taken;
@@ -260,7 +261,7 @@ impl<J> State<J> {
 
     fn end(&mut self, flow: &Flow) {
         if let Some(lane) = self.lanes.get_mut(&flow.export) {
-            let limits = lane.limits(self.lane_threads_max);
+            let limits = lane.limits();
             lane.turns.end(&flow.path(), &limits);
             if lane.turns.is_empty() {
                 self.lanes.remove(&flow.export);
@@ -285,7 +286,7 @@ impl<J> State<J> {
                 && lane.extra != extra
             {
                 lane.extra = extra;
-                lane.turns.set_limits(&lane.limits(threads_max));
+                lane.turns.set_limits(&lane.limits());
             }
             self.call(number);
         }

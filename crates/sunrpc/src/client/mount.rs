@@ -131,9 +131,12 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
         }
     };
     let addresses = with_port(&resolved, nfs_port);
+    let ask_port = |port| {
+        let mounted = ask(options, &with_port(&resolved, port), &addresses)?;
+        mounted.ok_or_else(|| not_served(options, does_not_speak(port, options)))
+    };
     if let Some(port) = options.mount_port.or(options.nfs_port) {
-        return ask(options, &with_port(&resolved, port), &addresses)?
-            .ok_or_else(|| not_served(options, does_not_speak(port, options)));
+        return ask_port(port);
     }
     let same = ask(options, &addresses, &addresses);
     match same {
@@ -143,8 +146,7 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
     }
     let found = ask_port_mapper(options, &resolved, mount3::PROGRAM, mount3::VERSION);
     match (found, same) {
-        (Ok(port), _) => ask(options, &with_port(&resolved, port), &addresses)?
-            .ok_or_else(|| not_served(options, does_not_speak(port, options))),
+        (Ok(port), _) => ask_port(port),
         (Err(_), Err(error)) => Err(error),
         (Err(reason), Ok(_)) => Err(not_served(options, reason)),
     }

@@ -50,6 +50,5 @@ sample_structure! {
     Share<'a> { caller_name, handle, owner, mode, access }
     ShareArguments<'a> { cookie, share, reclaim }
     ShareReply<'a> { cookie, status, sequence }
-    FreeAllArguments<'a> { name, state }
     NotifyArguments<'a> { name, state }
 }
