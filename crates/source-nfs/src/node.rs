@@ -73,7 +73,7 @@ pub(super) struct Uncommitted {
 }
 
 /// What changes of a node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
     /// When they were.
@@ -140,34 +140,7 @@ impl Node {
             id,
             number,
             data: RwLock::new(()),
-            state: Mutex::new(State {
-                believed: None,
-                at: Moment::default(),
-                set_at: Moment::default(),
-                unreported_at: Moment::default(),
-                consistency: Consistency::default(),
-                is_in_question: false,
-                changes: 0,
-                data_changes: 0,
-                changes_at_open: None,
-                own_changes: 0,
-                length: Length::default(),
-                unexpected_ends: 0,
-                region: None,
-                region_was_used: false,
-                readers: 0,
-                is_moving: false,
-                uncommitted: None,
-                failures: Failures::default(),
-                reader: None,
-                writer: None,
-                access: Vec::new(),
-                link: None,
-                opens: 0,
-                is_removed: false,
-                silly: None,
-                cookie_verifier: [0; 8],
-            }),
+            state: Mutex::default(),
             is_unread: Condvar::new(),
         }
     }
