@@ -1,4 +1,4 @@
-//! Calls to the server, the users they are made for and what their answers mean to callers.
+//! Calls to the server: what they have in common, and what their answers mean to callers.
 //!
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles; nobody is told,
 //! but on a soft mount in the end.
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use pagewell_fs::{Credentials, Error, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
-use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply, Status};
+use pagewell_sunrpc::nfs3;
 use pagewell_sunrpc::rpc::{Credential, SystemCredential};
-use pagewell_sunrpc::xdr::{self, Decode, Decoder, Encode, Words};
+use pagewell_sunrpc::xdr::{self, Decode, Decoder, Words};
 
 use super::attributes::{Ages, Moment, Moments, Reported};
 use super::convert;
@@ -26,13 +26,6 @@ const MACHINE_NAME_BYTES_MAX: usize = 255;
 /// Decodes an answer that borrows nothing.
 pub(super) fn whole<T: for<'a> Decode<'a>>(decoder: &mut Decoder<'_>) -> xdr::Result<T> {
     T::decode(decoder)
-}
-
-/// An answer, and what is to be known of the call.
-pub(super) struct Answered<T> {
-    pub(super) value: T,
-    pub(super) sent: Moment,
-    pub(super) was_resent: bool,
 }
 
 /// How a mount makes calls. Cloning shares it.
@@ -109,41 +102,6 @@ impl Calls {
         }))
     }
 
-    /// Makes a call and waits for its answer.
-    pub(super) fn ask<T, F>(
-        &self,
-        procedure: Procedure,
-        user: &Credentials,
-        arguments: &impl Encode,
-        decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
-    ) -> Result<Answered<Reply<T, F>>> {
-        let credential = self.credential(user);
-        let mut patience = self.patience();
-        loop {
-            let sent = self.now();
-            let answer = self
-                .client()
-                .call(procedure.number(), &credential, arguments, &decode);
-            let answer = answer.map_err(|error| self.failure(&error))?;
-            let is_not_ready = matches!(
-                &answer.value,
-                Err(Failure {
-                    status: Status::Jukebox,
-                    ..
-                })
-            );
-            if is_not_ready && let Some(pause) = patience.next() {
-                self.pause(pause)?;
-                continue;
-            }
-            return Ok(Answered {
-                value: answer.value,
-                sent,
-                was_resent: answer.resent,
-            });
-        }
-    }
-
     /// How often a server that is not ready is asked.
     pub(super) fn patience(&self) -> Patience {
         Patience {
@@ -153,7 +111,7 @@ impl Calls {
     }
 
     /// Sleeps, unless the mount ends.
-    fn pause(&self, pause: Duration) -> Result<()> {
+    pub(super) fn pause(&self, pause: Duration) -> Result<()> {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             if self.have_ended() {

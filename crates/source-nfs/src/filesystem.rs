@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-use pagewell_base::sync::Mutex;
 use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
@@ -15,8 +14,10 @@ use pagewell_fs::{
 };
 use pagewell_sunrpc::client::Mounted;
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure,
+    AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure, Reply,
+    Status, WccData,
 };
+use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::attributes::{Moment, Stamp};
 use super::calls::{Calls, whole};
@@ -109,12 +110,19 @@ impl FileSystem for NfsFileSystem {
     }
 }
 
+/// An answer, and what is to be known of the call.
+pub(super) struct Answered<T> {
+    pub(super) value: T,
+    pub(super) sent: Moment,
+    pub(super) was_resent: bool,
+}
+
 /// What all calls of a mount share.
 pub(super) struct Shared {
     pub(super) calls: Calls,
     pub(super) files: Arc<Files>,
     pub(super) remote: Arc<Remote>,
-    pub(super) names: Mutex<Names>,
+    pub(super) names: Names,
     pub(super) device: CachedDevice,
     pub(super) bytes: Bytes,
     pub(super) root: FileId,
@@ -151,6 +159,35 @@ impl Shared {
         Self::may_wait(call)
     }
 
+    /// Makes a call for a caller and waits for its answer.
+    pub(super) fn ask<T, F>(
+        &self,
+        call: &Call<'_>,
+        procedure: Procedure,
+        arguments: &impl Encode,
+        decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
+    ) -> Result<Answered<Reply<T, F>>> {
+        let (calls, number) = (&self.calls, procedure.number());
+        let credential = calls.credential(call.credentials);
+        let mut patience = calls.patience();
+        loop {
+            let sent = calls.now();
+            let answer = calls.client().call(number, &credential, arguments, &decode);
+            let answer = answer.map_err(|error| calls.failure(&error))?;
+            if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
+                && let Some(pause) = patience.next()
+            {
+                calls.pause(pause)?;
+                continue;
+            }
+            return Ok(Answered {
+                value: answer.value,
+                sent,
+                was_resent: answer.resent,
+            });
+        }
+    }
+
     /// Attributes that are believed, or asked for now.
     pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         let state = node.lock();
@@ -169,12 +206,7 @@ impl Shared {
         let arguments = GetattrArguments {
             object: convert::handle(&node.id)?,
         };
-        let answer = self.calls.ask(
-            Procedure::Getattr,
-            call.credentials,
-            &arguments,
-            whole::<GetattrReply>,
-        )?;
+        let answer = self.ask(call, Procedure::Getattr, &arguments, whole::<GetattrReply>)?;
         match answer.value {
             Ok(found) => {
                 self.look(node, Some(&found.attributes), answer.sent)?;
@@ -267,12 +299,7 @@ impl Shared {
             object: convert::handle(&node.id)?,
             access: Access::ALL.0,
         };
-        let answer = self.calls.ask(
-            Procedure::Access,
-            call.credentials,
-            &arguments,
-            whole::<AccessReply>,
-        )?;
+        let answer = self.ask(call, Procedure::Access, &arguments, whole::<AccessReply>)?;
         let allowed = answer.value.map_err(|failure| {
             node.lock().doubt();
             convert::error(failure.status)
@@ -308,12 +335,7 @@ impl Shared {
     }
 
     /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
-    pub(super) fn end_change(
-        &self,
-        node: &Node,
-        wcc: &pagewell_sunrpc::nfs3::WccData,
-        sent: Moment,
-    ) -> (Change, Stamp) {
+    pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
         let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
         let before = wcc.before.map(convert::wcc);
         let (taken, after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());

@@ -221,9 +221,7 @@ impl Shared {
         let is_right = self.look(&node, Some(attributes), sent).is_ok();
         if is_right && !matches!(&*listed.name, b"." | b"..") {
             let meaning = Meaning::Object(id);
-            self.names
-                .lock()
-                .learn(directory, &listed.name, meaning, before);
+            self.names.learn(directory, &listed.name, meaning, before);
         }
     }
 
@@ -245,8 +243,7 @@ impl Shared {
                 directory_count: bytes,
                 count_max: bytes,
             };
-            let (procedure, user) = (Procedure::ReaddirPlus, call.credentials);
-            let answer = self.calls.ask(procedure, user, &arguments, |decoder| {
+            let answer = self.ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
                 Ok(ReaddirPlusReply::decode(decoder)?.map(|page| with_attributes(&page)))
             })?;
             (answer.sent, answer.value.map_err(|failure| failure.status))
@@ -257,8 +254,7 @@ impl Shared {
                 verifier,
                 count: bytes,
             };
-            let (procedure, user) = (Procedure::Readdir, call.credentials);
-            let answer = self.calls.ask(procedure, user, &arguments, |decoder| {
+            let answer = self.ask(call, Procedure::Readdir, &arguments, |decoder| {
                 Ok(ReaddirReply::decode(decoder)?.map(|page| without_attributes(&page)))
             })?;
             (answer.sent, answer.value.map_err(|failure| failure.status))

@@ -53,7 +53,7 @@ impl Shared {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<Option<Entry>>> {
-        let meaning = self.names.lock().find(directory, name);
+        let meaning = self.names.find(directory, name);
         let known = match meaning {
             None => return Ok(None),
             Some(Meaning::Nothing) => None,
@@ -71,7 +71,7 @@ impl Shared {
 
     /// What a name means, as far as that is remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
-        let meaning = self.names.lock().find(directory, name);
+        let meaning = self.names.find(directory, name);
         match meaning? {
             Meaning::Object(id) => Some(self.files.node(&id)),
             Meaning::Nothing => None,
@@ -87,22 +87,20 @@ impl Shared {
                 name,
             },
         };
-        let answer =
-            self.calls
-                .ask(Procedure::Lookup, call.credentials, &arguments, |decoder| {
-                    Ok(LookupReply::decode(decoder)?.map(|found| Found {
-                        id: convert::id(found.object),
-                        attributes: found.object_attributes,
-                        directory: found.directory_attributes,
-                    }))
-                })?;
+        let answer = self.ask(call, Procedure::Lookup, &arguments, |decoder| {
+            Ok(LookupReply::decode(decoder)?.map(|found| Found {
+                id: convert::id(found.object),
+                attributes: found.object_attributes,
+                directory: found.directory_attributes,
+            }))
+        })?;
         match answer.value {
             Ok(found) => {
                 self.look(node, found.directory.as_ref(), answer.sent)?;
                 let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
                 if name != b".." {
                     let meaning = Meaning::Object(entry.id);
-                    self.names.lock().learn(node, name, meaning, before);
+                    self.names.learn(node, name, meaning, before);
                 }
                 Ok(entry)
             }
@@ -111,9 +109,7 @@ impl Shared {
                 self.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
                     Status::NotFound => {
-                        self.names
-                            .lock()
-                            .learn(node, name, Meaning::Nothing, before);
+                        self.names.learn(node, name, Meaning::Nothing, before);
                     }
                     Status::Stale | Status::BadHandle => node.lock().doubt(),
                     _ => {}
@@ -167,15 +163,10 @@ impl Shared {
         let arguments = ReadlinkArguments {
             symlink: convert::handle(id)?,
         };
-        let answer = self.calls.ask(
-            Procedure::Readlink,
-            call.credentials,
-            &arguments,
-            |decoder| {
-                let reply = ReadlinkReply::decode(decoder)?;
-                Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
-            },
-        )?;
+        let answer = self.ask(call, Procedure::Readlink, &arguments, |decoder| {
+            let reply = ReadlinkReply::decode(decoder)?;
+            Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
+        })?;
         let (target, attributes) = answer.value.map_err(|failure| {
             node.lock().doubt();
             convert::error(failure.status)
@@ -192,12 +183,7 @@ impl Shared {
         let arguments = FsstatArguments {
             root: convert::handle(&self.root)?,
         };
-        let answer = self.calls.ask(
-            Procedure::Fsstat,
-            call.credentials,
-            &arguments,
-            whole::<FsstatReply>,
-        )?;
+        let answer = self.ask(call, Procedure::Fsstat, &arguments, whole::<FsstatReply>)?;
         let sizes = answer
             .value
             .map_err(|failure| convert::error(failure.status))?;

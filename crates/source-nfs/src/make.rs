@@ -251,10 +251,8 @@ impl Shared {
                 }
             }
         };
-        let meaning = Meaning::Object(entry.id);
-        self.names
-            .lock()
-            .enter(directory, name, Some(meaning), answer.since);
+        let meaning = Some(Meaning::Object(entry.id));
+        self.names.enter(directory, name, meaning, answer.since);
         Ok(Ok(Created {
             entry,
             parent: answer.change,
@@ -297,10 +295,8 @@ impl Shared {
             let (change, status) = (NameChange::Link(*id), failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
-        let meaning = Meaning::Object(*id);
-        self.names
-            .lock()
-            .enter(directory, name, Some(meaning), answer.since);
+        let meaning = Some(Meaning::Object(*id));
+        self.names.enter(directory, name, meaning, answer.since);
         Ok((self.attributes_of(call, &node)?, answer.change))
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadRule, ReadAheadWindows};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
@@ -143,7 +142,7 @@ impl NfsFileSystem {
                 calls,
                 files,
                 remote,
-                names: Mutex::new(Names::new(NAMES_MAX)),
+                names: Names::new(NAMES_MAX),
                 bytes: Bytes::new(device.clone()),
                 device,
                 root: volume.root,

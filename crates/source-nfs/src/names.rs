@@ -18,6 +18,7 @@
 //!
 //! **Known weakness.** A directory that others change all the time has no remembered names.
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{CompactId, FileId};
 
 use super::attributes::Stamp;
@@ -44,46 +45,50 @@ pub(super) struct Remembered {
     object: Option<CompactId>,
 }
 
-/// See the module's text.
-#[derive(Debug)]
-pub(super) struct Names {
-    /// By directory and name, in one string of bytes.
-    names: Generations<Box<[u8]>, Remembered>,
+impl Remembered {
+    fn of(meaning: Meaning, then: Stamp) -> Self {
+        Self {
+            changes: then.changes,
+            object: match meaning {
+                Meaning::Object(id) => Some(CompactId::new(&id)),
+                Meaning::Nothing => None,
+            },
+        }
+    }
 }
+
+/// See the module's text. By directory and name, in one string of bytes.
+#[derive(Debug)]
+pub(super) struct Names(Mutex<Generations<Box<[u8]>, Remembered>>);
 
 impl Names {
     pub(super) fn new(names_max: usize) -> Self {
-        Self {
-            names: Generations::new(names_max),
-        }
+        Self(Mutex::new(Generations::new(names_max)))
     }
 
     /// What is remembered of a name; nothing is, once its directory has moved on.
-    pub(super) fn find(&mut self, directory: &Node, name: &[u8]) -> Option<Meaning> {
-        let found = self.names.get(&key(directory, name)[..])?;
+    pub(super) fn find(&self, directory: &Node, name: &[u8]) -> Option<Meaning> {
+        let mut names = self.0.lock();
+        let found = names.get(&key(directory, name)[..])?;
         let object = |id: &CompactId| Meaning::Object(id.whole());
         let meaning = || found.object.as_ref().map_or(Meaning::Nothing, object);
         (found.changes == directory.stamp().changes).then(meaning)
     }
 
     /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
-    pub(super) fn learn(&mut self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
+    pub(super) fn learn(&self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
+        let mut names = self.0.lock();
         if directory.stamp() == then {
-            let remembered = Remembered {
-                changes: then.changes,
-                object: match meaning {
-                    Meaning::Object(id) => Some(CompactId::new(&id)),
-                    Meaning::Nothing => None,
-                },
-            };
-            self.names.put(key(directory, name), remembered, |_| true);
+            names.put(key(directory, name), Remembered::of(meaning, then), |_| {
+                true
+            });
         }
     }
 
     /// Remembers what a change of ours has made of a name, if that is known and nothing has
     /// happened since then; else forgets it.
     pub(super) fn enter(
-        &mut self,
+        &self,
         directory: &Node,
         name: &[u8],
         meaning: Option<Meaning>,
@@ -96,8 +101,8 @@ impl Names {
     }
 
     /// Forgets a name.
-    pub(super) fn forget(&mut self, directory: &Node, name: &[u8]) {
-        self.names.remove(&key(directory, name)[..]);
+    pub(super) fn forget(&self, directory: &Node, name: &[u8]) {
+        self.0.lock().remove(&key(directory, name)[..]);
     }
 }
 
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn names_live_as_long_as_nobody_else_changes_their_directory() {
-        let mut names = Names::new(100);
+        let names = Names::new(100);
         let (here, other) = (directory(1), directory(2));
         let then = here.stamp();
         names.learn(&here, b"a", object(1), then);
@@ -144,7 +149,7 @@ mod tests {
     #[test]
     fn what_was_overtaken_is_not_remembered() {
         let directory = directory(1);
-        let (mut names, now) = (Names::new(100), Moments::default().now());
+        let (names, now) = (Names::new(100), Moments::default().now());
         let then = directory.stamp();
         names.learn(&directory, b"a", object(1), then);
         assert_eq!(names.find(&directory, b"a"), Some(object(1)));
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn of_changes_that_were_on_their_way_together_none_is_remembered_as_the_last() {
         let directory = directory(1);
-        let (mut names, now) = (Names::new(100), Moments::default().now());
+        let (names, now) = (Names::new(100), Moments::default().now());
         let remove = directory.begin_change();
         let create = directory.begin_change();
         let (_, _, created) = directory.end_change(None, None, now);
@@ -184,13 +189,13 @@ mod tests {
 
     #[test]
     fn they_are_bounded() {
-        let mut names = Names::new(100);
+        let names = Names::new(100);
         let directory = directory(1);
         let now = directory.stamp();
         for number in 0..10_000u32 {
             names.learn(&directory, &number.to_ne_bytes(), Meaning::Nothing, now);
         }
-        assert!(names.names.len() <= 100);
+        assert!(names.0.lock().len() <= 100);
         assert!(names.find(&directory, &9_999u32.to_ne_bytes()).is_some());
     }
 }

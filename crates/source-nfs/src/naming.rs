@@ -42,10 +42,8 @@ impl Shared {
         wcc: impl FnOnce(&Reply<T, F>) -> WccData,
     ) -> Result<Changed<Reply<T, F>>> {
         let begun = directory.begin_change();
-        let answer = self
-            .calls
-            .ask(procedure, call.credentials, arguments, decode)
-            .inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
+        let answer = self.ask(call, procedure, arguments, decode);
+        let answer = answer.inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
         let (change, ended) = self.end_change(directory, &wcc(&answer.value), answer.sent);
         Ok(Changed {
             value: answer.value,
@@ -66,7 +64,7 @@ impl Shared {
         status: Status,
         was_resent: bool,
     ) -> Result<Option<Entry>> {
-        self.names.lock().forget(directory, name);
+        self.names.forget(directory, name);
         let refusal = convert::error(status);
         if !change.is_doubtful(status, was_resent) {
             return Err(refusal);

@@ -216,10 +216,8 @@ impl Shared {
             let (change, status) = (NameChange::Remove, failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
-        let meaning = Meaning::Nothing;
-        self.names
-            .lock()
-            .enter(directory, name, Some(meaning), answer.since);
+        let meaning = Some(Meaning::Nothing);
+        self.names.enter(directory, name, meaning, answer.since);
         Ok(answer.change)
     }
 
@@ -286,16 +284,13 @@ impl Shared {
         } else {
             to.begin_change()
         };
-        let (procedure, user) = (Procedure::Rename, call.credentials);
-        let answer = self
-            .calls
-            .ask(procedure, user, &arguments, whole::<RenameReply>)
-            .inspect_err(|_| {
-                from.end_unanswered(self.calls.now());
-                if !is_one {
-                    to.end_unanswered(self.calls.now());
-                }
-            })?;
+        let answer = self.ask(call, Procedure::Rename, &arguments, whole::<RenameReply>);
+        let answer = answer.inspect_err(|_| {
+            from.end_unanswered(self.calls.now());
+            if !is_one {
+                to.end_unanswered(self.calls.now());
+            }
+        })?;
         let (from_wcc, to_wcc) = match &answer.value {
             Ok(done) => (done.from_directory_wcc, done.to_directory_wcc),
             Err(failure) => (
@@ -310,7 +305,7 @@ impl Shared {
             self.end_change(to, &to_wcc, answer.sent)
         };
         if let Err(failure) = answer.value {
-            self.names.lock().forget(from, from_name);
+            self.names.forget(from, from_name);
             let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
             let (status, was_resent) = (failure.status, answer.was_resent);
             self.prove(call, (to, to_name), change, status, was_resent)?;
@@ -321,8 +316,8 @@ impl Shared {
         let meaning = moved.as_ref().filter(|_| is_known);
         let meaning = meaning.map(|moved| Meaning::Object(moved.id));
         // Not as missing: of two names of one object, a rename leaves both.
-        self.names.lock().forget(from, from_name);
-        self.names.lock().enter(to, to_name, meaning, since);
+        self.names.forget(from, from_name);
+        self.names.enter(to, to_name, meaning, since);
         if let Some(moved) = moved {
             moved.excuse();
         }
