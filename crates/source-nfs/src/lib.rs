@@ -30,7 +30,6 @@ mod calls;
 mod change;
 mod convert;
 mod data;
-mod deferred;
 mod failures;
 mod files;
 mod filesystem;

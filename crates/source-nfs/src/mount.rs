@@ -1,7 +1,7 @@
 //! Mounting and unmounting.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadRule, ReadAheadWindows};
@@ -19,7 +19,6 @@ use pagewell_sunrpc::xdr::{Decode, Encode};
 
 use super::calls::{Calls, Settings, whole};
 use super::convert;
-use super::deferred::Deferred;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
 use super::names::{NAMES_MAX, Names};
@@ -123,7 +122,7 @@ impl NfsFileSystem {
         let remote = Arc::new(Remote {
             calls: calls.clone(),
             files: files.clone(),
-            deferred: Deferred::default(),
+            deferred: OnceLock::new(),
             read_bytes: transfer(options.read_bytes, read),
             write_bytes: transfer(options.write_bytes, write),
             synchronous: options.synchronous,

@@ -172,8 +172,7 @@ impl Remote {
             return (committing.then)(self, Ended::Done);
         };
         let this = self.clone();
-        self.deferred
-            .after(pause, move || this.send_commit(committing));
+        self.after(pause, move || this.send_commit(committing));
     }
 
     /// A file is done; the last one ends the flush.

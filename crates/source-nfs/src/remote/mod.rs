@@ -22,6 +22,9 @@
 //! kept with the file for the user that wrote (`writers.rs`), and the file is thrown out of the
 //! cache when one writes, commits or closes, so that nobody reads what the server does not have.
 //!
+//! **Patience.** What the server is not ready for is sent again after a pause, by one thread, which
+//! begins with the first such call. At the end of the mount all of it ends at once.
+//!
 //! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
 //! one that a thread waits for.
 
@@ -29,9 +32,12 @@ mod commit;
 mod read;
 mod write;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use pagewell_base::timer::Timer;
+use pagewell_counters::names::CLIENT_COMPLETION_PANICS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
 use pagewell_fs::{Credentials, Error};
 use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
@@ -40,7 +46,6 @@ use pagewell_sunrpc::nfs3::WccData;
 use super::attributes::Moment;
 use super::calls::Calls;
 use super::convert;
-use super::deferred::Deferred;
 use super::files::Files;
 use super::node::Node;
 use super::regions::SPACE_BYTES;
@@ -57,7 +62,8 @@ pub(super) struct RemoteDevice {
 pub(super) struct Remote {
     pub(super) calls: Calls,
     pub(super) files: Arc<Files>,
-    pub(super) deferred: Deferred,
+    /// What waits until a pause is over.
+    pub(super) deferred: OnceLock<Timer>,
     pub(super) read_bytes: u32,
     pub(super) write_bytes: u32,
     /// Every write is durable.
@@ -109,7 +115,22 @@ impl Remote {
     /// Every call ends, and none is made any more.
     pub(super) fn end(&self) {
         self.calls.end();
-        self.deferred.end();
+        if let Some(timer) = self.deferred.get() {
+            timer.handle().stop();
+        }
+    }
+
+    /// Does `work` after `pause`; drops it, which tells the thread that waits for it, when no
+    /// thread can be had.
+    fn after(&self, pause: Duration, work: impl FnOnce() + Send + 'static) {
+        let timer = self.deferred.get().or_else(|| {
+            let panicked = || CLIENT_COMPLETION_PANICS.add(1);
+            let new = Timer::new("pagewell-deferred", Duration::ZERO, panicked).ok()?;
+            Some(self.deferred.get_or_init(|| new))
+        });
+        if let Some(timer) = timer {
+            timer.handle().at(Some(Instant::now() + pause), work);
+        }
     }
 
     /// Takes what the answer to a call that has changed a file says of it.

@@ -146,7 +146,7 @@ impl Remote {
             return reading.request.fail(reading.done, error);
         };
         let this = self.clone();
-        self.deferred.after(pause, move || this.send_read(reading));
+        self.after(pause, move || this.send_read(reading));
     }
 
     /// Takes attributes that came with an answer.

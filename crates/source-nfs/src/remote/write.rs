@@ -183,6 +183,6 @@ impl Remote {
             return self.refuse(writing, Error::TryLater);
         };
         let this = self.clone();
-        self.deferred.after(pause, move || this.send_write(writing));
+        self.after(pause, move || this.send_write(writing));
     }
 }
