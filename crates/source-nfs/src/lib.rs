@@ -46,7 +46,6 @@ mod options;
 mod pages;
 mod regions;
 mod remote;
-mod repeat;
 mod silly;
 #[cfg(test)]
 mod testing;

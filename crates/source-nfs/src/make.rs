@@ -18,9 +18,8 @@ use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
 use super::names::Meaning;
-use super::naming::operation;
+use super::naming::{NameChange, operation};
 use super::node::Node;
-use super::repeat::NameChange;
 
 /// What the procedures answer that make something, without the record that it was in.
 struct Made {

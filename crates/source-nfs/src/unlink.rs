@@ -6,16 +6,14 @@ use std::sync::atomic::Ordering;
 use pagewell_counters::names::NFS_SILLY_RENAMES;
 use pagewell_fs::{Call, Change, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{
-    Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply, RmdirArguments,
+    Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply,
 };
-use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::whole;
 use super::filesystem::Shared;
 use super::names::Meaning;
-use super::naming::operation;
+use super::naming::{NameChange, operation};
 use super::node::Node;
-use super::repeat::NameChange;
 use super::silly::{self, Silly};
 
 impl Shared {
@@ -35,7 +33,7 @@ impl Shared {
         {
             return self.hide(call, &directory, name, target);
         }
-        let change = self.remove_name(call, &directory, name)?;
+        let change = self.send_remove(call, &directory, name, Procedure::Remove)?;
         if let Some(target) = target {
             self.lost_a_name(call, &target);
         }
@@ -130,7 +128,8 @@ impl Shared {
         };
         let directory = self.files.node(&silly.directory);
         // A file that cannot be removed now stays, as it does when the client dies.
-        if self.remove_name(&call, &directory, &silly.name).is_ok() {
+        let removed = self.send_remove(&call, &directory, &silly.name, Procedure::Remove);
+        if removed.is_ok() {
             self.lost_a_name(&call, node);
         }
     }
@@ -161,17 +160,6 @@ impl Shared {
         self.bury(target);
     }
 
-    fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
-        let object = operation(directory, name)?;
-        self.send_remove(
-            call,
-            directory,
-            name,
-            Procedure::Remove,
-            &RemoveArguments { object },
-        )
-    }
-
     /// [`pagewell_fs::FileSystem::remove_directory`].
     pub(super) fn remove_directory(
         &self,
@@ -183,9 +171,7 @@ impl Shared {
         pagewell_fs::name::check_old(name)?;
         let directory = &*self.directory(call, directory)?;
         let target = self.known_meaning(directory, name);
-        let object = operation(directory, name)?;
-        let arguments = RmdirArguments { object };
-        let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
+        let change = self.send_remove(call, directory, name, Procedure::Rmdir)?;
         if let Some(target) = target {
             let mut target = target.lock();
             target.doubt();
@@ -194,18 +180,19 @@ impl Shared {
         Ok(change)
     }
 
+    /// REMOVE or RMDIR, which differ in nothing else.
     fn send_remove(
         &self,
         call: &Call<'_>,
         directory: &Node,
         name: &[u8],
         procedure: Procedure,
-        arguments: &impl Encode,
     ) -> Result<Change> {
+        let object = operation(directory, name)?;
         let answer = self.change_names(
             call,
             directory,
-            (procedure, arguments),
+            (procedure, &RemoveArguments { object }),
             whole::<RemoveReply>,
             |reply| match reply {
                 Ok(done) => done.directory_wcc,
