@@ -13,6 +13,7 @@ use super::Legs;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::mirror::advice;
+use crate::output;
 
 /// Show how the legs of a mirror stand.
 ///
@@ -68,8 +69,7 @@ pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let status = status(&legs, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &status)?;
-        out.write_all(b"\n")
+        output::json(&mut out, &status)
     } else {
         out.write_all(text(&status).as_bytes())
     };
