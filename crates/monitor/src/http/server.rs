@@ -12,7 +12,7 @@ use pagewell_nfsd::Network;
 
 use super::read_some;
 use crate::http::host::is_own;
-use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, host, parse};
+use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, parse};
 use crate::metrics::{Snapshot, prometheus};
 
 /// Connections at once. One more takes the place of the oldest one of the address that has most:
@@ -149,7 +149,7 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
     let answer = loop {
         let parsed = parse(&buffer);
         if parsed != Parsed::Partial {
-            break answer(parsed, host(&buffer));
+            break answer(parsed);
         }
         if read_some(stream, &mut buffer, REQUEST_BYTES_MAX, deadline)? == 0 {
             return Ok(());
@@ -167,30 +167,35 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-fn answer(parsed: Parsed<'_>, host: Host<'_>) -> Vec<u8> {
+fn answer(parsed: Parsed<'_>) -> Vec<u8> {
     const TEXT: &str = "text/plain; charset=utf-8";
-    let is_for_us = match host {
-        Host::Absent => true,
-        Host::Field(name) => is_own(name),
-        Host::Malformed => false,
-    };
     match parsed {
-        Parsed::Get(_) if !is_for_us => response("421 Misdirected Request", TEXT, MISDIRECTED),
-        Parsed::Get("/") => response("200 OK", TEXT, INDEX),
-        Parsed::Get("/metrics") => {
+        Parsed::Get(_, host) if !is_for_us(host) => {
+            response("421 Misdirected Request", TEXT, MISDIRECTED)
+        }
+        Parsed::Get("/", _) => response("200 OK", TEXT, INDEX),
+        Parsed::Get("/metrics", _) => {
             let text = prometheus::render(&Snapshot::take());
             response("200 OK", prometheus::CONTENT_TYPE, &text)
         }
-        Parsed::Get("/stat.json") => match serde_json::to_string(&Snapshot::take()) {
+        Parsed::Get("/stat.json", _) => match serde_json::to_string(&Snapshot::take()) {
             Ok(json) => response("200 OK", "application/json", &(json + "\n")),
             Err(_) => response("500 Internal Server Error", TEXT, "cannot be JSON\n"),
         },
-        Parsed::Get(_) => response("404 Not Found", TEXT, "not found\n"),
+        Parsed::Get(..) => response("404 Not Found", TEXT, "not found\n"),
         Parsed::OtherMethod => response("405 Method Not Allowed", TEXT, "GET only\n"),
         Parsed::TooLong => response("431 Request Header Fields Too Large", TEXT, "too long\n"),
         Parsed::Malformed | Parsed::Partial => {
             response("400 Bad Request", TEXT, "not an HTTP/1.1 request\n")
         }
+    }
+}
+
+fn is_for_us(host: Host<'_>) -> bool {
+    match host {
+        Host::Absent => true,
+        Host::Field(name) => is_own(name),
+        Host::Malformed => false,
     }
 }
 
