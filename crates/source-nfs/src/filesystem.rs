@@ -119,7 +119,7 @@ pub(super) struct Answered<T> {
 
 /// What all calls of a mount share.
 pub(super) struct Shared {
-    pub(super) calls: Calls,
+    pub(super) calls: Arc<Calls>,
     pub(super) files: Arc<Files>,
     pub(super) remote: Arc<Remote>,
     pub(super) names: Names,
@@ -172,7 +172,7 @@ impl Shared {
         let mut patience = calls.patience();
         loop {
             let sent = calls.now();
-            let answer = calls.client().call(number, &credential, arguments, &decode);
+            let answer = calls.client.call(number, &credential, arguments, &decode);
             let answer = answer.map_err(|error| calls.failure(&error))?;
             if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
                 && let Some(pause) = patience.next()

@@ -103,15 +103,13 @@ impl NfsFileSystem {
         (cache, device): (&Cache, OpenOptions),
     ) -> Self {
         let options = &url.options;
-        let calls = Calls::new(
-            client,
-            Settings {
-                name: url.name(),
-                ages: options.ages,
-                filesystem_id: volume.filesystem_id,
-                attempts_max: options.soft.then_some(options.attempts),
-            },
-        );
+        let settings = Settings {
+            name: url.name(),
+            ages: options.ages,
+            filesystem_id: volume.filesystem_id,
+            attempts_max: options.soft.then_some(options.attempts),
+        };
+        let calls = Arc::new(Calls::new(client, settings));
         let files = Arc::new(Files::new(NODES_MAX, SLOTS_MAX));
         let information = &volume.information;
         let read = (information.read_bytes_max, information.read_bytes_preferred);
@@ -161,7 +159,7 @@ impl NfsFileSystem {
     /// What its calls have cost.
     #[must_use]
     pub fn statistics_of_calls(&self) -> client::Statistics {
-        self.shared.calls.client().statistics()
+        self.shared.calls.client.statistics()
     }
 
     /// Bytes of one READ and of one WRITE, as agreed with the server.

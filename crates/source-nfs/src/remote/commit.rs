@@ -131,7 +131,7 @@ impl Remote {
         let call = Outgoing::new(Procedure::Commit.number(), credential, &arguments);
         committing.node.begin_change();
         let (this, sent) = (self.clone(), self.calls.now());
-        self.calls.client().submit(call, move |outcome| {
+        self.calls.client.submit(call, move |outcome| {
             this.end_commit(committing, sent, outcome)
         });
     }

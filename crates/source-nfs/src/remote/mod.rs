@@ -60,7 +60,7 @@ pub(super) struct RemoteDevice {
 
 /// What requests on their way share.
 pub(super) struct Remote {
-    pub(super) calls: Calls,
+    pub(super) calls: Arc<Calls>,
     pub(super) files: Arc<Files>,
     /// What waits until a pause is over.
     pub(super) deferred: OnceLock<Timer>,

@@ -81,7 +81,7 @@ impl Remote {
         let call = Outgoing::new(Procedure::Read.number(), credential, &arguments).with_sink(sink);
         let (this, sent) = (self.clone(), self.calls.now());
         self.calls
-            .client()
+            .client
             .submit(call, move |outcome| this.end_read(reading, sent, outcome));
     }
 

@@ -49,7 +49,7 @@ impl Rig {
         };
         let regions = [b"a", b"b", b"c"].map(|name| region(name)).to_vec();
         let remote = Arc::new(Remote {
-            calls,
+            calls: Arc::new(calls),
             files,
             deferred: OnceLock::new(),
             read_bytes: 1 << 16,

@@ -82,7 +82,7 @@ impl Remote {
         writing.node.begin_change();
         let (this, sent) = (self.clone(), self.calls.now());
         self.calls
-            .client()
+            .client
             .submit(call, move |outcome| this.end_write(writing, sent, outcome));
     }
 
