@@ -28,7 +28,6 @@ use pagewell_sunrpc::xdr::Decode;
 use super::attributes::{Moment, Stamp};
 use super::convert;
 use super::filesystem::Shared;
-use super::names::Meaning;
 use super::node::Node;
 use super::pages::{Listed, Page, Spot};
 
@@ -220,8 +219,7 @@ impl Shared {
         let node = self.files.node(&id);
         let is_right = self.look(&node, Some(attributes), sent).is_ok();
         if is_right && !matches!(&*listed.name, b"." | b"..") {
-            let meaning = Meaning::Object(id);
-            self.names.learn(directory, &listed.name, meaning, before);
+            self.names.learn(directory, &listed.name, Some(id), before);
         }
     }
 

@@ -13,7 +13,6 @@ use pagewell_sunrpc::xdr::Decode;
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
-use super::names::Meaning;
 use super::node::Node;
 
 /// What LOOKUP answers, without the record that it was in.
@@ -56,8 +55,8 @@ impl Shared {
         let meaning = self.names.find(directory, name);
         let known = match meaning {
             None => return Ok(None),
-            Some(Meaning::Nothing) => None,
-            Some(Meaning::Object(id)) => {
+            Some(None) => None,
+            Some(Some(id)) => {
                 let believed = self.files.node(&id).lock().believed();
                 let Some(attributes) = believed else {
                     return Ok(None);
@@ -71,11 +70,8 @@ impl Shared {
 
     /// What a name means, as far as that is remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
-        let meaning = self.names.find(directory, name);
-        match meaning? {
-            Meaning::Object(id) => Some(self.files.node(&id)),
-            Meaning::Nothing => None,
-        }
+        let object = self.names.find(directory, name)?;
+        object.map(|id| self.files.node(&id))
     }
 
     /// Asks what a name means.
@@ -99,8 +95,7 @@ impl Shared {
                 self.look(node, found.directory.as_ref(), answer.sent)?;
                 let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
                 if name != b".." {
-                    let meaning = Meaning::Object(entry.id);
-                    self.names.learn(node, name, meaning, before);
+                    self.names.learn(node, name, Some(entry.id), before);
                 }
                 Ok(entry)
             }
@@ -108,9 +103,7 @@ impl Shared {
                 let attributes = failure.body.directory_attributes;
                 self.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
-                    Status::NotFound => {
-                        self.names.learn(node, name, Meaning::Nothing, before);
-                    }
+                    Status::NotFound => self.names.learn(node, name, None, before),
                     Status::Stale | Status::BadHandle => node.lock().doubt(),
                     _ => {}
                 }

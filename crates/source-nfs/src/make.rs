@@ -17,7 +17,6 @@ use pagewell_sunrpc::xdr::{Decode, Encode};
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
-use super::names::Meaning;
 use super::naming::{NameChange, operation};
 use super::node::Node;
 
@@ -250,8 +249,8 @@ impl Shared {
                 }
             }
         };
-        let meaning = Some(Meaning::Object(entry.id));
-        self.names.enter(directory, name, meaning, answer.since);
+        let made = Some(entry.id);
+        self.names.enter(directory, name, made, answer.since);
         Ok(Ok(Created {
             entry,
             parent: answer.change,
@@ -294,8 +293,7 @@ impl Shared {
             let (change, status) = (NameChange::Link(*id), failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
-        let meaning = Some(Meaning::Object(*id));
-        self.names.enter(directory, name, meaning, answer.since);
+        self.names.enter(directory, name, Some(*id), answer.since);
         Ok((self.attributes_of(call, &node)?, answer.change))
     }
 }

@@ -11,7 +11,6 @@ use pagewell_sunrpc::nfs3::{
 
 use super::calls::whole;
 use super::filesystem::Shared;
-use super::names::Meaning;
 use super::naming::{NameChange, operation};
 use super::node::Node;
 use super::silly::{self, Silly};
@@ -203,8 +202,7 @@ impl Shared {
             let (change, status) = (NameChange::Remove, failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
-        let meaning = Some(Meaning::Nothing);
-        self.names.enter(directory, name, meaning, answer.since);
+        self.names.enter(directory, name, None, answer.since);
         Ok(answer.change)
     }
 
@@ -298,12 +296,11 @@ impl Shared {
             self.prove(call, (to, to_name), change, status, was_resent)?;
         }
         // What it was that moved is known when the old name has meant the same all the time.
-        let is_known = from_ended == known_at.next().next();
-        let since = to_ended.ends_alone(to_begun).then_some(to_ended);
-        let meaning = moved.as_ref().filter(|_| is_known);
-        let meaning = meaning.map(|moved| Meaning::Object(moved.id));
+        let is_known = moved.is_some() && from_ended == known_at.next().next();
+        let since = (is_known && to_ended.ends_alone(to_begun)).then_some(to_ended);
         // Not as missing: of two names of one object, a rename leaves both.
         self.names.forget(from, from_name);
+        let meaning = moved.as_ref().map(|moved| moved.id);
         self.names.enter(to, to_name, meaning, since);
         if let Some(moved) = moved {
             moved.excuse();
