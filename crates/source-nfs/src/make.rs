@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Created, FileId, FileType, NodeKind, Result,
+    Attributes, Call, Change, CreateMode, Created, Error, FileId, FileType, NodeKind, Result,
     SetAttributes, SetTime,
 };
 use pagewell_sunrpc::nfs3::{
     CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, FileAttributes,
-    LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, Status,
+    LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure,
     SymlinkArguments, WccData,
 };
 use pagewell_sunrpc::xdr::{Decode, Encode};
@@ -40,9 +40,6 @@ impl Making<'_> {
         operation(&self.directory, self.name)
     }
 }
-
-/// What a call that makes something was answered.
-type Answer = std::result::Result<Created, Status>;
 
 impl Shared {
     fn making<'a>(
@@ -78,9 +75,7 @@ impl Shared {
             CreateMode::Unchecked(request) => (request, request.size),
             CreateMode::Guarded(request) => return self.create_new(call, &making, request),
             CreateMode::Exclusive(verifier) => {
-                let how = CreateHow::Exclusive(*verifier);
-                let answer = self.send_create(call, &making, how)?;
-                return answer.map_err(convert::error);
+                return self.send_create(call, &making, CreateHow::Exclusive(*verifier));
             }
         };
         let without_size = SetAttributes {
@@ -88,8 +83,7 @@ impl Shared {
             ..*request
         };
         let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
-        let answer = self.send_create(call, &making, how)?;
-        let mut created = answer.map_err(convert::error)?;
+        let mut created = self.send_create(call, &making, how)?;
         if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
             let request = SetAttributes {
                 size: Some(size),
@@ -110,7 +104,7 @@ impl Shared {
     ) -> Result<Created> {
         if !self.lacks_exclusive.load(Ordering::Relaxed) {
             let how = CreateHow::Exclusive(fresh_verifier());
-            match self.send_create(call, making, how)? {
+            match self.send_create(call, making, how) {
                 Ok(mut created) => {
                     // The verifier may be in the times.
                     let now = Some(SetTime::ToServerTime);
@@ -127,17 +121,15 @@ impl Shared {
                     };
                     return Ok(created);
                 }
-                Err(Status::NotSupported) => {
-                    self.lacks_exclusive.store(true, Ordering::Relaxed);
-                }
-                Err(status) => return Err(convert::error(status)),
+                Err(Error::NotSupported) => self.lacks_exclusive.store(true, Ordering::Relaxed),
+                refused => return refused,
             }
         }
         let how = CreateHow::Guarded(convert::set_attributes(request)?);
-        self.send_create(call, making, how)?.map_err(convert::error)
+        self.send_create(call, making, how)
     }
 
-    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Answer> {
+    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Created> {
         let what = making.what()?;
         self.make(call, making, &CreateArguments { what, how })
     }
@@ -156,8 +148,7 @@ impl Shared {
             what: making.what()?,
             attributes: convert::set_attributes(attributes)?,
         };
-        self.make(call, &making, &arguments)?
-            .map_err(convert::error)
+        self.make(call, &making, &arguments)
     }
 
     /// [`pagewell_fs::FileSystem::make_symlink`].
@@ -176,8 +167,7 @@ impl Shared {
             attributes: convert::set_attributes(attributes)?,
             target,
         };
-        self.make(call, &making, &arguments)?
-            .map_err(convert::error)
+        self.make(call, &making, &arguments)
     }
 
     /// [`pagewell_fs::FileSystem::make_node`].
@@ -205,8 +195,7 @@ impl Shared {
         };
         let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
         let what = making.what()?;
-        self.make(call, &making, &MknodArguments { what, node })?
-            .map_err(convert::error)
+        self.make(call, &making, &MknodArguments { what, node })
     }
 
     fn make(
@@ -214,7 +203,7 @@ impl Shared {
         call: &Call<'_>,
         making: &Making<'_>,
         arguments: &impl Encode,
-    ) -> Result<Answer> {
+    ) -> Result<Created> {
         let (directory, name) = (&*making.directory, making.name);
         let answer = self.change_names(
             call,
@@ -241,20 +230,18 @@ impl Shared {
             // The server need not tell the handle.
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
-                let change = NameChange::Make(making.file_type);
-                let status = failure.status;
-                match self.prove(call, (directory, name), change, status, answer.was_resent) {
-                    Ok(Some(entry)) => entry,
-                    _ => return Ok(Err(status)),
-                }
+                let (change, status) = (NameChange::Make(making.file_type), failure.status);
+                let found =
+                    self.prove(call, (directory, name), change, status, answer.was_resent)?;
+                found.ok_or_else(|| convert::error(status))?
             }
         };
         let made = Some(entry.id);
         self.names.enter(directory, name, made, answer.since);
-        Ok(Ok(Created {
+        Ok(Created {
             entry,
             parent: answer.change,
-        }))
+        })
     }
 
     /// [`pagewell_fs::FileSystem::link`].
