@@ -67,7 +67,7 @@ impl Shared {
             Ok(done) => done.object_wcc,
             Err(failure) => failure.body.object_wcc,
         };
-        let (change, _) = self.end_change(node, &wcc, answer.sent);
+        let (change, _) = self.remote.end_change(node, &wcc, answer.sent);
         match answer.value {
             Ok(_) => {
                 let is_reported = change.after.is_some();

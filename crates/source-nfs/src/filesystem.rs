@@ -9,22 +9,22 @@ use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, Committed, Entry, Error, FileId, FileSystem,
-    FileType, Hold, Limits, OpenIntent, Opened, Result, forward,
+    Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
+    Hold, Limits, OpenIntent, Opened, Result, forward,
 };
 use pagewell_sunrpc::client::Mounted;
 use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure, Reply,
-    Status, WccData,
+    Status,
 };
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
-use super::attributes::{Moment, Stamp};
+use super::attributes::Moment;
 use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
 use super::names::Names;
-use super::node::{Node, Taken, User};
+use super::node::{Node, User};
 use super::options::NfsOptions;
 use super::pages::Listings;
 use super::remote::Remote;
@@ -209,7 +209,8 @@ impl Shared {
         let answer = self.ask(call, Procedure::Getattr, &arguments, whole::<GetattrReply>)?;
         match answer.value {
             Ok(found) => {
-                self.look(node, Some(&found.attributes), answer.sent)?;
+                self.remote
+                    .look(node, Some(&found.attributes), answer.sent)?;
                 let mut state = node.lock();
                 state.end_question();
                 state.known().ok_or(Error::Stale)
@@ -217,25 +218,6 @@ impl Shared {
             Err(failure) => {
                 node.lock().doubt();
                 Err(convert::error(failure.status))
-            }
-        }
-    }
-
-    /// Takes attributes that came with an answer to a call that changed nothing.
-    pub(super) fn look(
-        &self,
-        node: &Node,
-        attributes: Option<&FileAttributes>,
-        sent: Moment,
-    ) -> Result<()> {
-        let Some(attributes) = attributes else {
-            return Ok(());
-        };
-        match node.look(&self.calls.reported(attributes, sent)) {
-            Taken::Right => Ok(()),
-            Taken::Another => {
-                self.files.forget(node);
-                Err(Error::Stale)
             }
         }
     }
@@ -249,10 +231,10 @@ impl Shared {
         sent: Moment,
     ) -> Result<Entry> {
         let mut node = self.files.node(&id);
-        if self.look(&node, attributes, sent).is_err() {
+        if self.remote.look(&node, attributes, sent).is_err() {
             // A server that uses handles again: what was known is of another object.
             node = self.files.node(&id);
-            self.look(&node, attributes, sent)?;
+            self.remote.look(&node, attributes, sent)?;
         }
         let known = if attributes.is_some() {
             node.lock().known()
@@ -304,7 +286,8 @@ impl Shared {
             node.lock().doubt();
             convert::error(failure.status)
         })?;
-        self.look(node, allowed.object_attributes.as_ref(), answer.sent)?;
+        self.remote
+            .look(node, allowed.object_attributes.as_ref(), answer.sent)?;
         let granted = Access(allowed.access) & Access::ALL;
         node.lock().grant(call.credentials, granted);
         Ok(granted & wanted)
@@ -332,16 +315,5 @@ impl Shared {
             return Ok(());
         }
         self.check(call, node, any_of)
-    }
-
-    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
-    pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
-        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
-        let before = wcc.before.map(convert::wcc);
-        let (taken, after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
-        if taken == Taken::Another {
-            self.files.forget(node);
-        }
-        (Change { before, after }, stamp)
     }
 }

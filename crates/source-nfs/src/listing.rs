@@ -167,7 +167,7 @@ impl Shared {
                 Err(status) => return Err(convert::error(status)),
             }
         };
-        self.look(node, answer.directory.as_ref(), sent)?;
+        self.remote.look(node, answer.directory.as_ref(), sent)?;
         let cookies = answer.entries.iter().map(|(listed, _)| listed.cookie);
         if answer.entries.is_empty() && !answer.is_last || goes_back(cookie, cookies) {
             return Err(Error::Io("the listing does not go on".to_owned()));
@@ -217,7 +217,7 @@ impl Shared {
             return;
         };
         let node = self.files.node(&id);
-        let is_right = self.look(&node, Some(attributes), sent).is_ok();
+        let is_right = self.remote.look(&node, Some(attributes), sent).is_ok();
         if is_right && !matches!(&*listed.name, b"." | b"..") {
             self.names.learn(directory, &listed.name, Some(id), before);
         }

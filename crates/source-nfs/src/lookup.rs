@@ -92,7 +92,8 @@ impl Shared {
         })?;
         match answer.value {
             Ok(found) => {
-                self.look(node, found.directory.as_ref(), answer.sent)?;
+                self.remote
+                    .look(node, found.directory.as_ref(), answer.sent)?;
                 let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
                 if name != b".." {
                     self.names.learn(node, name, Some(entry.id), before);
@@ -101,7 +102,7 @@ impl Shared {
             }
             Err(failure) => {
                 let attributes = failure.body.directory_attributes;
-                self.look(node, attributes.as_ref(), answer.sent)?;
+                self.remote.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
                     Status::NotFound => self.names.learn(node, name, None, before),
                     Status::Stale | Status::BadHandle => node.lock().doubt(),
@@ -164,7 +165,7 @@ impl Shared {
             node.lock().doubt();
             convert::error(failure.status)
         })?;
-        self.look(&node, attributes.as_ref(), answer.sent)?;
+        self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         let attributes = self.attributes_of(call, &node)?;
         node.lock().keep_link(&target, &attributes);
         Ok((target, attributes))

@@ -275,7 +275,7 @@ impl Shared {
             Err(failure) => failure.body.file_attributes,
         };
         node.excuse();
-        self.look(&node, attributes.as_ref(), answer.sent)?;
+        self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {
             let (change, status) = (NameChange::Link(*id), failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;

@@ -140,7 +140,7 @@ mod tests {
         names.learn(&directory, b"b", None, then);
         assert_eq!(names.find(&directory, b"b"), None, "it may be there");
         names.learn(&directory, b"b", None, begun);
-        let (_, _, ended) = directory.end_change(None, None, now);
+        let (_, ended) = directory.end_change(None, None, now);
         assert!(ended.ends_alone(begun));
         names.learn(&directory, b"b", None, begun);
         names.enter(&directory, b"b", object(2), Some(ended));
@@ -153,17 +153,17 @@ mod tests {
         let (names, now) = (Names::new(100), Moments::default().now());
         let remove = directory.begin_change();
         let create = directory.begin_change();
-        let (_, _, created) = directory.end_change(None, None, now);
+        let (_, created) = directory.end_change(None, None, now);
         // As far as this one knows.
         let since = created.ends_alone(create).then_some(created);
         names.enter(&directory, b"a", object(1), since);
-        let (_, _, removed) = directory.end_change(None, None, now);
+        let (_, removed) = directory.end_change(None, None, now);
         let since = removed.ends_alone(remove).then_some(removed);
         names.enter(&directory, b"a", None, since);
         assert_eq!(names.find(&directory, b"a"), None);
         // Another one begins before it was entered.
         let begun = directory.begin_change();
-        let (_, _, ended) = directory.end_change(None, None, now);
+        let (_, ended) = directory.end_change(None, None, now);
         let other = directory.begin_change();
         names.enter(&directory, b"a", object(1), Some(ended));
         assert!(ended.ends_alone(begun) && !ended.ends_alone(other));

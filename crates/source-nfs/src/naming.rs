@@ -100,7 +100,9 @@ impl Shared {
         let begun = directory.begin_change();
         let answer = self.ask(call, procedure, arguments, decode);
         let answer = answer.inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
-        let (change, ended) = self.end_change(directory, &wcc(&answer.value), answer.sent);
+        let (change, ended) = self
+            .remote
+            .end_change(directory, &wcc(&answer.value), answer.sent);
         Ok(Changed {
             value: answer.value,
             sent: answer.sent,

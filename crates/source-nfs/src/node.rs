@@ -13,7 +13,9 @@ use std::time::Instant;
 
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
-use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
+use pagewell_fs::{
+    Access, Attributes, Credentials, Error, FileId, Result, Timestamp, WccAttributes,
+};
 use pagewell_sunrpc::client::EncodedCredential;
 
 use super::attributes::{Consistency, Length, Moment, Reported, Stamp, Verdict, newness};
@@ -25,15 +27,6 @@ use super::silly::Silly;
 const LINK_BYTES_MAX: usize = 256;
 /// Users whose access is remembered, for each object.
 const ACCESS_MAX: usize = 8;
-
-/// What a change of the server's that was not ours means for a thread that looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// Nothing that is cached is wrong.
-    Right,
-    /// It is another object now: the handle means nothing any more.
-    Another,
-}
 
 /// What one user may do.
 #[derive(Clone, Copy, Debug)]
@@ -149,17 +142,18 @@ impl Node {
         self.state.lock()
     }
 
-    /// Takes attributes that a call reported which changed nothing.
-    pub(super) fn look(&self, reported: &Reported) -> Taken {
+    /// Takes attributes that a call reported which changed nothing. They are stale when they are
+    /// those of another object: the handle means nothing any more.
+    pub(super) fn look(&self, reported: &Reported) -> Result<()> {
         let mut state = self.lock();
         if state.is_another(reported) {
-            return Taken::Another;
+            return Err(Error::Stale);
         }
         if state.take(reported) {
             let verdict = state.consistency.look(reported.attributes.wcc());
             state.judge(verdict);
         }
-        Taken::Right
+        Ok(())
     }
 
     /// A call that changes it is sent.
@@ -170,21 +164,22 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered now, with these states as far as they were reported. Besides the attributes
-    /// after it, if the answer has reported them and nothing newer is known.
+    /// It was answered now, with these states as far as they were reported. Besides the stamp of
+    /// then the attributes after it, if the answer has reported them and nothing newer is known, or
+    /// stale as in [`Self::look`].
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
         reported: Option<&Reported>,
         now: Moment,
-    ) -> (Taken, Option<Attributes>, Stamp) {
+    ) -> (Result<Option<Attributes>>, Stamp) {
         let mut state = self.lock();
         state.own_changes += 1;
         let mut is_true = false;
         if let Some(reported) = reported {
             if state.is_another(reported) {
                 state.consistency.end(None, None);
-                return (Taken::Another, None, state.stamp());
+                return (Err(Error::Stale), state.stamp());
             }
             is_true = state.take(reported) && reported.sent > state.unreported_at;
         } else {
@@ -195,7 +190,7 @@ impl Node {
         let verdict = state.consistency.end(before, after);
         state.judge(verdict);
         let after = state.known().filter(|_| is_true);
-        (Taken::Right, after, state.stamp())
+        (Ok(after), state.stamp())
     }
 
     /// [`Self::end_change`] of a call that was not answered.

@@ -283,11 +283,11 @@ impl Shared {
                 failure.body.to_directory_wcc,
             ),
         };
-        let (from_change, from_ended) = self.end_change(from, &from_wcc, answer.sent);
+        let (from_change, from_ended) = self.remote.end_change(from, &from_wcc, answer.sent);
         let (to_change, to_ended) = if is_one {
             (from_change, from_ended)
         } else {
-            self.end_change(to, &to_wcc, answer.sent)
+            self.remote.end_change(to, &to_wcc, answer.sent)
         };
         if let Err(failure) = answer.value {
             self.names.forget(from, from_name);

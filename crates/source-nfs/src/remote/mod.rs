@@ -39,11 +39,11 @@ use std::time::{Duration, Instant};
 use pagewell_base::timer::Timer;
 use pagewell_counters::names::CLIENT_COMPLETION_PANICS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
-use pagewell_fs::{Credentials, Error};
+use pagewell_fs::{Change, Credentials, Error, Result};
 use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
-use pagewell_sunrpc::nfs3::WccData;
+use pagewell_sunrpc::nfs3::{FileAttributes, WccData};
 
-use super::attributes::Moment;
+use super::attributes::{Moment, Stamp};
 use super::calls::Calls;
 use super::convert;
 use super::files::Files;
@@ -133,12 +133,29 @@ impl Remote {
         }
     }
 
-    /// Takes what the answer to a call that has changed a file says of it.
-    fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) {
+    /// Takes attributes that came with an answer to a call that changed nothing. An object that is
+    /// another now is forgotten.
+    pub(super) fn look(
+        &self,
+        node: &Node,
+        attributes: Option<&FileAttributes>,
+        sent: Moment,
+    ) -> Result<()> {
+        let Some(attributes) = attributes else {
+            return Ok(());
+        };
+        let looked = node.look(&self.calls.reported(attributes, sent));
+        looked.inspect_err(|_| self.files.forget(node))
+    }
+
+    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
+    pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
         let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
         let before = wcc.before.map(convert::wcc);
-        // Another object under the same handle shows at the next look.
-        let _ = node.end_change(before, reported.as_ref(), self.calls.now());
+        let (after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
+        let after = after.inspect_err(|_| self.files.forget(node));
+        let after = after.unwrap_or_default();
+        (Change { before, after }, stamp)
     }
 
     /// An error of a write that will not go away: kept with the file.
