@@ -148,7 +148,7 @@ impl Copier {
         if tree.filesystem.write_verifier() != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
         }
-        let failures = progress.failures();
+        let failures = progress.failures;
         if failures > 0 && failures + copied > 1 {
             progress.report(&format!("{copied} copied, {failures} failed"));
         }

@@ -18,7 +18,8 @@ pub(crate) struct Progress {
     waits: bool,
     wanted: bool,
     started: Instant,
-    failures: u64,
+    /// Those that were reported.
+    pub(crate) failures: u64,
 }
 
 impl Progress {
@@ -94,11 +95,6 @@ impl Progress {
     pub(crate) fn fail(&mut self, text: &str) {
         self.failures += 1;
         self.report(text);
-    }
-
-    /// The failures that were counted.
-    pub(crate) fn failures(&self) -> u64 {
-        self.failures
     }
 
     /// How a command ended whose failures were all counted here.

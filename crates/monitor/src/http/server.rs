@@ -1,9 +1,8 @@
 //! The HTTP endpoint of a server: `/metrics`, `/stat.json` and an index.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -38,9 +37,9 @@ pagewell: ask for this server by its address, as localhost, or by the machine's 
 
 /// A running endpoint.
 pub struct HttpServer {
-    address: SocketAddr,
+    /// Where it really listens.
+    pub address: SocketAddr,
     listener: Arc<TcpListener>,
-    stopping: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
@@ -50,43 +49,36 @@ impl HttpServer {
     pub fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
         let listener = Arc::new(TcpListener::bind(address)?);
         let address = listener.local_addr()?;
-        let stopping = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (listener, stopping) = (Arc::clone(&listener), Arc::clone(&stopping));
+            let listener = Arc::clone(&listener);
             thread::Builder::new()
                 .name("http".to_owned())
-                .spawn(move || accept_all(&listener, &stopping, &allow))?
+                .spawn(move || accept_all(&listener, &allow))?
         };
         Ok(Self {
             address,
             listener,
-            stopping,
             thread,
         })
-    }
-
-    /// Where it really listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Accepts nothing more. Answers that are on their way may be cut off by the end of the
     /// process.
     pub fn stop(self) {
-        self.stopping.store(true, Ordering::Release);
-        // Wakes the accept that is waiting (Linux: it fails with EINVAL).
+        // The accept that is waiting ends, too.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         let _ = self.thread.join();
     }
 }
 
-fn accept_all(listener: &TcpListener, stopping: &AtomicBool, allow: &[Network]) {
+fn accept_all(listener: &TcpListener, allow: &[Network]) {
     let open = Arc::new(Open::default());
-    while !stopping.load(Ordering::Acquire) {
+    loop {
         match listener.accept() {
             Ok((stream, peer)) if allows(allow, peer.ip()) => begin(stream, peer.ip(), &open),
             Ok(_) => {}
-            Err(_) if stopping.load(Ordering::Acquire) => return,
+            // It was shut down.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
             Err(_) => thread::sleep(ACCEPT_PAUSE),
         }
     }
@@ -224,7 +216,7 @@ mod tests {
     }
 
     fn ask(server: &HttpServer, request: &[u8]) -> String {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(request).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -277,7 +269,7 @@ mod tests {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &SocketAddr::from((from, 0))).unwrap();
-        connect(&socket, &server.address()).unwrap();
+        connect(&socket, &server.address).unwrap();
         socket.into()
     }
 
@@ -328,7 +320,7 @@ mod tests {
     #[test]
     fn stop_closes_the_listener() {
         let server = start();
-        let address = server.address();
+        let address = server.address;
         server.stop();
         assert!(TcpStream::connect(address).is_err());
     }

@@ -65,7 +65,7 @@ struct LegJson {
 pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let storage = Legs::parse(&arguments.source)?;
     let legs = Legs::open(&arguments.source, &storage, false)?;
-    let assessment = Assessment::of(&**legs.records.record(), &legs.devices);
+    let assessment = Assessment::of(&*legs.records.record, &legs.devices);
     let status = status(&legs, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
@@ -92,7 +92,7 @@ fn status(legs: &Legs, assessment: Result<Assessment, MirrorError>) -> StatusJso
         let condition = found.and_then(|found| found.conditions.get(index));
         let standing = match found {
             Some(found) => found.standings.get(index).copied().flatten(),
-            None => legs.records.record().load(index).ok().flatten(),
+            None => legs.records.record.load(index).ok().flatten(),
         };
         let file = legs.records.file(index);
         LegJson {
