@@ -32,7 +32,6 @@ use crate::location::Place;
 
 pub(crate) use object::Target;
 
-use attributes::Made;
 use directory::Filling;
 use hand::{Hand, Notice};
 use object::{Original, Trouble};
@@ -214,13 +213,7 @@ impl Copier {
             entry,
         };
         terms.links.begin(&original, b"");
-        let keeps = terms.rules.keep != rules::Keep::default();
-        let made = Made::Before { mode: None };
-        let filling = Filling {
-            id: into.id,
-            label: label.to_vec(),
-            original: keeps.then_some((*entry, made)),
-        };
+        let filling = Filling::existing(terms, into.id, label, entry);
         self.fill(place, entry, filling);
         Ok(())
     }
