@@ -174,11 +174,7 @@ impl Remote {
     }
 
     fn failed(&self, address: u64, error: &Error) -> DeviceError {
-        DeviceError::Failed {
-            device: self.calls.name().to_owned(),
-            offset: address,
-            errno: error.to_errno(),
-        }
+        DeviceError::failed(self.calls.name(), address, error.to_errno())
     }
 
     /// A call without an answer, as a device says it.
