@@ -269,7 +269,7 @@ impl State {
         self.changes += 1;
     }
 
-    fn is_directory(&self) -> bool {
+    pub(super) fn is_directory(&self) -> bool {
         let known = self.believed.as_ref();
         known.is_some_and(|(known, _)| known.file_type.is_directory())
     }
