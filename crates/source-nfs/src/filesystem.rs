@@ -111,8 +111,8 @@ impl FileSystem for NfsFileSystem {
 }
 
 /// An answer, and what is to be known of the call.
-pub(super) struct Answered<T> {
-    pub(super) value: T,
+pub(super) struct Answered<T, F> {
+    pub(super) value: Reply<T, F>,
     pub(super) sent: Moment,
     pub(super) was_resent: bool,
 }
@@ -166,7 +166,7 @@ impl Shared {
         procedure: Procedure,
         arguments: &impl Encode,
         decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
-    ) -> Result<Answered<Reply<T, F>>> {
+    ) -> Result<Answered<T, F>> {
         let (calls, number) = (&self.calls, procedure.number());
         let credential = calls.credential(call.credentials);
         let mut patience = calls.patience();

@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names;
 use pagewell_fs::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{
-    FileAttributes, Procedure, ReaddirArguments, ReaddirOk, ReaddirPlusArguments, ReaddirPlusOk,
-    ReaddirPlusReply, ReaddirReply, Status, Verifier,
+    FileAttributes, Procedure, ReaddirArguments, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
+    ReaddirPlusOk, ReaddirPlusReply, ReaddirReply, Status, Verifier,
 };
 use pagewell_sunrpc::xdr::Decode;
 
 use super::attributes::{Moment, Stamp};
 use super::convert;
-use super::filesystem::Shared;
+use super::filesystem::{Answered, Shared};
 use super::node::Node;
 use super::pages::{Listed, Page, Spot};
 
@@ -158,8 +158,8 @@ impl Shared {
             // Also for names alone: a front tells the type of each, and then is asked for them.
             let plus = !self.lacks_plus.load(Ordering::Relaxed);
             let asked = self.send_readdir(call, node, (cookie, verifier), bytes, plus)?;
-            match asked {
-                Ok((answer, sent)) => break (answer, sent, plus),
+            match asked.value.map_err(|failure| failure.status) {
+                Ok(answer) => break (answer, asked.sent, plus),
                 Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
                 Err(Status::TooSmall) if bytes < PAGE_BYTES_MAX => bytes *= 2,
                 // Some servers take a cookie back only without its verifier.
@@ -231,9 +231,9 @@ impl Shared {
         (cookie, verifier): (u64, Verifier),
         bytes: u32,
         plus: bool,
-    ) -> Result<std::result::Result<(Answer, Moment), Status>> {
+    ) -> Result<Answered<Answer, ReaddirFailure>> {
         let directory = convert::handle(&node.id)?;
-        let (sent, value) = if plus {
+        if plus {
             let arguments = ReaddirPlusArguments {
                 directory,
                 cookie,
@@ -241,10 +241,9 @@ impl Shared {
                 directory_count: bytes,
                 count_max: bytes,
             };
-            let answer = self.ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
+            self.ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
                 Ok(ReaddirPlusReply::decode(decoder)?.map(|page| with_attributes(&page)))
-            })?;
-            (answer.sent, answer.value.map_err(|failure| failure.status))
+            })
         } else {
             let arguments = ReaddirArguments {
                 directory,
@@ -252,12 +251,10 @@ impl Shared {
                 verifier,
                 count: bytes,
             };
-            let answer = self.ask(call, Procedure::Readdir, &arguments, |decoder| {
+            self.ask(call, Procedure::Readdir, &arguments, |decoder| {
                 Ok(ReaddirReply::decode(decoder)?.map(|page| without_attributes(&page)))
-            })?;
-            (answer.sent, answer.value.map_err(|failure| failure.status))
-        };
-        Ok(value.map(|answer| (answer, sent)))
+            })
+        }
     }
 }
 

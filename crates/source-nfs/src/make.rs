@@ -205,7 +205,7 @@ impl Shared {
         arguments: &impl Encode,
     ) -> Result<Created> {
         let (directory, name) = (&*making.directory, making.name);
-        let answer = self.change_names(
+        let (answer, change, since) = self.change_names(
             call,
             directory,
             (making.procedure, arguments),
@@ -230,17 +230,15 @@ impl Shared {
             // The server need not tell the handle.
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
-                let (change, status) = (NameChange::Make(making.file_type), failure.status);
-                let found =
-                    self.prove(call, (directory, name), change, status, answer.was_resent)?;
+                let (made, status) = (NameChange::Make(making.file_type), failure.status);
+                let found = self.prove(call, (directory, name), made, status, answer.was_resent)?;
                 found.ok_or_else(|| convert::error(status))?
             }
         };
-        let made = Some(entry.id);
-        self.names.enter(directory, name, made, answer.since);
+        self.names.enter(directory, name, Some(entry.id), since);
         Ok(Created {
             entry,
-            parent: answer.change,
+            parent: change,
         })
     }
 
@@ -260,7 +258,7 @@ impl Shared {
             file: convert::handle(id)?,
             link: operation(directory, name)?,
         };
-        let answer = self.change_names(
+        let (answer, change, since) = self.change_names(
             call,
             directory,
             (Procedure::Link, &arguments),
@@ -277,11 +275,11 @@ impl Shared {
         node.excuse();
         self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {
-            let (change, status) = (NameChange::Link(*id), failure.status);
-            self.prove(call, (directory, name), change, status, answer.was_resent)?;
+            let (made, status) = (NameChange::Link(*id), failure.status);
+            self.prove(call, (directory, name), made, status, answer.was_resent)?;
         }
-        self.names.enter(directory, name, Some(*id), answer.since);
-        Ok((self.attributes_of(call, &node)?, answer.change))
+        self.names.enter(directory, name, Some(*id), since);
+        Ok((self.attributes_of(call, &node)?, change))
     }
 }
 

@@ -26,9 +26,9 @@ use pagewell_fs::{Call, Change, Entry, Error, FileId, FileType, Result};
 use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccData};
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
-use super::attributes::{Moment, Stamp};
+use super::attributes::Stamp;
 use super::convert;
-use super::filesystem::Shared;
+use super::filesystem::{Answered, Shared};
 use super::node::Node;
 
 /// A change of a name.
@@ -66,18 +66,6 @@ impl NameChange {
     }
 }
 
-/// The answer to a call that changes names of a directory.
-pub(super) struct Changed<T> {
-    pub(super) value: T,
-    pub(super) sent: Moment,
-    pub(super) was_resent: bool,
-    /// What became of the directory.
-    pub(super) change: Change,
-    /// Its stamp then, unless other changes of ours were on their way together with this one: what
-    /// their order was nobody knows.
-    pub(super) since: Option<Stamp>,
-}
-
 /// A name in a directory, as calls name it.
 pub(super) fn operation<'a>(directory: &'a Node, name: &'a [u8]) -> Result<DirectoryOperation<'a>> {
     Ok(DirectoryOperation {
@@ -88,7 +76,9 @@ pub(super) fn operation<'a>(directory: &'a Node, name: &'a [u8]) -> Result<Direc
 
 impl Shared {
     /// Makes a call that changes names of one directory. `wcc` finds in the answer what it says of
-    /// the directory.
+    /// the directory. Besides the answer what became of the directory, and its stamp then, unless
+    /// other changes of ours were on their way together with this one: what their order was nobody
+    /// knows.
     pub(super) fn change_names<T, F>(
         &self,
         call: &Call<'_>,
@@ -96,20 +86,14 @@ impl Shared {
         (procedure, arguments): (Procedure, &impl Encode),
         decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
         wcc: impl FnOnce(&Reply<T, F>) -> WccData,
-    ) -> Result<Changed<Reply<T, F>>> {
+    ) -> Result<(Answered<T, F>, Change, Option<Stamp>)> {
         let begun = directory.begin_change();
         let answer = self.ask(call, procedure, arguments, decode);
         let answer = answer.inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
-        let (change, ended) = self
-            .remote
-            .end_change(directory, &wcc(&answer.value), answer.sent);
-        Ok(Changed {
-            value: answer.value,
-            sent: answer.sent,
-            was_resent: answer.was_resent,
-            change,
-            since: ended.ends_alone(begun).then_some(ended),
-        })
+        let wcc = wcc(&answer.value);
+        let (change, ended) = self.remote.end_change(directory, &wcc, answer.sent);
+        let since = ended.ends_alone(begun).then_some(ended);
+        Ok((answer, change, since))
     }
 
     /// Takes a refusal for success when a repeated call has been done before, as is proven by what

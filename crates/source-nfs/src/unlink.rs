@@ -188,7 +188,7 @@ impl Shared {
         procedure: Procedure,
     ) -> Result<Change> {
         let object = operation(directory, name)?;
-        let answer = self.change_names(
+        let (answer, change, since) = self.change_names(
             call,
             directory,
             (procedure, &RemoveArguments { object }),
@@ -199,11 +199,11 @@ impl Shared {
             },
         )?;
         if let Err(failure) = answer.value {
-            let (change, status) = (NameChange::Remove, failure.status);
-            self.prove(call, (directory, name), change, status, answer.was_resent)?;
+            let (gone, status) = (NameChange::Remove, failure.status);
+            self.prove(call, (directory, name), gone, status, answer.was_resent)?;
         }
-        self.names.enter(directory, name, None, answer.since);
-        Ok(answer.change)
+        self.names.enter(directory, name, None, since);
+        Ok(change)
     }
 
     /// [`pagewell_fs::FileSystem::rename`].
