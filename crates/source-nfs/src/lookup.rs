@@ -5,22 +5,16 @@ use std::sync::Arc;
 use pagewell_counters::names as counters;
 use pagewell_fs::{Access, Attributes, Call, Entry, Error, FileId, Result, Statistics};
 use pagewell_sunrpc::nfs3::{
-    DirectoryOperation, FileAttributes, FsstatArguments, FsstatReply, LookupArguments, LookupReply,
-    Procedure, ReadlinkArguments, ReadlinkReply, Status,
+    FsstatArguments, FsstatReply, LookupArguments, LookupReply, Procedure, ReadlinkArguments,
+    ReadlinkReply, Status,
 };
 use pagewell_sunrpc::xdr::Decode;
 
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
+use super::naming::operation;
 use super::node::Node;
-
-/// What LOOKUP answers, without the record that it was in.
-struct Found {
-    id: Result<FileId>,
-    attributes: Option<FileAttributes>,
-    directory: Option<FileAttributes>,
-}
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::lookup`].
@@ -77,24 +71,18 @@ impl Shared {
     /// Asks what a name means.
     pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
         let before = node.stamp();
-        let arguments = LookupArguments {
-            what: DirectoryOperation {
-                directory: convert::handle(&node.id)?,
-                name,
-            },
-        };
+        let what = operation(node, name)?;
+        let arguments = LookupArguments { what };
         let answer = self.ask(call, Procedure::Lookup, &arguments, |decoder| {
-            Ok(LookupReply::decode(decoder)?.map(|found| Found {
-                id: convert::id(found.object),
-                attributes: found.object_attributes,
-                directory: found.directory_attributes,
+            Ok(LookupReply::decode(decoder)?.map(|found| {
+                let id = convert::id(found.object);
+                (id, found.object_attributes, found.directory_attributes)
             }))
         })?;
         match answer.value {
-            Ok(found) => {
-                self.remote
-                    .look(node, found.directory.as_ref(), answer.sent)?;
-                let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
+            Ok((id, attributes, directory)) => {
+                self.remote.look(node, directory.as_ref(), answer.sent)?;
+                let entry = self.entry(call, id?, attributes.as_ref(), answer.sent)?;
                 if name != b".." {
                     self.names.learn(node, name, Some(entry.id), before);
                 }

@@ -8,9 +8,8 @@ use pagewell_fs::{
     SetAttributes, SetTime,
 };
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, FileAttributes,
-    LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure,
-    SymlinkArguments, WccData,
+    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, LinkArguments,
+    LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, SymlinkArguments,
 };
 use pagewell_sunrpc::xdr::{Decode, Encode};
 
@@ -19,13 +18,6 @@ use super::convert;
 use super::filesystem::Shared;
 use super::naming::{NameChange, operation};
 use super::node::Node;
-
-/// What the procedures answer that make something, without the record that it was in.
-struct Made {
-    id: Option<FileId>,
-    attributes: Option<FileAttributes>,
-    directory: WccData,
-}
 
 /// A call that makes something.
 struct Making<'a> {
@@ -210,23 +202,20 @@ impl Shared {
             directory,
             (making.procedure, arguments),
             |decoder| {
-                Ok(CreateReply::decode(decoder)?.map(|made| Made {
-                    id: made.object.and_then(|handle| convert::id(handle).ok()),
-                    attributes: made.object_attributes,
-                    directory: made.directory_wcc,
+                Ok(CreateReply::decode(decoder)?.map(|made| {
+                    let id = made.object.and_then(|handle| convert::id(handle).ok());
+                    (id, made.object_attributes, made.directory_wcc)
                 }))
             },
             |reply| match reply {
-                Ok(made) => made.directory,
+                Ok((_, _, directory_wcc)) => *directory_wcc,
                 Err(failure) => failure.body.directory_wcc,
             },
         )?;
         let entry = match answer.value {
-            Ok(Made {
-                id: Some(id),
-                attributes,
-                ..
-            }) => self.entry(call, id, attributes.as_ref(), answer.sent)?,
+            Ok((Some(id), attributes, _)) => {
+                self.entry(call, id, attributes.as_ref(), answer.sent)?
+            }
             // The server need not tell the handle.
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
