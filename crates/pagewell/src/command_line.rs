@@ -2,17 +2,16 @@
 //! and ends as `pagewell` does.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use pagewell_fs::Timestamp;
 
-use crate::commands::man;
-use crate::{failure, signals, time_text};
+use crate::{failure, signals};
 
+pub use crate::commands::man::write_manual;
 pub use crate::failure::Outcome;
+pub use crate::time_text::seconds_text;
 pub use crate::values::{BENCH_WORDS, parse_count};
 
 /// Runs a program beside this one that is called as `pagewell COMMAND`: parses its command line,
@@ -93,26 +92,4 @@ pub(crate) fn name_of(program: &clap::Command, name: &str, words: &[OsString]) -
         command = found;
     }
     names.join(" ")
-}
-
-/// Writes the manual pages of a program that is called as `pagewell COMMAND` to a directory.
-///
-/// # Errors
-///
-/// A file that cannot be written.
-pub fn write_manual(
-    program: &clap::Command,
-    command: &str,
-    directory: &Path,
-) -> anyhow::Result<()> {
-    man::write_command(program, command, directory)
-}
-
-/// `2026-01-31T23:59:59Z`, of seconds since 1970.
-#[must_use]
-pub fn seconds_text(seconds: i64) -> String {
-    time_text::seconds(Timestamp {
-        seconds,
-        nanoseconds: 0,
-    })
 }

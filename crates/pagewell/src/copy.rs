@@ -17,10 +17,8 @@ mod hand;
 mod leaf;
 mod links;
 mod object;
-mod overwrite;
 pub(crate) mod rules;
 mod terms;
-mod within;
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -34,12 +32,11 @@ use crate::location::Place;
 
 pub(crate) use object::Target;
 
-use attributes::Made;
 use directory::Filling;
 use hand::{Hand, Notice};
 use object::{Original, Trouble};
 use rules::Rules;
-use terms::Terms;
+use terms::{INTO_ITSELF, Terms};
 
 /// Copies, and counts what could not be copied.
 pub(crate) struct Copier {
@@ -51,7 +48,6 @@ pub(crate) struct Copier {
     said: HashSet<&'static str>,
     output: Option<std::io::Error>,
     copied: u64,
-    failures: u64,
     told_end: bool,
 }
 
@@ -67,7 +63,6 @@ impl Copier {
             said: HashSet::new(),
             output: None,
             copied: 0,
-            failures: 0,
             told_end: false,
         }
     }
@@ -79,8 +74,7 @@ impl Copier {
 
     /// Reports and counts a failure.
     pub(crate) fn fail(&mut self, text: &str) {
-        self.failures += 1;
-        self.hand.progress.report(text);
+        self.hand.progress.fail(text);
     }
 
     /// Tells what there is to tell of a copy.
@@ -140,9 +134,10 @@ impl Copier {
     }
 
     /// Brings everything to the device and says how it went.
-    pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
-        let Self { terms, hand, .. } = &mut self;
-        hand.progress.begin("to the device");
+    pub(crate) fn finish(self) -> anyhow::Result<Outcome> {
+        let Self { terms, copied, .. } = self;
+        let mut progress = self.hand.progress;
+        progress.begin("to the device");
         let tree = &terms.tree;
         match &terms.local {
             Some(_) if !terms.rules.syncs => {}
@@ -152,14 +147,13 @@ impl Copier {
         if tree.filesystem.write_verifier() != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
         }
-        if self.failures > 0 && self.failures + self.copied > 1 {
-            let (failures, copied) = (self.failures, self.copied);
-            let text = format!("{copied} copied, {failures} failed");
-            self.hand.progress.report(&text);
+        let failures = progress.failures;
+        if failures > 0 && failures + copied > 1 {
+            progress.report(&format!("{copied} copied, {failures} failed"));
         }
         match self.output {
             Some(error) => Err(OutputFailed(error).into()),
-            None => Ok(Outcome::from_failures(self.failures)),
+            None => Ok(progress.outcome()),
         }
     }
 
@@ -185,9 +179,9 @@ impl Copier {
             return;
         }
         let filling = if self.terms.is_image {
-            Err(Trouble::refused(overwrite::ONE_FILE))
+            Err(Trouble::refused(leaf::ONE_FILE))
         } else if self.terms.is_within(place, entry, &to.directory) {
-            Err(Trouble::refused(within::INTO_ITSELF))
+            Err(Trouble::refused(INTO_ITSELF))
         } else {
             self.hand.make_directory(&original, to)
         };
@@ -211,7 +205,7 @@ impl Copier {
         let (into, label) = into;
         let terms = &self.terms;
         if terms.is_same(place, entry, into) || terms.is_within(place, entry, &into.id) {
-            anyhow::bail!("{}: {}", place.shown(), within::INTO_ITSELF);
+            anyhow::bail!("{}: {}", place.shown(), INTO_ITSELF);
         }
         let original = Original {
             place,
@@ -219,13 +213,7 @@ impl Copier {
             entry,
         };
         terms.links.begin(&original, b"");
-        let keeps = terms.rules.keep != rules::Keep::default();
-        let made = Made::Before { mode: None };
-        let filling = Filling {
-            id: into.id,
-            label: label.to_vec(),
-            original: keeps.then_some((*entry, made)),
-        };
+        let filling = Filling::existing(terms, into.id, label, entry);
         self.fill(place, entry, filling);
         Ok(())
     }

@@ -104,9 +104,8 @@ const WRITE_RULES: [(&str, WriteRule, &str); 6] = [
 
 /// See the module's text.
 pub(crate) struct Engine {
+    arguments: EngineArguments,
     options: CacheOptions,
-    device_model: Option<Parameters>,
-    write_degraded: bool,
     cache: OnceCell<Cache>,
     notes: RefCell<Vec<String>>,
 }
@@ -172,9 +171,8 @@ impl Engine {
             .check()
             .map_err(|error| usage(format!("--cache: {error}")))?;
         Ok(Self {
+            arguments: arguments.clone(),
             options,
-            device_model: arguments.device_model.clone(),
-            write_degraded: arguments.write_degraded,
             cache: OnceCell::new(),
             notes: RefCell::new(Vec::new()),
         })
@@ -196,7 +194,7 @@ impl Engine {
         storage: &Storage,
         writable: bool,
     ) -> anyhow::Result<storage::Opened> {
-        let want = match (writable, self.write_degraded) {
+        let want = match (writable, self.arguments.write_degraded) {
             (false, _) => Want::Read,
             (true, false) => Want::Write,
             (true, true) => Want::WriteDegraded,
@@ -208,7 +206,7 @@ impl Engine {
             notes.push(format!("read-only: {reason}"));
         }
         drop(notes);
-        if let Some(parameters) = &self.device_model {
+        if let Some(parameters) = &self.arguments.device_model {
             opened.device = storage::model(opened.device, parameters.clone())?;
         }
         Ok(opened)

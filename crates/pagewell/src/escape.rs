@@ -12,34 +12,29 @@ pub(crate) fn text(bytes: &[u8]) -> String {
         for character in chunk.valid().chars() {
             push(&mut out, character);
         }
-        for byte in chunk.invalid() {
-            push_octal(&mut out, *byte);
-        }
+        push_octal(&mut out, chunk.invalid());
     }
     out
 }
 
 fn push(out: &mut String, character: char) {
+    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     match character {
         '\n' => out.push_str("\\n"),
         '\t' => out.push_str("\\t"),
         '\r' => out.push_str("\\r"),
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => push_bytes(out, character),
-        _ if character.is_control() => push_bytes(out, character),
+        _ if turns || character.is_control() => {
+            push_octal(out, character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
         _ => out.push(character),
     }
 }
 
-fn push_bytes(out: &mut String, character: char) {
-    let mut buffer = [0; 4];
-    for byte in character.encode_utf8(&mut buffer).bytes() {
-        push_octal(out, byte);
+fn push_octal(out: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\\{byte:03o}");
     }
-}
-
-fn push_octal(out: &mut String, byte: u8) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "\\{byte:03o}");
 }
 
 /// `bytes` in hexadecimal.

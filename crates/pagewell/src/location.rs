@@ -277,7 +277,8 @@ fn resolve(tree: &Tree, path: &[u8], follow: Follow) -> pagewell_fs::Result<Spot
     }
 }
 
-fn is_directory(entry: &Entry) -> bool {
+/// Whether an object is a directory.
+pub(crate) fn is_directory(entry: &Entry) -> bool {
     entry.attributes.file_type.is_directory()
 }
 

@@ -1,8 +1,9 @@
-//! Standard output, written at once.
+//! What is written to standard output.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::Context;
+use serde::Serialize;
 
 /// Writes all of it, to be seen now.
 pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
@@ -10,4 +11,16 @@ pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
     out.write_all(bytes)
         .and_then(|()| out.flush())
         .context("standard output")
+}
+
+/// Writes a JSON document for programs, in a form that people can read, too.
+pub(crate) fn json(mut out: impl Write, document: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, document)?;
+    out.write_all(b"\n")
+}
+
+/// Writes a JSON document on a line of its own.
+pub(crate) fn json_line(mut out: impl Write, document: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut out, document)?;
+    out.write_all(b"\n")
 }

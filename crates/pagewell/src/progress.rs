@@ -1,11 +1,11 @@
-//! A progress bar for long work, and messages that do not tear it.
+//! A progress bar for long work, messages that do not tear it, and the count of its failures.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::escape;
-use crate::failure;
+use crate::failure::{self, Outcome};
 
 /// Work shorter than this shows no bar.
 const QUIET_FOR: Duration = Duration::from_secs(1);
@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     waits: bool,
     wanted: bool,
     started: Instant,
+    /// Those that were reported.
+    pub(crate) failures: u64,
 }
 
 impl Progress {
@@ -31,6 +33,7 @@ impl Progress {
             waits: wanted,
             wanted,
             started: Instant::now(),
+            failures: 0,
         }
     }
 
@@ -88,7 +91,18 @@ impl Progress {
         self.bar.reset_eta();
     }
 
-    /// Reports one failure on standard error, above the bar.
+    /// Reports one failure, and counts it.
+    pub(crate) fn fail(&mut self, text: &str) {
+        self.failures += 1;
+        self.report(text);
+    }
+
+    /// How a command ended whose failures were all counted here.
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome::from_failures(self.failures)
+    }
+
+    /// Says something on standard error, above the bar.
     pub(crate) fn report(&self, text: &str) {
         self.bar.suspend(|| failure::report(text));
     }

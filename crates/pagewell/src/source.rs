@@ -10,8 +10,7 @@ use crate::escape;
 use crate::failure::usage;
 use crate::recognise::{SourceKind, recognise};
 use crate::storage::Storage;
-use crate::storage::grammar::kind_of;
-use pagewell_base::size;
+use crate::storage::grammar::{kind_of, parse_size};
 
 /// The kinds of source that this version opens, for messages.
 pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
@@ -58,7 +57,6 @@ impl Source {
             Ok(PathBuf::from(OsString::from_vec(rest.to_vec())))
         };
         let named = |error: anyhow::Error| error.context(text.display().to_string());
-        let wrong = |reason: String| usage(format!("{}: {reason}", text.display()));
         let storage = |bytes: &[u8]| Storage::parse(bytes).map_err(named);
         match kind {
             "dir" => Ok(Self::Directory(path()?)),
@@ -66,8 +64,8 @@ impl Source {
             "iso" => storage(rest).map(Self::Iso),
             "image" => storage(rest).map(Self::Image),
             "stripe" | "mirror" | "model" => storage(bytes).map(Self::Storage),
-            "ram" => parse_ram(rest).map_err(wrong).map(Self::Ram),
-            "nfs" => parse_url(text).map_err(wrong).map(Self::Nfs),
+            "ram" => parse_size(rest).map_err(named).map(Self::Ram),
+            "nfs" => parse_url(text).map_err(named).map(Self::Nfs),
             // `DIRECTORY::/PATH`: what opens it knows what may be meant.
             _ if rest.starts_with(b":/") => Ok(Self::Path(text.into())),
             _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
@@ -149,15 +147,10 @@ pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
         })
 }
 
-fn parse_ram(size: &[u8]) -> Result<u64, String> {
-    let size = std::str::from_utf8(size).map_err(|_| "the size is not a number".to_owned());
-    size.and_then(size::parse_positive)
-}
-
-fn parse_url(text: &OsStr) -> Result<Box<Url>, String> {
+fn parse_url(text: &OsStr) -> anyhow::Result<Box<Url>> {
     let text = text.to_str();
-    let text = text.ok_or_else(|| "a URL is UTF-8 (write %FF for other bytes)".to_owned())?;
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    let text = text.ok_or_else(|| usage("a URL is UTF-8 (write %FF for other bytes)"))?;
+    let url = Url::parse(text).map_err(|error| usage(error.to_string()))?;
     Ok(Box::new(url))
 }
 

@@ -2,10 +2,10 @@
 
 use pagewell_fs::Timestamp;
 
-/// `2026-01-31T23:59:59Z`.
+/// `2026-01-31T23:59:59Z`, of seconds since 1970.
 #[must_use]
-pub(crate) fn seconds(time: Timestamp) -> String {
-    format!("{}Z", civil(time.seconds))
+pub fn seconds_text(seconds: i64) -> String {
+    format!("{}Z", civil(seconds))
 }
 
 /// `2026-01-31T23:59:59.000000001Z`.
@@ -46,13 +46,6 @@ fn civil(seconds: i64) -> String {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp {
-            seconds,
-            nanoseconds: 5,
-        }
-    }
-
     #[test]
     fn known_dates() {
         for (value, text) in [
@@ -65,14 +58,18 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
             (-2_208_988_800, "1900-01-01T00:00:00Z"),
         ] {
-            assert_eq!(seconds(at(value)), text);
+            assert_eq!(seconds_text(value), text);
         }
-        assert_eq!(nanoseconds(at(0)), "1970-01-01T00:00:00.000000005Z");
+        let time = Timestamp {
+            seconds: 0,
+            nanoseconds: 5,
+        };
+        assert_eq!(nanoseconds(time), "1970-01-01T00:00:00.000000005Z");
     }
 
     #[test]
     fn the_ends_of_the_range_do_not_overflow() {
-        assert!(seconds(at(i64::MAX)).ends_with('Z'));
-        assert!(seconds(at(i64::MIN)).starts_with('-'));
+        assert!(seconds_text(i64::MAX).ends_with('Z'));
+        assert!(seconds_text(i64::MIN).starts_with('-'));
     }
 }

@@ -1,17 +1,16 @@
-//! Calls to the server, the users they are made for and what their answers mean to callers.
+//! Calls to the server: what they have in common, and what their answers mean to callers.
 //!
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles; nobody is told,
 //! but on a soft mount in the end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Credentials, Error, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
-use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply, Status};
+use pagewell_sunrpc::nfs3;
 use pagewell_sunrpc::rpc::{Credential, SystemCredential};
-use pagewell_sunrpc::xdr::{self, Decode, Decoder, Encode, Words};
+use pagewell_sunrpc::xdr::{self, Decode, Decoder, Words};
 
 use super::attributes::{Ages, Moment, Moments, Reported};
 use super::convert;
@@ -28,21 +27,9 @@ pub(super) fn whole<T: for<'a> Decode<'a>>(decoder: &mut Decoder<'_>) -> xdr::Re
     T::decode(decoder)
 }
 
-/// An answer, and what is to be known of the call.
-pub(super) struct Answered<T> {
-    pub(super) value: T,
-    pub(super) sent: Moment,
-    pub(super) was_resent: bool,
-}
-
-/// How a mount makes calls. Cloning shares it.
-#[derive(Clone)]
+/// How a mount makes calls.
 pub(super) struct Calls {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    client: Client,
+    pub(super) client: Client,
     settings: Settings,
     machine_name: Vec<u8>,
     moments: Moments,
@@ -65,95 +52,54 @@ impl Calls {
         let mut machine_name = node_name.nodename().to_bytes().to_vec();
         machine_name.truncate(MACHINE_NAME_BYTES_MAX);
         Self {
-            inner: Arc::new(Inner {
-                client,
-                settings,
-                machine_name,
-                moments: Moments::default(),
-                has_ended: AtomicBool::new(false),
-            }),
+            client,
+            settings,
+            machine_name,
+            moments: Moments::default(),
+            has_ended: AtomicBool::new(false),
         }
     }
 
     /// The server and its export, for messages.
     pub(super) fn name(&self) -> &str {
-        &self.inner.settings.name
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.inner.client
+        &self.settings.name
     }
 
     pub(super) fn now(&self) -> Moment {
-        self.inner.moments.now()
+        self.moments.now()
     }
 
     /// No call is repeated any more, and every call ends.
     pub(super) fn end(&self) {
-        self.inner.has_ended.store(true, Ordering::Release);
-        self.inner.client.stop();
+        self.has_ended.store(true, Ordering::Release);
+        self.client.stop();
     }
 
     pub(super) fn have_ended(&self) -> bool {
-        self.inner.has_ended.load(Ordering::Acquire)
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// What calls for this user begin with.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
         EncodedCredential::new(&Credential::System(SystemCredential {
             stamp: 0,
-            machine_name: &self.inner.machine_name,
+            machine_name: &self.machine_name,
             uid: user.uid,
             gid: user.gid,
             gids: Words::new(user.groups()).unwrap_or_default(),
         }))
     }
 
-    /// Makes a call and waits for its answer.
-    pub(super) fn ask<T, F>(
-        &self,
-        procedure: Procedure,
-        user: &Credentials,
-        arguments: &impl Encode,
-        decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
-    ) -> Result<Answered<Reply<T, F>>> {
-        let credential = self.credential(user);
-        let mut patience = self.patience();
-        loop {
-            let sent = self.now();
-            let answer = self
-                .client()
-                .call(procedure.number(), &credential, arguments, &decode);
-            let answer = answer.map_err(|error| self.failure(&error))?;
-            let is_not_ready = matches!(
-                &answer.value,
-                Err(Failure {
-                    status: Status::Jukebox,
-                    ..
-                })
-            );
-            if is_not_ready && let Some(pause) = patience.next() {
-                self.pause(pause)?;
-                continue;
-            }
-            return Ok(Answered {
-                value: answer.value,
-                sent,
-                was_resent: answer.resent,
-            });
-        }
-    }
-
     /// How often a server that is not ready is asked.
     pub(super) fn patience(&self) -> Patience {
         Patience {
             pause: PAUSE_MIN,
-            left: self.inner.settings.attempts_max,
+            left: self.settings.attempts_max,
         }
     }
 
     /// Sleeps, unless the mount ends.
-    fn pause(&self, pause: Duration) -> Result<()> {
+    pub(super) fn pause(&self, pause: Duration) -> Result<()> {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             if self.have_ended() {
@@ -174,14 +120,14 @@ impl Calls {
 
     /// The number of an object that a listing of a directory reported, which has these attributes.
     pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
-        let mounted = self.inner.settings.filesystem_id;
+        let mounted = self.settings.filesystem_id;
         let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
         convert::file_id((listed, file_id), mounted)
     }
 
     /// Attributes that were reported in answer to a call that was sent at `sent`.
     pub(super) fn reported(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Reported {
-        let settings = &self.inner.settings;
+        let settings = &self.settings;
         let attributes = convert::attributes(attributes, settings.filesystem_id);
         let lifetime = settings.ages.lifetime(&attributes, Timestamp::now());
         Reported {

@@ -55,22 +55,19 @@ impl Shared {
             guard: guard.map(convert::time).transpose()?,
         };
         node.begin_change();
-        let (procedure, user) = (Procedure::Setattr, call.credentials);
-        let answer = self
-            .calls
-            .ask(procedure, user, &arguments, whole::<SetattrReply>)
-            .inspect_err(|_| {
-                node.end_unanswered(self.calls.now());
-                if attributes.size.is_some() {
-                    // It may have been cut off: what is kept of it is not believed.
-                    node.lock().changes += 1;
-                }
-            })?;
+        let answer = self.ask(call, Procedure::Setattr, &arguments, whole::<SetattrReply>);
+        let answer = answer.inspect_err(|_| {
+            node.end_unanswered(self.calls.now());
+            if attributes.size.is_some() {
+                // It may have been cut off: what is kept of it is not believed.
+                node.lock().changes += 1;
+            }
+        })?;
         let wcc = match &answer.value {
             Ok(wcc) => *wcc,
             Err(failure) => failure.body,
         };
-        let (change, _) = self.end_change(node, &wcc, answer.sent);
+        let (change, _) = self.remote.end_change(node, &wcc, answer.sent);
         match answer.value {
             Ok(_) => {
                 let is_reported = change.after.is_some();

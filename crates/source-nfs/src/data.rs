@@ -368,14 +368,11 @@ impl Shared {
         match error {
             CacheError::WouldBlock => Error::WouldBlock,
             CacheError::Memory { .. } => Error::TryLater,
-            CacheError::Device(DeviceError::Failed {
-                errno: Errno::AGAIN,
-                ..
-            }) => Error::TryLater,
-            CacheError::Device(DeviceError::Failed {
-                errno: Errno::IO, ..
-            }) => Error::Io(error.to_string()),
-            CacheError::Device(DeviceError::Failed { errno, .. }) => Error::from(*errno),
+            CacheError::Device(DeviceError::Failed { errno, .. }) => match *errno {
+                Errno::AGAIN => Error::TryLater,
+                Errno::IO => Error::Io(error.to_string()),
+                errno => Error::from(errno),
+            },
             CacheError::Device(DeviceError::Abandoned { .. }) => {
                 Error::Io(format!("{}: the mount has ended", self.calls.name()))
             }

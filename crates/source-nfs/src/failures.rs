@@ -11,7 +11,7 @@ pub(super) struct Failures {
     /// Errors that were not reported.
     unreported: Vec<(Credentials, Error)>,
     /// It may still be in the cache.
-    is_cached: bool,
+    pub(super) is_cached: bool,
 }
 
 impl Failures {
@@ -48,16 +48,6 @@ impl Failures {
     pub(super) fn take_all(&mut self) -> Option<Error> {
         let unreported = std::mem::take(&mut self.unreported);
         unreported.into_iter().next().map(|(_, error)| error)
-    }
-
-    /// Whether what was refused may still be in the cache.
-    pub(super) fn is_cached(&self) -> bool {
-        self.is_cached
-    }
-
-    /// Whether what was refused may still be in the cache; from now on it is not.
-    pub(super) fn take_cached(&mut self) -> bool {
-        std::mem::take(&mut self.is_cached)
     }
 
     /// Whether every error was reported.

@@ -111,11 +111,11 @@ impl Files {
     /// A file whose region can be had by another.
     pub(super) fn offer(&self) -> Option<Arc<Node>> {
         let mut regions = self.regions.write();
-        let (node, _) = regions.offer(|node| {
+        let offered = regions.offer(|node| {
             let mut state = node.lock();
             !std::mem::take(&mut state.region_was_used) && state.opens == 0
-        })?;
-        Some(node.clone())
+        });
+        offered.cloned()
     }
 
     /// Whose bytes of the address space these are, and the offset in the file. `None`: they are not

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-use pagewell_base::sync::Mutex;
 use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, Committed, Entry, Error, FileId, FileSystem,
-    FileType, Hold, Limits, OpenIntent, Opened, Result, forward,
+    Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
+    Hold, Limits, OpenIntent, Opened, Result, forward,
 };
 use pagewell_sunrpc::client::Mounted;
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessReply, FileAttributes, GetattrReply, Procedure,
+    AccessArguments, AccessReply, FileAttributes, GetattrReply, Procedure, Reply, Status,
 };
+use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
-use super::attributes::{Moment, Stamp};
+use super::attributes::Moment;
 use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
 use super::names::Names;
-use super::node::{Node, Taken, User};
+use super::node::{Node, User};
 use super::options::NfsOptions;
 use super::pages::Listings;
 use super::remote::Remote;
@@ -109,12 +109,19 @@ impl FileSystem for NfsFileSystem {
     }
 }
 
+/// An answer, and what is to be known of the call.
+pub(super) struct Answered<T, F> {
+    pub(super) value: Reply<T, F>,
+    pub(super) sent: Moment,
+    pub(super) was_resent: bool,
+}
+
 /// What all calls of a mount share.
 pub(super) struct Shared {
-    pub(super) calls: Calls,
+    pub(super) calls: Arc<Calls>,
     pub(super) files: Arc<Files>,
     pub(super) remote: Arc<Remote>,
-    pub(super) names: Mutex<Names>,
+    pub(super) names: Names,
     pub(super) device: CachedDevice,
     pub(super) bytes: Bytes,
     pub(super) root: FileId,
@@ -151,6 +158,35 @@ impl Shared {
         Self::may_wait(call)
     }
 
+    /// Makes a call for a caller and waits for its answer.
+    pub(super) fn ask<T, F>(
+        &self,
+        call: &Call<'_>,
+        procedure: Procedure,
+        arguments: &impl Encode,
+        decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
+    ) -> Result<Answered<T, F>> {
+        let (calls, number) = (&self.calls, procedure.number());
+        let credential = calls.credential(call.credentials);
+        let mut patience = calls.patience();
+        loop {
+            let sent = calls.now();
+            let answer = calls.client.call(number, &credential, arguments, &decode);
+            let answer = answer.map_err(|error| calls.failure(&error))?;
+            if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
+                && let Some(pause) = patience.next()
+            {
+                calls.pause(pause)?;
+                continue;
+            }
+            return Ok(Answered {
+                value: answer.value,
+                sent,
+                was_resent: answer.resent,
+            });
+        }
+    }
+
     /// Attributes that are believed, or asked for now.
     pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         let state = node.lock();
@@ -167,15 +203,10 @@ impl Shared {
         Self::may_wait(call)?;
         names::CLIENT_ATTRIBUTE_MISSES.add(1);
         let arguments = convert::handle(&node.id)?;
-        let answer = self.calls.ask(
-            Procedure::Getattr,
-            call.credentials,
-            &arguments,
-            whole::<GetattrReply>,
-        )?;
+        let answer = self.ask(call, Procedure::Getattr, &arguments, whole::<GetattrReply>)?;
         match answer.value {
             Ok(found) => {
-                self.look(node, Some(&found), answer.sent)?;
+                self.remote.look(node, Some(&found), answer.sent)?;
                 let mut state = node.lock();
                 state.end_question();
                 state.known().ok_or(Error::Stale)
@@ -183,25 +214,6 @@ impl Shared {
             Err(failure) => {
                 node.lock().doubt();
                 Err(convert::error(failure.status))
-            }
-        }
-    }
-
-    /// Takes attributes that came with an answer to a call that changed nothing.
-    pub(super) fn look(
-        &self,
-        node: &Node,
-        attributes: Option<&FileAttributes>,
-        sent: Moment,
-    ) -> Result<()> {
-        let Some(attributes) = attributes else {
-            return Ok(());
-        };
-        match node.look(&self.calls.reported(attributes, sent)) {
-            Taken::Right => Ok(()),
-            Taken::Another => {
-                self.files.forget(node);
-                Err(Error::Stale)
             }
         }
     }
@@ -215,10 +227,10 @@ impl Shared {
         sent: Moment,
     ) -> Result<Entry> {
         let mut node = self.files.node(&id);
-        if self.look(&node, attributes, sent).is_err() {
+        if self.remote.look(&node, attributes, sent).is_err() {
             // A server that uses handles again: what was known is of another object.
             node = self.files.node(&id);
-            self.look(&node, attributes, sent)?;
+            self.remote.look(&node, attributes, sent)?;
         }
         let known = if attributes.is_some() {
             node.lock().known()
@@ -265,17 +277,13 @@ impl Shared {
             object: convert::handle(&node.id)?,
             access: Access::ALL.0,
         };
-        let answer = self.calls.ask(
-            Procedure::Access,
-            call.credentials,
-            &arguments,
-            whole::<AccessReply>,
-        )?;
+        let answer = self.ask(call, Procedure::Access, &arguments, whole::<AccessReply>)?;
         let allowed = answer.value.map_err(|failure| {
             node.lock().doubt();
             convert::error(failure.status)
         })?;
-        self.look(node, allowed.object_attributes.as_ref(), answer.sent)?;
+        self.remote
+            .look(node, allowed.object_attributes.as_ref(), answer.sent)?;
         let granted = Access(allowed.access) & Access::ALL;
         node.lock().grant(call.credentials, granted);
         Ok(granted & wanted)
@@ -303,21 +311,5 @@ impl Shared {
             return Ok(());
         }
         self.check(call, node, any_of)
-    }
-
-    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
-    pub(super) fn end_change(
-        &self,
-        node: &Node,
-        wcc: &pagewell_sunrpc::nfs3::WccData,
-        sent: Moment,
-    ) -> (Change, Stamp) {
-        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
-        let before = wcc.before.map(convert::wcc);
-        let (taken, after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
-        if taken == Taken::Another {
-            self.files.forget(node);
-        }
-        (Change { before, after }, stamp)
     }
 }

@@ -30,7 +30,6 @@ mod calls;
 mod change;
 mod convert;
 mod data;
-mod deferred;
 mod failures;
 mod files;
 mod filesystem;
@@ -47,7 +46,6 @@ mod options;
 mod pages;
 mod regions;
 mod remote;
-mod repeat;
 mod silly;
 #[cfg(test)]
 mod testing;

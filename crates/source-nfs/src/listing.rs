@@ -27,8 +27,7 @@ use pagewell_sunrpc::xdr::Decode;
 
 use super::attributes::{Moment, Stamp};
 use super::convert;
-use super::filesystem::Shared;
-use super::names::Meaning;
+use super::filesystem::{Answered, Shared};
 use super::node::Node;
 use super::pages::{Listed, Page, Spot};
 
@@ -159,8 +158,8 @@ impl Shared {
             // Also for names alone: a front tells the type of each, and then is asked for them.
             let plus = !self.lacks_plus.load(Ordering::Relaxed);
             let asked = self.send_readdir(call, node, (cookie, verifier), bytes, plus)?;
-            match asked {
-                Ok((answer, sent)) => break (answer, sent, plus),
+            match asked.value.map_err(|failure| failure.status) {
+                Ok(answer) => break (answer, asked.sent, plus),
                 Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
                 Err(Status::TooSmall) if bytes < PAGE_BYTES_MAX => bytes *= 2,
                 // Some servers take a cookie back only without its verifier.
@@ -168,7 +167,7 @@ impl Shared {
                 Err(status) => return Err(convert::error(status)),
             }
         };
-        self.look(node, answer.directory.as_ref(), sent)?;
+        self.remote.look(node, answer.directory.as_ref(), sent)?;
         let cookies = answer.entries.iter().map(|(listed, _)| listed.cookie);
         if answer.entries.is_empty() && !answer.is_last || goes_back(cookie, cookies) {
             return Err(Error::Io("the listing does not go on".to_owned()));
@@ -218,12 +217,9 @@ impl Shared {
             return;
         };
         let node = self.files.node(&id);
-        let is_right = self.look(&node, Some(attributes), sent).is_ok();
+        let is_right = self.remote.look(&node, Some(attributes), sent).is_ok();
         if is_right && !matches!(&*listed.name, b"." | b"..") {
-            let meaning = Meaning::Object(id);
-            self.names
-                .lock()
-                .learn(directory, &listed.name, meaning, before);
+            self.names.learn(directory, &listed.name, Some(id), before);
         }
     }
 
@@ -235,9 +231,9 @@ impl Shared {
         (cookie, verifier): (u64, Verifier),
         bytes: u32,
         plus: bool,
-    ) -> Result<std::result::Result<(Answer, Moment), Status>> {
+    ) -> Result<Answered<Answer, Option<FileAttributes>>> {
         let directory = convert::handle(&node.id)?;
-        let (sent, value) = if plus {
+        if plus {
             let arguments = ReaddirPlusArguments {
                 directory,
                 cookie,
@@ -245,11 +241,9 @@ impl Shared {
                 directory_count: bytes,
                 count_max: bytes,
             };
-            let (procedure, user) = (Procedure::ReaddirPlus, call.credentials);
-            let answer = self.calls.ask(procedure, user, &arguments, |decoder| {
+            self.ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
                 Ok(ReaddirPlusReply::decode(decoder)?.map(|page| with_attributes(&page)))
-            })?;
-            (answer.sent, answer.value.map_err(|failure| failure.status))
+            })
         } else {
             let arguments = ReaddirArguments {
                 directory,
@@ -257,13 +251,10 @@ impl Shared {
                 verifier,
                 count: bytes,
             };
-            let (procedure, user) = (Procedure::Readdir, call.credentials);
-            let answer = self.calls.ask(procedure, user, &arguments, |decoder| {
+            self.ask(call, Procedure::Readdir, &arguments, |decoder| {
                 Ok(ReaddirReply::decode(decoder)?.map(|page| without_attributes(&page)))
-            })?;
-            (answer.sent, answer.value.map_err(|failure| failure.status))
-        };
-        Ok(value.map(|answer| (answer, sent)))
+            })
+        }
     }
 }
 

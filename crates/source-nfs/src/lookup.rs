@@ -4,23 +4,14 @@ use std::sync::Arc;
 
 use pagewell_counters::names as counters;
 use pagewell_fs::{Access, Attributes, Call, Entry, Error, FileId, Result, Statistics};
-use pagewell_sunrpc::nfs3::{
-    DirectoryOperation, FileAttributes, FsstatReply, LookupReply, Procedure, ReadlinkReply, Status,
-};
+use pagewell_sunrpc::nfs3::{FsstatReply, LookupReply, Procedure, ReadlinkReply, Status};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
-use super::names::Meaning;
+use super::naming::operation;
 use super::node::Node;
-
-/// What LOOKUP answers, without the record that it was in.
-struct Found {
-    id: Result<FileId>,
-    attributes: Option<FileAttributes>,
-    directory: Option<FileAttributes>,
-}
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::lookup`].
@@ -52,11 +43,11 @@ impl Shared {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<Option<Entry>>> {
-        let meaning = self.names.lock().find(directory, name);
+        let meaning = self.names.find(directory, name);
         let known = match meaning {
             None => return Ok(None),
-            Some(Meaning::Nothing) => None,
-            Some(Meaning::Object(id)) => {
+            Some(None) => None,
+            Some(Some(id)) => {
                 let believed = self.files.node(&id).lock().believed();
                 let Some(attributes) = believed else {
                     return Ok(None);
@@ -70,48 +61,34 @@ impl Shared {
 
     /// What a name means, as far as that is remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
-        let meaning = self.names.lock().find(directory, name);
-        match meaning? {
-            Meaning::Object(id) => Some(self.files.node(&id)),
-            Meaning::Nothing => None,
-        }
+        let object = self.names.find(directory, name)?;
+        object.map(|id| self.files.node(&id))
     }
 
     /// Asks what a name means.
     pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
         let before = node.stamp();
-        let arguments = DirectoryOperation {
-            directory: convert::handle(&node.id)?,
-            name,
-        };
-        let answer =
-            self.calls
-                .ask(Procedure::Lookup, call.credentials, &arguments, |decoder| {
-                    Ok(LookupReply::decode(decoder)?.map(|found| Found {
-                        id: convert::id(found.object),
-                        attributes: found.object_attributes,
-                        directory: found.directory_attributes,
-                    }))
-                })?;
+        let arguments = operation(node, name)?;
+        let answer = self.ask(call, Procedure::Lookup, &arguments, |decoder| {
+            Ok(LookupReply::decode(decoder)?.map(|found| {
+                let id = convert::id(found.object);
+                (id, found.object_attributes, found.directory_attributes)
+            }))
+        })?;
         match answer.value {
-            Ok(found) => {
-                self.look(node, found.directory.as_ref(), answer.sent)?;
-                let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
+            Ok((id, attributes, directory)) => {
+                self.remote.look(node, directory.as_ref(), answer.sent)?;
+                let entry = self.entry(call, id?, attributes.as_ref(), answer.sent)?;
                 if name != b".." {
-                    let meaning = Meaning::Object(entry.id);
-                    self.names.lock().learn(node, name, meaning, before);
+                    self.names.learn(node, name, Some(entry.id), before);
                 }
                 Ok(entry)
             }
             Err(failure) => {
                 let attributes = failure.body;
-                self.look(node, attributes.as_ref(), answer.sent)?;
+                self.remote.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
-                    Status::NotFound => {
-                        self.names
-                            .lock()
-                            .learn(node, name, Meaning::Nothing, before);
-                    }
+                    Status::NotFound => self.names.learn(node, name, None, before),
                     Status::Stale | Status::BadHandle => node.lock().doubt(),
                     _ => {}
                 }
@@ -162,20 +139,15 @@ impl Shared {
         Self::may_wait(call)?;
         counters::CLIENT_LINK_MISSES.add(1);
         let arguments = convert::handle(id)?;
-        let answer = self.calls.ask(
-            Procedure::Readlink,
-            call.credentials,
-            &arguments,
-            |decoder| {
-                let reply = ReadlinkReply::decode(decoder)?;
-                Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
-            },
-        )?;
+        let answer = self.ask(call, Procedure::Readlink, &arguments, |decoder| {
+            let reply = ReadlinkReply::decode(decoder)?;
+            Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
+        })?;
         let (target, attributes) = answer.value.map_err(|failure| {
             node.lock().doubt();
             convert::error(failure.status)
         })?;
-        self.look(&node, attributes.as_ref(), answer.sent)?;
+        self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         let attributes = self.attributes_of(call, &node)?;
         node.lock().keep_link(&target, &attributes);
         Ok((target, attributes))
@@ -185,12 +157,7 @@ impl Shared {
     pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
         Self::may_wait(call)?;
         let arguments = convert::handle(&self.root)?;
-        let answer = self.calls.ask(
-            Procedure::Fsstat,
-            call.credentials,
-            &arguments,
-            whole::<FsstatReply>,
-        )?;
+        let answer = self.ask(call, Procedure::Fsstat, &arguments, whole::<FsstatReply>)?;
         let sizes = answer
             .value
             .map_err(|failure| convert::error(failure.status))?;

@@ -4,30 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Created, FileId, FileType, NodeKind, Result,
+    Attributes, Call, Change, CreateMode, Created, Error, FileId, FileType, NodeKind, Result,
     SetAttributes, SetTime,
 };
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, FileAttributes,
-    LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, Status,
-    SymlinkArguments, WccData,
+    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, LinkArguments,
+    LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, SymlinkArguments,
 };
 use pagewell_sunrpc::xdr::{Decode, Encode};
 
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
-use super::names::Meaning;
-use super::naming::operation;
+use super::naming::{NameChange, operation};
 use super::node::Node;
-use super::repeat::NameChange;
-
-/// What the procedures answer that make something, without the record that it was in.
-struct Made {
-    id: Option<FileId>,
-    attributes: Option<FileAttributes>,
-    directory: WccData,
-}
 
 /// A call that makes something.
 struct Making<'a> {
@@ -42,9 +32,6 @@ impl Making<'_> {
         operation(&self.directory, self.name)
     }
 }
-
-/// What a call that makes something was answered.
-type Answer = std::result::Result<Created, Status>;
 
 impl Shared {
     fn making<'a>(
@@ -80,9 +67,7 @@ impl Shared {
             CreateMode::Unchecked(request) => (request, request.size),
             CreateMode::Guarded(request) => return self.create_new(call, &making, request),
             CreateMode::Exclusive(verifier) => {
-                let how = CreateHow::Exclusive(*verifier);
-                let answer = self.send_create(call, &making, how)?;
-                return answer.map_err(convert::error);
+                return self.send_create(call, &making, CreateHow::Exclusive(*verifier));
             }
         };
         let without_size = SetAttributes {
@@ -90,8 +75,7 @@ impl Shared {
             ..*request
         };
         let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
-        let answer = self.send_create(call, &making, how)?;
-        let mut created = answer.map_err(convert::error)?;
+        let mut created = self.send_create(call, &making, how)?;
         if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
             let request = SetAttributes {
                 size: Some(size),
@@ -112,7 +96,7 @@ impl Shared {
     ) -> Result<Created> {
         if !self.lacks_exclusive.load(Ordering::Relaxed) {
             let how = CreateHow::Exclusive(fresh_verifier());
-            match self.send_create(call, making, how)? {
+            match self.send_create(call, making, how) {
                 Ok(mut created) => {
                     // The verifier may be in the times.
                     let now = Some(SetTime::ToServerTime);
@@ -129,17 +113,15 @@ impl Shared {
                     };
                     return Ok(created);
                 }
-                Err(Status::NotSupported) => {
-                    self.lacks_exclusive.store(true, Ordering::Relaxed);
-                }
-                Err(status) => return Err(convert::error(status)),
+                Err(Error::NotSupported) => self.lacks_exclusive.store(true, Ordering::Relaxed),
+                refused => return refused,
             }
         }
         let how = CreateHow::Guarded(convert::set_attributes(request)?);
-        self.send_create(call, making, how)?.map_err(convert::error)
+        self.send_create(call, making, how)
     }
 
-    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Answer> {
+    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Created> {
         let what = making.what()?;
         self.make(call, making, &CreateArguments { what, how })
     }
@@ -158,8 +140,7 @@ impl Shared {
             what: making.what()?,
             attributes: convert::set_attributes(attributes)?,
         };
-        self.make(call, &making, &arguments)?
-            .map_err(convert::error)
+        self.make(call, &making, &arguments)
     }
 
     /// [`pagewell_fs::FileSystem::make_symlink`].
@@ -178,8 +159,7 @@ impl Shared {
             attributes: convert::set_attributes(attributes)?,
             target,
         };
-        self.make(call, &making, &arguments)?
-            .map_err(convert::error)
+        self.make(call, &making, &arguments)
     }
 
     /// [`pagewell_fs::FileSystem::make_node`].
@@ -207,8 +187,7 @@ impl Shared {
         };
         let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
         let what = making.what()?;
-        self.make(call, &making, &MknodArguments { what, node })?
-            .map_err(convert::error)
+        self.make(call, &making, &MknodArguments { what, node })
     }
 
     fn make(
@@ -216,49 +195,40 @@ impl Shared {
         call: &Call<'_>,
         making: &Making<'_>,
         arguments: &impl Encode,
-    ) -> Result<Answer> {
+    ) -> Result<Created> {
         let (directory, name) = (&*making.directory, making.name);
-        let answer = self.change_names(
+        let (answer, change, since) = self.change_names(
             call,
             directory,
             (making.procedure, arguments),
             |decoder| {
-                Ok(CreateReply::decode(decoder)?.map(|made| Made {
-                    id: made.object.and_then(|handle| convert::id(handle).ok()),
-                    attributes: made.object_attributes,
-                    directory: made.directory_wcc,
+                Ok(CreateReply::decode(decoder)?.map(|made| {
+                    let id = made.object.and_then(|handle| convert::id(handle).ok());
+                    (id, made.object_attributes, made.directory_wcc)
                 }))
             },
             |reply| match reply {
-                Ok(made) => made.directory,
+                Ok((_, _, directory_wcc)) => *directory_wcc,
                 Err(failure) => failure.body,
             },
         )?;
         let entry = match answer.value {
-            Ok(Made {
-                id: Some(id),
-                attributes,
-                ..
-            }) => self.entry(call, id, attributes.as_ref(), answer.sent)?,
+            Ok((Some(id), attributes, _)) => {
+                self.entry(call, id, attributes.as_ref(), answer.sent)?
+            }
             // The server need not tell the handle.
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
-                let change = NameChange::Make(making.file_type);
-                let status = failure.status;
-                match self.prove(call, (directory, name), change, status, answer.was_resent) {
-                    Ok(Some(entry)) => entry,
-                    _ => return Ok(Err(status)),
-                }
+                let (made, status) = (NameChange::Make(making.file_type), failure.status);
+                let found = self.prove(call, (directory, name), made, status, answer.was_resent)?;
+                found.ok_or_else(|| convert::error(status))?
             }
         };
-        let meaning = Meaning::Object(entry.id);
-        self.names
-            .lock()
-            .enter(directory, name, Some(meaning), answer.since);
-        Ok(Ok(Created {
+        self.names.enter(directory, name, Some(entry.id), since);
+        Ok(Created {
             entry,
-            parent: answer.change,
-        }))
+            parent: change,
+        })
     }
 
     /// [`pagewell_fs::FileSystem::link`].
@@ -277,7 +247,7 @@ impl Shared {
             file: convert::handle(id)?,
             link: operation(directory, name)?,
         };
-        let answer = self.change_names(
+        let (answer, change, since) = self.change_names(
             call,
             directory,
             (Procedure::Link, &arguments),
@@ -292,16 +262,13 @@ impl Shared {
             Err(failure) => failure.body.file_attributes,
         };
         node.excuse();
-        self.look(&node, attributes.as_ref(), answer.sent)?;
+        self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {
-            let (change, status) = (NameChange::Link(*id), failure.status);
-            self.prove(call, (directory, name), change, status, answer.was_resent)?;
+            let (made, status) = (NameChange::Link(*id), failure.status);
+            self.prove(call, (directory, name), made, status, answer.was_resent)?;
         }
-        let meaning = Meaning::Object(*id);
-        self.names
-            .lock()
-            .enter(directory, name, Some(meaning), answer.since);
-        Ok((self.attributes_of(call, &node)?, answer.change))
+        self.names.enter(directory, name, Some(*id), since);
+        Ok((self.attributes_of(call, &node)?, change))
     }
 }
 

@@ -1,10 +1,9 @@
 //! Mounting and unmounting.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadRule, ReadAheadWindows};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
@@ -19,7 +18,6 @@ use pagewell_sunrpc::xdr::{Decode, Encode};
 
 use super::calls::{Calls, Settings, whole};
 use super::convert;
-use super::deferred::Deferred;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
 use super::names::{NAMES_MAX, Names};
@@ -102,15 +100,13 @@ impl NfsFileSystem {
         (cache, device): (&Cache, OpenOptions),
     ) -> Self {
         let options = &url.options;
-        let calls = Calls::new(
-            client,
-            Settings {
-                name: url.name(),
-                ages: options.ages,
-                filesystem_id: volume.filesystem_id,
-                attempts_max: options.soft.then_some(options.attempts),
-            },
-        );
+        let settings = Settings {
+            name: url.name(),
+            ages: options.ages,
+            filesystem_id: volume.filesystem_id,
+            attempts_max: options.soft.then_some(options.attempts),
+        };
+        let calls = Arc::new(Calls::new(client, settings));
         let files = Arc::new(Files::new(NODES_MAX, SLOTS_MAX));
         let information = &volume.information;
         let read = (information.read_bytes_max, information.read_bytes_preferred);
@@ -121,7 +117,7 @@ impl NfsFileSystem {
         let remote = Arc::new(Remote {
             calls: calls.clone(),
             files: files.clone(),
-            deferred: Deferred::default(),
+            deferred: OnceLock::new(),
             read_bytes: transfer(options.read_bytes, read),
             write_bytes: transfer(options.write_bytes, write),
             synchronous: options.synchronous,
@@ -140,7 +136,7 @@ impl NfsFileSystem {
                 calls,
                 files,
                 remote,
-                names: Mutex::new(Names::new(NAMES_MAX)),
+                names: Names::new(NAMES_MAX),
                 bytes: Bytes::new(device.clone()),
                 device,
                 root: volume.root,
@@ -160,7 +156,7 @@ impl NfsFileSystem {
     /// What its calls have cost.
     #[must_use]
     pub fn statistics_of_calls(&self) -> client::Statistics {
-        self.shared.calls.client().statistics()
+        self.shared.calls.client.statistics()
     }
 
     /// Bytes of one READ and of one WRITE, as agreed with the server.

@@ -18,6 +18,7 @@
 //!
 //! **Known weakness.** A directory that others change all the time has no remembered names.
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{CompactId, FileId};
 
 use super::attributes::Stamp;
@@ -27,14 +28,8 @@ use super::node::Node;
 /// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
 pub(super) const NAMES_MAX: usize = 57_000;
 
-/// What a name means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    /// This object.
-    Object(FileId),
-    /// Nothing.
-    Nothing,
-}
+/// What a name means: this object, or nothing.
+pub(super) type Meaning = Option<FileId>;
 
 #[derive(Debug)]
 pub(super) struct Remembered {
@@ -44,60 +39,53 @@ pub(super) struct Remembered {
     object: Option<CompactId>,
 }
 
-/// See the module's text.
+/// See the module's text. By directory and name, in one string of bytes.
 #[derive(Debug)]
-pub(super) struct Names {
-    /// By directory and name, in one string of bytes.
-    names: Generations<Box<[u8]>, Remembered>,
-}
+pub(super) struct Names(Mutex<Generations<Box<[u8]>, Remembered>>);
 
 impl Names {
     pub(super) fn new(names_max: usize) -> Self {
-        Self {
-            names: Generations::new(names_max),
-        }
+        Self(Mutex::new(Generations::new(names_max)))
     }
 
     /// What is remembered of a name; nothing is, once its directory has moved on.
-    pub(super) fn find(&mut self, directory: &Node, name: &[u8]) -> Option<Meaning> {
-        let found = self.names.get(&key(directory, name)[..])?;
-        let object = |id: &CompactId| Meaning::Object(id.whole());
-        let meaning = || found.object.as_ref().map_or(Meaning::Nothing, object);
+    pub(super) fn find(&self, directory: &Node, name: &[u8]) -> Option<Meaning> {
+        let mut names = self.0.lock();
+        let found = names.get(&key(directory, name)[..])?;
+        let meaning = || found.object.as_ref().map(CompactId::whole);
         (found.changes == directory.stamp().changes).then(meaning)
     }
 
     /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
-    pub(super) fn learn(&mut self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
+    pub(super) fn learn(&self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
+        let mut names = self.0.lock();
         if directory.stamp() == then {
             let remembered = Remembered {
                 changes: then.changes,
-                object: match meaning {
-                    Meaning::Object(id) => Some(CompactId::new(&id)),
-                    Meaning::Nothing => None,
-                },
+                object: meaning.as_ref().map(CompactId::new),
             };
-            self.names.put(key(directory, name), remembered, |_| true);
+            names.put(key(directory, name), remembered, |_| true);
         }
     }
 
-    /// Remembers what a change of ours has made of a name, if that is known and nothing has
-    /// happened since then; else forgets it.
+    /// Remembers what a change of ours has made of a name, if it is known since when and nothing
+    /// has happened since then; else forgets it.
     pub(super) fn enter(
-        &mut self,
+        &self,
         directory: &Node,
         name: &[u8],
-        meaning: Option<Meaning>,
+        meaning: Meaning,
         since: Option<Stamp>,
     ) {
         self.forget(directory, name);
-        if let (Some(meaning), Some(since)) = (meaning, since) {
+        if let Some(since) = since {
             self.learn(directory, name, meaning, since);
         }
     }
 
     /// Forgets a name.
-    pub(super) fn forget(&mut self, directory: &Node, name: &[u8]) {
-        self.names.remove(&key(directory, name)[..]);
+    pub(super) fn forget(&self, directory: &Node, name: &[u8]) {
+        self.0.lock().remove(&key(directory, name)[..]);
     }
 }
 
@@ -111,7 +99,7 @@ mod tests {
     use crate::attributes::Moments;
 
     fn object(number: u8) -> Meaning {
-        Meaning::Object(FileId::new(&[number]).unwrap())
+        Some(FileId::new(&[number]).unwrap())
     }
 
     fn directory(number: u64) -> Node {
@@ -120,14 +108,14 @@ mod tests {
 
     #[test]
     fn names_live_as_long_as_nobody_else_changes_their_directory() {
-        let mut names = Names::new(100);
+        let names = Names::new(100);
         let (here, other) = (directory(1), directory(2));
         let then = here.stamp();
         names.learn(&here, b"a", object(1), then);
-        names.learn(&here, b"b", Meaning::Nothing, then);
+        names.learn(&here, b"b", None, then);
         names.learn(&other, b"a", object(2), other.stamp());
         assert_eq!(names.find(&here, b"a"), Some(object(1)));
-        assert_eq!(names.find(&here, b"b"), Some(Meaning::Nothing));
+        assert_eq!(names.find(&here, b"b"), Some(None));
         assert_eq!(names.find(&other, b"a"), Some(object(2)));
         assert_eq!(names.find(&other, b"b"), None);
         names.forget(&here, b"b");
@@ -136,61 +124,61 @@ mod tests {
         assert_eq!(names.find(&here, b"a"), None);
         names.learn(&here, b"a", object(1), then);
         assert_eq!(names.find(&here, b"a"), None, "it was so before");
-        names.learn(&here, b"a", Meaning::Nothing, here.stamp());
-        assert_eq!(names.find(&here, b"a"), Some(Meaning::Nothing));
+        names.learn(&here, b"a", None, here.stamp());
+        assert_eq!(names.find(&here, b"a"), Some(None));
         assert_eq!(names.find(&other, b"a"), Some(object(2)));
     }
 
     #[test]
     fn what_was_overtaken_is_not_remembered() {
         let directory = directory(1);
-        let (mut names, now) = (Names::new(100), Moments::default().now());
+        let (names, now) = (Names::new(100), Moments::default().now());
         let then = directory.stamp();
         names.learn(&directory, b"a", object(1), then);
         assert_eq!(names.find(&directory, b"a"), Some(object(1)));
         let begun = directory.begin_change();
-        names.learn(&directory, b"b", Meaning::Nothing, then);
+        names.learn(&directory, b"b", None, then);
         assert_eq!(names.find(&directory, b"b"), None, "it may be there");
-        names.learn(&directory, b"b", Meaning::Nothing, begun);
-        let (_, _, ended) = directory.end_change(None, None, now);
+        names.learn(&directory, b"b", None, begun);
+        let (_, ended) = directory.end_change(None, None, now);
         assert!(ended.ends_alone(begun));
-        names.learn(&directory, b"b", Meaning::Nothing, begun);
-        names.enter(&directory, b"b", Some(object(2)), Some(ended));
+        names.learn(&directory, b"b", None, begun);
+        names.enter(&directory, b"b", object(2), Some(ended));
         assert_eq!(names.find(&directory, b"b"), Some(object(2)));
     }
 
     #[test]
     fn of_changes_that_were_on_their_way_together_none_is_remembered_as_the_last() {
         let directory = directory(1);
-        let (mut names, now) = (Names::new(100), Moments::default().now());
+        let (names, now) = (Names::new(100), Moments::default().now());
         let remove = directory.begin_change();
         let create = directory.begin_change();
-        let (_, _, created) = directory.end_change(None, None, now);
+        let (_, created) = directory.end_change(None, None, now);
         // As far as this one knows.
         let since = created.ends_alone(create).then_some(created);
-        names.enter(&directory, b"a", Some(object(1)), since);
-        let (_, _, removed) = directory.end_change(None, None, now);
+        names.enter(&directory, b"a", object(1), since);
+        let (_, removed) = directory.end_change(None, None, now);
         let since = removed.ends_alone(remove).then_some(removed);
-        names.enter(&directory, b"a", Some(Meaning::Nothing), since);
+        names.enter(&directory, b"a", None, since);
         assert_eq!(names.find(&directory, b"a"), None);
         // Another one begins before it was entered.
         let begun = directory.begin_change();
-        let (_, _, ended) = directory.end_change(None, None, now);
+        let (_, ended) = directory.end_change(None, None, now);
         let other = directory.begin_change();
-        names.enter(&directory, b"a", Some(object(1)), Some(ended));
+        names.enter(&directory, b"a", object(1), Some(ended));
         assert!(ended.ends_alone(begun) && !ended.ends_alone(other));
         assert_eq!(names.find(&directory, b"a"), None);
     }
 
     #[test]
     fn they_are_bounded() {
-        let mut names = Names::new(100);
+        let names = Names::new(100);
         let directory = directory(1);
         let now = directory.stamp();
         for number in 0..10_000u32 {
-            names.learn(&directory, &number.to_ne_bytes(), Meaning::Nothing, now);
+            names.learn(&directory, &number.to_ne_bytes(), None, now);
         }
-        assert!(names.names.len() <= 100);
+        assert!(names.0.lock().len() <= 100);
         assert!(names.find(&directory, &9_999u32.to_ne_bytes()).is_some());
     }
 }

@@ -1,25 +1,69 @@
-//! What all calls have in common that change names of a directory.
+//! What all calls have in common that change names of a directory, and their answers when they were
+//! sent twice.
+//!
+//! **Problem.** A call whose answer was lost with its connection is sent again. When the server had
+//! done it the first time and remembers nothing of that, the second answer is an error: the name to
+//! be removed is gone, the name to be made is there.
+//!
+//! **Rule.** Such an answer to a call that was sent once is the truth. To one that was sent more
+//! often it is a doubt, and the name is looked up: when what is there is what the call would have
+//! made, the call has been done.
+//!
+//! | call | doubtful answer | proof |
+//! |---|---|---|
+//! | REMOVE, RMDIR | no such name | nothing of that name |
+//! | RENAME | no such name | the moved object, at the new name |
+//! | LINK | exists | the linked object |
+//! | MKDIR, SYMLINK, MKNOD, CREATE | exists | an object of that type |
+//!
+//! CREATE that must not find the name is sent with a verifier of its own (RFC 1813 section 3.3.8),
+//! of which servers know by themselves that they have seen it.
+//!
+//! **Known weakness.** When another client did the same between the two, it and the caller are both
+//! told that they did it.
 
-use pagewell_fs::{Call, Change, Entry, Error, Result};
+use pagewell_fs::{Call, Change, Entry, Error, FileId, FileType, Result};
 use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccData};
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
-use super::attributes::{Moment, Stamp};
+use super::attributes::Stamp;
 use super::convert;
-use super::filesystem::Shared;
+use super::filesystem::{Answered, Shared};
 use super::node::Node;
-use super::repeat::NameChange;
 
-/// The answer to a call that changes names of a directory.
-pub(super) struct Changed<T> {
-    pub(super) value: T,
-    pub(super) sent: Moment,
-    pub(super) was_resent: bool,
-    /// What became of the directory.
-    pub(super) change: Change,
-    /// Its stamp then, unless other changes of ours were on their way together with this one: what
-    /// their order was nobody knows.
-    pub(super) since: Option<Stamp>,
+/// A change of a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NameChange {
+    /// A name was to go.
+    Remove,
+    /// A name was to move, which meant this if that was known.
+    Rename(Option<FileId>),
+    /// This was to have one more name.
+    Link(FileId),
+    /// Something of this type was to be made.
+    Make(FileType),
+}
+
+impl NameChange {
+    /// Whether an answer may come of the call having been done before.
+    fn is_doubtful(&self, status: Status, was_resent: bool) -> bool {
+        let after_itself = match self {
+            Self::Remove | Self::Rename(_) => Status::NotFound,
+            Self::Link(_) | Self::Make(_) => Status::Exists,
+        };
+        was_resent && status == after_itself
+    }
+
+    /// Whether what is found at the name, at the new one of a rename, proves that it was.
+    fn is_proven_by(&self, found: Option<&Entry>) -> bool {
+        match (self, found) {
+            (Self::Remove, found) => found.is_none(),
+            (_, None) => false,
+            (Self::Rename(moved), Some(found)) => *moved == Some(found.id),
+            (Self::Link(id), Some(found)) => *id == found.id,
+            (Self::Make(file_type), Some(found)) => found.attributes.file_type == *file_type,
+        }
+    }
 }
 
 /// A name in a directory, as calls name it.
@@ -32,7 +76,9 @@ pub(super) fn operation<'a>(directory: &'a Node, name: &'a [u8]) -> Result<Direc
 
 impl Shared {
     /// Makes a call that changes names of one directory. `wcc` finds in the answer what it says of
-    /// the directory.
+    /// the directory. Besides the answer what became of the directory, and its stamp then, unless
+    /// other changes of ours were on their way together with this one: what their order was nobody
+    /// knows.
     pub(super) fn change_names<T, F>(
         &self,
         call: &Call<'_>,
@@ -40,20 +86,14 @@ impl Shared {
         (procedure, arguments): (Procedure, &impl Encode),
         decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
         wcc: impl FnOnce(&Reply<T, F>) -> WccData,
-    ) -> Result<Changed<Reply<T, F>>> {
+    ) -> Result<(Answered<T, F>, Change, Option<Stamp>)> {
         let begun = directory.begin_change();
-        let answer = self
-            .calls
-            .ask(procedure, call.credentials, arguments, decode)
-            .inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
-        let (change, ended) = self.end_change(directory, &wcc(&answer.value), answer.sent);
-        Ok(Changed {
-            value: answer.value,
-            sent: answer.sent,
-            was_resent: answer.was_resent,
-            change,
-            since: ended.ends_alone(begun).then_some(ended),
-        })
+        let answer = self.ask(call, procedure, arguments, decode);
+        let answer = answer.inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
+        let wcc = wcc(&answer.value);
+        let (change, ended) = self.remote.end_change(directory, &wcc, answer.sent);
+        let since = ended.ends_alone(begun).then_some(ended);
+        Ok((answer, change, since))
     }
 
     /// Takes a refusal for success when a repeated call has been done before, as is proven by what
@@ -66,7 +106,7 @@ impl Shared {
         status: Status,
         was_resent: bool,
     ) -> Result<Option<Entry>> {
-        self.names.lock().forget(directory, name);
+        self.names.forget(directory, name);
         let refusal = convert::error(status);
         if !change.is_doubtful(status, was_resent) {
             return Err(refusal);
@@ -81,5 +121,50 @@ impl Shared {
         } else {
             Err(refusal)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::attributes;
+
+    #[test]
+    fn only_repeated_calls_are_doubted_and_only_proof_helps() {
+        let entry = |number: u8| Entry {
+            id: FileId::new(&[number]).unwrap(),
+            attributes: attributes(FileType::Directory),
+        };
+        let (here, other) = (entry(1), entry(2));
+        let cases = [
+            (NameChange::Remove, Status::NotFound, None, Some(here)),
+            (
+                NameChange::Rename(Some(here.id)),
+                Status::NotFound,
+                Some(here),
+                Some(other),
+            ),
+            (
+                NameChange::Link(here.id),
+                Status::Exists,
+                Some(here),
+                Some(other),
+            ),
+            (
+                NameChange::Make(FileType::Directory),
+                Status::Exists,
+                Some(other),
+                None,
+            ),
+        ];
+        for (change, status, proof, refutation) in cases {
+            assert!(change.is_doubtful(status, true) && !change.is_doubtful(status, false));
+            assert!(!change.is_doubtful(Status::AccessDenied, true));
+            assert!(change.is_proven_by(proof.as_ref()), "{change:?}");
+            assert!(!change.is_proven_by(refutation.as_ref()), "{change:?}");
+        }
+        assert!(!NameChange::Make(FileType::Regular).is_proven_by(Some(&here)));
+        // Anything at the new name may have been there before.
+        assert!(!NameChange::Rename(None).is_proven_by(Some(&here)));
     }
 }

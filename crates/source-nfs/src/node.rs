@@ -13,7 +13,9 @@ use std::time::Instant;
 
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
-use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
+use pagewell_fs::{
+    Access, Attributes, Credentials, Error, FileId, Result, Timestamp, WccAttributes,
+};
 use pagewell_sunrpc::client::EncodedCredential;
 
 use super::attributes::{Consistency, Length, Moment, Reported, Stamp, Verdict, newness};
@@ -25,15 +27,6 @@ use super::silly::Silly;
 const LINK_BYTES_MAX: usize = 256;
 /// Users whose access is remembered, for each object.
 const ACCESS_MAX: usize = 8;
-
-/// What a change of the server's that was not ours means for a thread that looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// Nothing that is cached is wrong.
-    Right,
-    /// It is another object now: the handle means nothing any more.
-    Another,
-}
 
 /// What one user may do.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +66,7 @@ pub(super) struct Uncommitted {
 }
 
 /// What changes of a node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
     /// When they were.
@@ -140,34 +133,7 @@ impl Node {
             id,
             number,
             data: RwLock::new(()),
-            state: Mutex::new(State {
-                believed: None,
-                at: Moment::default(),
-                set_at: Moment::default(),
-                unreported_at: Moment::default(),
-                consistency: Consistency::default(),
-                is_in_question: false,
-                changes: 0,
-                data_changes: 0,
-                changes_at_open: None,
-                own_changes: 0,
-                length: Length::default(),
-                unexpected_ends: 0,
-                region: None,
-                region_was_used: false,
-                readers: 0,
-                is_moving: false,
-                uncommitted: None,
-                failures: Failures::default(),
-                reader: None,
-                writer: None,
-                access: Vec::new(),
-                link: None,
-                opens: 0,
-                is_removed: false,
-                silly: None,
-                cookie_verifier: [0; 8],
-            }),
+            state: Mutex::default(),
             is_unread: Condvar::new(),
         }
     }
@@ -176,17 +142,18 @@ impl Node {
         self.state.lock()
     }
 
-    /// Takes attributes that a call reported which changed nothing.
-    pub(super) fn look(&self, reported: &Reported) -> Taken {
+    /// Takes attributes that a call reported which changed nothing. They are stale when they are
+    /// those of another object: the handle means nothing any more.
+    pub(super) fn look(&self, reported: &Reported) -> Result<()> {
         let mut state = self.lock();
         if state.is_another(reported) {
-            return Taken::Another;
+            return Err(Error::Stale);
         }
         if state.take(reported) {
             let verdict = state.consistency.look(reported.attributes.wcc());
             state.judge(verdict);
         }
-        Taken::Right
+        Ok(())
     }
 
     /// A call that changes it is sent.
@@ -197,21 +164,22 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered now, with these states as far as they were reported. Besides the attributes
-    /// after it, if the answer has reported them and nothing newer is known.
+    /// It was answered now, with these states as far as they were reported. Besides the stamp of
+    /// then the attributes after it, if the answer has reported them and nothing newer is known, or
+    /// stale as in [`Self::look`].
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
         reported: Option<&Reported>,
         now: Moment,
-    ) -> (Taken, Option<Attributes>, Stamp) {
+    ) -> (Result<Option<Attributes>>, Stamp) {
         let mut state = self.lock();
         state.own_changes += 1;
         let mut is_true = false;
         if let Some(reported) = reported {
             if state.is_another(reported) {
                 state.consistency.end(None, None);
-                return (Taken::Another, None, state.stamp());
+                return (Err(Error::Stale), state.stamp());
             }
             is_true = state.take(reported) && reported.sent > state.unreported_at;
         } else {
@@ -222,7 +190,7 @@ impl Node {
         let verdict = state.consistency.end(before, after);
         state.judge(verdict);
         let after = state.known().filter(|_| is_true);
-        (Taken::Right, after, state.stamp())
+        (Ok(after), state.stamp())
     }
 
     /// [`Self::end_change`] of a call that was not answered.
@@ -301,7 +269,7 @@ impl State {
         self.changes += 1;
     }
 
-    fn is_directory(&self) -> bool {
+    pub(super) fn is_directory(&self) -> bool {
         let known = self.believed.as_ref();
         known.is_some_and(|(known, _)| known.file_type.is_directory())
     }

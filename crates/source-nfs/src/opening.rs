@@ -28,10 +28,7 @@ struct DirectoryHold {
 impl State {
     /// Its name is gone. A directory that is open stays what it was, and is empty.
     pub(super) fn outlive(&mut self) {
-        let is_directory = self
-            .known()
-            .is_some_and(|known| known.file_type.is_directory());
-        self.is_removed |= is_directory && self.opens > 0;
+        self.is_removed |= self.is_directory() && self.opens > 0;
     }
 }
 
@@ -113,11 +110,8 @@ impl Drop for Hold {
         self.shared.opens.fetch_sub(1, Ordering::AcqRel);
         let mut state = self.node.lock();
         state.opens = state.opens.saturating_sub(1);
-        let silly = if state.opens == 0 {
-            state.silly.take()
-        } else {
-            None
-        };
+        let is_last = state.opens == 0;
+        let silly = state.silly.take_if(|_| is_last);
         drop(state);
         if let Some(silly) = silly {
             self.shared.remove_hidden(&self.node, &silly);

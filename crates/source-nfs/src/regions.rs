@@ -22,6 +22,8 @@
 //! **Known weakness.** Files over 1 TiB need neighbouring free slots; with tens of thousands of
 //! files between, a mount that has used all its slots may have none and refuses such a file.
 
+use std::collections::BTreeMap;
+
 /// Bytes of a slot: 2^40.
 pub(super) const SLOT_BITS: u32 = 40;
 /// Slots.
@@ -57,34 +59,22 @@ impl Region {
     }
 }
 
-#[derive(Debug)]
-struct Used<T> {
-    owner: T,
-    slots: u32,
-}
-
 /// Regions and whose they are.
 #[derive(Debug)]
 pub(super) struct Regions<T> {
-    /// By slot; only the first of a region has its owner, the others stand `Behind` it.
-    slots: Vec<Slot<T>>,
+    /// By their first slots.
+    taken: BTreeMap<u32, (Region, T)>,
     slots_max: u32,
+    /// Where the clock hand goes on.
     hand: u32,
     /// No slot below this one is free.
     free_from: u32,
 }
 
-#[derive(Debug)]
-enum Slot<T> {
-    Free,
-    First(Used<T>),
-    Behind(u32),
-}
-
 impl<T> Regions<T> {
     pub(super) fn new(slots_max: u32) -> Self {
         Self {
-            slots: Vec::new(),
+            taken: BTreeMap::new(),
             slots_max: slots_max.min(SLOTS_MAX),
             hand: 0,
             free_from: 0,
@@ -95,80 +85,51 @@ impl<T> Regions<T> {
     pub(super) fn take(&mut self, length: u64, owner: T) -> Option<Region> {
         let slots = u32::try_from((length + GUARD_BYTES).div_ceil(1 << SLOT_BITS)).ok()?;
         let first = self.find(slots)?;
-        let end = (first + slots) as usize;
-        if self.slots.len() < end {
-            self.slots.resize_with(end, || Slot::Free);
-        }
         if first == self.free_from {
             self.free_from = first + slots;
         }
-        for slot in first + 1..first + slots {
-            self.slots[slot as usize] = Slot::Behind(first);
-        }
-        self.slots[first as usize] = Slot::First(Used { owner, slots });
-        Some(Region { first, slots })
+        let region = Region { first, slots };
+        self.taken.insert(first, (region, owner));
+        Some(region)
     }
 
+    /// The first of so many free slots.
     fn find(&self, slots: u32) -> Option<u32> {
-        let mut run = 0;
-        for slot in self.free_from..self.slots_max {
-            let is_free = self
-                .slots
-                .get(slot as usize)
-                .is_none_or(|slot| matches!(slot, Slot::Free));
-            run = if is_free { run + 1 } else { 0 };
-            if run == slots {
-                return Some(slot + 1 - slots);
+        let mut first = self.free_from;
+        for (region, _) in self.taken.range(first..).map(|(_, taken)| taken) {
+            if region.first - first >= slots {
+                break;
             }
+            first = region.first + region.slots;
         }
-        None
+        (slots <= self.slots_max.saturating_sub(first)).then_some(first)
     }
 
     /// Gives a region back.
     pub(super) fn give_back(&mut self, region: Region) -> Option<T> {
-        let first = region.first as usize;
-        if !matches!(self.slots.get(first), Some(Slot::First(_))) {
-            return None;
-        }
-        let Slot::First(used) = std::mem::replace(&mut self.slots[first], Slot::Free) else {
-            return None;
-        };
-        for slot in &mut self.slots[first + 1..first + used.slots as usize] {
-            *slot = Slot::Free;
-        }
+        let (_, owner) = self.taken.remove(&region.first)?;
         self.free_from = self.free_from.min(region.first);
-        Some(used.owner)
+        Some(owner)
     }
 
     /// Whose bytes of the address space these are, all of them, and the region.
     pub(super) fn owner(&self, address: u64, length: u64) -> Option<(&T, Region)> {
-        let mut slot = u32::try_from(address >> SLOT_BITS).ok()?;
-        if let Slot::Behind(first) = self.slots.get(slot as usize)? {
-            slot = *first;
-        }
-        let Slot::First(used) = self.slots.get(slot as usize)? else {
-            return None;
-        };
-        let region = Region {
-            first: slot,
-            slots: used.slots,
-        };
+        let slot = u32::try_from(address >> SLOT_BITS).ok()?;
+        let (_, (region, owner)) = self.taken.range(..=slot).next_back()?;
         let end = address.checked_add(length)?;
-        (end <= region.start() + region.capacity()).then_some((&used.owner, region))
+        (end <= region.start() + region.capacity()).then_some((owner, *region))
     }
 
-    /// The next region to be reused: the first that `may_go`, which takes away the mark that the
-    /// region was used since the hand passed. It stays taken.
-    pub(super) fn offer(&mut self, may_go: impl Fn(&T) -> bool) -> Option<(&T, Region)> {
-        let count = u32::try_from(self.slots.len()).unwrap_or(SLOTS_MAX);
+    /// Whose region is the next to be reused: the first that `may_go`, which takes away the mark
+    /// that the region was used since the hand passed. It stays taken.
+    pub(super) fn offer(&mut self, may_go: impl Fn(&T) -> bool) -> Option<&T> {
         // Twice round: the first time may only take marks away.
-        for _ in 0..2 * count {
-            let at = self.hand;
-            self.hand = if at + 1 < count { at + 1 } else { 0 };
-            if let Some(Slot::First(used)) = self.slots.get_mut(at as usize)
-                && may_go(&used.owner)
-            {
-                return self.owner(u64::from(at) << SLOT_BITS, 1);
+        for _ in 0..2 * self.taken.len() {
+            let next = self.taken.range(self.hand..).next();
+            let (_, (region, owner)) = next.or_else(|| self.taken.first_key_value())?;
+            self.hand = region.first + region.slots;
+            if may_go(owner) {
+                return Some(owner);
             }
         }
         None
@@ -177,10 +138,7 @@ impl<T> Regions<T> {
     /// Whose regions there are.
     #[cfg(test)]
     pub(super) fn owners(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().filter_map(|slot| match slot {
-            Slot::First(used) => Some(&used.owner),
-            _ => None,
-        })
+        self.taken.values().map(|(_, owner)| owner)
     }
 }
 
@@ -242,13 +200,13 @@ mod tests {
             .collect();
         assert!(regions.take(1, marked('d')).is_none());
         let unused = |(_, was_used): &(char, Cell<bool>)| !was_used.take();
-        assert_eq!(regions.offer(unused).unwrap().0.0, 'a');
-        assert_eq!(regions.offer(unused).unwrap().0.0, 'b');
+        assert_eq!(regions.offer(unused).unwrap().0, 'a');
+        assert_eq!(regions.offer(unused).unwrap().0, 'b');
         let (owner, _) = regions.owner(taken[2].start(), 1).unwrap();
         owner.1.set(true);
-        assert_eq!(regions.offer(unused).unwrap().0.0, 'a');
+        assert_eq!(regions.offer(unused).unwrap().0, 'a');
         let is_c = |owner: &_| unused(owner) && owner.0 == 'c';
-        assert_eq!(regions.offer(is_c).unwrap().0.0, 'c');
+        assert_eq!(regions.offer(is_c).unwrap().0, 'c');
         assert!(regions.offer(|_| false).is_none());
     }
 

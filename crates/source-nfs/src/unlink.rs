@@ -6,14 +6,11 @@ use std::sync::atomic::Ordering;
 use pagewell_counters::names::NFS_SILLY_RENAMES;
 use pagewell_fs::{Call, Change, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{Procedure, RemoveReply, RenameArguments, RenameReply};
-use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::whole;
 use super::filesystem::Shared;
-use super::names::Meaning;
-use super::naming::operation;
+use super::naming::{NameChange, operation};
 use super::node::Node;
-use super::repeat::NameChange;
 use super::silly::{self, Silly};
 
 impl Shared {
@@ -33,7 +30,7 @@ impl Shared {
         {
             return self.hide(call, &directory, name, target);
         }
-        let change = self.remove_name(call, &directory, name)?;
+        let change = self.send_remove(call, &directory, name, Procedure::Remove)?;
         if let Some(target) = target {
             self.lost_a_name(call, &target);
         }
@@ -128,7 +125,8 @@ impl Shared {
         };
         let directory = self.files.node(&silly.directory);
         // A file that cannot be removed now stays, as it does when the client dies.
-        if self.remove_name(&call, &directory, &silly.name).is_ok() {
+        let removed = self.send_remove(&call, &directory, &silly.name, Procedure::Remove);
+        if removed.is_ok() {
             self.lost_a_name(&call, node);
         }
     }
@@ -159,11 +157,6 @@ impl Shared {
         self.bury(target);
     }
 
-    fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
-        let object = operation(directory, name)?;
-        self.send_remove(call, directory, name, Procedure::Remove, &object)
-    }
-
     /// [`pagewell_fs::FileSystem::remove_directory`].
     pub(super) fn remove_directory(
         &self,
@@ -175,9 +168,7 @@ impl Shared {
         pagewell_fs::name::check_old(name)?;
         let directory = &*self.directory(call, directory)?;
         let target = self.known_meaning(directory, name);
-        let object = operation(directory, name)?;
-        let arguments = object;
-        let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
+        let change = self.send_remove(call, directory, name, Procedure::Rmdir)?;
         if let Some(target) = target {
             let mut target = target.lock();
             target.doubt();
@@ -186,18 +177,19 @@ impl Shared {
         Ok(change)
     }
 
+    /// REMOVE or RMDIR, which differ in nothing else.
     fn send_remove(
         &self,
         call: &Call<'_>,
         directory: &Node,
         name: &[u8],
         procedure: Procedure,
-        arguments: &impl Encode,
     ) -> Result<Change> {
-        let answer = self.change_names(
+        let object = operation(directory, name)?;
+        let (answer, change, since) = self.change_names(
             call,
             directory,
-            (procedure, arguments),
+            (procedure, &object),
             whole::<RemoveReply>,
             |reply| match reply {
                 Ok(wcc) => *wcc,
@@ -205,14 +197,11 @@ impl Shared {
             },
         )?;
         if let Err(failure) = answer.value {
-            let (change, status) = (NameChange::Remove, failure.status);
-            self.prove(call, (directory, name), change, status, answer.was_resent)?;
+            let (gone, status) = (NameChange::Remove, failure.status);
+            self.prove(call, (directory, name), gone, status, answer.was_resent)?;
         }
-        let meaning = Meaning::Nothing;
-        self.names
-            .lock()
-            .enter(directory, name, Some(meaning), answer.since);
-        Ok(answer.change)
+        self.names.enter(directory, name, None, since);
+        Ok(change)
     }
 
     /// [`pagewell_fs::FileSystem::rename`].
@@ -278,16 +267,13 @@ impl Shared {
         } else {
             to.begin_change()
         };
-        let (procedure, user) = (Procedure::Rename, call.credentials);
-        let answer = self
-            .calls
-            .ask(procedure, user, &arguments, whole::<RenameReply>)
-            .inspect_err(|_| {
-                from.end_unanswered(self.calls.now());
-                if !is_one {
-                    to.end_unanswered(self.calls.now());
-                }
-            })?;
+        let answer = self.ask(call, Procedure::Rename, &arguments, whole::<RenameReply>);
+        let answer = answer.inspect_err(|_| {
+            from.end_unanswered(self.calls.now());
+            if !is_one {
+                to.end_unanswered(self.calls.now());
+            }
+        })?;
         let (from_wcc, to_wcc) = match &answer.value {
             Ok(done) => (done.from_directory_wcc, done.to_directory_wcc),
             Err(failure) => (
@@ -295,26 +281,25 @@ impl Shared {
                 failure.body.to_directory_wcc,
             ),
         };
-        let (from_change, from_ended) = self.end_change(from, &from_wcc, answer.sent);
+        let (from_change, from_ended) = self.remote.end_change(from, &from_wcc, answer.sent);
         let (to_change, to_ended) = if is_one {
             (from_change, from_ended)
         } else {
-            self.end_change(to, &to_wcc, answer.sent)
+            self.remote.end_change(to, &to_wcc, answer.sent)
         };
         if let Err(failure) = answer.value {
-            self.names.lock().forget(from, from_name);
+            self.names.forget(from, from_name);
             let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
             let (status, was_resent) = (failure.status, answer.was_resent);
             self.prove(call, (to, to_name), change, status, was_resent)?;
         }
         // What it was that moved is known when the old name has meant the same all the time.
-        let is_known = from_ended == known_at.next().next();
-        let since = to_ended.ends_alone(to_begun).then_some(to_ended);
-        let meaning = moved.as_ref().filter(|_| is_known);
-        let meaning = meaning.map(|moved| Meaning::Object(moved.id));
+        let is_known = moved.is_some() && from_ended == known_at.next().next();
+        let since = (is_known && to_ended.ends_alone(to_begun)).then_some(to_ended);
         // Not as missing: of two names of one object, a rename leaves both.
-        self.names.lock().forget(from, from_name);
-        self.names.lock().enter(to, to_name, meaning, since);
+        self.names.forget(from, from_name);
+        let meaning = moved.as_ref().map(|moved| moved.id);
+        self.names.enter(to, to_name, meaning, since);
         if let Some(moved) = moved {
             moved.excuse();
         }

@@ -135,11 +135,11 @@ impl Shared {
         take: impl FnOnce(&mut Failures) -> Option<Error>,
     ) -> Result<()> {
         let _alone = alone(node);
-        if node.lock().failures.is_cached() {
+        if node.lock().failures.is_cached {
             self.throw_away(node)?;
         }
         let mut state = node.lock();
-        if state.failures.take_cached() {
+        if std::mem::take(&mut state.failures.is_cached) {
             state.changes += 1;
             state.data_changes = state.changes;
             state.doubt();

@@ -108,13 +108,6 @@ pub struct Ending {
     process: Option<(Pid, OwnedFd)>,
 }
 
-/// The process of a mount that goes on after its last word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StillRuns {
-    /// Its number.
-    pub process: u32,
-}
-
 /// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
 /// when there is none that can be believed. The kernel gives the number of a mount that is gone to
 /// the next one, while the program of the first may still write: one whose mount is not in use any
@@ -183,15 +176,10 @@ impl Ending {
     }
 
     /// Waits, once it has said how it ended, until its process is gone: only then has it let go of
-    /// the files and devices that it served, and what they lie on can be unmounted.
-    ///
-    /// # Errors
-    ///
-    /// It still runs after `patience`.
-    pub fn wait_for_process(&self, patience: Duration) -> Result<(), StillRuns> {
-        let Some((process, descriptor)) = &self.process else {
-            return Ok(());
-        };
+    /// the files and devices that it served, and what they lie on can be unmounted. Its number, if
+    /// it still runs after `patience`.
+    pub fn wait_for_process(&self, patience: Duration) -> Option<u32> {
+        let (process, descriptor) = self.process.as_ref()?;
         let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -201,13 +189,9 @@ impl Ending {
                 timeout.as_ref(),
             ) {
                 Err(Errno::INTR) => {}
-                Ok(0) => {
-                    return Err(StillRuns {
-                        process: process.as_raw_nonzero().get().unsigned_abs(),
-                    });
-                }
+                Ok(0) => return Some(process.as_raw_nonzero().get().unsigned_abs()),
                 // It cannot be watched: then there is nothing to wait for.
-                Ok(_) | Err(_) => return Ok(()),
+                Ok(_) | Err(_) => return None,
             }
         }
     }
@@ -317,7 +301,7 @@ mod tests {
         assert_eq!(*number, rustix::process::getpid());
         let process = std::process::id();
         let short = ending.wait_for_process(Duration::from_millis(20));
-        assert_eq!(short, Err(StillRuns { process }));
+        assert_eq!(short, Some(process));
         // In place of the process of a mount: one that ends by itself.
         let mut child = std::process::Command::new("sleep")
             .arg("0.3")
@@ -327,16 +311,11 @@ mod tests {
         let descriptor = pidfd_open(number, PidfdFlags::empty()).unwrap();
         ending.process = Some((number, descriptor));
         let short = ending.wait_for_process(Duration::ZERO);
-        assert_eq!(
-            short,
-            Err(StillRuns {
-                process: child.id()
-            })
-        );
-        assert_eq!(ending.wait_for_process(Duration::from_secs(60)), Ok(()));
+        assert_eq!(short, Some(child.id()));
+        assert_eq!(ending.wait_for_process(Duration::from_secs(60)), None);
         assert!(child.try_wait().unwrap().is_some(), "it has ended");
         ending.process = None;
-        assert_eq!(ending.wait_for_process(Duration::ZERO), Ok(()));
+        assert_eq!(ending.wait_for_process(Duration::ZERO), None);
         drop(control);
     }
 

@@ -18,7 +18,7 @@
 mod client;
 mod server;
 
-pub use client::{Ended, Ending, Peer, StillRuns, ending_of, peers};
+pub use client::{Ended, Ending, Peer, ending_of, peers};
 pub use server::Control;
 
 /// How names begin.

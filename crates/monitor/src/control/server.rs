@@ -1,6 +1,6 @@
 //! The end that is asked.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -43,7 +43,6 @@ struct State {
     /// The last line, once it is known.
     ending: Option<String>,
     askers: usize,
-    stopping: bool,
 }
 
 impl Control {
@@ -95,8 +94,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.shared.state.lock().stopping = true;
-        // Wakes the accept that is waiting.
+        // The accept that is waiting ends.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -106,13 +104,11 @@ impl Drop for Control {
 
 fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
     loop {
-        let accepted = listener.accept();
-        if shared.state.lock().stopping {
-            return;
-        }
-        match accepted {
+        match listener.accept() {
             Ok((stream, _)) if may_ask(&stream) => begin(stream, shared),
             Ok(_) => {}
+            // It was shut down.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
             // No descriptors are left, so that it would become a busy loop.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }

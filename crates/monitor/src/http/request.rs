@@ -8,8 +8,8 @@ pub const REQUEST_BYTES_MAX: usize = 8 << 10;
 pub enum Parsed<'a> {
     /// Not complete: read on.
     Partial,
-    /// A GET of this path, without its query.
-    Get(&'a str),
+    /// A GET of this path, without its query, from a server of this name.
+    Get(&'a str, Host<'a>),
     /// Another method: 405.
     OtherMethod,
     /// No HTTP/1 request: 400.
@@ -29,13 +29,42 @@ pub enum Host<'a> {
     Malformed,
 }
 
-/// The `Host` field of a request whose head is whole.
-pub fn host(bytes: &[u8]) -> Host<'_> {
-    let head = bytes.get(..head_length(bytes).unwrap_or(0));
-    let lines = head.unwrap_or_default().split(|byte| *byte == b'\n');
+/// Parses what has been received. Of the header fields only [`Host`] changes an answer.
+pub fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let Some(head) = head(bytes).filter(|head| head.len() <= REQUEST_BYTES_MAX) else {
+        return match bytes.len() {
+            ..REQUEST_BYTES_MAX => Parsed::Partial,
+            _ => Parsed::TooLong,
+        };
+    };
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let line = lines.next().unwrap_or_default();
+    let Ok(line) = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) else {
+        return Parsed::Malformed;
+    };
+    let mut words = line.split(' ');
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0"), None)
+            if target.starts_with('/') && method.bytes().all(|byte| byte.is_ascii_uppercase()) =>
+        {
+            match method {
+                "GET" => {
+                    let path = target.split(['?', '#']).next().unwrap_or(target);
+                    Parsed::Get(path, host(lines))
+                }
+                "" => Parsed::Malformed,
+                _ => Parsed::OtherMethod,
+            }
+        }
+        _ => Parsed::Malformed,
+    }
+}
+
+/// The `Host` field among these.
+fn host<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Host<'a> {
     let mut host = Host::Absent;
-    for line in lines.skip(1) {
-        let mut parts = line.splitn(2, |byte| *byte == b':');
+    for field in fields {
+        let mut parts = field.splitn(2, |byte| *byte == b':');
         let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
             continue;
         };
@@ -50,50 +79,12 @@ pub fn host(bytes: &[u8]) -> Host<'_> {
     host
 }
 
-/// Parses what has been received. Of the header fields only that of [`host`] changes an answer.
-pub fn parse(bytes: &[u8]) -> Parsed<'_> {
-    let Some(head_length) = head_length(bytes) else {
-        return if bytes.len() >= REQUEST_BYTES_MAX {
-            Parsed::TooLong
-        } else {
-            Parsed::Partial
-        };
-    };
-    if head_length > REQUEST_BYTES_MAX {
-        return Parsed::TooLong;
-    }
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(b"");
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let Ok(line) = std::str::from_utf8(line) else {
-        return Parsed::Malformed;
-    };
-    let mut words = line.split(' ');
-    match (words.next(), words.next(), words.next(), words.next()) {
-        (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0"), None)
-            if target.starts_with('/') && method.bytes().all(|byte| byte.is_ascii_uppercase()) =>
-        {
-            if method == "GET" {
-                Parsed::Get(target.split(['?', '#']).next().unwrap_or(target))
-            } else if method.is_empty() {
-                Parsed::Malformed
-            } else {
-                Parsed::OtherMethod
-            }
-        }
-        _ => Parsed::Malformed,
-    }
-}
-
-/// Bytes up to and with the empty line, if it is there.
-fn head_length(bytes: &[u8]) -> Option<usize> {
+/// What is up to and with the empty line, if that is there.
+fn head(bytes: &[u8]) -> Option<&[u8]> {
     let full = bytes.windows(4).position(|part| part == b"\r\n\r\n");
     let bare = bytes.windows(2).position(|part| part == b"\n\n");
-    match (full, bare) {
-        (Some(full), Some(bare)) if bare < full => Some(bare + 2),
-        (Some(full), _) => Some(full + 4),
-        (None, Some(bare)) => Some(bare + 2),
-        (None, None) => None,
-    }
+    let ends = [full.map(|at| at + 4), bare.map(|at| at + 2)];
+    ends.into_iter().flatten().min().map(|end| &bytes[..end])
 }
 
 #[cfg(test)]
@@ -107,10 +98,16 @@ mod tests {
             (b"GET / HTTP/1.1\r\n", Parsed::Partial),
             (
                 b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
-                Parsed::Get("/metrics"),
+                Parsed::Get("/metrics", Host::Field("a")),
             ),
-            (b"GET /metrics?a=b HTTP/1.0\n\n", Parsed::Get("/metrics")),
-            (b"GET / HTTP/1.1\r\n\r\nrest\n\n", Parsed::Get("/")),
+            (
+                b"GET /metrics?a=b HTTP/1.0\n\n",
+                Parsed::Get("/metrics", Host::Absent),
+            ),
+            (
+                b"GET / HTTP/1.1\r\n\r\nrest\n\n",
+                Parsed::Get("/", Host::Absent),
+            ),
             (b"POST / HTTP/1.1\r\n\r\n", Parsed::OtherMethod),
             (b" / HTTP/1.1\r\n\r\n", Parsed::Malformed),
             (b"GET  / HTTP/1.1\r\n\r\n", Parsed::Malformed),
@@ -141,7 +138,8 @@ mod tests {
                 Host::Malformed,
             ),
         ] {
-            assert_eq!(host(bytes), expected, "{}", String::from_utf8_lossy(bytes));
+            let parsed = Parsed::Get("/", expected);
+            assert_eq!(parse(bytes), parsed, "{}", String::from_utf8_lossy(bytes));
         }
     }
 

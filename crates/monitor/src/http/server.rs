@@ -1,9 +1,8 @@
 //! The HTTP endpoint of a server: `/metrics`, `/stat.json` and an index.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use pagewell_nfsd::Network;
 
 use super::read_some;
 use crate::http::host::is_own;
-use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, host, parse};
+use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, parse};
 use crate::metrics::{Snapshot, prometheus};
 
 /// Connections at once. One more takes the place of the oldest one of the address that has most:
@@ -38,9 +37,9 @@ pagewell: ask for this server by its address, as localhost, or by the machine's 
 
 /// A running endpoint.
 pub struct HttpServer {
-    address: SocketAddr,
+    /// Where it really listens.
+    pub address: SocketAddr,
     listener: Arc<TcpListener>,
-    stopping: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
@@ -50,43 +49,36 @@ impl HttpServer {
     pub fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
         let listener = Arc::new(TcpListener::bind(address)?);
         let address = listener.local_addr()?;
-        let stopping = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (listener, stopping) = (Arc::clone(&listener), Arc::clone(&stopping));
+            let listener = Arc::clone(&listener);
             thread::Builder::new()
                 .name("http".to_owned())
-                .spawn(move || accept_all(&listener, &stopping, &allow))?
+                .spawn(move || accept_all(&listener, &allow))?
         };
         Ok(Self {
             address,
             listener,
-            stopping,
             thread,
         })
-    }
-
-    /// Where it really listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Accepts nothing more. Answers that are on their way may be cut off by the end of the
     /// process.
     pub fn stop(self) {
-        self.stopping.store(true, Ordering::Release);
-        // Wakes the accept that is waiting (Linux: it fails with EINVAL).
+        // The accept that is waiting ends, too.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         let _ = self.thread.join();
     }
 }
 
-fn accept_all(listener: &TcpListener, stopping: &AtomicBool, allow: &[Network]) {
+fn accept_all(listener: &TcpListener, allow: &[Network]) {
     let open = Arc::new(Open::default());
-    while !stopping.load(Ordering::Acquire) {
+    loop {
         match listener.accept() {
             Ok((stream, peer)) if allows(allow, peer.ip()) => begin(stream, peer.ip(), &open),
             Ok(_) => {}
-            Err(_) if stopping.load(Ordering::Acquire) => return,
+            // It was shut down.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
             Err(_) => thread::sleep(ACCEPT_PAUSE),
         }
     }
@@ -149,7 +141,7 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
     let answer = loop {
         let parsed = parse(&buffer);
         if parsed != Parsed::Partial {
-            break answer(parsed, host(&buffer));
+            break answer(parsed);
         }
         if read_some(stream, &mut buffer, REQUEST_BYTES_MAX, deadline)? == 0 {
             return Ok(());
@@ -167,30 +159,35 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-fn answer(parsed: Parsed<'_>, host: Host<'_>) -> Vec<u8> {
+fn answer(parsed: Parsed<'_>) -> Vec<u8> {
     const TEXT: &str = "text/plain; charset=utf-8";
-    let is_for_us = match host {
-        Host::Absent => true,
-        Host::Field(name) => is_own(name),
-        Host::Malformed => false,
-    };
     match parsed {
-        Parsed::Get(_) if !is_for_us => response("421 Misdirected Request", TEXT, MISDIRECTED),
-        Parsed::Get("/") => response("200 OK", TEXT, INDEX),
-        Parsed::Get("/metrics") => {
+        Parsed::Get(_, host) if !is_for_us(host) => {
+            response("421 Misdirected Request", TEXT, MISDIRECTED)
+        }
+        Parsed::Get("/", _) => response("200 OK", TEXT, INDEX),
+        Parsed::Get("/metrics", _) => {
             let text = prometheus::render(&Snapshot::take());
             response("200 OK", prometheus::CONTENT_TYPE, &text)
         }
-        Parsed::Get("/stat.json") => match serde_json::to_string(&Snapshot::take()) {
+        Parsed::Get("/stat.json", _) => match serde_json::to_string(&Snapshot::take()) {
             Ok(json) => response("200 OK", "application/json", &(json + "\n")),
             Err(_) => response("500 Internal Server Error", TEXT, "cannot be JSON\n"),
         },
-        Parsed::Get(_) => response("404 Not Found", TEXT, "not found\n"),
+        Parsed::Get(..) => response("404 Not Found", TEXT, "not found\n"),
         Parsed::OtherMethod => response("405 Method Not Allowed", TEXT, "GET only\n"),
         Parsed::TooLong => response("431 Request Header Fields Too Large", TEXT, "too long\n"),
         Parsed::Malformed | Parsed::Partial => {
             response("400 Bad Request", TEXT, "not an HTTP/1.1 request\n")
         }
+    }
+}
+
+fn is_for_us(host: Host<'_>) -> bool {
+    match host {
+        Host::Absent => true,
+        Host::Field(name) => is_own(name),
+        Host::Malformed => false,
     }
 }
 
@@ -219,7 +216,7 @@ mod tests {
     }
 
     fn ask(server: &HttpServer, request: &[u8]) -> String {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(request).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -272,7 +269,7 @@ mod tests {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &SocketAddr::from((from, 0))).unwrap();
-        connect(&socket, &server.address()).unwrap();
+        connect(&socket, &server.address).unwrap();
         socket.into()
     }
 
@@ -323,7 +320,7 @@ mod tests {
     #[test]
     fn stop_closes_the_listener() {
         let server = start();
-        let address = server.address();
+        let address = server.address;
         server.stop();
         assert!(TcpStream::connect(address).is_err());
     }

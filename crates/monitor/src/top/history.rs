@@ -10,7 +10,8 @@ const VALUES_MAX: usize = 600;
 /// The last looks.
 #[derive(Debug, Default)]
 pub struct History {
-    last: Look,
+    /// The last look; before there is one it says which process it is.
+    pub last: Look,
     values: BTreeMap<String, VecDeque<f64>>,
 }
 
@@ -23,16 +24,6 @@ impl History {
             values.truncate(VALUES_MAX);
         }
         self.last = look;
-    }
-
-    /// Says which process it is, until there is a look.
-    pub fn set_title(&mut self, title: String) {
-        self.last.title = title;
-    }
-
-    /// The last look.
-    pub fn last(&self) -> &Look {
-        &self.last
     }
 
     /// The values of a number, the last one first.

@@ -52,7 +52,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
     let [first, _, body, last] = Layout::vertical(rows).areas(area);
     head(frame, first, history, around);
     foot(frame, last, around);
-    let look = history.last();
+    let look = &history.last;
     if look.measures.is_empty() {
         frame.render_widget(Paragraph::new("nothing has been done yet"), body);
         return;
@@ -63,10 +63,10 @@ pub fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
 }
 
 fn head(frame: &mut Frame<'_>, area: Rect, history: &History, around: &Around<'_>) {
-    let title = Line::styled(history.last().title.clone(), BOLD);
+    let title = Line::styled(history.last.title.clone(), BOLD);
     frame.render_widget(Paragraph::new(title), area);
     let source = Line::styled(around.source, DIM).right_aligned();
-    let left = u16::try_from(history.last().title.len()).unwrap_or(u16::MAX);
+    let left = u16::try_from(history.last.title.len()).unwrap_or(u16::MAX);
     let needed = u16::try_from(around.source.len()).unwrap_or(u16::MAX);
     if left.saturating_add(needed) < area.width {
         frame.render_widget(Paragraph::new(source), area);
@@ -86,7 +86,7 @@ fn foot(frame: &mut Frame<'_>, area: Rect, around: &Around<'_>) {
 
 /// Draws as many panels as there is space for; returns the rows used.
 fn panels(frame: &mut Frame<'_>, area: Rect, history: &History) -> u16 {
-    let measures = &history.last().measures;
+    let measures = &history.last.measures;
     let across = (area.width / PANEL_COLUMNS_MIN).clamp(1, PANELS_ACROSS_MAX);
     let width = area.width / across;
     let wanted = u16::try_from(measures.len()).unwrap_or(u16::MAX);
@@ -133,7 +133,7 @@ fn panel(frame: &mut Frame<'_>, area: Rect, measure: &Measure, history: &History
 }
 
 fn procedures(frame: &mut Frame<'_>, area: Rect, history: &History) {
-    let called = &history.last().procedures;
+    let called = &history.last.procedures;
     if called.is_empty() || area.height == 0 {
         return;
     }

@@ -1,8 +1,9 @@
 //! `pagewell cat`.
 
 use std::ffi::OsString;
-use std::io::{IoSlice, IsTerminal, StdoutLock};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::io::{IoSlice, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -46,7 +47,8 @@ pub(crate) struct CatArguments {
 
 /// Writes payloads to standard output.
 struct Writer {
-    out: StdoutLock<'static>,
+    /// Standard output without its buffer, which would look for newlines in data.
+    out: File,
     /// Whether the kernel moves bytes of a file there without a copy in user space.
     sends_files: bool,
     buffer: Vec<u8>,
@@ -54,7 +56,6 @@ struct Writer {
     gathered: Vec<PageSlice>,
     gathered_bytes: usize,
     progress: Progress,
-    failures: u64,
 }
 
 /// Runs the command.
@@ -62,14 +63,14 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine)?;
     let stdout = std::io::stdout();
+    let out = stdout.as_fd().try_clone_to_owned().map_err(OutputFailed)?;
     let mut writer = Writer {
-        out: stdout.lock(),
+        out: File::from(out),
         sends_files: true,
         buffer: Vec::new(),
         gathered: Vec::with_capacity(SLICES_MAX),
         gathered_bytes: 0,
         progress: Progress::new(!stdout.is_terminal()),
-        failures: 0,
     };
     for location in &locations {
         let written = match stream::of(location) {
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
         // The next place may be one that does not answer.
         writer.write_gathered()?;
     }
-    Ok(Outcome::from_failures(writer.failures))
+    Ok(writer.progress.outcome())
 }
 
 impl Writer {
@@ -94,8 +95,7 @@ impl Writer {
             Err(error) if !error.is::<OutputFailed>() => {
                 // What came before the failure is seen before it.
                 self.write_gathered()?;
-                self.failures += 1;
-                self.progress.report(&failure::one_line(&error));
+                self.progress.fail(&failure::one_line(&error));
                 Ok(())
             }
             written => written,
@@ -105,7 +105,7 @@ impl Writer {
     /// Writes what a stream has.
     fn stream(&mut self, stream: Stream) -> anyhow::Result<()> {
         self.write_gathered()?;
-        stream.read(&mut |bytes| Ok(write_all(self.out.as_fd(), bytes)?))?;
+        stream.read(&mut |bytes| Ok(self.out.write_all(bytes).map_err(OutputFailed)?))?;
         Ok(())
     }
 
@@ -221,19 +221,20 @@ impl Writer {
             }
         }
         if let Payload::Bytes(bytes) = payload {
-            write_all(self.out.as_fd(), bytes)?;
+            self.out.write_all(bytes).map_err(OutputFailed)?;
             return Ok(bytes.len() as u64);
         }
         self.buffer.resize(READ_BYTES as usize, 0);
         let got = payload.copy_to(&mut self.buffer, true);
         let got = got.with_context(shown)?;
-        write_all(self.out.as_fd(), &self.buffer[..got])?;
+        let written = self.out.write_all(&self.buffer[..got]);
+        written.map_err(OutputFailed)?;
         Ok(got as u64)
     }
 
     /// Writes what was gathered, and returns its pages to the cache.
     fn write_gathered(&mut self) -> Result<(), OutputFailed> {
-        let written = write_pages(self.out.as_fd(), &self.gathered);
+        let written = write_pages(&self.out, &self.gathered);
         self.gathered.clear();
         self.gathered_bytes = 0;
         written
@@ -260,7 +261,7 @@ const SLICES_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 
 /// Writes pages from where they are, many with one system call.
-fn write_pages(out: BorrowedFd<'_>, pages: &[PageSlice]) -> Result<(), OutputFailed> {
+fn write_pages(out: &File, pages: &[PageSlice]) -> Result<(), OutputFailed> {
     for pages in pages.chunks(SLICES_MAX) {
         let mut slices: Vec<IoSlice<'_>> = pages.iter().map(|page| IoSlice::new(page)).collect();
         let mut rest = &mut slices[..];
@@ -270,18 +271,6 @@ fn write_pages(out: BorrowedFd<'_>, pages: &[PageSlice]) -> Result<(), OutputFai
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(OutputFailed(errno.into())),
             }
-        }
-    }
-    Ok(())
-}
-
-/// Writes around the line buffer of [`std::io::Stdout`], which would look for newlines in data.
-fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), OutputFailed> {
-    while !bytes.is_empty() {
-        match rustix::io::write(out, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(OutputFailed(errno.into())),
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ use pagewell_base::duration;
 use pagewell_monitor::metrics::{Snapshot, table};
 
 use crate::failure::Outcome;
+use crate::output;
 use crate::target::TargetArguments;
 
 /// The intervals that can be had.
@@ -79,11 +80,9 @@ fn print(arguments: &CountersArguments, snapshot: &Snapshot) -> std::io::Result<
         };
         write!(out, "{text}{gap}")?;
     } else if arguments.interval.is_some() {
-        serde_json::to_writer(&mut out, snapshot)?;
-        out.write_all(b"\n")?;
+        output::json_line(&mut out, snapshot)?;
     } else {
-        serde_json::to_writer_pretty(&mut out, snapshot)?;
-        out.write_all(b"\n")?;
+        output::json(&mut out, snapshot)?;
     }
     out.flush()
 }

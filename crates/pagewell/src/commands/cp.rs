@@ -10,7 +10,7 @@ use crate::copy::rules::{Existing, Keep, Rules};
 use crate::copy::{Copier, Target};
 use crate::engine::{Engine, EngineArguments};
 use crate::failure::{self, Outcome};
-use crate::location::{Follow, Location, Place};
+use crate::location::{Follow, Location, Place, is_directory};
 use crate::open::Purpose;
 
 /// Copy files and directories between any two locations, as cp(1) does.
@@ -165,10 +165,6 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         }
     }
     copier.finish().with_context(|| target.shown())
-}
-
-fn is_directory(entry: &Entry) -> bool {
-    entry.attributes.file_type.is_directory()
 }
 
 /// Refuses what is copied only when it is asked for.

@@ -13,6 +13,7 @@ use crate::escape;
 use crate::failure::{Outcome, report};
 use crate::listing::{AttributesJson, TextJson};
 use crate::location::{Follow, Home, Location, Place};
+use crate::output;
 
 mod columns;
 
@@ -176,8 +177,7 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
         lister.directory(place, entry)?;
     }
     if arguments.json == Some(JsonForm::Document) {
-        serde_json::to_writer_pretty(&mut lister.out, &lister.json)?;
-        lister.out.write_all(b"\n")?;
+        output::json(&mut lister.out, &lister.json)?;
     }
     lister.out.flush()?;
     Ok(Outcome::from_failures(lister.failures))
@@ -345,8 +345,7 @@ impl Lister<'_> {
                     location: &location,
                     entry,
                 };
-                serde_json::to_writer(&mut self.out, &line)?;
-                self.out.write_all(b"\n")?;
+                output::json_line(&mut self.out, &line)?;
             }
             return Ok(());
         }

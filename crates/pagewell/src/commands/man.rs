@@ -45,8 +45,12 @@ pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::R
     Ok(Outcome::Done)
 }
 
-/// Writes the pages of a program that is called as `pagewell COMMAND`.
-pub(crate) fn write_command(
+/// Writes the pages of a program that is called as `pagewell COMMAND` to a directory.
+///
+/// # Errors
+///
+/// A file that cannot be written.
+pub fn write_manual(
     program: &clap::Command,
     command: &str,
     directory: &Path,

@@ -40,7 +40,7 @@ pub(super) fn announce(notes: &[String], text: &str, http: Option<&HttpServer>) 
     let notes = notes
         .iter()
         .map(|note| escape::text(note.as_bytes()) + "\n");
-    let metrics = http.map(|http| format!("metrics http://{}/metrics\n", http.address()));
+    let metrics = http.map(|http| format!("metrics http://{}/metrics\n", http.address));
     let all = notes.collect::<String>() + text + &metrics.unwrap_or_default();
     // A closed standard error is no reason not to serve.
     let _ = std::io::stderr().write_all(all.as_bytes());

@@ -14,6 +14,7 @@ use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextJson};
 use crate::location::{Follow, Location, Place};
+use crate::output;
 use crate::time_text::nanoseconds;
 use pagewell_base::size;
 
@@ -82,8 +83,7 @@ pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
         }
     }
     if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &json)?;
-        out.write_all(b"\n")?;
+        output::json(&mut out, &json)?;
     }
     out.flush()?;
     Ok(Outcome::from_failures(failures))

@@ -18,6 +18,7 @@ use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::TextJson;
 use crate::location::{Follow, Location, Place};
+use crate::output;
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
@@ -85,7 +86,6 @@ struct Summer {
     json: Option<Vec<SumJson>>,
     progress: Progress,
     buffer: Vec<u8>,
-    failures: u64,
 }
 
 /// Runs the command.
@@ -100,12 +100,11 @@ pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
         json: arguments.json.then(Vec::new),
         progress: Progress::new(true),
         buffer: Vec::new(),
-        failures: 0,
     };
     if let Some(list) = &arguments.check {
         summer.check(list, &locations, arguments.quiet, &engine)?;
         summer.out.flush()?;
-        return Ok(Outcome::from_failures(summer.failures));
+        return Ok(summer.progress.outcome());
     }
     for location in &locations {
         let opened = match stream::of(location) {
@@ -118,23 +117,17 @@ pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
         };
         match opened {
             Ok((place, entry)) => summer.location(&place, &entry, arguments.recursive)?,
-            Err(error) => summer.fail(&failure::one_line(&error)),
+            Err(error) => summer.progress.fail(&failure::one_line(&error)),
         }
     }
     if let Some(json) = &summer.json {
-        serde_json::to_writer_pretty(&mut summer.out, json)?;
-        summer.out.write_all(b"\n")?;
+        output::json(&mut summer.out, json)?;
     }
     summer.out.flush()?;
-    Ok(Outcome::from_failures(summer.failures))
+    Ok(summer.progress.outcome())
 }
 
 impl Summer {
-    fn fail(&mut self, text: &str) {
-        self.failures += 1;
-        self.progress.report(text);
-    }
-
     fn location(&mut self, place: &Place, entry: &Entry, recursive: bool) -> anyhow::Result<()> {
         if !entry.attributes.file_type.is_directory() {
             self.progress.expect(Some(entry.attributes.size));
@@ -142,7 +135,8 @@ impl Summer {
             return self.settle((&place.label, &place.label), sum);
         }
         if !recursive {
-            self.fail(&format!("{}: {}", place.shown(), directory_hint(place)));
+            self.progress
+                .fail(&format!("{}: {}", place.shown(), directory_hint(place)));
             return Ok(());
         }
         self.progress.expect(None);
@@ -196,7 +190,7 @@ impl Summer {
         match sum {
             Ok((sum, bytes)) => self.tell(names, &sum, bytes),
             Err(error) => {
-                self.fail(&failure::one_line(&error));
+                self.progress.fail(&failure::one_line(&error));
                 Ok(())
             }
         }

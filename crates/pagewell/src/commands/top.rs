@@ -137,7 +137,7 @@ fn watch(
     stopping: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
     let mut history = History::default();
-    history.set_title(first.title());
+    history.last.title = first.title();
     let mut earlier = first.clone();
     let (mut trouble, mut paused) = (None, false);
     while !stopping.load(Ordering::Acquire) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_fuse::{UnmountError, mounted_on, unmount};
-use pagewell_monitor::control::{Ended, Ending, StillRuns, ending_of};
+use pagewell_monitor::control::{Ended, Ending, ending_of};
 
 use super::mount::named_users;
 use crate::failure::{Outcome, report};
@@ -74,7 +74,7 @@ fn wait_for_end(mut ending: Ending, place: &Path) -> anyhow::Result<()> {
         }
         Ok(Ended::Written) | Err(_) => {}
     }
-    if let Err(StillRuns { process }) = ending.wait_for_process(PROCESS_WAIT) {
+    if let Some(process) = ending.wait_for_process(PROCESS_WAIT) {
         report(&format!(
             "{place} is unmounted, but process {process}, which served it, has not ended after \
              {} s: until it does, what it served is in use",

@@ -6,6 +6,7 @@ use super::attributes::{Made, with_mode};
 use super::hand::Hand;
 use super::object::{Object, Original, Target, Trouble};
 use super::rules;
+use super::terms::Terms;
 use crate::location::Place;
 
 /// A directory of the target that is being filled.
@@ -17,6 +18,17 @@ pub(super) struct Filling {
 }
 
 impl Filling {
+    /// A directory that is there. It gets the attributes of the original when any are kept.
+    pub(super) fn existing(terms: &Terms, id: FileId, label: &[u8], original: &Entry) -> Self {
+        let keeps = terms.rules.keep != rules::Keep::default();
+        let made = Made::Before { mode: None };
+        Self {
+            id,
+            label: label.to_vec(),
+            original: keeps.then_some((*original, made)),
+        }
+    }
+
     /// Where an object in it goes, whose path ends with its name.
     pub(super) fn target_of(&self, path: &[u8]) -> Option<Target> {
         let name = path.rsplit(|byte| *byte == b'/').next()?;
@@ -61,13 +73,12 @@ impl Hand {
                     let what = "will not copy a directory onto itself";
                     return Err(Trouble::refused(what));
                 }
-                let keeps = terms.rules.keep != rules::Keep::default();
-                let made = Made::Before { mode: None };
-                Ok(Filling {
-                    id: existing.id,
-                    label: to.label.clone(),
-                    original: keeps.then_some((*original.entry, made)),
-                })
+                Ok(Filling::existing(
+                    &terms,
+                    existing.id,
+                    &to.label,
+                    original.entry,
+                ))
             }
             Err(error) => Err(error.into()),
         }

@@ -19,11 +19,11 @@ use pagewell_tree::READ_BYTES;
 use pagewell_tree::pipeline::{self, Pipeline, Width, Work};
 use pagewell_tree::walk::{Next, Step, walk};
 
+use super::Copier;
 use super::directory::Filling;
 use super::hand::{Copied, Hand, Leaf, Notice};
 use super::object::{Original, Trouble};
-use super::terms::Terms;
-use super::{Copier, within};
+use super::terms::{INTO_ITSELF, Terms};
 use crate::escape;
 use crate::location::{Home, Place};
 
@@ -173,7 +173,7 @@ impl Copier {
         };
         let is_top = top.is_some_and(|top| self.terms.is_same(place, entry, top));
         let made = if is_top {
-            Err(Trouble::refused(within::INTO_ITSELF))
+            Err(Trouble::refused(INTO_ITSELF))
         } else {
             self.hand.make_directory(&original, &to)
         };

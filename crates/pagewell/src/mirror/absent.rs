@@ -37,11 +37,7 @@ impl Device for Absent {
     }
 
     fn submit(&self, request: Request) {
-        let error = Error::Failed {
-            device: self.name.clone(),
-            offset: request.offset(),
-            errno: Errno::NODEV,
-        };
-        request.fail(0, error);
+        let offset = request.offset();
+        request.fail(0, Error::failed(&self.name, offset, Errno::NODEV));
     }
 }

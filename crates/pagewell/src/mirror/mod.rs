@@ -35,7 +35,8 @@ pub(crate) struct Records {
     whole: Place,
     /// Of each leg, when the legs outlive the program.
     files: Vec<PathBuf>,
-    record: Arc<dyn MirrorRecord>,
+    /// The records themselves.
+    pub(crate) record: Arc<dyn MirrorRecord>,
 }
 
 impl Records {
@@ -79,11 +80,6 @@ impl Records {
     /// Where the record of a leg is kept.
     pub(crate) fn file(&self, leg: usize) -> Option<&Path> {
         self.files.get(leg).map(PathBuf::as_path)
-    }
-
-    /// The records themselves.
-    pub(crate) fn record(&self) -> &Arc<dyn MirrorRecord> {
-        &self.record
     }
 
     /// Refuses what can be no lasting mirror.
@@ -138,7 +134,7 @@ pub(crate) fn open(legs: &[Storage], parts: Parts, wanted: Want) -> anyhow::Resu
     let origin = Origin::of_parts(first, &parts.origins);
     let (devices, missing) = (parts.devices, parts.missing);
     let records = Records::of(legs, &devices)?;
-    let open = |writable| Mirror::open(name, devices.clone(), records.record().clone(), writable);
+    let open = |writable| Mirror::open(name, devices.clone(), records.record.clone(), writable);
     let mut read_only = parts.read_only;
     if read_only.is_none() {
         read_only = match (missing.first(), wanted) {

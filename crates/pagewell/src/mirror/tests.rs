@@ -57,7 +57,7 @@ impl Fixture {
     fn resync(&self, from: Option<usize>) {
         let devices = self.devices();
         let records = Records::of(&self.legs(), &devices).unwrap();
-        let record = &**records.record();
+        let record = &*records.record;
         let resync = Resync::plan("mirror", &devices, record, from, [5; 16]).unwrap();
         resync.run(&mut |_| ()).unwrap();
     }
@@ -66,7 +66,7 @@ impl Fixture {
     fn assessment(&self) -> Assessment {
         let devices = self.devices();
         let records = Records::of(&self.legs(), &devices).unwrap();
-        Assessment::of(&**records.record(), &devices).unwrap()
+        Assessment::of(&*records.record, &devices).unwrap()
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {

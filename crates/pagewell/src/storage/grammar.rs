@@ -101,15 +101,13 @@ impl Storage {
 
 /// Splits `kind:rest`. A kind is two or more lower-case letters: `a:b` and `./x:y` are paths.
 pub(crate) fn kind_of(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let colon = bytes.iter().position(|byte| *byte == b':')?;
-    let (kind, rest) = bytes.split_at(colon);
-    if kind.len() < 2 || !kind.iter().all(u8::is_ascii_lowercase) {
-        return None;
-    }
-    Some((std::str::from_utf8(kind).ok()?, rest.get(1..)?))
+    let (kind, rest) = split_at_colon(bytes)?;
+    let is_kind = kind.len() >= 2 && kind.iter().all(u8::is_ascii_lowercase);
+    let kind = std::str::from_utf8(kind).ok().filter(|_| is_kind)?;
+    Some((kind, rest))
 }
 
-fn parse_size(bytes: &[u8]) -> anyhow::Result<u64> {
+pub(crate) fn parse_size(bytes: &[u8]) -> anyhow::Result<u64> {
     let text = std::str::from_utf8(bytes).map_err(|_| usage("the size is not a number"))?;
     size::parse_positive(text).map_err(usage)
 }

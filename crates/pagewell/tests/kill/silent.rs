@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use pagewell_sunrpc::nfs3::{GetattrArguments, Procedure, StableHow};
+use pagewell_sunrpc::nfs3::{Procedure, StableHow};
 use pagewell_wire::client::{Client, User};
 use pagewell_wire::operations::handle;
 
@@ -102,9 +102,8 @@ impl Trial {
         self.mount.signal("STOP");
         let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| self.client()).collect();
         for client in &mut clients {
-            let object = handle(&file);
             write(client);
-            client.start(Procedure::Getattr, &GetattrArguments { object });
+            client.start(Procedure::Getattr, &handle(&file));
         }
         clients
     }

@@ -29,19 +29,19 @@ fn node() -> Node {
 fn an_answer_of_before_does_not_undo_a_cut() {
     let (moments, node) = (Moments::default(), node());
     let sent = moments.now();
-    assert_eq!(node.look(&reported(&moments, sent, 1000)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, sent, 1000)), Ok(()));
     let read = moments.now();
     let set = moments.now();
     node.begin_change();
-    node.end_change(None, Some(&reported(&moments, set, 10)), moments.now());
+    let _ = node.end_change(None, Some(&reported(&moments, set, 10)), moments.now());
     node.lock().cut(10, moments.now());
-    assert_eq!(node.look(&reported(&moments, read, 1000)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, read, 1000)), Ok(()));
     let state = node.lock();
     assert_eq!(state.known().map(|known| known.size), Some(10));
     assert!(state.believed().is_none(), "the next one asks");
     drop(state);
     let later = moments.now();
-    assert_eq!(node.look(&reported(&moments, later, 500)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, later, 500)), Ok(()));
     let size = node.lock().believed().map(|known| known.size);
     assert_eq!(size, Some(500), "another client has made it longer");
 }
@@ -54,17 +54,17 @@ fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
         reported.attributes.modified.seconds = seconds;
         reported
     };
-    assert_eq!(node.look(&modified(moments.now(), 1000)), Taken::Right);
+    assert_eq!(node.look(&modified(moments.now(), 1000)), Ok(()));
     let (read, set) = (moments.now(), moments.now());
     // Another answer comes in between: by its times, what was set is older.
-    assert_eq!(node.look(&modified(moments.now(), 1000)), Taken::Right);
+    assert_eq!(node.look(&modified(moments.now(), 1000)), Ok(()));
     node.begin_change();
-    let (_, after, _) = node.end_change(None, Some(&modified(set, 7)), moments.now());
-    assert!(after.is_none());
+    let (after, _) = node.end_change(None, Some(&modified(set, 7)), moments.now());
+    assert_eq!(after, Ok(None));
     node.lock().was_set(moments.now(), false);
     assert!(node.lock().believed().is_none(), "the next one asks");
-    assert_eq!(node.look(&modified(moments.now(), 7)), Taken::Right);
-    assert_eq!(node.look(&modified(read, 1000)), Taken::Right);
+    assert_eq!(node.look(&modified(moments.now(), 7)), Ok(()));
+    assert_eq!(node.look(&modified(read, 1000)), Ok(()));
     let known = node.lock().known().unwrap();
     assert_eq!(known.modified.seconds, 7);
 }
@@ -72,14 +72,11 @@ fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
 #[test]
 fn a_file_in_question_is_another_for_who_asks() {
     let (moments, node) = (Moments::default(), node());
-    assert_eq!(
-        node.look(&reported(&moments, moments.now(), 10)),
-        Taken::Right
-    );
+    assert_eq!(node.look(&reported(&moments, moments.now(), 10)), Ok(()));
     let changes = node.lock().changes;
     node.begin_change();
     let sent = moments.now();
-    node.end_change(None, Some(&reported(&moments, sent, 20)), moments.now());
+    let _ = node.end_change(None, Some(&reported(&moments, sent, 20)), moments.now());
     assert_eq!(
         node.lock().changes,
         changes,
@@ -98,7 +95,7 @@ fn a_directory_is_known_as_one_from_a_change_on() {
     let sent = moments.now();
     let mut answer = reported(&moments, sent, 10);
     answer.attributes.file_type = FileType::Directory;
-    node.end_change(None, Some(&answer), moments.now());
+    let _ = node.end_change(None, Some(&answer), moments.now());
     let changes = node.lock().changes;
     // Without the state of before another client may have made a name.
     node.begin_change();
@@ -108,7 +105,7 @@ fn a_directory_is_known_as_one_from_a_change_on() {
         answered: moments.now(),
         ..answer
     };
-    node.end_change(None, Some(&answer), moments.now());
+    let _ = node.end_change(None, Some(&answer), moments.now());
     assert_eq!(node.lock().changes, changes + 1);
 }
 
@@ -117,12 +114,12 @@ fn what_lacks_a_write_is_not_to_be_kept() {
     let (moments, node) = (Moments::default(), node());
     let may_be_kept = || node.lock().known().unwrap().may_be_kept;
     let look = || node.look(&reported(&moments, moments.now(), 10));
-    assert_eq!(look(), Taken::Right);
+    assert_eq!(look(), Ok(()));
     assert!(may_be_kept());
     // Written, and not sent.
     node.lock().length.wrote(20);
     assert!(!may_be_kept());
-    assert_eq!(look(), Taken::Right);
+    assert_eq!(look(), Ok(()));
     assert!(!may_be_kept(), "what the server says is of before");
     // Sent, and not answered.
     let writes = node.lock().length.writes();
@@ -131,7 +128,7 @@ fn what_lacks_a_write_is_not_to_be_kept() {
     node.begin_change();
     assert!(!may_be_kept());
     let sent = moments.now();
-    node.end_change(None, Some(&reported(&moments, sent, 20)), moments.now());
+    let _ = node.end_change(None, Some(&reported(&moments, sent, 20)), moments.now());
     assert!(may_be_kept());
     node.lock().doubt();
     assert!(!may_be_kept());
@@ -143,11 +140,11 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
     let look = moments.now();
     node.begin_change();
     // What came of it was not reported.
-    node.end_change(None, None, moments.now());
-    assert_eq!(node.look(&reported(&moments, look, 10)), Taken::Right);
+    let _ = node.end_change(None, None, moments.now());
+    assert_eq!(node.look(&reported(&moments, look, 10)), Ok(()));
     assert!(node.lock().believed().is_none() && node.lock().known().is_some());
     let later = moments.now();
-    assert_eq!(node.look(&reported(&moments, later, 10)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, later, 10)), Ok(()));
     assert!(node.lock().believed().is_some());
     // Two changes of the mode within one tick.
     let sent = [moments.now(), moments.now()];
@@ -158,7 +155,7 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
     for (sent, mode) in answers {
         let mut reported = reported(&moments, sent, 10);
         reported.attributes.mode = mode;
-        node.end_change(None, Some(&reported), moments.now());
+        let _ = node.end_change(None, Some(&reported), moments.now());
     }
     assert!(node.lock().believed().is_none(), "which was the last?");
 }
@@ -167,11 +164,11 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
 fn what_was_not_reported_is_not_after_a_change() {
     let (moments, node) = (Moments::default(), node());
     let sent = moments.now();
-    assert_eq!(node.look(&reported(&moments, sent, 10)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, sent, 10)), Ok(()));
     let end = |reported: Option<&Reported>| {
         node.begin_change();
-        let (_, after, _) = node.end_change(None, reported, moments.now());
-        after.map(|after| after.mode)
+        let (after, _) = node.end_change(None, reported, moments.now());
+        after.unwrap().map(|after| after.mode)
     };
     let late = moments.now();
     assert_eq!(end(None), None, "what is known is of before");

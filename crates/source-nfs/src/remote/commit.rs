@@ -34,15 +34,9 @@ struct Flushing {
 /// What the COMMITs of a flush share; the last one takes it.
 type SharedFlush = Arc<Mutex<Option<Flushing>>>;
 
-/// How a COMMIT ended.
-pub(super) enum Ended {
-    /// Well, or with an error that is kept with the file.
-    Done,
-    /// The server has forgotten what it was given.
-    Forgotten,
-    /// The mount ends.
-    Stopped(DeviceError),
-}
+/// How a COMMIT ended: well, which it is also with an error that is kept with the file;
+/// [`DeviceError::Replay`] when the server has forgotten what it was given; else the mount ends.
+type Ended = std::result::Result<(), DeviceError>;
 
 /// What is done then.
 type Then = Box<dyn FnOnce(&Arc<Remote>, Ended) + Send>;
@@ -82,13 +76,11 @@ impl Remote {
             };
             let taken = node.lock().uncommitted.take();
             let ended = match taken {
-                None => Ended::Done,
+                None => Ok(()),
                 // Completions would run here, one inside the other.
-                Some(_) if self.calls.have_ended() => {
-                    Ended::Stopped(DeviceError::Abandoned { offset: 0 })
-                }
+                Some(_) if self.calls.have_ended() => Err(DeviceError::Abandoned { offset: 0 }),
                 // It has said already that it has forgotten.
-                Some(taken) if taken.differs => Ended::Forgotten,
+                Some(taken) if taken.differs => self.forgotten(),
                 Some(taken) => {
                     let flushing = flushing.clone();
                     return self.commit(node, taken.verifier, move |this, ended| {
@@ -131,7 +123,7 @@ impl Remote {
         let call = Outgoing::new(Procedure::Commit.number(), credential, &arguments);
         committing.node.begin_change();
         let (this, sent) = (self.clone(), self.calls.now());
-        self.calls.client().submit(call, move |outcome| {
+        self.calls.client.submit(call, move |outcome| {
             this.end_commit(committing, sent, outcome)
         });
     }
@@ -147,20 +139,20 @@ impl Remote {
         };
         self.end_change(&committing.node, &wcc, sent);
         let ended = match answer {
-            Ok(Ok(done)) if done.verifier == committing.verifier => Ended::Done,
-            Ok(Ok(_)) => Ended::Forgotten,
+            Ok(Ok(done)) if done.verifier == committing.verifier => Ok(()),
+            Ok(Ok(_)) => self.forgotten(),
             Ok(Err(failure)) if failure.status == Status::Jukebox => {
                 return self.commit_later(committing);
             }
             Ok(Err(failure)) => {
                 self.write_failed(&committing.node, convert::error(failure.status));
-                Ended::Done
+                Ok(())
             }
             Err(CallError::QueueFull) => return self.commit_later(committing),
-            Err(error @ CallError::Stopped) => Ended::Stopped(self.unanswered(0, &error)),
+            Err(error @ CallError::Stopped) => Err(self.unanswered(0, &error)),
             Err(error) => {
                 self.write_failed(&committing.node, self.calls.failure(&error));
-                Ended::Done
+                Ok(())
             }
         };
         (committing.then)(&self, ended);
@@ -169,11 +161,15 @@ impl Remote {
     fn commit_later(self: &Arc<Self>, mut committing: Committing) {
         let Some(pause) = committing.patience.next() else {
             self.write_failed(&committing.node, pagewell_fs::Error::TryLater);
-            return (committing.then)(self, Ended::Done);
+            return (committing.then)(self, Ok(()));
         };
         let this = self.clone();
-        self.deferred
-            .after(pause, move || this.send_commit(committing));
+        self.after(pause, move || this.send_commit(committing));
+    }
+
+    fn forgotten(&self) -> Ended {
+        let device = self.calls.name().to_owned();
+        Err(DeviceError::Replay { device })
     }
 
     /// A file is done; the last one ends the flush.
@@ -183,12 +179,11 @@ impl Remote {
             return;
         };
         match ended {
-            Ended::Done => {}
-            Ended::Forgotten => {
-                let device = self.calls.name().to_owned();
-                flush.failure.get_or_insert(DeviceError::Replay { device });
+            Err(error @ DeviceError::Replay { .. }) => {
+                flush.failure.get_or_insert(error);
             }
-            Ended::Stopped(error) => flush.failure = Some(error),
+            Err(error) => flush.failure = Some(error),
+            Ok(()) => {}
         }
         flush.left -= 1;
         if flush.left > 0 {

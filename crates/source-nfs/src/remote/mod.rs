@@ -22,6 +22,9 @@
 //! kept with the file for the user that wrote (`writers.rs`), and the file is thrown out of the
 //! cache when one writes, commits or closes, so that nobody reads what the server does not have.
 //!
+//! **Patience.** What the server is not ready for is sent again after a pause, by one thread, which
+//! begins with the first such call. At the end of the mount all of it ends at once.
+//!
 //! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
 //! one that a thread waits for.
 
@@ -29,18 +32,20 @@ mod commit;
 mod read;
 mod write;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use pagewell_base::timer::Timer;
+use pagewell_counters::names::CLIENT_COMPLETION_PANICS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
-use pagewell_fs::{Credentials, Error};
+use pagewell_fs::{Change, Credentials, Error, Result};
 use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
-use pagewell_sunrpc::nfs3::WccData;
+use pagewell_sunrpc::nfs3::{FileAttributes, WccData};
 
-use super::attributes::Moment;
+use super::attributes::{Moment, Stamp};
 use super::calls::Calls;
 use super::convert;
-use super::deferred::Deferred;
 use super::files::Files;
 use super::node::Node;
 use super::regions::SPACE_BYTES;
@@ -55,9 +60,10 @@ pub(super) struct RemoteDevice {
 
 /// What requests on their way share.
 pub(super) struct Remote {
-    pub(super) calls: Calls,
+    pub(super) calls: Arc<Calls>,
     pub(super) files: Arc<Files>,
-    pub(super) deferred: Deferred,
+    /// What waits until a pause is over.
+    pub(super) deferred: OnceLock<Timer>,
     pub(super) read_bytes: u32,
     pub(super) write_bytes: u32,
     /// Every write is durable.
@@ -109,15 +115,47 @@ impl Remote {
     /// Every call ends, and none is made any more.
     pub(super) fn end(&self) {
         self.calls.end();
-        self.deferred.end();
+        if let Some(timer) = self.deferred.get() {
+            timer.handle().stop();
+        }
     }
 
-    /// Takes what the answer to a call that has changed a file says of it.
-    fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) {
+    /// Does `work` after `pause`; drops it, which tells the thread that waits for it, when no
+    /// thread can be had.
+    fn after(&self, pause: Duration, work: impl FnOnce() + Send + 'static) {
+        let timer = self.deferred.get().or_else(|| {
+            let panicked = || CLIENT_COMPLETION_PANICS.add(1);
+            let new = Timer::new("pagewell-deferred", Duration::ZERO, panicked).ok()?;
+            Some(self.deferred.get_or_init(|| new))
+        });
+        if let Some(timer) = timer {
+            timer.handle().at(Some(Instant::now() + pause), work);
+        }
+    }
+
+    /// Takes attributes that came with an answer to a call that changed nothing. An object that is
+    /// another now is forgotten.
+    pub(super) fn look(
+        &self,
+        node: &Node,
+        attributes: Option<&FileAttributes>,
+        sent: Moment,
+    ) -> Result<()> {
+        let Some(attributes) = attributes else {
+            return Ok(());
+        };
+        let looked = node.look(&self.calls.reported(attributes, sent));
+        looked.inspect_err(|_| self.files.forget(node))
+    }
+
+    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
+    pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
         let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
         let before = wcc.before.map(convert::wcc);
-        // Another object under the same handle shows at the next look.
-        let _ = node.end_change(before, reported.as_ref(), self.calls.now());
+        let (after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
+        let after = after.inspect_err(|_| self.files.forget(node));
+        let after = after.unwrap_or_default();
+        (Change { before, after }, stamp)
     }
 
     /// An error of a write that will not go away: kept with the file.
@@ -136,11 +174,7 @@ impl Remote {
     }
 
     fn failed(&self, address: u64, error: &Error) -> DeviceError {
-        DeviceError::Failed {
-            device: self.calls.name().to_owned(),
-            offset: address,
-            errno: error.to_errno(),
-        }
+        DeviceError::failed(self.calls.name(), address, error.to_errno())
     }
 
     /// A call without an answer, as a device says it.

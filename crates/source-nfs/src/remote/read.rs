@@ -81,7 +81,7 @@ impl Remote {
         let call = Outgoing::new(Procedure::Read.number(), credential, &arguments).with_sink(sink);
         let (this, sent) = (self.clone(), self.calls.now());
         self.calls
-            .client()
+            .client
             .submit(call, move |outcome| this.end_read(reading, sent, outcome));
     }
 
@@ -99,7 +99,8 @@ impl Remote {
         });
         match answer {
             Ok(Ok(head)) => {
-                self.look(&reading.node, head.file_attributes.as_ref(), sent);
+                // That it is another object now is told to whoever asks for it next.
+                let _ = self.look(&reading.node, head.file_attributes.as_ref(), sent);
                 let rest = reading.request.len() - reading.done;
                 reading.done += rest.min(head.count as usize);
                 let is_short = head.end_of_file && reading.done < reading.request.len();
@@ -112,7 +113,7 @@ impl Remote {
             }
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
             Ok(Err(failure)) => {
-                self.look(&reading.node, failure.body.as_ref(), sent);
+                let _ = self.look(&reading.node, failure.body.as_ref(), sent);
                 reading.node.lock().doubt();
                 let error = self.failed(address, &convert::error(failure.status));
                 reading.request.fail(reading.done, error);
@@ -146,15 +147,7 @@ impl Remote {
             return reading.request.fail(reading.done, error);
         };
         let this = self.clone();
-        self.deferred.after(pause, move || this.send_read(reading));
-    }
-
-    /// Takes attributes that came with an answer.
-    fn look(&self, node: &Node, attributes: Option<&nfs3::FileAttributes>, sent: Moment) {
-        if let Some(attributes) = attributes {
-            // Another object under the same handle shows at the next look.
-            let _ = node.look(&self.calls.reported(attributes, sent));
-        }
+        self.after(pause, move || this.send_read(reading));
     }
 }
 

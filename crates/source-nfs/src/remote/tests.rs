@@ -49,9 +49,9 @@ impl Rig {
         };
         let regions = [b"a", b"b", b"c"].map(|name| region(name)).to_vec();
         let remote = Arc::new(Remote {
-            calls,
+            calls: Arc::new(calls),
             files,
-            deferred: Deferred::default(),
+            deferred: OnceLock::new(),
             read_bytes: 1 << 16,
             write_bytes: 1 << 16,
             synchronous: false,
@@ -127,4 +127,20 @@ fn bytes_of_a_file_are_asked_for_and_those_behind_its_end_are_zeros() {
     assert!(outcome.result.is_ok());
     assert_eq!(memory, [0; 4096]);
     rig.device.remote.calls.end();
+}
+
+#[test]
+fn what_waits_for_a_pause_ends_with_the_mount() {
+    let rig = Rig::new();
+    let remote = &rig.device.remote;
+    let (sender, receiver) = mpsc::channel();
+    let add = |pause, number| {
+        let sender = sender.clone();
+        remote.after(pause, move || sender.send(number).unwrap());
+    };
+    add(Duration::from_secs(1000), 'b');
+    add(Duration::ZERO, 'a');
+    assert_eq!(receiver.recv(), Ok('a'));
+    remote.end();
+    assert_eq!(receiver.recv(), Ok('b'));
 }

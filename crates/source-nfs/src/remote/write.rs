@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pagewell_device::Request;
+use pagewell_device::{Error as DeviceError, Request};
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
 use pagewell_sunrpc::nfs3::{
@@ -10,7 +10,6 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::Decode;
 
-use super::commit::Ended;
 use super::{Remote, pieces, rest_of, split};
 use crate::attributes::Moment;
 use crate::calls::Patience;
@@ -82,7 +81,7 @@ impl Remote {
         writing.node.begin_change();
         let (this, sent) = (self.clone(), self.calls.now());
         self.calls
-            .client()
+            .client
             .submit(call, move |outcome| this.end_write(writing, sent, outcome));
     }
 
@@ -172,9 +171,9 @@ impl Remote {
         }
         let node = writing.node.clone();
         self.commit(node, unstable.verifier, |this, ended| match ended {
-            Ended::Done => writing.request.succeed(),
-            Ended::Forgotten => this.write_later(writing),
-            Ended::Stopped(error) => writing.request.fail(0, error),
+            Ok(()) => writing.request.succeed(),
+            Err(DeviceError::Replay { .. }) => this.write_later(writing),
+            Err(error) => writing.request.fail(0, error),
         });
     }
 
@@ -183,6 +182,6 @@ impl Remote {
             return self.refuse(writing, Error::TryLater);
         };
         let this = self.clone();
-        self.deferred.after(pause, move || this.send_write(writing));
+        self.after(pause, move || this.send_write(writing));
     }
 }

@@ -4,7 +4,7 @@ use pagewell_fs::Attributes;
 
 use super::LsArguments;
 use crate::listing;
-use crate::time_text;
+use crate::time_text::seconds_text;
 use pagewell_base::size;
 
 /// What stands before the names, and how wide it is.
@@ -69,7 +69,7 @@ impl Columns {
                 attributes.uid,
                 attributes.gid,
                 self.size_text(attributes),
-                time_text::seconds(attributes.modified),
+                seconds_text(attributes.modified.seconds),
             );
         }
         text

@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &ResyncArguments) -> anyhow::Result<Outcome> {
         bail!("{}: {missing}", legs.name);
     }
     legs.records.check_lasting(&legs.name)?;
-    let record = &**legs.records.record();
+    let record = &*legs.records.record;
     let failed = |error| advice(&legs.name, error);
     let identity = state::random()?;
     let resync = Resync::plan(&legs.name, &legs.devices, record, from, identity);

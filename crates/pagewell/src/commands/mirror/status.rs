@@ -13,6 +13,7 @@ use super::Legs;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::mirror::advice;
+use crate::output;
 
 /// Show how the legs of a mirror stand.
 ///
@@ -64,12 +65,11 @@ struct LegJson {
 pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let storage = Legs::parse(&arguments.source)?;
     let legs = Legs::open(&arguments.source, &storage, false)?;
-    let assessment = Assessment::of(&**legs.records.record(), &legs.devices);
+    let assessment = Assessment::of(&*legs.records.record, &legs.devices);
     let status = status(&legs, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &status)?;
-        out.write_all(b"\n")
+        output::json(&mut out, &status)
     } else {
         out.write_all(text(&status).as_bytes())
     };
@@ -92,7 +92,7 @@ fn status(legs: &Legs, assessment: Result<Assessment, MirrorError>) -> StatusJso
         let condition = found.and_then(|found| found.conditions.get(index));
         let standing = match found {
             Some(found) => found.standings.get(index).copied().flatten(),
-            None => legs.records.record().load(index).ok().flatten(),
+            None => legs.records.record.load(index).ok().flatten(),
         };
         let file = legs.records.file(index);
         LegJson {

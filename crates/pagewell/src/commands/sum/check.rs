@@ -98,7 +98,8 @@ impl Summer {
     fn conclude(&mut self, shown: &str, tally: &Tally) {
         let Tally { checked, .. } = tally;
         if *checked == 0 {
-            self.fail(&format!("{shown}: no line of it is a SHA-256 sum"));
+            self.progress
+                .fail(&format!("{shown}: no line of it is a SHA-256 sum"));
             return;
         }
         if tally.malformed > 0 {
@@ -110,7 +111,8 @@ impl Summer {
             (tally.differ, "sums do not match"),
         ] {
             if count > 0 {
-                self.fail(&format!("{shown}: {count} of {checked} {what}"));
+                self.progress
+                    .fail(&format!("{shown}: {count} of {checked} {what}"));
             }
         }
     }
