@@ -238,7 +238,7 @@ fn row_29_locks_are_answered_and_the_manual_says_who_needs_what() {
         ("Linux", "nolock,"),
         ("macOS", "nolocks,"),
         ("FreeBSD", "nolockd,"),
-        ("Windows", "nolock,"),
+        ("Windows", ",nolock "),
     ] {
         let line = manual
             .lines()
