@@ -49,8 +49,8 @@ use std::sync::{Arc, Once};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names::{
-    MIRROR_FLUSHES_FAILED, MIRROR_HALVES_FAILED, MIRROR_HALVES_LEFT_OUT, MIRROR_READS_FAILED,
-    MIRROR_READS_RETRIED, MIRROR_READS_STALE, MIRROR_WRITES_FAILED,
+    MIRROR_FLUSHES_FAILED, MIRROR_HALVES_FAILED, MIRROR_READS_FAILED, MIRROR_READS_RETRIED,
+    MIRROR_READS_STALE, MIRROR_WRITES_FAILED,
 };
 
 pub use assess::{Assessment, Condition, MirrorError, Refusal};
@@ -97,7 +97,7 @@ struct Leg {
 
 impl Mirror {
     /// A mirror of 1 to 64 devices of equal length, as its record says it is: without the legs
-    /// that may not be read, which are counted and told in the assessment. When the last block is
+    /// that may not be read, which are told in the assessment. When the last block is
     /// a part, their blocks must be equal too: a request for it would be too long for the leg with
     /// smaller ones.
     ///
@@ -123,7 +123,6 @@ impl Mirror {
         for (leg, condition) in assessment.conditions.iter().enumerate() {
             *shared.in_service.get_mut() |= u64::from(condition.is_good()) << leg;
         }
-        MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
         if writable {
             shared.keeper = Some(Keeper::open(record, &assessment)?);
         }

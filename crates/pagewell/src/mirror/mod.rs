@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use pagewell_base::sync::Mutex;
+use pagewell_counters::names::MIRROR_HALVES_LEFT_OUT;
 use pagewell_device::{
     Assessment, Condition, Device, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal,
@@ -160,6 +161,10 @@ pub(crate) fn open(legs: &[Storage], parts: Parts, wanted: Want) -> anyhow::Resu
     let (mirror, assessment) = opened.map_err(|error| advice(name, error))?;
     if let Some(missing) = missing.first().filter(|_| assessment.is_unknown()) {
         bail!("{name}: {missing}");
+    }
+    // What was to be written and cannot be is opened once more, to be read.
+    if read_only.is_none() || wanted == Want::Read {
+        MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
     }
     for text in warnings(name, &devices, &assessment) {
         say_once(&text);

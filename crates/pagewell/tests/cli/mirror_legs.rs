@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Run, bytes, run_in};
+use crate::support::{Run, Serve, bytes, run_in};
 
 const LENGTH: usize = 300_000;
 const MIRROR: &str = "mirror:a.img,b.img";
@@ -79,6 +79,30 @@ fn a_leg_that_was_replaced_is_not_read_and_not_copied_from() {
         run(&["mirror", "resync", MIRROR, "--from", other]).text();
         assert!(contents(base.path()).iter().all(|bytes| *bytes == expected));
         assert_eq!(conditions(base.path()).1, ["current"; 2]);
+    }
+}
+
+#[test]
+fn a_leg_that_is_missing_is_counted_once() {
+    let base = mirror();
+    fs::remove_file(base.path().join("b.img")).unwrap();
+    let leg = |name: &str| base.path().join(name).display().to_string();
+    for (more, writable) in [(None, false), (Some("--write-degraded"), true)] {
+        let image = format!("image:mirror:{},{}", leg("a.img"), leg("b.img"));
+        let mut arguments = vec!["--http", "127.0.0.1:0", &image];
+        arguments.extend(more);
+        let mut serve = Serve::start(&arguments);
+        let said = serve.lines_until("metrics http://").concat();
+        assert_eq!(said.contains("read-only: "), !writable, "{said}");
+        assert!(!said.contains("os error"), "{said}");
+        let http = said.rsplit_once("http://").unwrap().1;
+        let address = http.trim().strip_suffix("/metrics").unwrap();
+        let counters = run_in(base.path(), &["counters", "--connect", address]).text();
+        let line = counters
+            .lines()
+            .find(|line| line.contains("halves left out"));
+        let count = line.and_then(|line| line.split_whitespace().last());
+        assert_eq!(count, Some("1"), "{line:?}");
     }
 }
 
