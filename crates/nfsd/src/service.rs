@@ -57,9 +57,7 @@ use crate::held::slow::{Kind, SlowCalls, Subject};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
-use crate::service::call::{
-    Answer, Job, NfsCall, Request, WaitingCall, kind, must_not_repeat, refuse,
-};
+use crate::service::call::{Answer, Job, NfsCall, Request, WaitingCall, kind, refuse};
 use crate::service::exports::Served;
 use crate::service::mount::MountProgram;
 use crate::service::nfs::push_jukebox;
@@ -151,14 +149,15 @@ impl Service {
 
     /// On the receiving thread: what need not wait is answered, and changes are known from here on.
     fn first_look(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
-        if must_not_repeat(call.procedure) {
+        let kind = kind(call.procedure);
+        if kind == Kind::Change {
             return self.begin_change(call, batch);
         }
         match self.served.nfs(call, false, batch) {
             Answer::Done => Answer::Done,
             Answer::Wait(_) => Answer::Wait(WaitingCall {
                 subject: self.served.subject(call.arguments),
-                kind: kind(call.procedure),
+                kind,
                 ..WaitingCall::reading(call.procedure, call.arguments)
             }),
         }

@@ -311,11 +311,8 @@ impl Receiver {
     /// A whole record in the receive buffer.
     fn small(&mut self, shared: &Shared, record: &[u8]) {
         self.calls.0 += 1;
-        // Small buffers are never refused.
-        if let Some(waiting) = self.answer(shared, record)
-            && let Some(mut buffer) = shared.budget.take(record.len())
-        {
-            buffer[..record.len()].copy_from_slice(record);
+        if let Some(waiting) = self.answer(shared, record) {
+            let buffer = shared.budget.uncounted(record);
             self.queue(shared, buffer, record.len(), waiting);
         }
     }

@@ -46,12 +46,6 @@ pub const REQUEST_BYTES_MAX: usize = 24 << 20;
 /// Bytes kept free for reuse.
 const FREE_BYTES_MAX: usize = 6 << 20;
 
-/// Below this a buffer is an ordinary allocation, bounded by the limits of each connection.
-pub const COUNTED_FROM_BYTES: usize = 32 << 10;
-
-/// Larger buffers have a multiple of this, so that those of one client can be used again.
-pub const GRANULE_BYTES: usize = 16 << 10;
-
 /// The budget.
 pub struct RequestBudget {
     limit: usize,
@@ -373,26 +367,13 @@ impl RequestBudget {
         })
     }
 
-    /// At least `wanted` bytes (contents undefined but initialised) that count for no address, or
-    /// `None` when the budget is used up.
-    pub fn take(self: &Arc<Self>, wanted: usize) -> Option<Buffer> {
-        let mut lease = Lease::new(self, Address::NONE, 0);
-        if wanted < COUNTED_FROM_BYTES {
-            let bytes = vec![0; wanted];
-            return Some(Buffer { bytes, lease });
+    /// A small record, copied: it counts for no address.
+    #[must_use]
+    pub fn uncounted(self: &Arc<Self>, record: &[u8]) -> Buffer {
+        Buffer {
+            bytes: record.to_vec(),
+            lease: Lease::new(self, Address::NONE, 0),
         }
-        let size = wanted.next_multiple_of(GRANULE_BYTES);
-        let mut state = self.state.lock();
-        if size > state.by_address.left() {
-            names::REQUEST_MEMORY_REFUSED.add(1);
-            return None;
-        }
-        state.charge(Address::NONE, size, false);
-        let reused = state.reuse(size);
-        drop(state);
-        lease.bytes = size;
-        let bytes = reused.unwrap_or_else(|| vec![0; size]);
-        Some(Buffer { bytes, lease })
     }
 
     /// The connection `token` does not want what it waited for, for now: others may have it.
@@ -467,16 +448,24 @@ impl std::ops::Deref for Buffer {
     }
 }
 
-impl std::ops::DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
 impl Drop for Buffer {
     fn drop(&mut self) {
         let memory = self.lease.memory.clone();
         memory.give_back(&mut self.lease, std::mem::take(&mut self.bytes));
+    }
+}
+
+#[cfg(test)]
+impl RequestBudget {
+    /// Memory that others have, whatever the rules say.
+    pub fn taken(self: &Arc<Self>, bytes: usize) -> Buffer {
+        self.state.lock().charge(Address::NONE, bytes, false);
+        let mut lease = Lease::new(self, Address::NONE, 0);
+        lease.bytes = bytes;
+        Buffer {
+            bytes: vec![0; bytes],
+            lease,
+        }
     }
 }
 

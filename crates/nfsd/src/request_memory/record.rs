@@ -27,9 +27,7 @@ use std::time::{Duration, Instant};
 use pagewell_sunrpc::record::Assembly;
 
 use crate::connection::inbox::Waker;
-use crate::request_memory::budget::{
-    Buffer, COUNTED_FROM_BYTES, GRANULE_BYTES, Given, Lease, RequestBudget,
-};
+use crate::request_memory::budget::{Buffer, Given, Lease, RequestBudget};
 use crate::share::Address;
 
 /// A call's head and the handle of its object fit in less.
@@ -37,6 +35,12 @@ pub const BEGINNING_BYTES: usize = 2 << 10;
 
 /// The buffer of a record that has hardly begun.
 const SMALL_BYTES: usize = 16 << 10;
+
+/// Below this a buffer is an ordinary allocation, bounded by the limits of each connection.
+const COUNTED_FROM_BYTES: usize = 32 << 10;
+
+/// Larger buffers have a multiple of this, so that those of one client can be used again.
+const GRANULE_BYTES: usize = 16 << 10;
 
 /// The first counted step.
 const STEP_BYTES: usize = 32 << 10;
@@ -203,7 +207,7 @@ mod tests {
         // The one that may have more than there is.
         let mut first = Lease::new(budget, of(2), 2);
         assert!(first.grow(STEP_BYTES, RECORD_BYTES, None).is_some());
-        let others = budget.take(budget_bytes - 2 * STEP_BYTES).unwrap();
+        let others = budget.taken(budget_bytes - 2 * STEP_BYTES);
         assert!(first.grow(RECORD_BYTES, RECORD_BYTES, None).is_some());
         assert!(!gives());
         assert!(memory.waits());

@@ -114,29 +114,21 @@ pub(super) struct Done {
     pub(super) sent_bytes: Option<usize>,
 }
 
-/// Calls that must not be done twice, or long after they were sent (their replies are kept).
-/// COMMIT may be: it changes nothing that can be read.
-pub(super) fn must_not_repeat(procedure: Procedure) -> bool {
-    matches!(
-        procedure,
-        Procedure::Setattr
-            | Procedure::Write
-            | Procedure::Create
-            | Procedure::Mkdir
-            | Procedure::Symlink
-            | Procedure::Mknod
-            | Procedure::Remove
-            | Procedure::Rmdir
-            | Procedure::Rename
-            | Procedure::Link
-    )
-}
-
-/// What a procedure does.
+/// What a procedure does. A change must not be done twice, or long after it was sent (its reply is
+/// kept). COMMIT may be: it changes nothing that can be read.
 pub(super) fn kind(procedure: Procedure) -> Kind {
     match procedure {
         Procedure::Commit => Kind::Commit,
-        _ if must_not_repeat(procedure) => Kind::Change,
+        Procedure::Setattr
+        | Procedure::Write
+        | Procedure::Create
+        | Procedure::Mkdir
+        | Procedure::Symlink
+        | Procedure::Mknod
+        | Procedure::Remove
+        | Procedure::Rmdir
+        | Procedure::Rename
+        | Procedure::Link => Kind::Change,
         _ => Kind::Read,
     }
 }

@@ -19,14 +19,17 @@ fn grown(lease: &mut Lease, bytes: usize) -> bool {
 #[test]
 fn the_budget_holds_and_comes_back() {
     let memory = RequestBudget::new(256 << 10);
-    let first = memory.take(100 << 10).unwrap();
-    assert_eq!(first.len(), 112 << 10, "not rounded up by much");
-    let second = memory.take(128 << 10).unwrap();
-    assert!(memory.take(COUNTED_FROM_BYTES).is_none());
-    assert!(memory.take(100).is_some(), "small ones are not counted");
+    let first = memory.taken(112 << 10);
+    let second = memory.taken(128 << 10);
+    let mut third = Lease::new(&memory, address(1), 1);
+    assert!(!grown(&mut third, 32 << 10));
+    let small = memory.uncounted(&[7; 100]);
+    assert_eq!(small[..], [7; 100]);
+    assert_eq!(memory.state.lock().by_address.used(), 240 << 10);
     drop(first);
-    assert_eq!(memory.take(70 << 10).unwrap().len(), 80 << 10);
-    drop(second);
+    assert!(grown(&mut third, 80 << 10));
+    drop(Buffer::whole(vec![0; 80 << 10], third));
+    drop((second, small));
     assert_eq!(memory.state.lock().by_address.used(), 0);
     assert_eq!(
         memory.state.lock().free_bytes,
@@ -40,7 +43,7 @@ fn whoever_waits_is_called_once_and_offers_are_passed_on() {
     let inbox = Inbox::new().unwrap();
     let waker = |token| Waker::new(inbox.clone(), token);
     let lease = |token: u8| Lease::new(&memory, address(token), u64::from(token));
-    let held = memory.take(160 << 10).unwrap();
+    let held = memory.taken(160 << 10);
     let mut waiting: Vec<Lease> = (1..=4).map(lease).collect();
     for _ in 0..10 {
         let step = 120 << 10;
@@ -183,7 +186,7 @@ fn a_careless_one_is_not_the_first_while_another_could_be() {
     };
     memory.blame(address(1));
     let (mut careless, mut other, mut first) = (begun(1), begun(2), begun(3));
-    let _rest = memory.take(MIB - (192 << 10)).unwrap();
+    let _rest = memory.taken(MIB - (192 << 10));
     assert!(
         first.grow(128 << 10, MIB, None).is_some(),
         "beyond the limit"
