@@ -87,17 +87,16 @@ impl Caller {
         }
     }
 
-    /// Makes a call; `read` takes what it needs of the results.
+    /// Makes a call as no user in particular; `read` takes what it needs of the results.
     pub fn call<T>(
         &mut self,
         target: Target,
-        credential: Credential<'_>,
         arguments: &impl Encode,
         read: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
     ) -> Result<T, Error> {
         self.xid = self.xid.wrapping_add(1);
         let deadline = Instant::now() + self.timeout;
-        self.send(target, credential, arguments)?;
+        self.send(target, arguments)?;
         let record = self.receive(deadline)?;
         let (xid, mut results) = parse_reply(&record)?;
         if xid != self.xid {
@@ -106,12 +105,7 @@ impl Caller {
         Ok(read(&mut results)?)
     }
 
-    fn send(
-        &mut self,
-        target: Target,
-        credential: Credential<'_>,
-        arguments: &impl Encode,
-    ) -> io::Result<()> {
+    fn send(&mut self, target: Target, arguments: &impl Encode) -> io::Result<()> {
         let mut record = Vec::new();
         let mut encoder = Encoder::new(&mut record);
         encoder.u32(0);
@@ -120,7 +114,7 @@ impl Caller {
             program: target.program,
             version: target.version,
             procedure: target.procedure,
-            credential,
+            credential: Credential::None,
         };
         encode_call(&mut encoder, &call);
         arguments.encode(&mut encoder);

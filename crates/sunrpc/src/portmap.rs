@@ -2,7 +2,7 @@
 //! messages, and a small blocking client of this machine's own or that of a caller.
 
 use crate::caller::{self, Caller, Target};
-use crate::rpc::{Credential, ReplyError};
+use crate::rpc::ReplyError;
 use crate::xdr::{self, Decode, List, xdr_enumeration, xdr_structure};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -179,8 +179,6 @@ impl Client {
             version: VERSION,
             procedure: procedure.number(),
         };
-        Ok(self.0.call(target, Credential::None, mapping, |results| {
-            T::decode(results)
-        })?)
+        Ok(self.0.call(target, mapping, |results| T::decode(results))?)
     }
 }

@@ -23,7 +23,6 @@ use pagewell_sunrpc::caller::{self, Caller, Target};
 use pagewell_sunrpc::nlm4::{self, Reply, Status, TestArguments};
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::portmap;
-use pagewell_sunrpc::rpc::Credential;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
 use crate::share::{Address, Shares};
@@ -190,7 +189,7 @@ impl Peer {
             },
         };
         let target = manager(nlm4::Procedure::Granted.number());
-        let answer = caller.call(target, Credential::None, &arguments, |results| {
+        let answer = caller.call(target, &arguments, |results| {
             Ok(Reply::decode(results)?.status)
         });
         match answer {
@@ -208,9 +207,7 @@ impl Peer {
         connected.is_some_and(|mut caller| {
             let target = manager(procedure);
             // Nothing is done with the answer to a result.
-            caller
-                .call(target, Credential::None, &Wire(body), |_| Ok(()))
-                .is_ok()
+            caller.call(target, &Wire(body), |_| Ok(())).is_ok()
         })
     }
 
@@ -236,9 +233,7 @@ impl Peer {
         let mut heard = true;
         for name in names {
             let arguments = NotifyArguments { name, state };
-            heard &= caller
-                .call(target, Credential::None, &arguments, |_| Ok(()))
-                .is_ok();
+            heard &= caller.call(target, &arguments, |_| Ok(())).is_ok();
         }
         heard
     }

@@ -7,7 +7,7 @@
 
 use super::connection::Client;
 use super::error::{CallError, ConnectError};
-use super::options::{Log, Options, Patience, SourcePort};
+use super::options::{Options, Patience, SourcePort};
 use super::outgoing::EncodedCredential;
 use crate::mount3::{
     self, ExportReply, MountReply, PATH_BYTES_MAX, PathArguments, Procedure, Status,
@@ -45,10 +45,6 @@ pub struct MountOptions {
     pub source_port: SourcePort,
     /// How long each step may take.
     pub timeout: Duration,
-    /// The caller.
-    pub credential: EncodedCredential,
-    /// Where messages go.
-    pub log: Log,
 }
 
 impl MountOptions {
@@ -62,8 +58,6 @@ impl MountOptions {
             mount_port: None,
             source_port: SourcePort::ReservedIfPossible,
             timeout: Duration::from_secs(10),
-            credential: EncodedCredential::of_process(),
-            log: Log::default(),
         }
     }
 
@@ -221,7 +215,6 @@ fn connect(options: &MountOptions, addresses: &[SocketAddr]) -> Result<Client, C
         attempts: 1,
         timeout: options.timeout,
     };
-    settings.log = options.log.clone();
     Client::connect(mount3::PROGRAM, mount3::VERSION, settings)
 }
 
@@ -237,13 +230,18 @@ fn ask(
         path: &options.export,
     };
     let procedure = Procedure::Mnt.number();
-    let answer = client.call(procedure, &options.credential, &path, |decoder| {
-        let reply = MountReply::decode(decoder)?;
-        Ok(reply.map(|body| {
-            let handle = body.handle.as_bytes().to_vec();
-            (handle, body.flavors.as_slice().to_vec())
-        }))
-    });
+    let answer = client.call(
+        procedure,
+        &EncodedCredential::of_process(),
+        &path,
+        |decoder| {
+            let reply = MountReply::decode(decoder)?;
+            Ok(reply.map(|body| {
+                let handle = body.handle.as_bytes().to_vec();
+                (handle, body.flavors.as_slice().to_vec())
+            }))
+        },
+    );
     let (handle, flavors) = match answer {
         Ok(answer) => answer
             .value
@@ -290,7 +288,7 @@ fn explained(client: &Client, options: &MountOptions, status: Status) -> MountEr
 /// Says what there is instead. Some servers say "access denied" of exports that they do not have.
 fn not_given(client: &Client, options: &MountOptions, status: Status) -> String {
     let (host, export) = (&options.host, options.shown_export());
-    let exports = exports(client, options);
+    let exports = exports(client);
     let inside = export_around(&export, &exports);
     let same = |name: &String| name.trim_end_matches('/') == export.trim_end_matches('/');
     let is_there = exports.is_empty() || exports.iter().any(same) || inside.is_some();
@@ -321,15 +319,20 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
 }
 
 /// What the server exports, as far as it tells and a message can hold.
-fn exports(client: &Client, options: &MountOptions) -> Vec<String> {
+fn exports(client: &Client) -> Vec<String> {
     let procedure = Procedure::Export.number();
-    let answer = client.call(procedure, &options.credential, &(), |decoder| {
-        let exports = ExportReply::decode(decoder)?;
-        let names = exports.iter().take(EXPORTS_LISTED_MAX);
-        Ok(names
-            .map(|export| String::from_utf8_lossy(export.path).into_owned())
-            .collect())
-    });
+    let answer = client.call(
+        procedure,
+        &EncodedCredential::of_process(),
+        &(),
+        |decoder| {
+            let exports = ExportReply::decode(decoder)?;
+            let names = exports.iter().take(EXPORTS_LISTED_MAX);
+            Ok(names
+                .map(|export| String::from_utf8_lossy(export.path).into_owned())
+                .collect())
+        },
+    );
     answer.map(|answer| answer.value).unwrap_or_default()
 }
 
@@ -342,7 +345,9 @@ impl Mounted {
                 path: &self.options.export,
             };
             let procedure = Procedure::Umnt.number();
-            let _ = client.call(procedure, &self.options.credential, &path, |_| Ok(()));
+            let _ = client.call(procedure, &EncodedCredential::of_process(), &path, |_| {
+                Ok(())
+            });
         }
     }
 }

@@ -31,8 +31,6 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Calls on their way to the server on one connection, at least 1. More wait for their turn.
     pub calls_max: usize,
-    /// The longest reply, in bytes, its data included.
-    pub reply_bytes_max: usize,
     /// For measurements: a reply is delivered no earlier than this after its call was sent.
     pub delay: Option<Duration>,
     /// Where the few messages for people go.
@@ -52,7 +50,6 @@ impl Options {
             timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(10),
             calls_max: 256,
-            reply_bytes_max: 2 << 20,
             delay: None,
             log: Log::default(),
         }

@@ -25,6 +25,8 @@ use crate::xdr::{self, padded};
 use pagewell_counters::names;
 use std::io::{ErrorKind, IoSliceMut, Read};
 
+/// The longest reply, its data included.
+const REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of the buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of a small read: the replies of most calls, the head of a READ and little of its data.
@@ -110,7 +112,7 @@ impl<'a> Receiver<'a> {
     fn receive_record(&mut self) -> Result<bool, End> {
         self.fill_to(MARKER_BYTES)?;
         let marker = Marker::parse(self.peek());
-        if marker.length > self.origin.shared.options.reply_bytes_max {
+        if marker.length > REPLY_BYTES_MAX {
             return Err(End::garbage(format!("a record of {} bytes", marker.length)));
         }
         if !marker.last {
@@ -283,7 +285,7 @@ impl<'a> Receiver<'a> {
     /// A record in more than one fragment, which is rare: it is put together first. True as for
     /// [`Receiver::receive_record`].
     fn receive_fragments(&mut self) -> Result<bool, End> {
-        let mut assembly = Assembly::new(self.origin.shared.options.reply_bytes_max);
+        let mut assembly = Assembly::new(REPLY_BYTES_MAX);
         let record = loop {
             self.received()?;
             let (taken, progress) = assembly.take(&self.buffer[self.start..self.end]);

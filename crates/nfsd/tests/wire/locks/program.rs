@@ -10,7 +10,6 @@ use pagewell_sunrpc::nlm4::{
     UnlockArguments,
 };
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
-use pagewell_sunrpc::rpc::Credential;
 
 use crate::client::{Client, User, encoded};
 use crate::operations::FileHandle;
@@ -187,7 +186,7 @@ pub(super) fn free_all(server: SocketAddr, address: [u8; 4], machine: &str) {
         name: machine.as_bytes(),
         state: 0,
     };
-    let called = from(server, address).call(target, Credential::None, &arguments, |_| Ok(()));
+    let called = from(server, address).call(target, &arguments, |_| Ok(()));
     called.unwrap();
 }
 
@@ -202,7 +201,7 @@ pub(super) fn notify(server: SocketAddr, address: [u8; 4], machine: &str, state:
         name: machine.as_bytes(),
         state,
     };
-    let called = from(server, address).call(target, Credential::None, &arguments, |_| Ok(()));
+    let called = from(server, address).call(target, &arguments, |_| Ok(()));
     called.unwrap();
 }
 
@@ -222,6 +221,6 @@ pub(super) fn forged_unlock(server: SocketAddr, address: [u8; 4], program: &Prog
         use pagewell_sunrpc::xdr::Decode;
         Ok(Reply::decode(results)?.status)
     };
-    let called = from(server, address).call(target, Credential::None, &arguments, read);
+    let called = from(server, address).call(target, &arguments, read);
     called.unwrap()
 }
