@@ -10,7 +10,6 @@ use super::statistics::Statistics;
 use super::watcher;
 use crate::record::MARKER_BYTES;
 use crate::xdr::{self, Decoder, Encode};
-use std::fmt;
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -44,17 +43,6 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shared = &self.handle.shared;
-        formatter
-            .debug_struct("Client")
-            .field("program", &shared.program)
-            .field("options", &shared.options)
-            .finish_non_exhaustive()
     }
 }
 

@@ -73,17 +73,6 @@ impl<'a> Reply<'a> {
     }
 }
 
-impl fmt::Debug for Reply<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Reply")
-            .field("results", &self.results.len())
-            .field("data_bytes", &self.data_bytes)
-            .field("resent", &self.resent)
-            .finish()
-    }
-}
-
 /// A reply that outlives its record.
 pub(super) struct Kept {
     pub(super) results: Vec<u8>,

@@ -159,7 +159,8 @@ fn who_is_not_there_is_told_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let error = Client::connect(1, 1, Options::new("nobody", vec![address])).unwrap_err();
+    let connected = Client::connect(1, 1, Options::new("nobody", vec![address]));
+    let error = connected.err().unwrap();
     assert!(matches!(error, ConnectError::Failed { .. }), "{error}");
 }
 
