@@ -57,7 +57,7 @@ impl Copier {
     pub(crate) fn new(target: &Place, rules: Rules) -> Self {
         let terms = Arc::new(Terms::new(target, rules));
         Self {
-            verifier: terms.tree.filesystem.write_verifier(),
+            verifier: terms.target.tree.filesystem.write_verifier(),
             hand: Hand::first(terms.clone()),
             terms,
             said: HashSet::new(),
@@ -138,7 +138,7 @@ impl Copier {
         let Self { terms, copied, .. } = self;
         let mut progress = self.hand.progress;
         progress.begin("to the device");
-        let tree = &terms.tree;
+        let tree = &terms.target.tree;
         match &terms.local {
             Some(_) if !terms.rules.syncs => {}
             Some(_) => terms.unsynced.sync(tree)?,
@@ -178,7 +178,7 @@ impl Copier {
             self.settle(copied, &original, &to.label);
             return;
         }
-        let filling = if self.terms.is_image {
+        let filling = if self.terms.target.is_image {
             Err(Trouble::refused(leaf::ONE_FILE))
         } else if self.terms.is_within(place, entry, &to.directory) {
             Err(Trouble::refused(INTO_ITSELF))

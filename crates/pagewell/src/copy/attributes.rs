@@ -81,10 +81,10 @@ impl Terms {
     fn mode_kept(&self, original: &Attributes) -> u32 {
         let owned = self.rules.keep.ownership && self.is_root;
         let mut mode = original.mode & 0o7777;
-        if !owned && original.uid != self.tree.uid() {
+        if !owned && original.uid != self.target.tree.uid() {
             mode &= !0o4000;
         }
-        if !owned && original.gid != self.tree.gid() {
+        if !owned && original.gid != self.target.tree.gid() {
             mode &= !0o2000;
         }
         mode
@@ -154,7 +154,7 @@ impl Hand {
                         are not kept";
             return self.lost(what.into());
         };
-        let tree = self.terms.tree.clone();
+        let tree = self.terms.target.tree.clone();
         for (name, value) in extended {
             let call = tree.call();
             match local.set_extended_attribute(&call, id, name, value, Presence::Any) {

@@ -51,7 +51,7 @@ impl Hand {
         let terms = self.terms.clone();
         // Writable until it is filled: the mode that it is to have is set at the end.
         let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
-        let (filesystem, call) = (&terms.tree.filesystem, terms.tree.call());
+        let (filesystem, call) = terms.at_target();
         match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
             Ok(created) => {
                 let inherited = created.entry.attributes.mode & 0o2000;

@@ -83,7 +83,7 @@ impl Copier {
             terms: self.terms.clone(),
         };
         let is_remote = |home: &Home| matches!(home, Home::Server(_));
-        let width = if is_remote(&place.home) || is_remote(&self.terms.home) {
+        let width = if is_remote(&place.home) || is_remote(&self.terms.target.home) {
             Width::REMOTE
         } else {
             Width::local()
@@ -97,7 +97,7 @@ impl Copier {
     }
 
     fn fill_by(&mut self, line: &mut Line<'_, '_, '_>, place: &Place, start: &Entry, top: Filling) {
-        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let (filesystem, call) = self.terms.at_target();
         let top_entry = filesystem.attributes(&call, &top.id);
         let top_entry = top_entry.ok().map(|attributes| Entry {
             id: top.id,

@@ -28,13 +28,13 @@ impl Hand {
             FileType::BlockDevice | FileType::CharacterDevice
         );
         let keep = self.terms.rules.keep;
-        if is_device && !self.terms.is_image && !(keep.mode && keep.ownership) {
+        if is_device && !self.terms.target.is_image && !(keep.mode && keep.ownership) {
             return Err(Trouble::refused(NO_DEVICE));
         }
         let terms = self.terms.clone();
         let claim = terms.links.claim(original, keep.links);
         let at_once = is_file
-            && !self.terms.is_image
+            && !self.terms.target.is_image
             && claim.linked.is_none()
             && self.terms.rules.existing == Existing::Overwrite
             && !self.terms.shares_bytes(original, None);
@@ -74,7 +74,7 @@ impl Hand {
                 "its copy would be written over what is being read",
             ));
         }
-        if self.terms.is_image {
+        if self.terms.target.is_image {
             return self.overwrite(original, to, existing);
         }
         if let Some(existing) = existing {
@@ -130,7 +130,7 @@ impl Hand {
             return Err(Trouble::refused(&what));
         }
         self.tell(original, to);
-        let sink = Sink::Tree(&self.terms.tree, existing.id);
+        let sink = Sink::Tree(&self.terms.target.tree, existing.id);
         let mut moved = Moved::default();
         let work = (&mut self.buffer, &mut self.progress);
         match data::copy(
@@ -180,7 +180,7 @@ impl Hand {
         to: &Target,
         existing: Option<&Entry>,
     ) -> Result<bool, Trouble> {
-        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let (filesystem, call) = self.terms.at_target();
         if let Some(existing) = existing {
             if filesystem.same_object(&existing.id, id) {
                 return Ok(true);
@@ -205,10 +205,8 @@ impl Hand {
     /// Makes an empty file, which must not be there.
     fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
         let terms = &self.terms;
-        let (call, mode) = (
-            terms.tree.call(),
-            terms.mode_at_first(&original.entry.attributes),
-        );
+        let (filesystem, call) = terms.at_target();
+        let mode = terms.mode_at_first(&original.entry.attributes);
         if let Some(local) = &terms.local
             && !terms.needs_id(original)
         {
@@ -216,7 +214,6 @@ impl Hand {
             return Ok(Object::Open(file));
         }
         let mode = CreateMode::Guarded(with_mode(mode));
-        let filesystem = &terms.tree.filesystem;
         let created = filesystem.create(&call, &to.directory, &to.name, &mode)?;
         Ok(Object::Known(created.entry.id))
     }
@@ -247,7 +244,7 @@ impl Hand {
     /// copying a second time from an image, where most files are read-only, must work like the
     /// first.
     fn empty(&self, existing: &Entry) -> Result<Made, Error> {
-        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let (filesystem, call) = self.terms.at_target();
         let set = |attributes: SetAttributes| {
             filesystem.set_attributes(&call, &existing.id, &attributes, None)
         };
@@ -307,11 +304,11 @@ impl Hand {
         moved: &mut Moved,
     ) -> Result<(), Trouble> {
         let terms = self.terms.clone();
-        let call = terms.tree.call();
+        let call = terms.target.tree.call();
         let sink = match (object, &terms.local) {
             (Object::Open(file), _) => Sink::File(file.clone()),
             (Object::Known(id), Some(local)) => Sink::File(local.open_to_write(&call, id)?),
-            (Object::Known(id), None) => Sink::Tree(&terms.tree, *id),
+            (Object::Known(id), None) => Sink::Tree(&terms.target.tree, *id),
         };
         let work = (&mut self.buffer, &mut self.progress);
         let source = original.entry;
@@ -348,7 +345,7 @@ impl Hand {
             self.terms.remove(to)?;
         }
         let attributes = self.terms.kept(&source.attributes);
-        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let (filesystem, call) = self.terms.at_target();
         let (directory, name) = (&to.directory, &to.name);
         let made = filesystem.make_symlink(&call, directory, name, &target, &attributes)?;
         self.made(original, to, &Object::Known(made.entry.id));
@@ -376,7 +373,7 @@ impl Hand {
             _ => NodeKind::Fifo,
         };
         let attributes = with_mode(self.terms.mode_at_first(source));
-        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let (filesystem, call) = self.terms.at_target();
         let made = filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes)?;
         let object = Object::Known(made.entry.id);
         self.dress(original, &object, Made::New)?;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell_fs::{Entry, Error, FileId, OpenFile, SetAttributes, SetTime};
+use pagewell_fs::{Call, Entry, Error, FileId, FileSystem, OpenFile, SetAttributes, SetTime};
 use pagewell_source_dir::Directory;
-use pagewell_tree::Tree;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
@@ -25,14 +24,9 @@ const DEPTH_MAX: usize = 4096;
 
 /// The target, what was asked for, and what was done so far.
 pub(super) struct Terms {
-    /// The target.
-    pub(super) tree: Tree,
-    pub(super) home: Home,
+    pub(super) target: Place,
     /// The target, when it is a directory of this machine.
     pub(super) local: Option<Arc<Directory>>,
-    pub(super) is_image: bool,
-    /// What the target lies in, when it is an image.
-    files: Vec<FileIdentity>,
     pub(super) rules: Rules,
     pub(super) is_root: bool,
     pub(super) links: Links,
@@ -48,17 +42,19 @@ impl Terms {
             _ => None,
         };
         Self {
-            tree: target.tree.clone(),
-            home: target.home.clone(),
+            target: target.clone(),
             local,
-            is_image: target.is_image,
-            files: target.files.clone(),
             rules,
             is_root: rustix::process::geteuid().is_root(),
             links: Links::default(),
             unsynced: Unsynced::default(),
             has_ended: AtomicBool::new(false),
         }
+    }
+
+    /// The file system of the target, and a call to it.
+    pub(super) fn at_target(&self) -> (&dyn FileSystem, Call<'_>) {
+        (&*self.target.tree.filesystem, self.target.tree.call())
     }
 
     /// Whether the copy has ended before its end.
@@ -74,13 +70,13 @@ impl Terms {
     /// Whether writing the one would change what is read of the other: a file and an image that
     /// lies in it, or two images that have a file in common.
     pub(super) fn shares_bytes(&self, original: &Original<'_>, existing: Option<&Entry>) -> bool {
-        let place = original.place;
+        let (place, target) = (original.place, &self.target);
         let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
             is_local && files.contains(&FileIdentity::of_local(&entry.attributes))
         };
-        within(place.is_local(), &self.files, original.entry)
+        within(place.is_local(), &target.files, original.entry)
             || existing.is_some_and(|entry| within(self.local.is_some(), &place.files, entry))
-            || place.files.iter().any(|file| self.files.contains(file))
+            || place.files.iter().any(|file| target.files.contains(file))
     }
 
     /// Whether more has to be done with a copy than can be done with its descriptor: it may get
@@ -95,7 +91,7 @@ impl Terms {
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
     /// exports of one server.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
-        let is_one_home = match (&place.home, &self.home) {
+        let is_one_home = match (&place.home, &self.target.home) {
             (Home::Local(_), Home::Local(_)) => true,
             (Home::Server(one), Home::Server(other)) => one == other,
             _ => false,
@@ -105,7 +101,7 @@ impl Terms {
 
     /// Whether a directory of the target is in the directory `source`, or is that.
     pub(super) fn is_within(&self, place: &Place, source: &Entry, directory: &FileId) -> bool {
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let (filesystem, call) = self.at_target();
         let mut below: Option<Entry> = None;
         let mut id = *directory;
         for _ in 0..DEPTH_MAX {
@@ -143,8 +139,8 @@ impl Terms {
 
     /// What is there in the target, if anything.
     pub(super) fn lookup(&self, to: &Target) -> Result<Option<Entry>, Error> {
-        let filesystem = &self.tree.filesystem;
-        match filesystem.lookup(&self.tree.call(), &to.directory, &to.name) {
+        let (filesystem, call) = self.at_target();
+        match filesystem.lookup(&call, &to.directory, &to.name) {
             Err(Error::NotFound) => Ok(None),
             found => found.map(Some),
         }
@@ -152,7 +148,7 @@ impl Terms {
 
     /// Removes what is there in the target, which is no directory.
     pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let (filesystem, call) = self.at_target();
         filesystem.remove(&call, &to.directory, &to.name).map(drop)
     }
 
@@ -163,7 +159,7 @@ impl Terms {
         }
         match object {
             Object::Known(id) => {
-                let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+                let (filesystem, call) = self.at_target();
                 filesystem.set_attributes(&call, id, wanted, None).map(drop)
             }
             Object::Open(file) => set_open(file, wanted).map_err(Error::from),
