@@ -122,9 +122,9 @@ pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
     thread
         .spawn(move || done.send(syncing.sync_all()))
         .map_err(|error| Error::Io(error.to_string()))?;
-    let mut written = None;
+    let written = || written_pages().filter(|_| tree.knows_inodes);
+    let mut before = written();
     loop {
-        let before = written;
         match outcome.recv_timeout(patience) {
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Disconnected) => {
@@ -132,13 +132,14 @@ pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        written = written_pages().filter(|_| tree.knows_inodes);
-        if written == before {
+        let now = written();
+        if now == before {
             return Err(Error::Io(format!(
                 "the file system has not answered for {} s; the kernel goes on writing",
                 patience.as_secs()
             )));
         }
+        before = now;
     }
 }
 
