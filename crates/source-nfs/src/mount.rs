@@ -246,14 +246,11 @@ fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Vo
         let (procedure, status) = (procedure.name(), status.name());
         format!("{procedure}: the server answered {status}")
     };
-    let arguments = handle;
-    let information: FsinfoReply = asking.ask(Procedure::Fsinfo, &arguments)?;
+    let information: FsinfoReply = asking.ask(Procedure::Fsinfo, &handle)?;
     let information = information.map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
-    let arguments = handle;
-    let attributes: GetattrReply = asking.ask(Procedure::Getattr, &arguments)?;
+    let attributes: GetattrReply = asking.ask(Procedure::Getattr, &handle)?;
     let attributes = attributes.map_err(|failure| refused(Procedure::Getattr, failure.status))?;
-    let arguments = handle;
-    let pathconf: PathconfReply = asking.ask(Procedure::Pathconf, &arguments)?;
+    let pathconf: PathconfReply = asking.ask(Procedure::Pathconf, &handle)?;
     let pathconf = pathconf.ok();
     let has = |bit| information.properties & bit != 0;
     let grain = information.time_grain;
