@@ -88,8 +88,8 @@ impl Trial {
         Client::connect(self.serve.address(), User::root())
     }
 
-    /// Has as many clients as can be write, look and mount where nothing answers. None of these
-    /// calls is answered while they are kept.
+    /// Has many clients write and look where nothing answers. Those that
+    /// only read are told to ask again after a while.
     fn ask_in_vain(&self) -> Vec<Client> {
         let mut client = self.client();
         let root = client.mount(b"/silent").unwrap();
@@ -116,7 +116,7 @@ fn other_exports_are_served_while_a_file_system_is_silent() {
     let other = before[0].mount(b"/other").unwrap();
     let _waiting = trial.ask_in_vain();
     let mut after: Vec<_> = (0..CONNECTIONS).map(|_| trial.client()).collect();
-    // A call that is not answered fails the test after half a minute.
+    // A call that is not answered fails the test after a minute.
     for client in before.iter_mut().chain(&mut after) {
         client.getattr(&other).unwrap();
     }
