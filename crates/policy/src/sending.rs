@@ -64,6 +64,10 @@ const FIRST: usize = 12;
 /// Stretches of each way before they are compared.
 const TIMED: usize = 2;
 
+/// Stretches of each way, timed on other connections, that count for a new one: with fewer, ways
+/// that differ by a sixth would not be told apart while connections are short.
+const TIMED_KNOWN: usize = 8;
+
 /// Stretches that are begun for that at the most: connections may be too short for them.
 const TIMED_TRIALS_MAX: u32 = 32;
 
@@ -76,10 +80,6 @@ const GAIN: u64 = 12;
 /// The least and the most uses of the best way between two samples.
 const INTERVAL_MIN: u32 = 4;
 const INTERVAL_MAX: u32 = 128;
-
-/// And at first where another connection has found what is best: a stretch in a dear way may take
-/// twice as long.
-const INTERVAL_KNOWN: u32 = 16;
 
 /// After so many trials without a change the interval is doubled.
 const CALM: u32 = 16;
@@ -102,17 +102,19 @@ impl Samples {
         self.next = (self.next + 1) % KEPT;
     }
 
-    /// Of more samples than `count` so many are left, with the same middle half. The next ones
-    /// take their places.
-    fn no_more_than(mut self, count: usize) -> Self {
-        if let Some((low, high)) = self.quartiles()
-            && self.count > count
-        {
-            self.kept = std::array::from_fn(|index| if index % 2 == 0 { low } else { high });
-            self.count = count;
+    /// The last `most` of them, which the next ones replace, the oldest first.
+    fn latest(&self, most: usize) -> Self {
+        let count = self.count.min(most);
+        let mut latest = Self {
+            count,
+            next: if count < most { count } else { 0 },
+            ..Self::default()
+        };
+        let oldest = self.next + self.count - count;
+        for (index, slot) in latest.kept.iter_mut().take(count).enumerate() {
+            *slot = self.kept[(oldest + index) % self.count];
         }
-        self.next = 0;
-        self
+        latest
     }
 
     /// The middle half, in order.
@@ -176,15 +178,14 @@ impl Sending {
         }
     }
 
-    /// The same for another connection, which may differ: what was found is tried again soon, and
-    /// gives way to the first samples of its own.
+    /// The same for another connection, which may differ: what was found gives way to the first
+    /// samples of its own.
     #[must_use]
-    pub fn for_another(mut self) -> Self {
-        self.processor = self.processor.map(|samples| samples.no_more_than(FIRST));
-        self.elapsed = self.elapsed.map(|samples| samples.no_more_than(TIMED));
-        self.interval = INTERVAL_KNOWN;
-        self.calm = 0;
-        self
+    pub fn for_another(&self) -> Self {
+        let mut another = self.clone();
+        another.processor = another.processor.map(|samples| samples.latest(FIRST));
+        another.elapsed = another.elapsed.map(|samples| samples.latest(TIMED_KNOWN));
+        another
     }
 
     /// The way for replies that are not sampled.

@@ -9,7 +9,9 @@
 //! the block behind its end: what was on its way before it began has then arrived.
 //!
 //! A connection begins with what others of its kind, here or elsewhere, have found, and finds out
-//! itself whether that is so for it. That is all that connections share.
+//! itself whether that is so for it. It also goes on with the bytes that the last one has sent
+//! since its last trial: else connections that are short would try all the time, or never. That is
+//! all that connections share.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +38,7 @@ const PART: usize = 8;
 /// What connections have found lately, by class: with clients here, and with those elsewhere.
 pub struct Ways {
     fixed: Option<Way>,
-    found: [[Mutex<Sending>; SIZE_COUNT]; 2],
+    found: [[Mutex<Class>; SIZE_COUNT]; 2],
 }
 
 /// What is measured on one connection. The default measures nothing.
@@ -49,6 +51,7 @@ pub struct Meter {
 
 struct Known {
     ways: Arc<Ways>,
+    stays_here: bool,
     classes: [Class; SIZE_COUNT],
 }
 
@@ -93,14 +96,14 @@ impl Ways {
     pub fn new(fixed: Option<Way>) -> Arc<Self> {
         // Where nothing is known small replies are copied, and large ones go by reference.
         let start = [Way::Copy, Way::Splice, Way::Splice];
-        let found = || start.map(|way| Mutex::new(Sending::new(way)));
+        let found = || start.map(|way| Mutex::new(Class::new(Sending::new(way))));
         Arc::new(Self {
             fixed,
             found: [found(), found()],
         })
     }
 
-    fn found(&self, stays_here: bool, class: usize) -> &Mutex<Sending> {
+    fn found(&self, stays_here: bool, class: usize) -> &Mutex<Class> {
         &self.found[usize::from(stays_here)][class]
     }
 }
@@ -109,12 +112,10 @@ impl Meter {
     /// Of a connection whose other end is on this machine, or elsewhere.
     #[must_use]
     pub fn new(ways: &Arc<Ways>, stays_here: bool) -> Self {
-        let class = |class| Class {
-            policy: ways.found(stays_here, class).lock().clone().for_another(),
-            since: 0,
-        };
+        let class = |class| ways.found(stays_here, class).lock().for_another();
         let known = Known {
             ways: ways.clone(),
+            stays_here,
             classes: std::array::from_fn(class),
         };
         Self {
@@ -151,7 +152,7 @@ impl Meter {
             trial.block.bytes == 0
         });
         let Some(known) = self.known.as_deref_mut() else {
-            return ways.found(self.stays_here, class).lock().best();
+            return ways.found(self.stays_here, class).lock().policy.best();
         };
         let known = &mut known.classes[class];
         known.since = known.since.saturating_add(length);
@@ -243,14 +244,35 @@ impl Meter {
             policy.delivered(trial.way, bytes, nanoseconds);
         }
         let found = known.ways.found(self.stays_here, trial.class);
-        found.lock().clone_from(policy);
+        found.lock().policy.clone_from(policy);
         let [cost, time] = gauges(trial.way);
         cost.set(policy.cost(trial.way).map_or(0, to_gauge));
         time.set(policy.time(trial.way).map_or(0, to_gauge));
     }
 }
 
+impl Drop for Known {
+    fn drop(&mut self) {
+        for (index, class) in self.classes.iter().enumerate() {
+            let mut found = self.ways.found(self.stays_here, index).lock();
+            found.since = found.since.saturating_add(class.since);
+        }
+    }
+}
+
 impl Class {
+    fn new(policy: Sending) -> Self {
+        Self { policy, since: 0 }
+    }
+
+    /// What another connection begins with.
+    fn for_another(&mut self) -> Self {
+        Self {
+            policy: self.policy.for_another(),
+            since: std::mem::take(&mut self.since),
+        }
+    }
+
     /// Whether a sample is to be taken.
     fn is_due(&self, class: usize) -> bool {
         let interval = self.policy.interval() as usize;
@@ -319,166 +341,4 @@ fn processor_nanoseconds() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A block of one READ that was sent.
-    fn block(meter: &mut Meter, ways: &Ways, length: usize, sent: usize) -> Way {
-        let way = meter.choose(ways, length, true);
-        meter.begin();
-        if meter.is_measuring() {
-            meter.ready();
-            meter.sent(sent, length);
-        }
-        way
-    }
-
-    fn known(meter: &Meter) -> &Sending {
-        &meter.known.as_ref().unwrap().classes[1].policy
-    }
-
-    #[test]
-    fn a_fixed_way_is_never_left() {
-        let ways = Ways::new(Some(Way::Map));
-        let mut meter = Meter::new(&ways, true);
-        for _ in 0..100 {
-            assert_eq!(block(&mut meter, &ways, 100_000, 100_000), Way::Map);
-            assert!(!meter.is_measuring());
-        }
-    }
-
-    #[test]
-    fn all_ways_are_tried_and_only_blocks_of_one_class_count() {
-        let ways = Ways::new(None);
-        let mut meter = Meter::new(&ways, true);
-        block(&mut meter, &ways, 100_000, 0);
-        block(&mut meter, &ways, 100_000, 10_000);
-        meter.choose(&ways, 100_000, true);
-        meter.choose(&ways, 1_000_000, false);
-        meter.begin();
-        meter.ready();
-        meter.sent(1_100_000, 1_100_000);
-        assert!(
-            Way::ALL
-                .into_iter()
-                .all(|way| known(&meter).cost(way).is_none())
-        );
-        for _ in 0..36 {
-            let way = meter.choose(&ways, 100_000, true);
-            assert_eq!(meter.choose(&ways, 200_000, false), way, "one for a block");
-            meter.begin();
-            meter.ready();
-            meter.sent(300_000, 300_000);
-        }
-        assert!(
-            Way::ALL
-                .into_iter()
-                .all(|way| known(&meter).cost(way).is_some())
-        );
-    }
-
-    #[test]
-    fn stretches_of_one_way_are_timed_from_behind_their_first_quarter() {
-        let ways = Ways::new(None);
-        let mut meter = Meter::new(&ways, false);
-        let mut stretches = Vec::new();
-        while Way::ALL
-            .into_iter()
-            .any(|way| known(&meter).time(way).is_none())
-        {
-            let way = block(&mut meter, &ways, 200_000, 200_000);
-            match stretches.last_mut() {
-                Some((last, bytes)) if *last == way => *bytes += 200_000,
-                _ => stretches.push((way, 200_000)),
-            }
-            assert!(stretches.len() < 100, "{stretches:?}");
-        }
-        let long = stretches.iter().filter(|(_, bytes)| *bytes >= STRETCHES[1]);
-        assert!(long.count() >= 2, "{stretches:?}");
-        assert!(
-            Way::ALL
-                .into_iter()
-                .all(|way| known(&meter).time(way) < Some(1_000_000))
-        );
-    }
-
-    #[test]
-    fn reads_that_are_not_answered_are_no_samples() {
-        let ways = Ways::new(None);
-        let mut meter = Meter::new(&ways, true);
-        for _ in 0..10 {
-            meter.choose(&ways, 100_000, true);
-            meter.begin();
-            meter.take_back(100_000);
-            assert!(!meter.is_measuring());
-        }
-        let is_known = |meter: &Meter, way| {
-            known(meter).cost(way).is_some() || known(meter).time(way).is_some()
-        };
-        assert!(!Way::ALL.into_iter().any(|way| is_known(&meter, way)));
-        let way = meter.choose(&ways, 100_000, true);
-        meter.choose(&ways, 200_000, false);
-        meter.take_back(200_000);
-        meter.begin();
-        meter.ready();
-        meter.sent(100_000, 100_000);
-        assert!(is_known(&meter, way), "what is left of the block counts");
-    }
-
-    #[test]
-    fn a_stretch_ends_where_reads_of_another_class_begin() {
-        let ways = Ways::new(None);
-        let mut meter = Meter::new(&ways, true);
-        while !known(&meter).is_timing() {
-            block(&mut meter, &ways, 100_000, 100_000);
-        }
-        block(&mut meter, &ways, 100_000, 100_000);
-        assert!(meter.trial.is_some(), "a stretch");
-        block(&mut meter, &ways, 1_000_000, 1_000_000);
-        let large = &meter.known.as_ref().unwrap().classes[2].policy;
-        assert!(Way::ALL.into_iter().any(|way| large.cost(way).is_some()));
-    }
-
-    #[test]
-    fn a_connection_begins_with_what_others_of_its_kind_have_found() {
-        let ways = Ways::new(None);
-        let first = |stays_here| {
-            let mut meter = Meter::new(&ways, stays_here);
-            meter.choose(&ways, 100_000, false)
-        };
-        assert_eq!(first(true), Way::Splice);
-        let mut meter = Meter::new(&ways, true);
-        for _ in 0..100 {
-            meter.choose(&ways, 100_000, true);
-            if let Some(trial) = &mut meter.trial {
-                let dear = if trial.way == Way::Map {
-                    1
-                } else {
-                    1_000_000_000
-                };
-                trial.block.began = Some(processor_nanoseconds().saturating_sub(dear));
-                meter.ready();
-                meter.sent(100_000, 100_000);
-            }
-        }
-        assert_eq!((first(true), first(false)), (Way::Map, Way::Splice));
-        assert_eq!(Meter::default().choose(&ways, 1 << 20, true), Way::Splice);
-        assert!(!Meter::default().is_measuring());
-    }
-
-    #[test]
-    fn a_part_of_a_block_that_has_left_tells_what_all_of_it_costs() {
-        let cost = |preparing, sent| {
-            let mut trial = Trial::new(1, Way::Copy, 0, 100_000);
-            let now = processor_nanoseconds();
-            trial.block.began = Some(now.saturating_sub(preparing));
-            trial.block.ready = now;
-            assert!(trial.sent(sent, 100_000));
-            trial.known_nanoseconds
-        };
-        assert!(
-            cost(1_000_000, 25_000) > cost(0, 100_000),
-            "what was prepared counts"
-        );
-    }
-}
+mod tests;
