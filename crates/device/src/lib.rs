@@ -23,7 +23,7 @@ pub use buffer::Buffer;
 pub use combined::CombineError;
 pub use completing::{after_burst, complete};
 pub use device::{Device, Error, Geometry, Memory, Result};
-pub use file::{Engine, FileDevice, FileOptions};
+pub use file::{Engine, FileDevice, FileOptions, is_claimed};
 pub use memory::MemoryDevice;
 pub use mirror::{
     Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,

@@ -40,6 +40,7 @@ use crate::bounds::{check, pieces};
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
 use lock::Refusal;
+pub use lock::is_claimed;
 use ring::Ring;
 use transfer::{Target, Transfer};
 use workers::Workers;
