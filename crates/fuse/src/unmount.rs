@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use rustix::process::getuid;
 
 use crate::attach::said;
 use crate::mounts::mounted_on;
@@ -40,15 +41,14 @@ pub enum UnmountError {
 /// Unmounts what is mounted on `place`. With `lazy` it goes from its place at once, and ends when
 /// the last program that uses it is done.
 pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
-    match mounted_on(place) {
-        None => return Err(UnmountError::NotMounted(place.to_owned())),
-        Some(entry) if !entry.is_ours() => {
-            return Err(UnmountError::Foreign {
-                place: place.to_owned(),
-                kind: entry.kind,
-            });
-        }
-        Some(_) => {}
+    let Some(entry) = mounted_on(place) else {
+        return Err(UnmountError::NotMounted(place.to_owned()));
+    };
+    if !entry.is_ours() {
+        return Err(UnmountError::Foreign {
+            place: place.to_owned(),
+            kind: entry.kind,
+        });
     }
     let flags = if lazy {
         UnmountFlags::DETACH
@@ -59,7 +59,14 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(UnmountError::Busy(place.to_owned())),
         Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted(place.to_owned())),
-        Err(Errno::PERM) => with_helper(place, lazy),
+        // The helper says of the mounts of others that they are not there.
+        Err(Errno::PERM) => match entry.user.filter(|user| *user != getuid().as_raw()) {
+            Some(user) => Err(UnmountError::System {
+                place: place.to_owned(),
+                reason: format!("user {user} mounted it: that user or root can unmount it"),
+            }),
+            None => with_helper(place, lazy),
+        },
         Err(errno) => Err(UnmountError::System {
             place: place.to_owned(),
             reason: errno.to_string(),

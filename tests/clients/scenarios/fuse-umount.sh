@@ -26,6 +26,14 @@ kill -HUP "$MOUNTER"
 mount_ended
 
 is_root || exit 0
+# Another user is told whose mount it is. The helper would say that there is none.
+if setpriv --reuid 65534 --clear-groups test -x "$PAGEWELL"; then
+    mounted ram:8m
+    ! setpriv --reuid 65534 --clear-groups "$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/err" ||
+        fail 'another user has unmounted it'
+    grep -qF 'user 0 mounted it' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+    unmounted
+fi
 # A disk image whose file system is full.
 mkdir "$SCRATCH/small"
 mount -t tmpfs -o size=4m none "$SCRATCH/small"
