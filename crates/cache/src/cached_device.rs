@@ -9,7 +9,6 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
 use crate::dirty::set::DirtySet;
-use crate::dirty::state::FILE;
 use crate::io_queue::IoQueue;
 use crate::layout::Layout;
 use crate::read::claim::Fetcher;
@@ -260,7 +259,7 @@ impl CachedDevice {
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
         let dirty = &self.writer.dirty;
-        dirty.has_started() && dirty.lock().policy.is_unwritten(FILE, extent)
+        dirty.has_started() && dirty.lock().policy.is_unwritten(extent)
     }
 
     /// Whether bytes of a range are at the device and not durable.

@@ -28,7 +28,6 @@ use std::time::Duration;
 use pagewell_counters::names::{CACHE_DISCARDED_PAGES, CACHE_DISCARDS};
 use pagewell_policy::elevator::Extent;
 
-use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
 use crate::residency::own_pages::OwnedPin;
 use crate::table::state::FULL;
@@ -117,7 +116,7 @@ impl Writer {
         }
         let dirty = self.dirty.forget(part.extent());
         let whole = Part::whole(part.page).extent();
-        dirty.policy.dirty_in(FILE, whole).next().is_some()
+        dirty.policy.dirty_in(whole).next().is_some()
     }
 
     /// Takes the flag of dirty pages from a page that has nothing dirty any more.

@@ -21,7 +21,7 @@ use pagewell_policy::writeback::{Admission, Rule, Settings, Urgency, Write};
 
 use crate::Error;
 use crate::dirty::quota::Quota;
-use crate::dirty::state::{Dirty, FILE};
+use crate::dirty::state::Dirty;
 use crate::flusher::Flusher;
 use crate::open_options::OpenOptions;
 use crate::page::{PAGE, Part, parts};
@@ -152,9 +152,9 @@ impl DirtySet {
         let mut dirty = self.lock();
         dirty.policy.set_dirty_bytes_max(allowance);
         if may_block {
-            dirty.policy.admit(FILE, extent, self.now())
+            dirty.policy.admit(extent, self.now())
         } else {
-            dirty.policy.try_admit(FILE, extent, self.now())
+            dirty.policy.try_admit(extent, self.now())
         }
     }
 
@@ -187,10 +187,10 @@ impl DirtySet {
             // Given up while this write went on: it would never be written.
             return Urgency::Later;
         }
-        let urgency = dirty.policy.wrote(FILE, extent, self.now());
+        let urgency = dirty.policy.wrote(extent, self.now());
         dirty.lost.take(extent.offset, extent.end());
         for block in blocks.into_iter().flatten() {
-            dirty.policy.join(FILE, block);
+            dirty.policy.join(block);
         }
         self.own.pages.table.set(slot, DIRTY);
         let rewritten = dirty.policy.counts().rewritten_bytes;
@@ -220,7 +220,7 @@ impl DirtySet {
             return Vec::new();
         }
         let base = part.page * PAGE;
-        let spans = self.lock().policy.dirty_in(FILE, part.extent());
+        let spans = self.lock().policy.dirty_in(part.extent());
         spans
             .map(|span| (span.offset - base) as usize..(span.end() - base) as usize)
             .collect()
@@ -229,7 +229,7 @@ impl DirtySet {
     /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
     pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, Dirty> {
         let mut dirty = self.lock();
-        CACHE_DISCARDED_DIRTY_BYTES.add(dirty.policy.discard(FILE, extent));
+        CACHE_DISCARDED_DIRTY_BYTES.add(dirty.policy.discard(extent));
         dirty
     }
 
@@ -292,7 +292,7 @@ impl DirtySet {
             dirty = self.wait(dirty, left);
         }
         let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
-        let bytes = dirty.policy.forget(FILE);
+        let bytes = dirty.policy.forget();
         if bytes > 0 || is_unsettled {
             self.gave_up.store(true, Ordering::Release);
         }

@@ -10,13 +10,11 @@ use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
+use pagewell_policy::writeback::{Settings, Tag, TagState, Write, WriteBack};
 
 use crate::page::Part;
 use crate::residency::in_flight::Fetch;
 
-/// A device is one file to its policy.
-pub(crate) const FILE: FileNumber = FileNumber(0);
 /// Tags that no commit waits for any more and that have not ended.
 const ABANDONED_MAX: usize = 1024;
 
@@ -138,7 +136,7 @@ impl Dirty {
 
     /// Whether a byte of a page is dirty, on its way to the device, or kept until a flush.
     pub(crate) fn has_dirty(&self, page: u64) -> bool {
-        self.policy.is_dirty(FILE, Part::whole(page).extent())
+        self.policy.is_dirty(Part::whole(page).extent())
     }
 
     /// Whether the flush at the device was answered, and no thread has looked.

@@ -42,7 +42,7 @@ use pagewell_policy::writeback::{Tag, TagState};
 use rustix::io::Errno;
 
 use crate::dirty::set::{DirtySet, abandoned};
-use crate::dirty::state::{Dirty, FILE};
+use crate::dirty::state::Dirty;
 use crate::writeback::WriteOut;
 use crate::writeback::flush::TICK;
 use crate::{Error, Result};
@@ -223,7 +223,7 @@ impl WriteOut {
     /// Waits until all that is dirty now is written.
     fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.dirty.lock();
-        let tag = dirty.policy.tag(FILE, extent, self.dirty.now());
+        let tag = dirty.policy.tag(extent, self.dirty.now());
         let mut progress = Progress::new(&dirty, tag);
         drop(dirty);
         loop {

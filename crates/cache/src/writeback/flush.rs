@@ -182,7 +182,7 @@ impl WriteOut {
         };
         match &answer {
             Ok(()) => {
-                for (_, extent) in dirty.policy.flush_succeeded() {
+                for extent in dirty.policy.flush_succeeded() {
                     self.dirty.mark_clean(dirty, extent);
                 }
             }

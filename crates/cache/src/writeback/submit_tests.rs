@@ -24,9 +24,7 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
         offset: 0,
         length: 1 << 20,
     };
-    dirty
-        .policy
-        .tag(crate::dirty::state::FILE, extent, writer.dirty.now());
+    dirty.policy.tag(extent, writer.dirty.now());
     drop(dirty);
     let (chosen, _) = writer.out.choose();
     assert_eq!(chosen.len(), 1);
