@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pagewell_device::Geometry;
 use pagewell_policy::elevator::{Depth, Order, Settings};
-use pagewell_policy::readahead::{self, ReadAhead};
+use pagewell_policy::readahead::{Adaptive, Settings as ReadAheadSettings};
 
 use crate::PAGE_BYTES;
 use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
@@ -130,44 +130,43 @@ impl OpenOptions {
         length_bytes: u64,
         unit_bytes: u64,
         geometry: &Geometry,
-    ) -> Box<dyn ReadAhead> {
-        let adaptive = |mut settings: readahead::Settings| -> Box<dyn ReadAhead> {
-            settings.page_bytes = PAGE_BYTES as u64;
-            settings.unit_bytes = unit_bytes;
-            settings.file_alignment_bytes = self.file_alignment_bytes;
-            Box::new(readahead::Adaptive::new(settings))
-        };
-        match self.read_ahead {
+    ) -> Adaptive {
+        let flash = ReadAheadSettings::flash(length_bytes);
+        let settings = match self.read_ahead {
             DeviceReadAhead::Rule(ReadAheadRule::Adaptive) if geometry.rotational => {
-                adaptive(readahead::Settings::rotating(length_bytes))
+                ReadAheadSettings::rotating(length_bytes)
             }
-            DeviceReadAhead::Rule(ReadAheadRule::Adaptive) => {
-                adaptive(readahead::Settings::flash(length_bytes))
-            }
+            DeviceReadAhead::Rule(ReadAheadRule::Adaptive) => flash,
             DeviceReadAhead::Rule(ReadAheadRule::Off)
-            | DeviceReadAhead::Blocks { count: 0, .. } => Box::new(readahead::NoReadAhead::new()),
-            DeviceReadAhead::Windows(windows) => adaptive(readahead::Settings {
+            | DeviceReadAhead::Blocks { count: 0, .. } => ReadAheadSettings::off(),
+            DeviceReadAhead::Windows(windows) => ReadAheadSettings {
                 streams_max: windows.streams_max,
                 distance_bytes_min: windows.distance_bytes_min,
                 distance_bytes_max: windows.distance_bytes_max,
                 batch_bytes_min: windows.block_bytes.max(PAGE_BYTES as u64),
                 block_bytes: Some(windows.block_bytes),
-                ..readahead::Settings::flash(length_bytes)
-            }),
+                ..flash
+            },
             DeviceReadAhead::Blocks { block_bytes, count } => {
                 let block = block_bytes.clamp(1, BLOCK_BYTES_MAX);
                 let block = block.next_multiple_of(PAGE_BYTES as u64);
                 let distance = block.saturating_mul(u64::from(count));
-                adaptive(readahead::Settings {
+                ReadAheadSettings {
                     streams_max: REMOTE_STREAMS_MAX,
                     distance_bytes_min: distance,
                     distance_bytes_max: distance,
                     batch_bytes_min: block,
                     block_bytes: Some(block),
-                    ..readahead::Settings::flash(length_bytes)
-                })
+                    ..flash
+                }
             }
-        }
+        };
+        Adaptive::new(ReadAheadSettings {
+            page_bytes: PAGE_BYTES as u64,
+            unit_bytes,
+            file_alignment_bytes: self.file_alignment_bytes,
+            ..settings
+        })
     }
 
     /// The elevator of a device.

@@ -9,7 +9,7 @@ use pagewell_counters::names::{
 };
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::Arrival;
-use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Bounds, Counts, Feedback, Plan};
 
 use crate::page::{PAGE, parts};
 use crate::read::claim::{Claims, Fetcher, Wanted};
@@ -20,10 +20,10 @@ use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
 
 /// The read-ahead policy of one device.
-pub(crate) struct Streams(Mutex<Box<dyn ReadAhead>>);
+pub(crate) struct Streams(Mutex<Adaptive>);
 
 impl Streams {
-    pub(crate) fn new(policy: Box<dyn ReadAhead>) -> Self {
+    pub(crate) fn new(policy: Adaptive) -> Self {
         Self(Mutex::new(Rank::Leaf, policy))
     }
 
