@@ -3,10 +3,9 @@
 //! The life of a request: [`Elevator::insert`] queues it, or lets it stand in line when it
 //! overlaps an earlier one that must be done before it (`overlap.rs`). [`Elevator::dispatch`]
 //! chooses where to go next (`scheduler.rs`, which holds the theory), and takes along what lies
-//! beside it (`growth.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
+//! beside it (`queue.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
 //! [`Elevator::complete`].
 
-mod growth;
 mod overlap;
 mod queue;
 mod scheduler;

@@ -50,9 +50,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::growth::{Growth, Limits, grow};
 use super::overlap::Overlap;
-use super::queue::{Queue, Request};
+use super::queue::{Growth, Limits, Queue, Request, grow};
 use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
