@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames};
 
 use crate::page::PAGE;
 use crate::residency::pages::Pages;

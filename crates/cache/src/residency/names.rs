@@ -10,7 +10,7 @@
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::CACHE_PAGES;
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex};
+use pagewell_policy::eviction::{Arrival, FrameIndex};
 
 use crate::page::Units;
 use crate::residency::pages::{Found, Pages};

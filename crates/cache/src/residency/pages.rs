@@ -13,7 +13,7 @@
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_PAGES};
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, S3Fifo};
+use pagewell_policy::eviction::{Arrival, FrameIndex, S3Fifo};
 use rustix::io::Errno;
 
 use crate::frame::arena::Arena;
