@@ -26,7 +26,7 @@ fn run(rule: Rule, length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
             offset: place(number),
             length,
         };
-        while let Admission::Refused | Admission::Busy = policy.admit(extent, now) {
+        while let Admission::Refused | Admission::Busy = policy.admit(extent, true, now) {
             under_way.extend(std::iter::from_fn(|| policy.next(now)).map(|write| write.id));
             if let Some(id) = under_way.pop_front() {
                 policy.finished(id, true, now);

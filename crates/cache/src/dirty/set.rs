@@ -151,11 +151,7 @@ impl DirtySet {
         let allowance = self.quota.allowance(number, self.bytes_max);
         let mut dirty = self.lock();
         dirty.policy.set_dirty_bytes_max(allowance);
-        if may_block {
-            dirty.policy.admit(extent, self.now())
-        } else {
-            dirty.policy.try_admit(extent, self.now())
-        }
+        dirty.policy.admit(extent, may_block, self.now())
     }
 
     /// Brings the gauges up to date, and what other devices may have.

@@ -306,7 +306,7 @@ mod tests {
                 let mut flushes = 0;
                 for page in 0..500 {
                     let one = bytes(page * PAGE, 100);
-                    while policy.admit(one, now) == Admission::Refused {
+                    while policy.admit(one, true, now) == Admission::Refused {
                         let moved = write(&mut policy, now) > 0;
                         let wanted = policy.wants_flush(now);
                         assert!(moved || wanted, "nothing helps, {pages} pages, page {page}");

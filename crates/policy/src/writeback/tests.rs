@@ -34,7 +34,7 @@ fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
     let now = seconds(1);
     for block in [0, 5, 2, 7, 4, 1, 6, 3, 0, 5] {
         let bytes = extent(block * 8192, 8192);
-        assert_eq!(policy.admit(bytes, now), Admission::Granted);
+        assert_eq!(policy.admit(bytes, true, now), Admission::Granted);
         assert_eq!(policy.wrote(bytes, now), Urgency::Later);
     }
     assert_eq!(policy.next(now), None);
@@ -86,27 +86,31 @@ fn one_range_is_written_before_another_begins_and_after_a_failure_in_its_time() 
     let mut policy = WriteBack::new(Settings::new(Rule::OneRange, 1 << 30));
     let now = seconds(1);
     for bytes in [extent(100, 100), extent(200, 50), extent(50, 100)] {
-        assert_eq!(policy.admit(bytes, now), Admission::Granted, "touches");
+        assert_eq!(
+            policy.admit(bytes, true, now),
+            Admission::Granted,
+            "touches"
+        );
         assert_eq!(policy.wrote(bytes, now), Urgency::Later);
     }
     let other = extent(400, 10);
-    assert_eq!(policy.admit(other, now), Admission::Busy);
-    assert_eq!(policy.admit(other, now), Admission::Busy);
+    assert_eq!(policy.admit(other, true, now), Admission::Busy);
+    assert_eq!(policy.admit(other, true, now), Admission::Busy);
     let writes = drain(&mut policy, now);
     assert_eq!(writes.len(), 1);
     assert_eq!(writes[0].extent, extent(50, 200));
     policy.finished(writes[0].id, false, now);
-    assert_eq!(policy.admit(other, now), Admission::Busy);
+    assert_eq!(policy.admit(other, true, now), Admission::Busy);
     assert_eq!(policy.next(now), None, "it waits for its next try");
     let later = seconds(3);
     let writes = drain(&mut policy, later);
     assert_eq!(writes.len(), 1);
     policy.finished(writes[0].id, true, later);
-    assert_eq!(policy.admit(other, later), Admission::Granted);
+    assert_eq!(policy.admit(other, true, later), Admission::Granted);
     // The end of the block is reached.
     let end = extent(410, 8192 - 410);
     policy.wrote(other, later);
-    assert_eq!(policy.admit(end, later), Admission::Granted);
+    assert_eq!(policy.admit(end, true, later), Admission::Granted);
     assert_eq!(policy.wrote(end, later), Urgency::Now);
     assert_eq!(drain(&mut policy, later)[0].extent, extent(400, 8192 - 400));
 }

@@ -13,17 +13,10 @@ impl WriteBack {
     ///
     /// Nothing is reserved: every thread between `admit` and [`WriteBack::wrote`] may exceed
     /// the limit by what it was granted.
-    pub fn admit(&mut self, extent: Extent, now: Duration) -> Admission {
-        self.ask(extent, true, now)
-    }
-
-    /// The same for a writer that goes away unless it is granted: it is charged only then, else
-    /// it would pay again when it comes back and waits.
-    pub fn try_admit(&mut self, extent: Extent, now: Duration) -> Admission {
-        self.ask(extent, false, now)
-    }
-
-    fn ask(&mut self, extent: Extent, may_pause: bool, now: Duration) -> Admission {
+    ///
+    /// A writer that may not pause goes away unless it is granted: it is charged only then, else it
+    /// would pay again when it comes back and waits.
+    pub fn admit(&mut self, extent: Extent, may_pause: bool, now: Duration) -> Admission {
         let now = self.advance(now);
         let (start, end) = (extent.offset, extent.end());
         if self.is_busy(start, end) || self.has_other_range(start, end) {

@@ -86,7 +86,7 @@ impl Feeder {
     }
 
     fn write(&mut self, extent: Extent) {
-        match self.policy.admit(extent, self.now) {
+        match self.policy.admit(extent, true, self.now) {
             Admission::Granted | Admission::Paused(_) => {
                 self.policy.wrote(extent, self.now);
             }

@@ -27,7 +27,7 @@ fn gathered(part: f64) -> WriteBack {
 /// A page of the log is written and committed, in one round trip.
 fn commit(policy: &mut WriteBack, number: u64, now: Duration) -> Write {
     let page = extent(LOG + number * PAGE, PAGE);
-    assert_eq!(policy.admit(page, now), Admission::Granted);
+    assert_eq!(policy.admit(page, true, now), Admission::Granted);
     policy.wrote(page, now);
     let tag = policy.tag(page, now);
     let write = policy.next(now).unwrap();

@@ -147,7 +147,7 @@ impl Model {
             start / self.settings.page_bytes..=(start + length - 1) / self.settings.page_bytes;
         let most = pages.count() as u64 * self.settings.page_bytes;
         let before = self.policy.dirty_memory_bytes();
-        match self.policy.admit(extent, self.now) {
+        match self.policy.admit(extent, true, self.now) {
             Admission::Granted => (),
             Admission::Paused(pause) => {
                 assert!(pause <= PAUSE_MAX && !pause.is_zero());

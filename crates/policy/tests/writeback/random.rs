@@ -78,7 +78,7 @@ impl Run {
     fn write(&mut self, block: u64) {
         let bytes = extent(block * BLOCK, BLOCK);
         loop {
-            match self.policy.admit(bytes, self.now) {
+            match self.policy.admit(bytes, true, self.now) {
                 Admission::Refused => self.wait(),
                 Admission::Paused(pause) => {
                     self.now += pause;

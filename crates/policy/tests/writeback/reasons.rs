@@ -346,7 +346,7 @@ fn at_the_hard_limit_writers_are_refused_and_rewriting_is_free() {
     let now = seconds(1);
     let (mut page, mut pauses) = (0, 0);
     loop {
-        match policy.admit(extent(page * PAGE, 4096), now) {
+        match policy.admit(extent(page * PAGE, 4096), true, now) {
             Admission::Granted => (),
             Admission::Paused(pause) => {
                 assert!(pause <= Duration::from_millis(200));
@@ -362,10 +362,13 @@ fn at_the_hard_limit_writers_are_refused_and_rewriting_is_free() {
     }
     assert_eq!((page, policy.dirty_memory_bytes()), (16, 16 * PAGE));
     assert!(pauses > 0);
-    assert_eq!(policy.admit(extent(0, PAGE), now), Admission::Granted);
+    assert_eq!(policy.admit(extent(0, PAGE), true, now), Admission::Granted);
     let write = policy.next(now).unwrap();
     policy.finished(write.id, true, now);
-    assert_ne!(policy.admit(extent(99 * PAGE, 1), now), Admission::Refused);
+    assert_ne!(
+        policy.admit(extent(99 * PAGE, 1), true, now),
+        Admission::Refused
+    );
 }
 
 #[test]
@@ -379,11 +382,11 @@ fn one_who_may_not_pause_is_charged_only_when_he_is_let_in() {
         }
         let new = extent(pages * PAGE, 4 * MIB);
         for _ in 0..tries {
-            let told = policy.try_admit(new, now);
+            let told = policy.admit(new, false, now);
             assert!(matches!(told, Admission::Paused(_)), "{told:?}");
         }
         assert_eq!(policy.counts().would_pause, u64::from(tries));
-        policy.admit(new, now)
+        policy.admit(new, true, now)
     };
     assert!(matches!(paused(0), Admission::Paused(_)));
     assert_eq!(paused(10), paused(0));

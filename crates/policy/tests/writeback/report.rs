@@ -76,7 +76,7 @@ impl Program {
         // 2 microseconds a call: the whole loop is shorter than any expiry.
         self.now += Duration::from_micros(2);
         loop {
-            match self.policy.admit(extent, self.now) {
+            match self.policy.admit(extent, true, self.now) {
                 Admission::Granted => break,
                 Admission::Paused(_) => self.pauses += 1,
                 Admission::Busy => {

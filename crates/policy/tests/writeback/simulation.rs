@@ -193,7 +193,7 @@ impl Simulation {
 
     fn ask(&mut self, number: usize) {
         self.writers[number].asked.get_or_insert(self.now);
-        match self.policy.admit(self.extent(number), self.now) {
+        match self.policy.admit(self.extent(number), true, self.now) {
             Admission::Granted => self.write(number),
             Admission::Paused(pause) => {
                 self.seen.longest_pause = self.seen.longest_pause.max(pause);
