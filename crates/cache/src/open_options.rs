@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pagewell_device::Geometry;
-use pagewell_policy::elevator::{Depth, Order, Settings};
+use pagewell_policy::elevator::{Class, Depth, Order, Settings};
 use pagewell_policy::readahead::{Adaptive, Settings as ReadAheadSettings};
 
 use crate::PAGE_BYTES;
@@ -188,8 +188,8 @@ impl OpenOptions {
             Settings::flash(request_bytes_max)
         };
         if !matches!(self.read_ahead, DeviceReadAhead::Rule(_)) {
-            settings.synchronous_read_depth = REMOTE_READ_DEPTH;
-            settings.asynchronous_read_depth = REMOTE_READ_AHEAD_DEPTH;
+            settings.depths[Class::SynchronousRead as usize] = REMOTE_READ_DEPTH;
+            settings.depths[Class::AsynchronousRead as usize] = REMOTE_READ_AHEAD_DEPTH;
         }
         // The rules of the report count requests.
         settings.merge = options.merge && self.write_rule == WriteRule::Delayed;

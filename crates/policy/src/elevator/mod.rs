@@ -121,12 +121,8 @@ pub struct Settings {
     pub read_deadline: Option<Duration>,
     /// A write that has waited this long goes next.
     pub write_deadline: Option<Duration>,
-    /// Depth of [`Class::SynchronousRead`].
-    pub synchronous_read_depth: Depth,
-    /// Depth of [`Class::AsynchronousRead`].
-    pub asynchronous_read_depth: Depth,
-    /// Depth of [`Class::AsynchronousWrite`].
-    pub asynchronous_write_depth: Depth,
+    /// Of each class, in the order of [`Class::ALL`].
+    pub depths: [Depth; Class::ALL.len()],
     /// All dispatches at the device together; 0 counts as 1.
     pub depth_max: u32,
 }
