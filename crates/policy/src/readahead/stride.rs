@@ -156,10 +156,8 @@ impl Stride {
         let ahead = (0..=i128::from(self.planned) + LEAP_PIECES).contains(&index);
         let found = touch.kind != AccessKind::Miss;
         let behind = found && (-i128::from(PIECES_MAX)..0).contains(&index);
-        match ahead || behind {
-            true => u64::try_from(index.max(0)).ok(),
-            false => None,
-        }
+        let pieces = u64::try_from(index.max(0)).ok();
+        pieces.filter(|_| ahead || behind)
     }
 
     /// Takes a touch `ahead` pieces on.

@@ -132,11 +132,8 @@ impl Stream {
             if settings.block_bytes.is_some() && !self.growth_pays(touch, grown, counts) {
                 return;
             }
-            let more = self.distance / LATE_GROWTH_DIVISOR;
-            self.distance = self
-                .distance
-                .saturating_add(more)
-                .min(settings.distance_bytes_max);
+            let longer = self.distance + self.distance / LATE_GROWTH_DIVISOR;
+            self.distance = longer.min(settings.distance_bytes_max);
         } else if !self.doubling {
             self.distance = self.distance.saturating_mul(2).min(grown);
         } else {
