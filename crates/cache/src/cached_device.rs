@@ -13,10 +13,10 @@ use crate::dirty::state::FILE;
 use crate::io_queue::IoQueue;
 use crate::layout::Layout;
 use crate::read::claim::Fetcher;
-use crate::read::prefetch::Streams;
 use crate::read::reader::Reader;
 use crate::residency::own_pages::OwnPages;
 use crate::shared::Shared;
+use crate::sync::{Mutex, Rank};
 use crate::write::writer::Writer;
 use crate::writeback::WriteOut;
 use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
@@ -42,7 +42,7 @@ impl CachedDevice {
         let (geometry, keeps) = (device.geometry(), device.keeps_until_flush());
         let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
         let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-        let streams = Arc::new(Streams::new(policy));
+        let streams = Arc::new(Mutex::new(Rank::Leaf, policy));
         let pages = shared.pages.clone();
         layout.number = pages.devices.add(&streams, keeps);
         let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
@@ -116,7 +116,7 @@ impl CachedDevice {
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.reader.fetcher.streams.counts()
+        self.reader.fetcher.streams.lock().counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.

@@ -18,7 +18,7 @@ use crate::dirty::set::DirtySet;
 use crate::io_queue::{IoQueue, Transfer};
 use crate::page::{PAGE, Part, Units};
 use crate::read::fill::Fill;
-use crate::read::prefetch::Streams;
+use crate::residency::devices::Streams;
 use crate::residency::in_flight::Fetch;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::residency::pages::Found;

@@ -5,41 +5,16 @@ use std::sync::Arc;
 
 use pagewell_counters::names::{
     CACHE_AHEAD_PLANNED_BYTES, CACHE_AHEAD_REFUSED, CACHE_AHEAD_USEFUL_BYTES,
-    CACHE_AHEAD_WASTED_BYTES,
 };
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::Arrival;
-use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
 
 use crate::page::{PAGE, parts};
 use crate::read::claim::{Claims, Fetcher, Wanted};
 use crate::residency::batch::Batch;
-use crate::residency::devices::Observer;
-use crate::sync::{Mutex, Rank};
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
-
-/// The read-ahead policy of one device.
-pub(crate) struct Streams(Mutex<Box<dyn ReadAhead>>);
-
-impl Streams {
-    pub(crate) fn new(policy: Box<dyn ReadAhead>) -> Self {
-        Self(Mutex::new(Rank::Leaf, policy))
-    }
-
-    /// What it has seen and done.
-    pub(crate) fn counts(&self) -> Counts {
-        self.0.lock().counts()
-    }
-}
-
-impl Observer for Streams {
-    fn wasted(&self, page: u64) {
-        CACHE_AHEAD_WASTED_BYTES.add(PAGE);
-        let (offset, length) = (page * PAGE, PAGE);
-        self.0.lock().feedback(Feedback::Wasted { offset, length });
-    }
-}
 
 impl Fetcher {
     /// Tells the policy of a read, and where the file lies that is read if that is known, and does
@@ -61,7 +36,7 @@ impl Fetcher {
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),
         };
-        let plan = self.streams.0.lock().access(&access);
+        let plan = self.streams.lock().access(&access);
         self.run_plan(plan);
     }
 
@@ -73,7 +48,7 @@ impl Fetcher {
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
             let (offset, length) = (page * PAGE, PAGE);
             let useful = Feedback::Useful { offset, length };
-            self.streams.0.lock().feedback(useful);
+            self.streams.lock().feedback(useful);
         }
         before.has(MARKER)
     }
@@ -103,7 +78,7 @@ impl Fetcher {
             if let Err(offset) = self.claim_ahead(range, &mut claims) {
                 CACHE_AHEAD_REFUSED.add(1);
                 let refused = Feedback::Refused { offset };
-                self.streams.0.lock().feedback(refused);
+                self.streams.lock().feedback(refused);
                 break;
             }
         }
