@@ -12,7 +12,6 @@ use crate::dirty::set::DirtySet;
 use crate::dirty::state::FILE;
 use crate::io_queue::IoQueue;
 use crate::layout::Layout;
-use crate::read::claim::Fetcher;
 use crate::read::reader::Reader;
 use crate::residency::own_pages::OwnPages;
 use crate::shared::Shared;
@@ -56,31 +55,25 @@ impl CachedDevice {
         });
         let handles = (shared.quota.clone(), shared.flusher.clone());
         let dirty = Arc::new(DirtySet::new(own.clone(), handles, options));
-        let fetcher = Arc::new(Fetcher {
-            own: own.clone(),
-            queue: queue.clone(),
-            dirty: dirty.clone(),
-            streams,
-            widens: !geometry.rotational && settings.page_chunk && settings.merge,
-            drops_behind: settings.free_behind,
-            rotational: geometry.rotational,
-            origin: Instant::now(),
-        });
         let reader = Arc::new(Reader {
             pages,
             layout,
             own: own.clone(),
             queue: queue.clone(),
             dirty: dirty.clone(),
-            fetcher: fetcher.clone(),
+            streams,
             pins: shared.pins.clone(),
             timeout: options.read_timeout,
+            widens: !geometry.rotational && settings.page_chunk && settings.merge,
+            drops_behind: settings.free_behind,
+            rotational: geometry.rotational,
+            origin: Instant::now(),
         });
         let out = Arc::new(WriteOut {
             own: own.clone(),
             dirty: dirty.clone(),
             queue,
-            fetcher,
+            reader: reader.clone(),
             staging: shared.staging.clone(),
             flusher: shared.flusher.clone(),
             keeps,
@@ -116,7 +109,7 @@ impl CachedDevice {
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.reader.fetcher.streams.lock().counts()
+        self.reader.streams.lock().counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.
@@ -177,7 +170,7 @@ impl CachedDevice {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
-        self.reader.fetcher.prefetch(offset, length);
+        self.reader.prefetch(offset, length);
     }
 
     /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
-//!              └─ miss ──> Fetcher ──> io_queue (elevator) ──> Device
+//!              └─ miss ──> claims ───> io_queue (elevator) ──> Device
 //!
 //!  write ──> Writer ──> page, dirty ──> DirtySet ──> WriteOut: submit ──> io_queue ──> Device
 //!               └─ pinned: a copy                       ↑ commit, flusher

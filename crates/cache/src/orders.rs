@@ -86,10 +86,8 @@ impl Model {
         };
         let first = look();
         let mut claims = Claims::default();
-        self.device
-            .reader
-            .fetcher
-            .claim(&wanted, false, false, &mut claims);
+        let reader = &self.device.reader;
+        reader.claim(&wanted, false, false, &mut claims);
         for mut claim in claims.ours {
             // The device reads what it has when it is asked.
             let bytes = [version.load(Ordering::SeqCst); UNIT];

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::dirty::set::DirtySet;
 use crate::flusher::Flusher;
 use crate::io_queue::IoQueue;
-use crate::read::claim::Fetcher;
+use crate::read::reader::Reader;
 use crate::residency::own_pages::OwnPages;
 use crate::writeback::staging::Staging;
 
@@ -25,7 +25,7 @@ pub(crate) struct WriteOut {
     pub(crate) own: Arc<OwnPages>,
     pub(crate) dirty: Arc<DirtySet>,
     pub(crate) queue: Arc<IoQueue>,
-    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) reader: Arc<Reader>,
     pub(crate) staging: Arc<Staging>,
     pub(crate) flusher: Arc<Flusher>,
     /// What was written stays in memory until a flush was good.

@@ -7,18 +7,16 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
 use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment, after_burst};
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
-use crate::dirty::set::DirtySet;
-use crate::io_queue::{IoQueue, Transfer};
+use crate::io_queue::Transfer;
 use crate::page::{PAGE, Part, Units};
 use crate::read::fill::Fill;
-use crate::residency::devices::Streams;
+use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::residency::pages::Found;
@@ -47,7 +45,7 @@ impl Wanted {
 
 /// A run of units of one page that is ours to fetch.
 pub(crate) struct Claim {
-    fetcher: Arc<Fetcher>,
+    reader: Arc<Reader>,
     offset: u64,
     pub(crate) length: u64,
     pin: OwnedPin,
@@ -67,22 +65,7 @@ pub(crate) struct Claims {
     pub(crate) stale: bool,
 }
 
-/// Claims pages of one device and has them fetched; those that will be wanted, too (`prefetch.rs`).
-pub(crate) struct Fetcher {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) streams: Arc<Streams>,
-    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
-    /// byte.
-    pub(crate) widens: bool,
-    /// Of what a stream has left behind memory is given back.
-    pub(crate) drops_behind: bool,
-    pub(crate) rotational: bool,
-    pub(crate) origin: Instant,
-}
-
-impl Fetcher {
+impl Reader {
     /// Finds out, for the wanted units of a page, which are in flight and which are ours.
     /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file
     /// when its first byte is wanted: most that begin there go on, and then it is one request, not
@@ -94,7 +77,7 @@ impl Fetcher {
         widen: bool,
         claims: &mut Claims,
     ) {
-        let (frame, layout, pages) = (wanted.pin.frame, &self.own.layout, &self.own.pages);
+        let (frame, layout, pages) = (wanted.pin.frame, &self.layout, &self.pages);
         let mut fetches = pages.in_flight.lock(frame);
         if pages.table.key(wanted.pin.slot) != layout.key(wanted.page) {
             // What is there is complete; what is not would be filled in from a device that
@@ -137,16 +120,12 @@ impl Fetcher {
 
     /// Dirty bytes of a page, and which of the missing units have some.
     fn partly_dirty(&self, wanted: &Wanted, missing: Units) -> (Vec<Range<usize>>, Units) {
-        if missing == 0 || !self.own.pages.table.state(wanted.pin.slot).has(DIRTY) {
+        if missing == 0 || !self.pages.table.state(wanted.pin.slot).has(DIRTY) {
             return (Vec::new(), 0);
         }
         let dirty = self.dirty.in_page(&Part::whole(wanted.page));
         let units = dirty.iter().fold(0, |units, range| {
-            units
-                | self
-                    .own
-                    .layout
-                    .units(range.start as u64, range.len() as u64)
+            units | self.layout.units(range.start as u64, range.len() as u64)
         });
         (dirty, units & missing)
     }
@@ -158,7 +137,7 @@ impl Fetcher {
         ahead: bool,
         kept: Option<&Vec<Range<usize>>>,
     ) -> Claim {
-        let layout = &self.own.layout;
+        let layout = &self.layout;
         let first = u64::from(units.trailing_zeros()) * layout.unit_bytes;
         let offset = wanted.page * PAGE + first;
         let end = offset + u64::from(units.count_ones()) * layout.unit_bytes;
@@ -170,7 +149,7 @@ impl Fetcher {
             Fill::new(start, length as usize, alignment, kept.clone())
         });
         Claim {
-            fetcher: self.clone(),
+            reader: self.clone(),
             fill,
             offset,
             length,
@@ -209,7 +188,7 @@ impl Fetcher {
     }
 
     fn grouped(&self, claims: Vec<Claim>) -> Vec<Vec<Claim>> {
-        let layout = &self.own.layout;
+        let layout = &self.layout;
         let mut groups: Vec<Vec<Claim>> = Vec::new();
         let mut group_bytes = 0;
         for claim in claims {
@@ -257,13 +236,13 @@ impl Fetcher {
         let (start, length) = ((claim.offset % PAGE) as usize, claim.length as usize);
         assert!(start + length <= PAGE_BYTES);
         // SAFETY: inside the page.
-        let start = unsafe { self.own.pages.arena.address(claim.pin.frame).add(start) };
+        let start = unsafe { self.pages.arena.address(claim.pin.frame).add(start) };
         Segment::new(start, length)
     }
 
     /// Everything before `end` has come.
     fn arrived(&self, group: Vec<Claim>, end: u64, result: Result<(), DeviceError>) {
-        let layout = &self.own.layout;
+        let layout = &self.layout;
         for mut claim in group {
             // The last block may reach past the end.
             let needed = (claim.offset + claim.length).min(layout.length_bytes);
@@ -285,15 +264,15 @@ impl Fetcher {
 impl Claim {
     /// Ends it: these units have come.
     pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
-        let Fetcher { own, dirty, .. } = &*self.fetcher;
-        let (pages, frame) = (&own.pages, self.pin.frame);
+        let Reader { pages, layout, .. } = &*self.reader;
+        let (dirty, frame) = (&self.reader.dirty, self.pin.frame);
         #[allow(clippy::cast_possible_truncation)] // at most a page
         if let Some(fill) = &self.fill {
             // SAFETY: pinned by us, and our fetch ends below.
-            unsafe { fill.apply(&pages.arena, frame, units, own.layout.unit_bytes as usize) };
+            unsafe { fill.apply(&pages.arena, frame, units, layout.unit_bytes as usize) };
         }
         let valid = pages.validate(frame, units);
-        if valid == own.layout.all_units(self.page) {
+        if valid == layout.all_units(self.page) {
             pages.table.set(self.pin.slot, FULL);
         }
         pages.in_flight.end(frame, &self.fetch, outcome);

@@ -77,7 +77,7 @@ impl Reader {
     /// Pins the pages of a range with all its bytes in them, and says whether any was missing. The
     /// range may come shorter than it was when memory is short, but not empty.
     pub(super) fn obtain(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         length: u64,
         mode: ReadMode,
@@ -94,7 +94,7 @@ impl Reader {
             let fetches = self.launch(&wanted, reach, mode);
             if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
                 has_missed = kind.is_missing();
-                self.fetcher.note(offset, covered, kind, mode.bounds);
+                self.note(offset, covered, kind, mode.bounds);
             }
             if fetches.stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
@@ -122,16 +122,16 @@ impl Reader {
     }
 
     /// Sees that everything wanted is there or in flight.
-    fn launch(&self, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Fetches {
+    fn launch(self: &Arc<Self>, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Fetches {
         let mut claims = Claims::default();
-        let widen = reach == Reach::Wide && self.fetcher.widens;
+        let widen = reach == Reach::Wide && self.widens;
         for one in wanted {
-            self.fetcher.claim(one, false, widen, &mut claims);
+            self.claim(one, false, widen, &mut claims);
         }
         let joined = std::mem::take(&mut claims.joined);
         let ours = claims.ours.iter().map(|claim| claim.fetch.clone());
         let ours = ours.collect();
-        self.fetcher.send(claims.ours, mode.issuer);
+        self.send(claims.ours, mode.issuer);
         let guesses: Vec<_> = joined.iter().filter_map(|fetch| fetch.want()).collect();
         self.queue.promote(&guesses);
         Fetches {
@@ -166,7 +166,7 @@ impl Reader {
         }
         let missing = wanted
             .iter()
-            .any(|one| self.own.pages.valid(one.pin.frame) & one.units != one.units);
+            .any(|one| self.pages.valid(one.pin.frame) & one.units != one.units);
         match failure {
             // An error of units that were fetched along is none of ours.
             _ if !missing => Ok(Settled::Complete),
@@ -196,10 +196,10 @@ impl Reader {
         let mut rest = offset..offset + length;
         while !rest.is_empty() {
             let part = first_part(&rest);
-            let key = self.own.layout.key(part.page);
-            match self.own.pages.find_or_make(key, Arrival::Demand, 0) {
+            let key = self.layout.key(part.page);
+            match self.pages.find_or_make(key, Arrival::Demand, 0) {
                 Some(found) => {
-                    let units = self.own.layout.units_of(&part);
+                    let units = self.layout.units_of(&part);
                     wanted.push(Wanted::new(&self.own, found, part.page, units));
                     rest.start += part.length;
                 }
@@ -240,7 +240,7 @@ impl Reader {
         let mut marked = false;
         for one in wanted {
             if one.state.0 & (AHEAD | MARKER) != 0 {
-                marked |= self.fetcher.touch(one.pin.slot, one.page);
+                marked |= self.touch(one.pin.slot, one.page);
             }
         }
         let mut joined = fetches.joined.iter();

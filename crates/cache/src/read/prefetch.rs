@@ -11,12 +11,13 @@ use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
 
 use crate::page::{PAGE, parts};
-use crate::read::claim::{Claims, Fetcher, Wanted};
+use crate::read::claim::{Claims, Wanted};
+use crate::read::reader::Reader;
 use crate::residency::batch::Batch;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
 
-impl Fetcher {
+impl Reader {
     /// Tells the policy of a read, and where the file lies that is read if that is known, and does
     /// what it plans.
     pub(crate) fn note(
@@ -30,7 +31,7 @@ impl Fetcher {
             offset,
             length,
             kind,
-            budget_bytes: self.own.pages.ahead_budget_bytes(),
+            budget_bytes: self.pages.ahead_budget_bytes(),
             now: self.origin.elapsed(),
             bounds,
             // Where one head serves one request at a time, waiting is not for the way.
@@ -42,9 +43,9 @@ impl Fetcher {
 
     /// A page with a mark was touched. Says whether the policy wants to hear of it.
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
-        let before = self.own.pages.table.clear(slot, AHEAD | MARKER);
+        let before = self.pages.table.clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
-            self.own.pages.unread.remove(1);
+            self.pages.unread.remove(1);
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
             let (offset, length) = (page * PAGE, PAGE);
             let useful = Feedback::Useful { offset, length };
@@ -55,9 +56,9 @@ impl Fetcher {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub(crate) fn prefetch(self: &Arc<Self>, offset: u64, length: u64) {
-        let length = length.min(self.own.pages.ahead_budget_bytes());
+        let length = length.min(self.pages.ahead_budget_bytes());
         let end = offset.saturating_add(length);
-        let end = end.min(self.own.layout.length_bytes);
+        let end = end.min(self.layout.length_bytes);
         if offset < end {
             self.run_plan(Plan {
                 fetch: std::iter::once(offset..end).collect(),
@@ -67,7 +68,7 @@ impl Fetcher {
     }
 
     fn run_plan(self: &Arc<Self>, plan: Plan) {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let (pages, layout) = (&self.pages, &self.layout);
         if let Some(range) = plan.release.filter(|_| self.drops_behind) {
             for page in range.start.div_ceil(PAGE)..range.end / PAGE {
                 pages.drop_behind(layout.key(page));
@@ -96,7 +97,7 @@ impl Fetcher {
 
     /// Claims what is missing of a range, or says where memory ran out.
     fn claim_ahead(self: &Arc<Self>, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let (pages, layout) = (&self.pages, &self.layout);
         let end = range.end.min(layout.length_bytes);
         let mut frames = Batch::new(pages);
         for part in parts(range.start..end) {

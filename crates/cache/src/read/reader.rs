@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
@@ -19,8 +19,8 @@ use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
 use crate::layout::Layout;
 use crate::page::{PAGE, Part, first_part};
-use crate::read::claim::Fetcher;
 use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
+use crate::residency::devices::Streams;
 use crate::residency::own_pages::OwnPages;
 use crate::residency::pages::Pages;
 use crate::table::page_table::{Pinned, SlotIndex};
@@ -30,7 +30,8 @@ use crate::{Error, PAGE_BYTES, ReadMode, Result};
 /// Bytes obtained for one reader at a time.
 const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads of one device.
+/// Reads of one device: hits, misses (`miss.rs`), for which units are claimed and fetched
+/// (`claim.rs`), and the same of what will be wanted (`prefetch.rs`).
 pub(crate) struct Reader {
     /// Those of `own`: a hit follows one pointer less.
     pub(crate) pages: Arc<Pages>,
@@ -38,9 +39,16 @@ pub(crate) struct Reader {
     pub(crate) own: Arc<OwnPages>,
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) pins: Arc<PinBudget>,
     pub(crate) timeout: Duration,
+    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
+    /// byte.
+    pub(crate) widens: bool,
+    /// Of what a stream has left behind memory is given back.
+    pub(crate) drops_behind: bool,
+    pub(crate) rotational: bool,
+    pub(crate) origin: Instant,
 }
 
 impl Reader {
@@ -56,7 +64,7 @@ impl Reader {
 
     /// Fills `target`; `waited` becomes true if anything was not in memory.
     pub(crate) fn read(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         target: &mut [u8],
         mode: ReadMode,
@@ -100,7 +108,7 @@ impl Reader {
     /// How much of `rest` bytes from `at` is obtained at a time: all of it, or so much that it
     /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
     fn portion(&self, at: u64, rest: u64) -> u64 {
-        let share = u64::from(self.own.pages.arena.frames()) * PAGE / 8;
+        let share = u64::from(self.pages.arena.frames()) * PAGE / 8;
         let most = OBTAINED_BYTES_MAX.min(share);
         if rest <= most {
             return rest;
@@ -109,13 +117,18 @@ impl Reader {
     }
 
     /// Has all bytes of a range brought into memory.
-    pub(crate) fn bring(&self, offset: u64, length: u64) -> Result<()> {
+    pub(crate) fn bring(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         self.obtain(offset, length, ReadMode::WAIT)?;
         Ok(())
     }
 
     /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one.
-    pub(crate) fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
+    pub(crate) fn pin(
+        self: &Arc<Self>,
+        offset: u64,
+        length: usize,
+        mode: ReadMode,
+    ) -> Result<PinnedPage<'_>> {
         // At least one byte: there is no page for none.
         let length = length.max(1);
         self.check(offset, length)?;
@@ -130,16 +143,15 @@ impl Reader {
         let Some(pin) = pins.first() else {
             return Err(Error::WouldBlock);
         };
-        let pages = &self.own.pages;
-        pages.table.pin_again(pin.slot);
-        Ok(PinnedPage::new(pages, pin.slot, pin.frame, (start, count)))
+        self.pages.table.pin_again(pin.slot);
+        Ok(PinnedPage::new(&self.pages, pin.slot, pin.frame, (start, count)))
     }
 
     /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
     /// memory. `None` when too many pages are pinned already, or when not all of these have a frame
     /// at the same time.
     pub(crate) fn pin_all(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         length: usize,
         mode: ReadMode,
@@ -165,7 +177,7 @@ impl Reader {
     }
 
     fn pin_each(
-        &self,
+        self: &Arc<Self>,
         mut rest: Range<u64>,
         mode: ReadMode,
         lease: &Arc<PinLease>,
@@ -194,7 +206,7 @@ impl Reader {
 
     /// The hit: pins bytes of a page that are there.
     fn pin_hit(
-        &self,
+        self: &Arc<Self>,
         page: u64,
         start: u64,
         length: usize,
@@ -210,7 +222,7 @@ impl Reader {
     /// them before the page is found, by a guess, or else before it is pinned.
     #[inline]
     fn pin_to_copy(
-        &self,
+        self: &Arc<Self>,
         page: u64,
         start: u64,
         length: usize,
@@ -233,7 +245,11 @@ impl Reader {
     }
 
     /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
-    fn pin_kept(&self, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
+    fn pin_kept(
+        self: &Arc<Self>,
+        part: &Part,
+        mode: &ReadMode,
+    ) -> Option<(SlotIndex, FrameIndex)> {
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let length = part.length as usize;
         let pinned = self.pin_hit(part.page, part.start, length, mode)?;
@@ -245,7 +261,7 @@ impl Reader {
     /// Takes a pinned page if the bytes are there, else lets go of it.
     #[inline]
     fn accept(
-        &self,
+        self: &Arc<Self>,
         slot: SlotIndex,
         state: State,
         (page, start, length): (u64, u64, usize),
@@ -258,10 +274,10 @@ impl Reader {
                 return None;
             }
             let is_marked = state.0 & (AHEAD | MARKER) != 0;
-            if is_marked && self.fetcher.touch(slot, page) {
+            if is_marked && self.touch(slot, page) {
                 let (offset, length) = (page * PAGE + start, length as u64);
                 let kind = AccessKind::Marker;
-                self.fetcher.note(offset, length, kind, mode.bounds);
+                self.note(offset, length, kind, mode.bounds);
             }
         }
         self.warm(slot, state, start);

@@ -354,7 +354,7 @@ impl WriteOut {
             // It may be busy with a writer, or have been given another frame: then again later.
             if let Some(found) = self.own.pages.find(self.own.layout.key(*page)) {
                 let wanted = Wanted::new(&self.own, found, *page, *units);
-                self.fetcher.claim(&wanted, false, false, &mut claims);
+                self.reader.claim(&wanted, false, false, &mut claims);
             }
         }
         let joined = std::mem::take(&mut claims.joined);
@@ -373,6 +373,6 @@ impl WriteOut {
             });
         }
         drop(dirty);
-        self.fetcher.send(claims.ours, Issuer::Flusher);
+        self.reader.send(claims.ours, Issuer::Flusher);
     }
 }
