@@ -16,8 +16,7 @@ use crate::read::reader::Reader;
 use crate::residency::own_pages::OwnPages;
 use crate::shared::Shared;
 use crate::sync::{Mutex, Rank};
-use crate::write::writer::Writer;
-use crate::writeback::WriteOut;
+use crate::writeback::{Users, Writer};
 use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
 /// A device seen through the cache. Cloning shares it; when the last clone and all that was pinned
@@ -26,7 +25,7 @@ use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 #[derive(Clone)]
 pub struct CachedDevice {
     pub(crate) reader: Arc<Reader>,
-    pub(crate) writer: Arc<Writer>,
+    pub(crate) writer: Arc<Users>,
 }
 
 impl CachedDevice {
@@ -69,9 +68,9 @@ impl CachedDevice {
             rotational: geometry.rotational,
             origin: Instant::now(),
         });
-        let out = Arc::new(WriteOut {
-            own: own.clone(),
-            dirty: dirty.clone(),
+        let writer = Arc::new(Writer {
+            own,
+            dirty,
             queue,
             reader: reader.clone(),
             staging: shared.staging.clone(),
@@ -79,12 +78,7 @@ impl CachedDevice {
             keeps,
             timeout: options.write_timeout,
         });
-        let writer = Arc::new(Writer {
-            own,
-            dirty,
-            reader: reader.clone(),
-            out,
-        });
+        let writer = Arc::new(Users(writer));
         Self { reader, writer }
     }
 
@@ -201,13 +195,13 @@ impl CachedDevice {
     /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
     /// gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
-        self.writer.out.commit(offset, length)
+        self.writer.commit(offset, length)
     }
 
     /// Waits until everything that was written to this range before is at the device, durable or
     /// not. The range may reach past the end.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
-        self.writer.out.write_out(offset, length)
+        self.writer.write_out(offset, length)
     }
 
     /// [`Self::commit`] of everything.
@@ -218,7 +212,7 @@ impl CachedDevice {
     /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
     /// left is lost. Says how many bytes that were. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
-        self.writer.out.close_within(patience)
+        self.writer.close_within(patience)
     }
 
     /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What

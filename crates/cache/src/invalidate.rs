@@ -32,7 +32,7 @@ use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
 use crate::residency::own_pages::OwnedPin;
 use crate::table::state::FULL;
-use crate::write::writer::Writer;
+use crate::writeback::Writer;
 
 /// How long to sleep when there is no frame for the copy of a page.
 const MEMORY_TICK: Duration = Duration::from_millis(1);

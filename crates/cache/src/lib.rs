@@ -5,7 +5,7 @@
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
 //!              └─ miss ──> claims ───> io_queue (elevator) ──> Device
 //!
-//!  write ──> Writer ──> page, dirty ──> DirtySet ──> WriteOut: submit ──> io_queue ──> Device
+//!  write ──> Writer ──> page, dirty ──> DirtySet ──> Writer: submit ───> io_queue ──> Device
 //!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
@@ -35,8 +35,8 @@
 //! | `residency` | which page has which frame, what is valid of it or in flight, what goes |
 //! | `dirty` | what is not durable of a device, and its quota |
 //! | `read` | hit, miss, claim, read-ahead |
-//! | `writeback` | submit loop, staging, flush, commit |
-//! | `write` | writer, copy-on-write |
+//! | `writeback` | the parts of the writer; submit loop, staging, flush, commit |
+//! | `write` | writes into pages, copy-on-write |
 //!
 //! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
 //! what is not true any more; `cached_device` puts the parts of a device together.

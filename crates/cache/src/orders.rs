@@ -211,7 +211,7 @@ fn what_is_staged_is_never_half_of_a_write() {
         let pinned = model.device.reader.own.own(pinned);
         let writer = loom::thread::spawn(move || other.write(0..2));
         let mut staged = [0; 2 * UNIT];
-        let submit = &model.device.writer.out;
+        let submit = &model.device.writer;
         let missing = submit.copy_out(&part(0..2), &mut staged);
         assert_eq!(missing, Some(0));
         let is = |byte: u8| staged.iter().all(|other| *other == byte);

@@ -34,7 +34,7 @@ use crate::residency::pages::Pages;
 use crate::sync::relax;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::WRITING;
-use crate::write::writer::Writer;
+use crate::writeback::Writer;
 
 /// Looks at the pins before the page is detached; the last few give the processor away, so that a
 /// reader that lost it in the middle of a copy can end it.

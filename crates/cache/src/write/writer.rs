@@ -33,37 +33,21 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::{Arrival, HEAT_MAX};
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
-use crate::dirty::set::{DirtySet, abandoned};
+use crate::dirty::set::abandoned;
 use crate::flusher::Work;
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
-use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::residency::own_pages::OwnedPin;
 use crate::table::state::{DIRTY, FULL, PIN, State};
 use crate::write::copy_on_write::Alone;
-use crate::writeback::WriteOut;
+use crate::writeback::Writer;
 use crate::{Error, Result, WriteMode};
 
 /// How often to look when no write ends: the wait after a failure may be over.
 const QUOTA_TICK: Duration = Duration::from_millis(100);
 /// Ranges of dirty bytes in one unit that is not valid.
 const RANGES_MAX: usize = 8;
-
-/// Changes what memory has of one device: by writes, and by purges (`invalidate.rs`).
-pub(crate) struct Writer {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) out: Arc<WriteOut>,
-}
-
-/// The last user has gone: no caller can write any more.
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.out.close();
-    }
-}
 
 /// One page's part of a write.
 pub(crate) struct Piece<'a> {
@@ -85,7 +69,7 @@ pub(crate) enum Attempt {
 impl Writer {
     /// Writes `source` at `offset`, and tells how many bytes were `changed`.
     pub(crate) fn write(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         source: &[u8],
         mode: WriteMode,
@@ -102,8 +86,8 @@ impl Writer {
             return Err(would_block());
         }
         if self.dirty.start() {
-            let device: Arc<dyn Work> = self.out.clone();
-            self.out.flusher.enlist(Arc::downgrade(&device));
+            let device: Arc<dyn Work> = self.clone();
+            self.flusher.enlist(Arc::downgrade(&device));
         }
         let (mut done, mut urgency) = (0, Urgency::Later);
         for part in parts(offset..offset + source.len() as u64) {
@@ -128,8 +112,8 @@ impl Writer {
         self.see_to(urgency, offset, source.len() as u64)
     }
 
-    fn write_piece(&self, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
-        let deadline = deadline_after(self.out.timeout);
+    fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
+        let deadline = deadline_after(self.timeout);
         self.admit(piece.part.extent(), mode, deadline)?;
         loop {
             if self.dirty.is_abandoned() {
@@ -153,7 +137,7 @@ impl Writer {
                 }
                 Attempt::NoMemory => {
                     let offset = piece.part.extent().offset;
-                    let timeout = self.out.timeout;
+                    let timeout = self.timeout;
                     self.reader.wait_for_memory(offset, timeout, deadline)?;
                 }
             }
@@ -161,7 +145,7 @@ impl Writer {
     }
 
     /// Waits until the policy lets a writer in.
-    fn admit(&self, extent: Extent, mode: WriteMode, deadline: Instant) -> Result<()> {
+    fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode, deadline: Instant) -> Result<()> {
         let mut is_first = true;
         loop {
             match self.dirty.admit(extent, mode.may_block) {
@@ -185,19 +169,19 @@ impl Writer {
             if !self.wait_for_quota(deadline) {
                 CACHE_WRITE_TIMEOUTS.add(1);
                 return Err(Error::Full {
-                    device: self.out.queue.name(),
+                    device: self.queue.name(),
                     offset: extent.offset,
-                    seconds: self.out.timeout.as_secs(),
+                    seconds: self.timeout.as_secs(),
                 });
             }
         }
     }
 
     /// Waits until a write has ended, or a little; false when the time is up.
-    fn wait_for_quota(&self, deadline: Instant) -> bool {
+    fn wait_for_quota(self: &Arc<Self>, deadline: Instant) -> bool {
         let ended = self.dirty.lock().ended;
         // What is waited for may not have been sent yet.
-        self.out.submit();
+        self.submit();
         let dirty = self.dirty.lock();
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -341,20 +325,20 @@ impl Writer {
     }
 
     /// Does what the policy wants done after a write.
-    fn see_to(&self, urgency: Urgency, offset: u64, length: u64) -> Result<()> {
+    fn see_to(self: &Arc<Self>, urgency: Urgency, offset: u64, length: u64) -> Result<()> {
         match urgency {
             Urgency::Later => Ok(()),
             Urgency::Now => {
                 // Under the rules of the report the block goes before the next call comes.
-                if self.dirty.rule == Rule::Delayed && self.out.flusher.is_running() {
-                    self.out.flusher.wake();
+                if self.dirty.rule == Rule::Delayed && self.flusher.is_running() {
+                    self.flusher.wake();
                 } else {
-                    self.out.submit();
+                    self.submit();
                 }
                 Ok(())
             }
             Urgency::Synchronous => {
-                self.out.commit(offset, length)?;
+                self.commit(offset, length)?;
                 if self.dirty.rule.reads_again() {
                     for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
                         self.own.pages.give_up(self.own.layout.key(page));
@@ -369,8 +353,7 @@ impl Writer {
         if self.dirty.is_abandoned() {
             return abandoned(offset);
         }
-        CACHE_WRITE_TIMEOUTS.add(1);
-        self.out.queue.timed_out(offset, self.out.timeout).into()
+        self.no_answer(offset, self.timeout).into()
     }
 }
 

@@ -43,7 +43,7 @@ use rustix::io::Errno;
 
 use crate::dirty::set::{DirtySet, abandoned};
 use crate::dirty::state::{Dirty, FILE};
-use crate::writeback::WriteOut;
+use crate::writeback::Writer;
 use crate::writeback::flush::TICK;
 use crate::{Error, Result};
 
@@ -101,7 +101,7 @@ impl Progress {
     }
 }
 
-impl WriteOut {
+impl Writer {
     /// Waits until what was written to a range before is durable.
     pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         self.commit_within(self.inside(offset, length), self.timeout)

@@ -28,7 +28,7 @@ use crate::dirty::set::{DirtySet, abandoned};
 use crate::dirty::state::{Dirty, Flushing, SPANS_MAX};
 use crate::page::{PAGE, Part, parts};
 use crate::sync::Guard;
-use crate::writeback::WriteOut;
+use crate::writeback::Writer;
 use crate::{Error, Result};
 
 /// How often a thread that waits for a device looks by itself: the flusher may be busy with another
@@ -45,7 +45,7 @@ impl Drop for Recovering<'_> {
     }
 }
 
-impl WriteOut {
+impl Writer {
     /// Flushes, or waits for the flush that covers what was written of the range until now.
     pub(super) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
@@ -265,7 +265,7 @@ impl WriteOut {
     }
 
     /// The error when the device has not answered in time.
-    pub(super) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
+    pub(crate) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
         CACHE_WRITE_TIMEOUTS.add(1);
         self.queue.timed_out(offset, time)
     }

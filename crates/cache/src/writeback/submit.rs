@@ -40,7 +40,7 @@ use crate::flusher::Work;
 use crate::io_queue::Transfer;
 use crate::page::{Part, Units, parts};
 use crate::read::claim::{Claims, Wanted};
-use crate::writeback::WriteOut;
+use crate::writeback::Writer;
 use crate::writeback::staging::Staged;
 
 /// A thread in the loop sends so often what others have brought meanwhile; then it is the
@@ -76,7 +76,7 @@ impl Drop for Submitting<'_> {
     }
 }
 
-impl Work for WriteOut {
+impl Work for Writer {
     fn run(self: Arc<Self>) {
         self.submit();
     }
@@ -86,7 +86,7 @@ impl Work for WriteOut {
     }
 }
 
-impl WriteOut {
+impl Writer {
     /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
         self.tend();
