@@ -2,22 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
-use crate::dirty::set::DirtySet;
 use crate::dirty::state::FILE;
-use crate::io_queue::IoQueue;
-use crate::layout::Layout;
 use crate::read::reader::Reader;
-use crate::residency::own_pages::OwnPages;
-use crate::shared::Shared;
-use crate::sync::{Mutex, Rank};
-use crate::writeback::{Users, Writer};
-use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
+use crate::writeback::Users;
+use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
 /// A device seen through the cache. Cloning shares it; when the last clone and all that was pinned
 /// are gone, its pages are. When the last clone goes, what was written and is not durable is
@@ -29,59 +23,6 @@ pub struct CachedDevice {
 }
 
 impl CachedDevice {
-    /// Puts a device behind a cache: makes its parts, from those that others know to those that
-    /// know others.
-    pub(crate) fn new(shared: &Shared, device: Arc<dyn Device>, options: &OpenOptions) -> Self {
-        let settings = &shared.options;
-        // Preparing memory takes it, so that is only done where it was to be taken at once.
-        if settings.populate_bytes >= settings.size_bytes {
-            device.register_memory(&shared.pages.arena.memory());
-        }
-        let (geometry, keeps) = (device.geometry(), device.keeps_until_flush());
-        let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
-        let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-        let streams = Arc::new(Mutex::new(Rank::Leaf, policy));
-        let pages = shared.pages.clone();
-        layout.number = pages.devices.add(&streams, keeps);
-        let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
-        let queue = Arc::new(IoQueue::new(device, elevator));
-        if let Some(latency) = options.latency {
-            queue.note_latency(latency);
-        }
-        let own = Arc::new(OwnPages {
-            pages: pages.clone(),
-            layout,
-        });
-        let handles = (shared.quota.clone(), shared.flusher.clone());
-        let dirty = Arc::new(DirtySet::new(own.clone(), handles, options));
-        let reader = Arc::new(Reader {
-            pages,
-            layout,
-            own: own.clone(),
-            queue: queue.clone(),
-            dirty: dirty.clone(),
-            streams,
-            pins: shared.pins.clone(),
-            timeout: options.read_timeout,
-            widens: !geometry.rotational && settings.page_chunk && settings.merge,
-            drops_behind: settings.free_behind,
-            rotational: geometry.rotational,
-            origin: Instant::now(),
-        });
-        let writer = Arc::new(Writer {
-            own,
-            dirty,
-            queue,
-            reader: reader.clone(),
-            staging: shared.staging.clone(),
-            flusher: shared.flusher.clone(),
-            keeps,
-            timeout: options.write_timeout,
-        });
-        let writer = Arc::new(Users(writer));
-        Self { reader, writer }
-    }
-
     /// [`Device::name`].
     #[must_use]
     pub fn name(&self) -> &str {

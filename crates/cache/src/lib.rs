@@ -39,7 +39,7 @@
 //! | `write` | writes into pages, copy-on-write |
 //!
 //! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
-//! what is not true any more; `cached_device` puts the parts of a device together.
+//! what is not true any more; `cache` puts the parts of a device together.
 //!
 //! # Who may touch which byte when
 //!
@@ -129,7 +129,6 @@ mod orders;
 mod page;
 mod read;
 mod residency;
-mod shared;
 mod sync;
 mod table;
 mod write;

@@ -143,8 +143,9 @@ impl Reader {
         let Some(pin) = pins.first() else {
             return Err(Error::WouldBlock);
         };
-        self.pages.table.pin_again(pin.slot);
-        Ok(PinnedPage::new(&self.pages, pin.slot, pin.frame, (start, count)))
+        let pages = &self.pages;
+        pages.table.pin_again(pin.slot);
+        Ok(PinnedPage::new(pages, pin.slot, pin.frame, (start, count)))
     }
 
     /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
@@ -245,11 +246,7 @@ impl Reader {
     }
 
     /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
-    fn pin_kept(
-        self: &Arc<Self>,
-        part: &Part,
-        mode: &ReadMode,
-    ) -> Option<(SlotIndex, FrameIndex)> {
+    fn pin_kept(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let length = part.length as usize;
         let pinned = self.pin_hit(part.page, part.start, length, mode)?;

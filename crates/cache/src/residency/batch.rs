@@ -69,12 +69,11 @@ impl Drop for Batch<'_> {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
-    use crate::CacheOptions;
-    use crate::shared::Shared;
+    use crate::{Cache, CacheOptions};
 
     #[test]
     fn frames_come_in_the_order_of_their_addresses_and_go_back() {
-        let pages = Shared::new(CacheOptions::new(crate::BYTES_MIN))
+        let pages = Cache::new(CacheOptions::new(crate::BYTES_MIN))
             .unwrap()
             .pages;
         let all = u64::from(pages.arena.frames());

@@ -8,14 +8,13 @@ use std::time::Duration;
 use pagewell_counters::names::CACHE_CONFLICTS;
 use pagewell_policy::eviction::Arrival;
 
-use crate::CacheOptions;
 use crate::page::key_of;
 use crate::residency::pages::Pages;
-use crate::shared::Shared;
 use crate::table::state::{PRESENT, WRITING};
+use crate::{Cache, CacheOptions};
 
 fn pages(size_bytes: u64) -> Arc<Pages> {
-    Shared::new(CacheOptions::new(size_bytes)).unwrap().pages
+    Cache::new(CacheOptions::new(size_bytes)).unwrap().pages
 }
 
 /// A writer that wants to detach its page takes the lock of insertions while the page is marked as
