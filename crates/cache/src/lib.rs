@@ -140,7 +140,7 @@ pub use error::{CreateError, Error, Result, SizeError};
 pub use frame::arena::PageSize;
 pub use memory_limit::{memory_available_bytes, memory_bytes};
 pub use mode::{ReadMode, WriteMode};
-pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
+pub use open_options::OpenOptions;
 pub use options::{CacheOptions, ReadAheadRule, WriteRule};
 pub use pagewell_policy::readahead::Bounds;
 pub use read::pinned::{PagePin, PinnedPage};
