@@ -12,7 +12,7 @@ use crate::dirty::set::DirtySet;
 use crate::flusher::Flusher;
 use crate::frame::arena::{Arena, PageSize};
 use crate::io_queue::IoQueue;
-use crate::layout::Layout;
+use crate::page::Layout;
 use crate::read::pinned::PinBudget;
 use crate::read::reader::Reader;
 use crate::residency::own_pages::OwnPages;

@@ -118,7 +118,6 @@ mod flusher;
 mod frame;
 mod invalidate;
 mod io_queue;
-mod layout;
 mod memory_limit;
 mod mode;
 mod open_options;

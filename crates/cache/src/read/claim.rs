@@ -14,7 +14,7 @@ use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
 use crate::io_queue::Transfer;
-use crate::page::{PAGE, Part, Units};
+use crate::page::{PAGE, Part, Units, mask};
 use crate::read::fill::Fill;
 use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
@@ -105,13 +105,11 @@ impl Reader {
         }
         let longest = layout.request_bytes_max / layout.unit_bytes;
         let (dirty, partial) = self.partly_dirty(wanted, missing);
-        let plain = runs_of(missing & !partial, longest);
-        let filled = runs_of(partial, longest);
-        let filled = filled.into_iter().map(|units| (units, Some(&dirty)));
-        let mut runs: Vec<_> = plain.into_iter().map(|units| (units, None)).collect();
-        runs.extend(filled);
-        runs.sort_unstable_by_key(|(units, _)| units.trailing_zeros());
-        for (units, kept) in runs {
+        let mut runs = runs_of(missing & !partial, longest);
+        runs.extend(runs_of(partial, longest));
+        runs.sort_unstable_by_key(|units| units.trailing_zeros());
+        for units in runs {
+            let kept = (units & partial != 0).then_some(&dirty);
             let claim = self.make(wanted, units, ahead, kept);
             pages.in_flight.add(&mut fetches, claim.fetch.clone());
             claims.ours.push(claim);
@@ -266,10 +264,9 @@ impl Claim {
     pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
         let Reader { pages, layout, .. } = &*self.reader;
         let (dirty, frame) = (&self.reader.dirty, self.pin.frame);
-        #[allow(clippy::cast_possible_truncation)] // at most a page
         if let Some(fill) = &self.fill {
             // SAFETY: pinned by us, and our fetch ends below.
-            unsafe { fill.apply(&pages.arena, frame, units, layout.unit_bytes as usize) };
+            unsafe { fill.apply(&pages.arena, frame, layout.each(units)) };
         }
         let valid = pages.validate(frame, units);
         if valid == layout.all_units(self.page) {
@@ -294,17 +291,7 @@ impl Drop for Claim {
 
 /// `count` units from `first`.
 fn units_from(first: u32, count: u64) -> Units {
-    let all = (u64::from(Units::MAX) << first) & u64::from(Units::MAX);
-    let end = u64::from(first) + count;
-    let below = if end >= 32 {
-        u64::from(Units::MAX)
-    } else {
-        (1 << end) - 1
-    };
-    #[allow(clippy::cast_possible_truncation)] // masked
-    {
-        (all & below) as Units
-    }
+    mask(u64::from(first) + count) & !mask(first.into())
 }
 
 /// The runs of adjacent units, none longer than `longest`.

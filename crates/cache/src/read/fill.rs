@@ -56,16 +56,11 @@ impl Fill {
         &self,
         arena: &Arena,
         frame: FrameIndex,
-        units: Units,
-        unit_bytes: usize,
+        units: impl Iterator<Item = (Units, Range<usize>)>,
     ) {
         let end = self.start + self.buffer.len();
-        for unit in 0..PAGE_BYTES / unit_bytes {
-            if units >> unit & 1 == 0 {
-                continue;
-            }
-            let whole = unit * unit_bytes..((unit + 1) * unit_bytes).min(end);
-            for gap in gaps(whole, &self.kept) {
+        for (_, unit) in units {
+            for gap in gaps(unit.start..unit.end.min(end), &self.kept) {
                 assert!(gap.start >= self.start && gap.end <= end);
                 let source = &self.buffer[gap.start - self.start..gap.end - self.start];
                 // SAFETY: no reader has a slice of a unit that is not valid, writers of it wait for
@@ -78,7 +73,7 @@ impl Fill {
 }
 
 /// What of a range is in none of `kept`, which ascend.
-fn gaps(range: Range<usize>, kept: &[Range<usize>]) -> Vec<Range<usize>> {
+pub(crate) fn gaps(range: Range<usize>, kept: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut gaps = Vec::new();
     let mut at = range.start;
     for one in kept {

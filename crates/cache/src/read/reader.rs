@@ -17,8 +17,7 @@ use pagewell_policy::readahead::AccessKind;
 
 use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
-use crate::layout::Layout;
-use crate::page::{PAGE, Part, first_part};
+use crate::page::{Layout, PAGE, Part, first_part};
 use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
 use crate::residency::devices::Streams;
 use crate::residency::own_pages::OwnPages;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::layout::Layout;
+use crate::page::Layout;
 use crate::residency::pages::{Found, Pages};
 use crate::table::page_table::{Pinned, SlotIndex};
 use pagewell_policy::eviction::FrameIndex;

@@ -21,6 +21,7 @@
 //! ([`pagewell_policy::writeback::Admission`]), and under the rules of the report, which are here
 //! to show that.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -234,19 +235,21 @@ impl Writer {
 
     /// Whether one more range would be too many for a unit that is written in part.
     fn is_scattered(&self, pin: &OwnedPin, piece: &Piece<'_>, touched: Units) -> bool {
-        let (pages, unit_bytes) = (&self.own.pages, self.own.layout.unit_bytes);
+        let (pages, layout) = (&self.own.pages, &self.own.layout);
         let is_dirty = pages.table.state(pin.slot).has(DIRTY);
         let partial = touched & !self.whole(&piece.part) & !pages.valid(pin.frame);
-        let ranges = |unit: u32| {
+        let ranges = |unit: Range<usize>| {
             let unit = Part {
                 page: piece.part.page,
-                start: u64::from(unit) * unit_bytes,
-                length: unit_bytes,
+                start: unit.start as u64,
+                length: unit.len() as u64,
             };
             self.dirty.in_page(&unit).len()
         };
-        let mut partial = (0..Units::BITS).filter(|unit| partial >> unit & 1 == 1);
-        is_dirty && partial.any(|unit| ranges(unit) >= RANGES_MAX)
+        is_dirty
+            && layout
+                .each(partial)
+                .any(|(_, unit)| ranges(unit) >= RANGES_MAX)
     }
 
     /// The units of which all bytes are written.

@@ -40,6 +40,7 @@ use crate::flusher::Work;
 use crate::io_queue::Transfer;
 use crate::page::{Part, Units, parts};
 use crate::read::claim::{Claims, Wanted};
+use crate::read::fill::gaps;
 use crate::writeback::Writer;
 use crate::writeback::staging::Staged;
 
@@ -249,20 +250,13 @@ impl Writer {
         // frame under the lock of the page, and, if it is another page by now, as it is pinned.
         let pin = self.own.pin_locked(part.page)?;
         let unknown = touched & !pages.valid(pin.frame);
-        let is_missing = |unit: u64| {
-            let start = (unit * layout.unit_bytes).max(part.start);
-            let end = ((unit + 1) * layout.unit_bytes).min(part.start + part.length);
-            let (page, length) = (part.page, end - start);
-            let known = self.dirty.in_page(&Part {
-                page,
-                start,
-                length,
-            });
-            known.iter().map(|range| range.len() as u64).sum::<u64>() < length
-        };
-        let missing = (0..Units::BITS).filter(|unit| unknown >> unit & 1 == 1);
-        let missing = missing.filter(|unit| is_missing(u64::from(*unit)));
-        let missing = missing.fold(0, |units, unit| units | 1 << unit);
+        let known = (unknown != 0).then(|| self.dirty.in_page(part));
+        let (known, wanted) = (known.unwrap_or_default(), part.range());
+        let missing = layout.each(unknown).filter(|(_, unit)| {
+            let unit = unit.start.max(wanted.start)..unit.end.min(wanted.end);
+            !gaps(unit, &known).is_empty()
+        });
+        let missing = missing.fold(0, |units, (unit, _)| units | unit);
         if missing == 0 {
             // SAFETY: the page is pinned, and its lock keeps it from being detached. Writers have
             // that lock while they change bytes. Fetches change only units that are not valid; a
