@@ -13,7 +13,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
 
 use crate::page::Part;
-use crate::residency::in_flight::Fetch;
+use crate::residency::in_flight::Fetches;
 
 /// A device is one file to its policy.
 pub(crate) const FILE: FileNumber = FileNumber(0);
@@ -26,10 +26,8 @@ pub(crate) const SPANS_MAX: usize = 4096;
 /// A write that cannot go yet.
 pub(crate) struct Postponed {
     pub(crate) write: Write,
-    /// Fetches that have to end first, and were made for this write.
-    pub(crate) fills: Vec<Arc<Fetch>>,
-    /// Fetches that have to end first, and were made for others.
-    pub(crate) joined: Vec<Arc<Fetch>>,
+    /// What has to end first.
+    pub(crate) fetches: Fetches,
 }
 
 /// How a flush ended, for all that wait for it.

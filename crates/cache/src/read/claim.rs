@@ -17,7 +17,7 @@ use crate::io_queue::Transfer;
 use crate::page::{PAGE, Part, Units, mask};
 use crate::read::fill::Fill;
 use crate::read::reader::Reader;
-use crate::residency::in_flight::Fetch;
+use crate::residency::in_flight::{Fetch, Fetches};
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::residency::pages::Found;
 use crate::table::state::{DIRTY, FULL, State};
@@ -63,6 +63,18 @@ pub(crate) struct Claims {
     pub(crate) joined: Vec<Arc<Fetch>>,
     /// Another page has the name by now: pin that, and claim again.
     pub(crate) stale: bool,
+}
+
+impl Claims {
+    /// What has to end before the pages have what is wanted. To be taken before the claims are
+    /// sent.
+    pub(crate) fn fetches(&mut self) -> Fetches {
+        let ours = self.ours.iter().map(|claim| claim.fetch.clone());
+        Fetches {
+            ours: ours.collect(),
+            joined: std::mem::take(&mut self.joined),
+        }
+    }
 }
 
 impl Reader {

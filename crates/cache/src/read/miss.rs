@@ -25,7 +25,7 @@ use crate::dirty::set::abandoned;
 use crate::page::{PAGE, first_part};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::reader::Reader;
-use crate::residency::in_flight::Fetch;
+use crate::residency::in_flight::Fetches;
 use crate::residency::own_pages::OwnedPin;
 use crate::table::state::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
@@ -34,35 +34,6 @@ use crate::{Error, ReadMode, Result};
 const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is pinned.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
-
-/// How much is fetched along with what is wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// What makes larger requests.
-    Wide,
-    /// Nothing.
-    Alone,
-}
-
-/// What a read waits for.
-struct Fetches {
-    ours: Vec<Arc<Fetch>>,
-    joined: Vec<Arc<Fetch>>,
-    /// A page has another frame by now.
-    stale: bool,
-}
-
-impl Fetches {
-    fn is_empty(&self) -> bool {
-        self.ours.is_empty() && self.joined.is_empty()
-    }
-
-    /// All of them, and whether each is ours.
-    fn all(&self) -> impl Iterator<Item = (&Arc<Fetch>, bool)> {
-        let ours = self.ours.iter().map(|fetch| (fetch, true));
-        ours.chain(self.joined.iter().map(|fetch| (fetch, false)))
-    }
-}
 
 /// How waiting ended.
 enum Settled {
@@ -85,18 +56,19 @@ impl Reader {
         let deadline = deadline_after(self.timeout);
         let mut wanted = self.pin_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
-        let (mut reach, mut is_first) = (Reach::Wide, true);
+        // Whether nothing is fetched along with what is wanted, which makes larger requests.
+        let (mut alone, mut is_first) = (false, true);
         let mut has_missed = false;
         loop {
             if self.dirty.is_abandoned() {
                 return Err(abandoned(offset));
             }
-            let fetches = self.launch(&wanted, reach, mode);
+            let (fetches, is_stale) = self.launch(&wanted, alone, mode);
             if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
                 has_missed = kind.is_missing();
                 self.note(offset, covered, kind, mode.bounds);
             }
-            if fetches.stale {
+            if is_stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
                 wanted = self.pin_pages(offset, length, mode, deadline)?;
                 continue;
@@ -108,11 +80,9 @@ impl Reader {
             is_first = false;
             match self.settle(&wanted, &fetches, (offset, mode), deadline)? {
                 Settled::Complete => return Ok((pins(wanted), has_missed)),
-                Settled::Failed(error) if reach == Reach::Alone => {
-                    return Err(Error::Device(error));
-                }
+                Settled::Failed(error) if alone => return Err(error.into()),
                 // What failed may be a place that this read does not want.
-                Settled::Failed(_) => reach = Reach::Alone,
+                Settled::Failed(_) => alone = true,
                 // It may be a place that only the other wanted.
                 Settled::OthersFailed if Instant::now() < deadline => {}
                 Settled::OthersFailed => return Err(self.timed_out(offset)),
@@ -121,24 +91,18 @@ impl Reader {
         }
     }
 
-    /// Sees that everything wanted is there or in flight.
-    fn launch(self: &Arc<Self>, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Fetches {
+    /// Sees that everything wanted is there or in flight, unless a page has another frame by now.
+    fn launch(self: &Arc<Self>, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
-        let widen = reach == Reach::Wide && self.widens;
         for one in wanted {
-            self.claim(one, false, widen, &mut claims);
+            self.claim(one, false, self.widens && !alone, &mut claims);
         }
-        let joined = std::mem::take(&mut claims.joined);
-        let ours = claims.ours.iter().map(|claim| claim.fetch.clone());
-        let ours = ours.collect();
+        let fetches = claims.fetches();
         self.send(claims.ours, mode.issuer);
-        let guesses: Vec<_> = joined.iter().filter_map(|fetch| fetch.want()).collect();
+        let joined = fetches.joined.iter();
+        let guesses: Vec<_> = joined.filter_map(|fetch| fetch.want()).collect();
         self.queue.promote(&guesses);
-        Fetches {
-            ours,
-            joined,
-            stale: claims.stale,
-        }
+        (fetches, claims.stale)
     }
 
     /// Waits for fetches and says whether the wanted units have come.

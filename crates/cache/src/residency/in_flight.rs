@@ -101,6 +101,27 @@ impl Fetch {
     }
 }
 
+/// Fetches that a thread waits for, or a write.
+#[derive(Default)]
+pub(crate) struct Fetches {
+    /// Made for it.
+    pub(crate) ours: Vec<Arc<Fetch>>,
+    /// Made for others.
+    pub(crate) joined: Vec<Arc<Fetch>>,
+}
+
+impl Fetches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ours.is_empty() && self.joined.is_empty()
+    }
+
+    /// All of them, and whether each is ours.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<Fetch>, bool)> {
+        let ours = self.ours.iter().map(|fetch| (fetch, true));
+        ours.chain(self.joined.iter().map(|fetch| (fetch, false)))
+    }
+}
+
 /// All fetches that are in flight, by the frame that they fill.
 pub(crate) struct InFlight {
     shards: Shards<HashMap<u32, Vec<Arc<Fetch>>>>,

@@ -41,6 +41,7 @@ use crate::io_queue::Transfer;
 use crate::page::{Part, Units, parts};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::fill::gaps;
+use crate::residency::in_flight::Fetches;
 use crate::writeback::Writer;
 use crate::writeback::staging::Staged;
 
@@ -142,14 +143,13 @@ impl Writer {
             return (chosen, false);
         }
         for one in postponed {
-            let mut waited_for = one.fills.iter().chain(&one.joined);
-            if waited_for.any(|fetch| !fetch.has_ended()) {
+            if one.fetches.all().any(|(fetch, _)| !fetch.has_ended()) {
                 dirty.postponed.push(one);
                 continue;
             }
             // When a fetch of another thread failed, this write has one of its own made.
-            let mut fills = one.fills.iter();
-            if let Some(error) = fills.find_map(|fill| fill.outcome()?.err()) {
+            let mut ours = one.fetches.ours.iter();
+            if let Some(error) = ours.find_map(|fetch| fetch.outcome()?.err()) {
                 CACHE_WRITE_ERRORS.add(1);
                 dirty.failure = Some(error);
                 self.dirty.refuse(dirty, one.write);
@@ -195,11 +195,8 @@ impl Writer {
         }
         if self.is_at_device(&dirty, write.extent) {
             CACHE_WRITES_POSTPONED.add(1);
-            dirty.postponed.push(Postponed {
-                write,
-                fills: Vec::new(),
-                joined: Vec::new(),
-            });
+            let fetches = Fetches::default();
+            dirty.postponed.push(Postponed { write, fetches });
             return;
         }
         drop(dirty);
@@ -351,20 +348,14 @@ impl Writer {
                 self.reader.claim(&wanted, false, false, &mut claims);
             }
         }
-        let joined = std::mem::take(&mut claims.joined);
-        let fills = claims.ours.iter().map(|claim| claim.fetch.clone());
-        let fills: Vec<_> = fills.collect();
+        let fetches = claims.fetches();
         let mut dirty = self.dirty.lock();
         if dirty.closed {
             self.dirty.refuse(&mut dirty, write);
         } else {
             // What was filled meanwhile ends no more.
-            dirty.again |= fills.is_empty() && joined.is_empty();
-            dirty.postponed.push(Postponed {
-                write,
-                fills,
-                joined,
-            });
+            dirty.again |= fetches.is_empty();
+            dirty.postponed.push(Postponed { write, fetches });
         }
         drop(dirty);
         self.reader.send(claims.ours, Issuer::Flusher);
