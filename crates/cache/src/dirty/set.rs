@@ -51,7 +51,8 @@ pub(crate) struct DirtySet {
     started: AtomicBool,
     /// Something was lost when it was closed.
     gave_up: AtomicBool,
-    /// What is dirty was given up.
+    /// What is dirty was given up, under the lock: nothing is written any more, and what comes back
+    /// from the device is not looked at.
     abandoned: AtomicBool,
     pub(crate) losses: AtomicU64,
     state: Mutex<Dirty>,
@@ -183,7 +184,7 @@ impl DirtySet {
         blocks: [Option<Extent>; 2],
     ) -> Urgency {
         let mut dirty = self.lock();
-        if dirty.closed {
+        if self.is_abandoned() {
             // Given up while this write went on: it would never be written.
             return Urgency::Later;
         }
@@ -282,7 +283,6 @@ impl DirtySet {
     pub(crate) fn abandon(&self) -> u64 {
         let mut dirty = self.lock();
         self.abandoned.store(true, Ordering::Release);
-        dirty.closed = true;
         self.notify();
         let since = Instant::now();
         while dirty.submitting {

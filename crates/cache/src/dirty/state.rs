@@ -95,8 +95,6 @@ pub(crate) struct Dirty {
     pub(crate) replays: u64,
     /// Why the last write that failed did.
     pub(crate) failure: Option<DeviceError>,
-    /// Nothing is written any more; what comes back from the device is not looked at.
-    pub(crate) closed: bool,
     /// Pages keep their flag, though they are given up.
     pub(crate) stuck: bool,
     /// Tags of commits that gave up.
@@ -126,7 +124,6 @@ impl Dirty {
             loss: None,
             replays: 0,
             failure: None,
-            closed: false,
             stuck: false,
             abandoned: Vec::new(),
             shown: (0, 0, 0),

@@ -191,7 +191,7 @@ impl Writer {
     pub(crate) fn rest(&self, pause: Duration) {
         let began = Instant::now();
         let mut dirty = self.dirty.lock();
-        while !dirty.closed {
+        while !self.dirty.is_abandoned() {
             let Some(left) = pause.checked_sub(began.elapsed()) else {
                 return;
             };
@@ -205,7 +205,7 @@ impl Writer {
     fn settled(self: &Arc<Self>, patience: Duration) -> (u64, u64) {
         let began = Instant::now();
         let mut dirty = self.dirty.lock();
-        while !dirty.closed && began.elapsed() < patience {
+        while !self.dirty.is_abandoned() && began.elapsed() < patience {
             if !dirty.unrecovered.is_empty() {
                 drop(dirty);
                 self.settle();
@@ -238,7 +238,7 @@ impl Writer {
                 }
                 TagState::Pending => {}
             }
-            if dirty.closed {
+            if self.dirty.is_abandoned() {
                 dirty.abandon(tag);
                 return Err(abandoned(extent.offset));
             }

@@ -53,7 +53,7 @@ impl Writer {
         let needed = dirty.flush_needed(extent);
         let mut is_first = true;
         while let Some(needed) = needed.as_ref().filter(|flush| !flush.has_ended()) {
-            if dirty.closed {
+            if self.dirty.is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
             if dirty.flushing.is_none() {
@@ -91,7 +91,7 @@ impl Writer {
         }
         self.settle();
         let dirty = self.dirty.lock();
-        let is_free = dirty.flushing.is_none() && !dirty.closed;
+        let is_free = dirty.flushing.is_none() && !self.dirty.is_abandoned();
         if is_free && dirty.policy.wants_flush(self.dirty.now()) {
             CACHE_FLUSHES_UNASKED.add(1);
             self.start_flush(dirty);

@@ -115,7 +115,7 @@ impl Writer {
                 continue;
             }
             dirty.submitting = false;
-            if dirty.closed {
+            if self.dirty.is_abandoned() {
                 // The thread that closes the device waits for this.
                 self.dirty.notify();
             }
@@ -136,7 +136,7 @@ impl Writer {
         let dirty = &mut *dirty;
         let mut chosen = Vec::new();
         let postponed = std::mem::take(&mut dirty.postponed);
-        if dirty.closed {
+        if self.dirty.is_abandoned() {
             for one in postponed {
                 self.dirty.refuse(dirty, one.write);
             }
@@ -189,7 +189,7 @@ impl Writer {
     /// Sends one write, or puts it off.
     pub(super) fn send(self: &Arc<Self>, write: Write, durable: bool) {
         let mut dirty = self.dirty.lock();
-        if dirty.closed {
+        if self.dirty.is_abandoned() {
             self.dirty.refuse(&mut dirty, write);
             return;
         }
@@ -328,7 +328,7 @@ impl Writer {
             dirty.policy.finished(write.id, is_written, now);
         }
         dirty.tidy();
-        if !dirty.closed {
+        if !self.dirty.is_abandoned() {
             self.dirty.mark_clean(&dirty, write.extent);
         }
         self.dirty.show(&mut dirty);
@@ -350,7 +350,7 @@ impl Writer {
         }
         let fetches = claims.fetches();
         let mut dirty = self.dirty.lock();
-        if dirty.closed {
+        if self.dirty.is_abandoned() {
             self.dirty.refuse(&mut dirty, write);
         } else {
             // What was filled meanwhile ends no more.

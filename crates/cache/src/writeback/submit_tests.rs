@@ -32,7 +32,7 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
     assert_eq!(chosen.len(), 1);
     let other = writer.clone();
     let closer = std::thread::spawn(move || other.dirty.abandon());
-    while !writer.dirty.lock().closed {
+    while !writer.dirty.is_abandoned() {
         std::thread::yield_now();
     }
     for write in chosen {
