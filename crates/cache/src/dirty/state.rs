@@ -56,7 +56,6 @@ pub(crate) struct Flushing {
     pub(crate) flush: Arc<Flush>,
     /// What it covers.
     pub(crate) spans: Spans,
-    pub(crate) number: u64,
     pub(crate) since: Instant,
     pub(crate) answer: Option<Result<(), DeviceError>>,
 }
@@ -80,7 +79,6 @@ pub(crate) struct Dirty {
     pub(crate) unflushed: Spans,
     /// The flush at the device.
     pub(crate) flushing: Option<Flushing>,
-    flushes: u64,
     /// The flush after that.
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
@@ -116,7 +114,6 @@ impl Dirty {
             ended: 0,
             unflushed: Spans::default(),
             flushing: None,
-            flushes: 0,
             next_flush: Arc::default(),
             lost: Spans::default(),
             unrecovered: Spans::default(),
@@ -152,21 +149,18 @@ impl Dirty {
         is_covered.then(|| flushing.flush.clone())
     }
 
-    /// The next flush begins; its number.
-    pub(crate) fn begin_flush(&mut self) -> u64 {
+    /// The next flush begins.
+    pub(crate) fn begin_flush(&mut self) -> Arc<Flush> {
         assert!(self.flushing.is_none(), "one flush at a time");
         let flush = std::mem::take(&mut self.next_flush);
-        let spans = std::mem::take(&mut self.unflushed);
-        self.flushes += 1;
         self.policy.flush_begins();
         self.flushing = Some(Flushing {
-            flush,
-            spans,
-            number: self.flushes,
+            flush: flush.clone(),
+            spans: std::mem::take(&mut self.unflushed),
             since: Instant::now(),
             answer: None,
         });
-        self.flushes
+        flush
     }
 
     /// A tag that no commit waits for any more.

@@ -25,7 +25,7 @@ use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 
 use crate::dirty::set::{DirtySet, abandoned};
-use crate::dirty::state::{Dirty, Flushing, SPANS_MAX};
+use crate::dirty::state::{Dirty, Flush, Flushing, SPANS_MAX};
 use crate::page::{PAGE, Part, parts};
 use crate::sync::Guard;
 use crate::writeback::Writer;
@@ -101,21 +101,23 @@ impl Writer {
     }
 
     fn start_flush(self: &Arc<Self>, mut dirty: Guard<'_, Dirty>) {
-        let number = dirty.begin_flush();
+        let flush = dirty.begin_flush();
         drop(dirty);
         CACHE_FLUSHES.add(1);
         let this = self.clone();
-        let flush = Request::flush(Issuer::Flusher, move |outcome| {
-            this.flush_answered(number, outcome.result);
+        let request = Request::flush(Issuer::Flusher, move |outcome| {
+            this.flush_answered(&flush, outcome.result);
         });
-        self.queue.device().submit(flush);
+        self.queue.device().submit(request);
     }
 
-    fn flush_answered(&self, number: u64, answer: Result<(), DeviceError>) {
+    fn flush_answered(&self, flush: &Arc<Flush>, answer: Result<(), DeviceError>) {
         let mut dirty = self.dirty.lock();
         let is_waited_for = dirty.committers > 0;
         match dirty.flushing.as_mut() {
-            Some(flushing) if flushing.number == number => flushing.answer = Some(answer),
+            Some(flushing) if Arc::ptr_eq(&flushing.flush, flush) => {
+                flushing.answer = Some(answer);
+            }
             _ => {
                 if let Err(error) = answer {
                     self.failed_late(&mut dirty, error);
