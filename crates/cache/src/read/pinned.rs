@@ -81,16 +81,6 @@ impl PinBudget {
             pages: Tally::default(),
         }
     }
-
-    /// Takes so many, or none.
-    #[inline]
-    fn take(&self, pages: u64) -> bool {
-        let fits = self.pages.add(pages) <= self.pages_max;
-        if !fits {
-            self.pages.remove(pages);
-        }
-        fits
-    }
 }
 
 /// What the pages that are pinned for one payload need as long as one of them is pinned. All of
@@ -108,15 +98,16 @@ impl PinLease {
         budget: &Arc<PinBudget>,
         pages: u64,
     ) -> Option<Arc<Self>> {
-        let taken = budget.take(pages);
-        taken.then(|| {
-            CACHE_PINNED_PAGES.add(pages);
-            Arc::new(Self {
-                own: own.clone(),
-                budget: budget.clone(),
-                pages,
-            })
-        })
+        if budget.pages.add(pages) > budget.pages_max {
+            budget.pages.remove(pages);
+            return None;
+        }
+        CACHE_PINNED_PAGES.add(pages);
+        Some(Arc::new(Self {
+            own: own.clone(),
+            budget: budget.clone(),
+            pages,
+        }))
     }
 }
 

@@ -20,13 +20,6 @@ const REFUSALS_MAX: u32 = 8;
 /// Memory is short when fewer frames than one of this many are free.
 const FREE_SHARE: u32 = 8;
 
-/// What a page was when it was evicted.
-struct Evicted {
-    frame: FrameIndex,
-    key: u64,
-    state: State,
-}
-
 impl Pages {
     /// A frame without a page.
     pub(crate) fn allocate(&self) -> Option<FrameIndex> {
@@ -78,7 +71,7 @@ impl Pages {
                 break;
             };
             match self.table.remove(self.owner(frame), frame) {
-                Some((key, state)) => evicted.push(Evicted { frame, key, state }),
+                Some(page) => evicted.push(page),
                 // It was pinned in the last moment.
                 None => eviction.inserted(frame, mix(u64::from(frame.0)), Arrival::Demand),
             }
@@ -87,8 +80,8 @@ impl Pages {
         CACHE_EVICTED_PAGES.add(evicted.len() as u64);
         // What is freed last is taken first: they come out in the order they went, which is that
         // of their frames when they came in order.
-        for page in evicted.into_iter().rev() {
-            self.removed(page);
+        for (key, state) in evicted.into_iter().rev() {
+            self.removed(key, state);
         }
     }
 
@@ -102,18 +95,18 @@ impl Pages {
             return false;
         };
         self.eviction.lock().removed(frame);
-        self.removed(Evicted { frame, key, state });
+        self.removed(key, state);
         true
     }
 
     /// A page has left the table.
-    fn removed(&self, page: Evicted) {
+    fn removed(&self, key: u64, state: State) {
         CACHE_PAGES.add(-1);
-        self.listed.remove(page.key);
-        self.free.push(page.frame);
-        if page.state.has(AHEAD) {
+        self.listed.remove(key);
+        self.free.push(state.frame());
+        if state.has(AHEAD) {
             self.unread.remove(1);
-            self.devices.wasted(page.key);
+            self.devices.wasted(key);
         }
     }
 

@@ -95,7 +95,7 @@ impl Writer {
             let count = part.range().len();
             let source = &source[done..done + count];
             match self.write_piece(&Piece { part, source }, mode) {
-                Ok(this) => urgency = more_urgent(urgency, this),
+                Ok(this) => urgency = urgency.max(this),
                 Err(error) => {
                     // What was written before it is as dirty as any.
                     if urgency == Urgency::Now {
@@ -357,14 +357,6 @@ impl Writer {
             return abandoned(offset);
         }
         self.no_answer(offset, self.timeout).into()
-    }
-}
-
-fn more_urgent(one: Urgency, other: Urgency) -> Urgency {
-    match (one, other) {
-        (Urgency::Synchronous, _) | (_, Urgency::Synchronous) => Urgency::Synchronous,
-        (Urgency::Now, _) | (_, Urgency::Now) => Urgency::Now,
-        _ => Urgency::Later,
     }
 }
 

@@ -159,8 +159,8 @@ pub enum Admission {
     Busy,
 }
 
-/// What a call that made bytes dirty has to see to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a call that made bytes dirty has to see to. The later, the more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// Nothing.
     Later,
