@@ -1,6 +1,6 @@
 //! A cache: memory that devices share, and how one is put behind it.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::residency::pages::Pages;
 use crate::sync::{Mutex, Rank};
 use crate::writeback::staging::Staging;
 use crate::writeback::{Users, Writer};
-use crate::{CacheOptions, CreateError, OpenOptions, PAGE_BYTES};
+use crate::{CacheOptions, CreateError, OpenOptions};
 
 /// A cache. Cloning shares it.
 #[derive(Clone)]
@@ -48,12 +48,12 @@ impl Cache {
 
     /// A cache with this memory.
     pub(crate) fn with(options: CacheOptions, arena: Arena) -> Result<Self, CreateError> {
-        let frames = arena.frames();
+        let (frames, size_bytes) = (arena.frames, arena.size_bytes());
         let reader_keeps = options.free_behind && options.reader_keeps;
         Ok(Self {
             options,
             pages: Arc::new(Pages::new(arena, reader_keeps)?),
-            quota: Arc::new(Quota::new(u64::from(frames) * PAGE_BYTES as u64)),
+            quota: Arc::new(Quota::new(size_bytes)),
             staging: Arc::default(),
             flusher: Arc::default(),
             pins: Arc::new(PinBudget::new(frames)),
@@ -127,13 +127,13 @@ impl Cache {
     /// Memory for pages, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        u64::from(self.pages.arena.frames()) * PAGE_BYTES as u64
+        self.pages.arena.size_bytes()
     }
 
     /// Which pages of memory the system gave.
     #[must_use]
     pub fn page_size(&self) -> PageSize {
-        self.pages.arena.page_size()
+        self.pages.arena.page_size
     }
 
     /// The file that the memory is too, when [that was asked for](CacheOptions::memory_is_file);
@@ -141,7 +141,7 @@ impl Cache {
     /// mapped to be read. What of it is not pinned may change at any time.
     #[must_use]
     pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
-        self.pages.arena.file()
+        self.pages.arena.file.as_ref().map(AsFd::as_fd)
     }
 
     /// The settings.

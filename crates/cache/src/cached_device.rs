@@ -38,7 +38,7 @@ impl CachedDevice {
     /// The device itself.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
-        self.reader.queue.device()
+        &self.reader.queue.device
     }
 
     /// What its read-ahead policy has seen and done.

@@ -49,10 +49,13 @@ pub(crate) struct Transfer {
 
 /// The requests of one device.
 pub(crate) struct IoQueue {
-    device: Arc<dyn Device>,
+    pub(crate) device: Arc<dyn Device>,
     length_bytes: u64,
-    memory_alignment_bytes: usize,
+    /// Addresses of memory are multiples of this.
+    pub(crate) memory_alignment_bytes: usize,
     state: Mutex<State>,
+    /// Requests that have a name.
+    named: AtomicU64,
     /// [`State::latency`] in nanoseconds; 0 before it is known.
     least_latency: AtomicU64,
     origin: Instant,
@@ -88,7 +91,6 @@ impl Drop for Pumping<'_> {
 struct State {
     elevator: Elevator,
     waiting: HashMap<RequestId, Transfer>,
-    next: u64,
     /// How long reads took at the device.
     latency: LeastLatency,
     /// A thread is sending requests; what comes meanwhile is its to send.
@@ -106,19 +108,14 @@ impl IoQueue {
                 State {
                     elevator: Elevator::new(settings),
                     waiting: HashMap::new(),
-                    next: 0,
                     latency: LeastLatency::default(),
                     pumping: false,
                 },
             ),
+            named: AtomicU64::new(0),
             least_latency: AtomicU64::new(0),
             origin: Instant::now(),
         }
-    }
-
-    /// The device.
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.device
     }
 
     /// Of the device.
@@ -140,11 +137,6 @@ impl IoQueue {
         }
     }
 
-    /// Addresses of memory are multiples of this.
-    pub(crate) fn memory_alignment_bytes(&self) -> usize {
-        self.memory_alignment_bytes
-    }
-
     /// The least time that the device took for a read lately.
     pub(crate) fn least_latency(&self) -> Option<Duration> {
         let nanoseconds = self.least_latency.load(Ordering::Relaxed);
@@ -153,9 +145,7 @@ impl IoQueue {
 
     /// A name for a request to come.
     pub(crate) fn name_request(&self) -> RequestId {
-        let mut state = self.state.lock();
-        state.next += 1;
-        RequestId(state.next)
+        RequestId(self.named.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Queues requests and sends what may go.

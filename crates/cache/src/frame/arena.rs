@@ -10,7 +10,7 @@
 //! ones; which came is counted and can be asked for. Memory that is a file too, to be mapped once
 //! more by others, is in ordinary pages.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -53,10 +53,12 @@ impl std::fmt::Display for PageSize {
 /// Pages of memory.
 pub(crate) struct Arena {
     mapping: Arc<Mapping>,
-    frames: u32,
-    page_size: PageSize,
+    /// Pages in all.
+    pub(crate) frames: u32,
+    /// Which pages the system gave.
+    pub(crate) page_size: PageSize,
     /// When it is a file too.
-    file: Option<OwnedFd>,
+    pub(crate) file: Option<OwnedFd>,
     /// What threads do with each block of memory, so that loom sees it.
     #[cfg(feature = "loom")]
     watched: Watched,
@@ -67,7 +69,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     base_bytes: usize,
     /// The first aligned byte.
-    start: NonNull<u8>,
+    pub(crate) start: NonNull<u8>,
 }
 
 // SAFETY: memory that any thread may use; the rules in `lib.rs` say which thread uses which bytes
@@ -143,19 +145,9 @@ impl Arena {
         Ok(Self::of(mapping, frames, PageSize::Ordinary, Some(file)))
     }
 
-    /// Pages in all.
-    pub(crate) fn frames(&self) -> u32 {
-        self.frames
-    }
-
-    /// Which pages the system gave.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.page_size
-    }
-
-    /// The file that it is too.
-    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.file.as_ref().map(AsFd::as_fd)
+    /// Bytes in all.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        u64::from(self.frames) * PAGE_BYTES as u64
     }
 
     /// Bytes of a page.
@@ -320,15 +312,6 @@ fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
     })
 }
 
-// Under loom the page table is no mapping.
-#[cfg(not(feature = "loom"))]
-impl Mapping {
-    /// First byte, at a multiple of a huge page.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-}
-
 /// Maps zeros, in transparent huge pages where the system has them.
 pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
     let base_bytes = bytes + HUGE_PAGE_BYTES;
@@ -389,7 +372,7 @@ mod tests {
             let first = arena.address(FrameIndex(0)).as_ptr();
             let last = arena.address(FrameIndex(63)).as_ptr();
             assert_eq!(last as usize - first as usize, 63 * PAGE_BYTES);
-            if arena.file().is_none() {
+            if arena.file.is_none() {
                 assert_eq!(first as usize % HUGE_PAGE_BYTES, 0);
             }
             // SAFETY: the last byte of the arena, which is ours alone.
@@ -404,7 +387,7 @@ mod tests {
     #[test]
     fn huge_pages_that_were_set_aside_are_for_caches_that_ask() {
         let arena = Arena::new(64, &options(0, Some(1 << 20))).unwrap();
-        assert_ne!(arena.page_size(), PageSize::Reserved);
+        assert_ne!(arena.page_size, PageSize::Reserved);
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Reader {
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
             CACHE_FILLS.add(1);
-            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes());
+            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes);
             Fill::new(start, length as usize, alignment, kept.clone())
         });
         Claim {

@@ -57,7 +57,7 @@ impl Reader {
         if end.is_some_and(|end| end <= self.layout.length_bytes) {
             return Ok(());
         }
-        let device = self.queue.device().name();
+        let device = self.queue.device.name();
         Err(DeviceError::past_end(device, offset, length).into())
     }
 
@@ -107,8 +107,7 @@ impl Reader {
     /// How much of `rest` bytes from `at` is obtained at a time: all of it, or so much that it
     /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
     fn portion(&self, at: u64, rest: u64) -> u64 {
-        let share = u64::from(self.pages.arena.frames()) * PAGE / 8;
-        let most = OBTAINED_BYTES_MAX.min(share);
+        let most = OBTAINED_BYTES_MAX.min(self.pages.arena.size_bytes() / 8);
         if rest <= most {
             return rest;
         }

@@ -76,7 +76,7 @@ mod tests {
         let pages = Cache::new(CacheOptions::new(crate::BYTES_MIN))
             .unwrap()
             .pages;
-        let all = u64::from(pages.arena.frames());
+        let all = u64::from(pages.arena.frames);
         // As drop-behind leaves them: the stack gives the last one first.
         let taken: Vec<_> = (0..all).filter_map(|_| pages.allocate()).collect();
         taken.iter().for_each(|frame| pages.free.push(*frame));

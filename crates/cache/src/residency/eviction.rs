@@ -121,7 +121,7 @@ impl Pages {
     /// A stream has left a page behind: gives it back when memory is short, and later when the
     /// reader keeps it.
     pub(crate) fn drop_behind(&self, key: u64) {
-        if self.free.len() < self.arena.frames() / FREE_SHARE {
+        if self.free.len() < self.arena.frames / FREE_SHARE {
             self.release_read(key);
         } else {
             self.drop_behind
@@ -144,7 +144,7 @@ impl Pages {
     /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
     /// a quarter of it, and what is free, unread.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
-        let size = u64::from(self.arena.frames()) * PAGE;
+        let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
@@ -188,7 +188,7 @@ impl Drop for Pages {
             return;
         }
         self.sweep();
-        let (frames, free) = (self.arena.frames(), self.free.len());
+        let (frames, free) = (self.arena.frames, self.free.len());
         let pinned = (0..frames).map(FrameIndex).filter(|frame| {
             let state = self.table.state(self.owner(*frame));
             state.has(PRESENT) && state.frame() == *frame && state.pins() > 0

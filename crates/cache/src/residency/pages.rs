@@ -67,7 +67,7 @@ impl Found {
 impl Pages {
     /// No page in all frames of an arena.
     pub(crate) fn new(arena: Arena, reader_keeps: bool) -> Result<Self, Errno> {
-        let frames = arena.frames();
+        let frames = arena.frames;
         let zeros = || (0..frames).map(|_| AtomicU32::new(0)).collect();
         Ok(Self {
             arena,

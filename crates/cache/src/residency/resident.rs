@@ -14,7 +14,7 @@ use crate::table::state::{DIRTY, FULL, PRESENT, State};
 impl Pages {
     /// The frames with a page of a device: the page's number, its slot and its state.
     fn of_device(&self, number: u32) -> impl Iterator<Item = (u64, SlotIndex, State)> {
-        (0..self.arena.frames()).filter_map(move |index| {
+        (0..self.arena.frames).filter_map(move |index| {
             let slot = self.owner(FrameIndex(index));
             let (key, state) = (self.table.key(slot), self.table.state(slot));
             let is_here = state.has(PRESENT) && state.frame().0 == index;
@@ -27,7 +27,7 @@ impl Pages {
         if number & LISTED != 0 {
             return self.listed.pages(number, range);
         }
-        if range.end - range.start <= u64::from(self.arena.frames()) {
+        if range.end - range.start <= u64::from(self.arena.frames) {
             return range.collect();
         }
         // Else a page may change its frame just behind the eyes of this thread.
@@ -39,7 +39,7 @@ impl Pages {
     /// Takes the flag of dirty pages from all pages of a device. The caller has the lock under
     /// which they get it.
     pub(crate) fn clean_all(&self, number: u32) {
-        for index in 0..self.arena.frames() {
+        for index in 0..self.arena.frames {
             let slot = self.owner(FrameIndex(index));
             // A page with the flag stays where it is; another may be another device's by now.
             let key = self.table.key(slot);
@@ -60,7 +60,7 @@ impl Pages {
     /// Forgets a device and all its pages. Nobody has a pin on one of them.
     pub(crate) fn forget(&self, number: u32) {
         self.devices.remove(number);
-        for index in 0..self.arena.frames() {
+        for index in 0..self.arena.frames {
             let frame = FrameIndex(index);
             let slot = self.owner(frame);
             // A reader that looked for another page in this slot may have a pin for a moment.

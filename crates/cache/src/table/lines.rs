@@ -100,7 +100,7 @@ impl Lines {
 impl std::ops::Deref for Lines {
     type Target = [Line];
     fn deref(&self) -> &[Line] {
-        let start = self.mapping.start().as_ptr().cast();
+        let start = self.mapping.start.as_ptr().cast();
         // SAFETY: mapped with room for them, aligned to more than a line, and zeroed, which is an
         // empty line; they are changed through atomics only.
         unsafe { std::slice::from_raw_parts(start, self.count) }

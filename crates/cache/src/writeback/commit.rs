@@ -232,7 +232,7 @@ impl Writer {
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
                 TagState::Failed => {
-                    let device = self.queue.device().name();
+                    let device = self.queue.device.name();
                     let unknown = || DeviceError::failed(device, extent.offset, Errno::IO);
                     return Err(dirty.failure.clone().unwrap_or_else(unknown).into());
                 }

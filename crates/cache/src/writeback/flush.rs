@@ -108,7 +108,7 @@ impl Writer {
         let request = Request::flush(Issuer::Flusher, move |outcome| {
             this.flush_answered(&flush, outcome.result);
         });
-        self.queue.device().submit(request);
+        self.queue.device.submit(request);
     }
 
     fn flush_answered(&self, flush: &Arc<Flush>, answer: Result<(), DeviceError>) {

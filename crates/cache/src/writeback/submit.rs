@@ -211,7 +211,7 @@ impl Writer {
     /// Copies a range out of the pages, if all of it is there.
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
     fn stage(&self, wide: Extent) -> Stage {
-        let alignment = self.queue.memory_alignment_bytes();
+        let alignment = self.queue.memory_alignment_bytes;
         let mut staged = self.staging.take(wide.length as usize, alignment);
         let mut missing = Vec::new();
         let end = wide.end().min(self.own.layout.length_bytes);
