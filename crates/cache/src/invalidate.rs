@@ -30,8 +30,8 @@ use pagewell_policy::elevator::Extent;
 
 use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
-use crate::residency::own_pages::OwnedPin;
-use crate::table::state::FULL;
+use crate::residency::pins::OwnedPin;
+use crate::table::lines::FULL;
 use crate::writeback::Writer;
 
 /// How long to sleep when there is no frame for the copy of a page.

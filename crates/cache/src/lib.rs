@@ -142,7 +142,7 @@ pub use mode::{ReadMode, WriteMode};
 pub use open_options::OpenOptions;
 pub use options::{CacheOptions, ReadAheadRule, WriteRule};
 pub use pagewell_policy::readahead::Bounds;
-pub use read::pinned::{PagePin, PinnedPage};
+pub use residency::pins::{PagePin, PinnedPage};
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

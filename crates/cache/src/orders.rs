@@ -12,7 +12,7 @@ use crate::cached_device::CachedDevice;
 use crate::frame::arena::Arena;
 use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};
-use crate::table::state::DIRTY;
+use crate::table::lines::DIRTY;
 use crate::write::writer::{Attempt, Piece};
 use crate::{Cache, CacheOptions, PAGE_BYTES};
 

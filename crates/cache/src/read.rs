@@ -3,6 +3,5 @@
 pub(crate) mod claim;
 pub(crate) mod fill;
 pub(crate) mod miss;
-pub(crate) mod pinned;
 pub(crate) mod prefetch;
 pub(crate) mod reader;

@@ -17,7 +17,7 @@ use crate::dirty::set::DirtySet;
 use crate::flusher::Flusher;
 use crate::io_queue::IoQueue;
 use crate::read::reader::Reader;
-use crate::residency::own_pages::OwnPages;
+use crate::residency::pins::OwnPages;
 use crate::writeback::staging::Staging;
 
 /// Changes what memory has of one device, by writes (`write/writer.rs`) and by purges

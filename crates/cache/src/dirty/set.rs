@@ -26,10 +26,10 @@ use crate::flusher::Flusher;
 use crate::open_options::OpenOptions;
 use crate::page::{PAGE, Part, parts};
 use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::OwnPages;
+use crate::residency::pins::OwnPages;
 use crate::sync::{Condvar, Guard, Mutex, Rank};
+use crate::table::lines::DIRTY;
 use crate::table::page_table::SlotIndex;
-use crate::table::state::DIRTY;
 
 /// How often a thread that waits for the device looks whether it was given up.
 const TICK: Duration = Duration::from_millis(100);

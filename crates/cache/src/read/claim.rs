@@ -18,9 +18,9 @@ use crate::page::{PAGE, Part, Units, mask};
 use crate::read::fill::Fill;
 use crate::read::reader::Reader;
 use crate::residency::in_flight::{Fetch, Fetches};
-use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::residency::pages::Found;
-use crate::table::state::{DIRTY, FULL, State};
+use crate::residency::pins::{OwnPages, OwnedPin};
+use crate::table::lines::{DIRTY, FULL, State};
 
 /// A page that is wanted, and which units of it.
 pub(crate) struct Wanted {

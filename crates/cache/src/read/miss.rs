@@ -26,8 +26,8 @@ use crate::page::{PAGE, first_part};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetches;
-use crate::residency::own_pages::OwnedPin;
-use crate::table::state::{AHEAD, MARKER};
+use crate::residency::pins::OwnedPin;
+use crate::table::lines::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
 
 /// Longer than anybody waits.

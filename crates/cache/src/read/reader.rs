@@ -18,12 +18,11 @@ use pagewell_policy::readahead::AccessKind;
 use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
 use crate::page::{Layout, PAGE, Part, first_part};
-use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
 use crate::residency::devices::Streams;
-use crate::residency::own_pages::OwnPages;
 use crate::residency::pages::Pages;
+use crate::residency::pins::{OwnPages, PagePin, PinBudget, PinLease, PinnedPage};
+use crate::table::lines::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 use crate::table::page_table::{Pinned, SlotIndex};
-use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
 /// Bytes obtained for one reader at a time.

@@ -10,8 +10,8 @@ use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames};
 use crate::page::PAGE;
 use crate::residency::pages::Pages;
 use crate::sync::Mutex;
+use crate::table::lines::{AHEAD, DIRTY, PRESENT, STREAM, State};
 use crate::table::page_table::SlotIndex;
-use crate::table::state::{AHEAD, DIRTY, PRESENT, STREAM, State};
 
 /// Pages evicted at a time, so that the lock of the policy is not taken for each.
 const EVICTED_AT_ONCE: usize = 8;

@@ -14,8 +14,8 @@ use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex};
 
 use crate::page::Units;
 use crate::residency::pages::{Found, Pages};
+use crate::table::lines::{AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, State};
 use crate::table::page_table::SlotIndex;
-use crate::table::state::{AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, State};
 
 /// What goes along with the name.
 const MOVED: u64 = DIRTY | AHEAD | MARKER;

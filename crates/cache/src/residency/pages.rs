@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A key is the number of the device and of the page in it. A page comes into the table before its
-//! bytes do: `valid` says which units are there, and [`FULL`](crate::table::state::FULL) that all
+//! bytes do: `valid` says which units are there, and [`FULL`](crate::table::lines::FULL) that all
 //! are. A thread that fetches has a pin until the bytes have come.
 
 use pagewell_base::mix::mix;
@@ -24,10 +24,9 @@ use crate::residency::drop_behind::DropBehind;
 use crate::residency::eviction::Detached;
 use crate::residency::in_flight::InFlight;
 use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards, Tally};
-use crate::table::lines::extent_of;
+use crate::table::lines::{AHEAD, State, extent_of};
 use crate::table::locality::Locality;
 use crate::table::page_table::{PageTable, Pinned, SlotIndex};
-use crate::table::state::{AHEAD, State};
 
 /// The memory of a cache and the pages in it, of all devices.
 pub(crate) struct Pages {
@@ -36,7 +35,7 @@ pub(crate) struct Pages {
     pub(crate) locality: Locality,
     pub(crate) in_flight: InFlight,
     pub(crate) devices: Devices,
-    pub(super) free: FreeList,
+    pub(crate) free: FreeList,
     pub(super) eviction: Mutex<S3Fifo>,
     pub(super) drop_behind: DropBehind,
     pub(super) detached: Detached,

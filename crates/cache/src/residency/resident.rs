@@ -8,8 +8,8 @@ use pagewell_policy::eviction::FrameIndex;
 use crate::page::{device_of, page_of};
 use crate::residency::devices::LISTED;
 use crate::residency::pages::Pages;
+use crate::table::lines::{DIRTY, FULL, PRESENT, State};
 use crate::table::page_table::SlotIndex;
-use crate::table::state::{DIRTY, FULL, PRESENT, State};
 
 impl Pages {
     /// The frames with a page of a device: the page's number, its slot and its state.

@@ -57,8 +57,10 @@ use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
 
 use crate::sync::{AtomicU64, Ordering, relax};
-use crate::table::lines::{EMPTY, LOCKED, Line, Lines, extent_of, key_in};
-use crate::table::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITING};
+use crate::table::lines::{
+    DETACHED, DIRTY, EMPTY, LOCKED, Line, Lines, PIN, PINS_MAX, PRESENT, State, WRITING, extent_of,
+    key_in,
+};
 
 /// Pairs of lines that an extent may be in.
 const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };

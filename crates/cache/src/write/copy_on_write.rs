@@ -28,11 +28,11 @@ use pagewell_policy::eviction::FrameIndex;
 
 use crate::page::{Part, Units};
 use crate::residency::names::PageCopy;
-use crate::residency::own_pages::OwnedPin;
 use crate::residency::pages::Pages;
+use crate::residency::pins::OwnedPin;
 use crate::sync::relax;
+use crate::table::lines::WRITING;
 use crate::table::page_table::SlotIndex;
-use crate::table::state::WRITING;
 use crate::writeback::Writer;
 
 /// Looks at the pins before the page is detached; the last few give the processor away, so that a

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pagewell_device::RamDevice;
 
 use crate::page::PAGE;
-use crate::table::state::DIRTY;
+use crate::table::lines::DIRTY;
 use crate::{Cache, CacheOptions, ReadMode, WriteMode, WriteRule};
 
 /// A thread has chosen what to write and not yet sent it when the device is closed: nothing goes

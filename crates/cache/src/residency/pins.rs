@@ -1,4 +1,5 @@
-//! Pages that are pinned for a caller: while it has one of these, its bytes stay as they are.
+//! Pins: while a thread, a caller or a request has one, the page stays in its frame, and its bytes
+//! stay as they are.
 
 use std::sync::Arc;
 
@@ -6,11 +7,88 @@ use pagewell_counters::names::{CACHE_PINNED_PAGES, CACHE_UNPINNED_PAGES};
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
-use crate::page::Part;
-use crate::residency::own_pages::OwnPages;
-use crate::residency::pages::Pages;
+use crate::page::{Layout, Part};
+use crate::residency::pages::{Found, Pages};
 use crate::sync::Tally;
-use crate::table::page_table::SlotIndex;
+use crate::table::page_table::{Pinned, SlotIndex};
+
+/// The pages of one device. They go when the last user of the device and the last pin are gone.
+pub(crate) struct OwnPages {
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) layout: Layout,
+}
+
+impl OwnPages {
+    /// Takes a pinned page over.
+    pub(crate) fn own(self: &Arc<Self>, page: Found) -> OwnedPin {
+        OwnedPin {
+            own: self.clone(),
+            slot: page.slot,
+            frame: page.frame(),
+        }
+    }
+
+    /// Pins a page if it is in memory. The caller has the lock of the page, so that no writer is at
+    /// work in it.
+    pub(crate) fn pin_locked(self: &Arc<Self>, page: u64) -> Option<OwnedPin> {
+        loop {
+            match self.pages.table.pin(self.layout.key(page)) {
+                Pinned::Yes(slot, state) => return Some(self.own(Found { slot, state })),
+                Pinned::Absent => return None,
+                // So many readers at this moment.
+                Pinned::Refused => std::thread::yield_now(),
+            }
+        }
+    }
+}
+
+impl Drop for OwnPages {
+    fn drop(&mut self) {
+        self.pages.forget(self.layout.number);
+    }
+}
+
+/// A pin on a page, anywhere and for as long as this lives.
+pub(crate) struct OwnedPin {
+    own: Arc<OwnPages>,
+    pub(crate) slot: SlotIndex,
+    pub(crate) frame: FrameIndex,
+}
+
+impl OwnedPin {
+    /// One more pin on the same page.
+    pub(crate) fn again(&self) -> Self {
+        self.own.pages.table.pin_again(self.slot);
+        Self {
+            own: self.own.clone(),
+            slot: self.slot,
+            frame: self.frame,
+        }
+    }
+
+    /// One more pin, to be let go of by what gets this.
+    pub(crate) fn again_kept(&self) -> (SlotIndex, FrameIndex) {
+        self.own.pages.table.pin_again(self.slot);
+        (self.slot, self.frame)
+    }
+
+    /// Some bytes of the page.
+    ///
+    /// # Safety
+    /// They must have been fetched.
+    pub(crate) unsafe fn bytes(&self, start: usize, length: usize) -> &[u8] {
+        // SAFETY: the page stays in its frame while it is pinned. No fetch writes to bytes that are
+        // valid, and a writer needs to be alone in the page: while this pin is there it changes a
+        // copy instead.
+        unsafe { self.own.pages.arena.bytes(self.frame, start, length) }
+    }
+}
+
+impl Drop for OwnedPin {
+    fn drop(&mut self) {
+        self.own.pages.table.unpin(self.slot);
+    }
+}
 
 /// Bytes of one page, pinned for as long as this lives and only to be read.
 pub struct PinnedPage<'a> {
