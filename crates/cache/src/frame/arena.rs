@@ -10,6 +10,7 @@
 //! ones; which came is counted and can be asked for. Memory that is a file too, to be mapped once
 //! more by others, is in ordinary pages.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -177,15 +178,6 @@ impl Arena {
         }
     }
 
-    /// Copies bytes out of a page.
-    ///
-    /// # Safety
-    /// Nobody writes to them meanwhile.
-    pub(crate) unsafe fn copy_out(&self, frame: FrameIndex, start: usize, target: &mut [u8]) {
-        // SAFETY: the caller's.
-        target.copy_from_slice(unsafe { self.bytes(frame, start, target.len()) });
-    }
-
     /// First byte of a page.
     pub(crate) fn address(&self, frame: FrameIndex) -> NonNull<u8> {
         assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
@@ -196,23 +188,24 @@ impl Arena {
     /// Asks the processor to bring a part of a page nearer: where it begins, and where it enters
     /// the next 4 KiB, which hardware does not look across. Any frame is fine.
     #[inline]
-    pub(crate) fn prefetch(&self, frame: FrameIndex, start: usize, length: usize) {
+    pub(crate) fn prefetch(&self, frame: FrameIndex, range: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let offset = frame.0 as usize * PAGE_BYTES + start;
+            let offset = frame.0 as usize * PAGE_BYTES + range.start;
             let address = self.mapping.start.as_ptr().wrapping_add(offset);
             let ask = |offset: usize| {
                 // SAFETY: a hint; it reads nothing and cannot fault, whatever the address.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(offset).cast()) };
             };
             (0..PREFETCHED_LINES).for_each(|line| ask(line * 64));
-            if length > 4096 {
-                (0..PREFETCHED_LINES).for_each(|line| ask(4096 - start % 4096 + line * 64));
+            if range.len() > 4096 {
+                let next = 4096 - range.start % 4096;
+                (0..PREFETCHED_LINES).for_each(|line| ask(next + line * 64));
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (frame, start, length);
+        let _ = (frame, range);
     }
 
     /// All of it, for devices that prepare memory.

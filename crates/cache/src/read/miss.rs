@@ -10,6 +10,7 @@
 //! without what was only fetched along, so an error reaches nobody but those that asked for the
 //! bad place.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ use crate::residency::pins::OwnedPin;
 use crate::table::lines::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
 
+/// Bytes obtained for one reader at a time.
+const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 /// Longer than anybody waits.
 const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is pinned.
@@ -45,17 +48,19 @@ enum Settled {
 }
 
 impl Reader {
-    /// Pins the pages of a range with all its bytes in them, and says whether any was missing. The
-    /// range may come shorter than it was when memory is short, but not empty.
-    pub(super) fn obtain(
+    /// Pins the pages of a range with all its bytes in them, and says whether any was missing. Of a
+    /// long range only the first of them, and of any when memory is short, but at least one.
+    pub(crate) fn obtain(
         self: &Arc<Self>,
-        offset: u64,
-        length: u64,
+        range: &Range<u64>,
         mode: ReadMode,
     ) -> Result<(Vec<OwnedPin>, bool)> {
         let deadline = deadline_after(self.timeout);
-        let mut wanted = self.pin_pages(offset, length, mode, deadline)?;
-        let covered = covered(&wanted, offset, length);
+        let offset = range.start;
+        let portion = offset..self.portion_end(range);
+        let mut wanted = self.pin_pages(&portion, mode, deadline)?;
+        let last = wanted.last().map_or(offset, |one| (one.page + 1) * PAGE);
+        let covered = last.min(portion.end).saturating_sub(offset);
         // Whether nothing is fetched along with what is wanted, which makes larger requests.
         let (mut alone, mut is_first) = (false, true);
         let mut has_missed = false;
@@ -70,7 +75,7 @@ impl Reader {
             }
             if is_stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
-                wanted = self.pin_pages(offset, length, mode, deadline)?;
+                wanted = self.pin_pages(&portion, mode, deadline)?;
                 continue;
             }
             if fetches.is_empty() {
@@ -89,6 +94,17 @@ impl Reader {
             }
             CACHE_RETRIES.add(1);
         }
+    }
+
+    /// How much of a range is obtained at a time: all of it, or so much that it ends with a page. Of
+    /// the last page obtained nothing else than what was asked for is there.
+    fn portion_end(&self, range: &Range<u64>) -> u64 {
+        let most = OBTAINED_BYTES_MAX.min(self.pages.arena.size_bytes() / 8);
+        let end = range.start + most;
+        if range.end <= end {
+            return range.end;
+        }
+        end - end % PAGE
     }
 
     /// Sees that everything wanted is there or in flight, unless a page has another frame by now.
@@ -151,13 +167,12 @@ impl Reader {
 
     fn pin_pages(
         &self,
-        offset: u64,
-        length: u64,
+        range: &Range<u64>,
         mode: ReadMode,
         deadline: Instant,
     ) -> Result<Vec<Wanted>> {
         let mut wanted = Vec::new();
-        let mut rest = offset..offset + length;
+        let mut rest = range.clone();
         while !rest.is_empty() {
             let part = first_part(&rest);
             let key = self.layout.key(part.page);
@@ -232,10 +247,4 @@ fn would_block() -> Error {
 
 fn pins(wanted: Vec<Wanted>) -> Vec<OwnedPin> {
     wanted.into_iter().map(|one| one.pin).collect()
-}
-
-/// How many of the bytes the pinned pages cover.
-fn covered(wanted: &[Wanted], offset: u64, length: u64) -> u64 {
-    let last = wanted.last().map_or(offset, |one| (one.page + 1) * PAGE);
-    length.min(last.saturating_sub(offset))
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
+use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use pagewell_policy::readahead::AccessKind;
 
@@ -23,10 +24,7 @@ use crate::residency::pages::Pages;
 use crate::residency::pins::{OwnPages, PagePin, PinBudget, PinLease, PinnedPage};
 use crate::table::lines::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 use crate::table::page_table::{Pinned, SlotIndex};
-use crate::{Error, PAGE_BYTES, ReadMode, Result};
-
-/// Bytes obtained for one reader at a time.
-const OBTAINED_BYTES_MAX: u64 = 1 << 20;
+use crate::{Error, ReadMode, Result};
 
 /// Reads of one device: hits, misses (`miss.rs`), for which units are claimed and fetched
 /// (`claim.rs`), and the same of what will be wanted (`prefetch.rs`).
@@ -69,53 +67,31 @@ impl Reader {
         waited: &mut bool,
     ) -> Result<()> {
         self.check(offset, target.len())?;
+        let mut rest = offset..offset + target.len() as u64;
         let (mut done, mut hits) = (0, 0);
-        while done < target.len() {
-            let at = offset + done as u64;
-            let (page, start) = (at / PAGE, at % PAGE);
-            #[allow(clippy::cast_possible_truncation)] // at most a page
-            let count = (target.len() - done).min((PAGE - start) as usize);
-            if let Some(pinned) = self.pin_to_copy(page, start, count, &mode) {
-                target[done..done + count].copy_from_slice(&pinned);
+        while !rest.is_empty() {
+            let part = first_part(&rest);
+            if let Some(pinned) = self.pin_to_copy(&part, &mode) {
+                target[done..done + pinned.len()].copy_from_slice(&pinned);
                 hits += 1;
-                done += count;
+                done += pinned.len();
+                rest.start += part.length;
                 continue;
             }
-            let rest = (target.len() - done) as u64;
-            let (pins, has_missed) = self.obtain(at, self.portion(at, rest), mode)?;
+            let (pins, has_missed) = self.obtain(&rest, mode)?;
             *waited |= has_missed;
-            let mut pins = pins.into_iter();
-            // The first piece ends at a page's end; the others are whole but for the last.
-            while done < target.len()
-                && let Some(pin) = pins.next()
-            {
-                #[allow(clippy::cast_possible_truncation)] // at most a page
-                let start = ((offset + done as u64) % PAGE) as usize;
-                let count = (target.len() - done).min(PAGE_BYTES - start);
+            for pin in pins {
+                let part = first_part(&rest);
+                let (start, length) = (part.range().start, part.range().len());
                 // SAFETY: a miss gives pages with the bytes that it was asked for.
-                let bytes = unsafe { pin.bytes(start, count) };
-                target[done..done + count].copy_from_slice(bytes);
-                done += count;
+                let bytes = unsafe { pin.bytes(start, length) };
+                target[done..done + length].copy_from_slice(bytes);
+                done += length;
+                rest.start += part.length;
             }
         }
         CACHE_HITS.add(hits);
         COPIED_BYTES.add(target.len() as u64);
-        Ok(())
-    }
-
-    /// How much of `rest` bytes from `at` is obtained at a time: all of it, or so much that it
-    /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
-    fn portion(&self, at: u64, rest: u64) -> u64 {
-        let most = OBTAINED_BYTES_MAX.min(self.pages.arena.size_bytes() / 8);
-        if rest <= most {
-            return rest;
-        }
-        most - (at + most) % PAGE
-    }
-
-    /// Has all bytes of a range brought into memory.
-    pub(crate) fn bring(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
-        self.obtain(offset, length, ReadMode::WAIT)?;
         Ok(())
     }
 
@@ -129,20 +105,18 @@ impl Reader {
         // At least one byte: there is no page for none.
         let length = length.max(1);
         self.check(offset, length)?;
-        let (page, start) = (offset / PAGE, offset % PAGE);
-        #[allow(clippy::cast_possible_truncation)] // at most a page
-        let count = length.min((PAGE - start) as usize);
-        if let Some(pinned) = self.pin_hit(page, start, count, &mode) {
+        let part = first_part(&(offset..offset + length as u64));
+        if let Some(pinned) = self.pin_hit(&part, &mode) {
             CACHE_HITS.add(1);
             return Ok(pinned);
         }
-        let (pins, _) = self.obtain(offset, count as u64, mode)?;
+        let (pins, _) = self.obtain(&(offset..offset + part.length), mode)?;
         let Some(pin) = pins.first() else {
             return Err(Error::WouldBlock);
         };
         let pages = &self.pages;
         pages.table.pin_again(pin.slot);
-        Ok(PinnedPage::new(pages, pin.slot, pin.frame, (start, count)))
+        Ok(PinnedPage::new(pages, pin.slot, pin.frame, &part))
     }
 
     /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
@@ -190,8 +164,7 @@ impl Reader {
                 pinned.push(PagePin::new(lease, page, &part));
                 continue;
             }
-            let portion = self.portion(rest.start, rest.end - rest.start);
-            let (pins, has_missed) = self.obtain(rest.start, portion, mode)?;
+            let (pins, has_missed) = self.obtain(&rest, mode)?;
             *waited |= has_missed;
             for pin in pins {
                 let part = first_part(&rest);
@@ -203,33 +176,17 @@ impl Reader {
     }
 
     /// The hit: pins bytes of a page that are there.
-    fn pin_hit(
-        self: &Arc<Self>,
-        page: u64,
-        start: u64,
-        length: usize,
-        mode: &ReadMode,
-    ) -> Option<PinnedPage<'_>> {
-        let Pinned::Yes(slot, state) = self.pages.table.pin(self.layout.key(page)) else {
-            return None;
-        };
-        self.accept(slot, state, (page, start, length), mode)
+    fn pin_hit(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<PinnedPage<'_>> {
+        let found = self.pages.find(self.layout.key(part.page))?;
+        self.accept(found.slot, found.state, part, mode)
     }
 
     /// [`Self::pin_hit`] for a reader that will read all the bytes at once: asks the processor for
     /// them before the page is found, by a guess, or else before it is pinned.
     #[inline]
-    fn pin_to_copy(
-        self: &Arc<Self>,
-        page: u64,
-        start: u64,
-        length: usize,
-        mode: &ReadMode,
-    ) -> Option<PinnedPage<'_>> {
-        let arena = &self.pages.arena;
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        let prefetch = |frame| arena.prefetch(frame, start as usize, length);
-        let key = self.layout.key(page);
+    fn pin_to_copy(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<PinnedPage<'_>> {
+        let prefetch = |frame| self.pages.arena.prefetch(frame, part.range());
+        let key = self.layout.key(part.page);
         let guess = self.pages.locality.guess(key);
         guess.into_iter().for_each(prefetch);
         let hint = |state: State| match state.frame() {
@@ -239,14 +196,12 @@ impl Reader {
         let Pinned::Yes(slot, state) = self.pages.table.pin_with_hint(key, hint) else {
             return None;
         };
-        self.accept(slot, state, (page, start, length), mode)
+        self.accept(slot, state, part, mode)
     }
 
     /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
     fn pin_kept(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        let length = part.length as usize;
-        let pinned = self.pin_hit(part.page, part.start, length, mode)?;
+        let pinned = self.pin_hit(part, mode)?;
         let page = (pinned.slot, pinned.frame);
         std::mem::forget(pinned);
         Some(page)
@@ -258,23 +213,22 @@ impl Reader {
         self: &Arc<Self>,
         slot: SlotIndex,
         state: State,
-        (page, start, length): (u64, u64, usize),
+        part: &Part,
         mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
-        let pinned = PinnedPage::new(&self.pages, slot, state.frame(), (start, length));
+        let pinned = PinnedPage::new(&self.pages, slot, state.frame(), part);
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
-            let units = self.layout.units(start, length as u64);
+            let units = self.layout.units_of(part);
             if !state.has(FULL) && self.pages.valid(state.frame()) & units != units {
                 return None;
             }
             let is_marked = state.0 & (AHEAD | MARKER) != 0;
-            if is_marked && self.touch(slot, page) {
-                let (offset, length) = (page * PAGE + start, length as u64);
-                let kind = AccessKind::Marker;
-                self.note(offset, length, kind, mode.bounds);
+            if is_marked && self.touch(slot, part.page) {
+                let Extent { offset, length } = part.extent();
+                self.note(offset, length, AccessKind::Marker, mode.bounds);
             }
         }
-        self.warm(slot, state, start);
+        self.warm(slot, state, part.start);
         Some(pinned)
     }
 

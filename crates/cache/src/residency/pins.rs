@@ -75,7 +75,7 @@ impl OwnedPin {
     /// Some bytes of the page.
     ///
     /// # Safety
-    /// They must have been fetched.
+    /// They must have been fetched, or written.
     pub(crate) unsafe fn bytes(&self, start: usize, length: usize) -> &[u8] {
         // SAFETY: the page stays in its frame while it is pinned. No fetch writes to bytes that are
         // valid, and a writer needs to be alone in the page: while this pin is there it changes a
@@ -100,22 +100,17 @@ pub struct PinnedPage<'a> {
 }
 
 impl<'a> PinnedPage<'a> {
-    /// Some bytes of a pinned page: where they begin, and how many.
+    /// Some bytes of a pinned page.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // inside a page
-    pub(crate) fn new(
-        pages: &'a Pages,
-        slot: SlotIndex,
-        frame: FrameIndex,
-        (start, length): (u64, usize),
-    ) -> Self {
-        debug_assert!(start as usize + length <= PAGE_BYTES);
+    pub(crate) fn new(pages: &'a Pages, slot: SlotIndex, frame: FrameIndex, part: &Part) -> Self {
+        debug_assert!(part.range().end <= PAGE_BYTES);
         Self {
             pages,
             slot,
             frame,
-            start: start as u32,
-            length: length as u32,
+            start: part.start as u32,
+            length: part.length as u32,
         }
     }
 

@@ -43,7 +43,7 @@ use crate::residency::pins::OwnedPin;
 use crate::table::lines::{DIRTY, FULL, PIN, State};
 use crate::write::copy_on_write::Alone;
 use crate::writeback::Writer;
-use crate::{Error, Result, WriteMode};
+use crate::{Error, ReadMode, Result, WriteMode};
 
 /// How often to look when no write ends: the wait after a failure may be over.
 const QUOTA_TICK: Duration = Duration::from_millis(100);
@@ -133,8 +133,9 @@ impl Writer {
                 }
                 Attempt::Scattered => {
                     CACHE_WRITE_FILLS.add(1);
-                    let extent = piece.part.extent();
-                    self.reader.bring(extent.offset, extent.length)?;
+                    let Extent { offset, length } = piece.part.extent();
+                    let range = offset..offset + length;
+                    self.reader.obtain(&range, ReadMode::WAIT)?;
                 }
                 Attempt::NoMemory => {
                     let offset = piece.part.extent().offset;

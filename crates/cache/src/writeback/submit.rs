@@ -259,7 +259,8 @@ impl Writer {
             // that lock while they change bytes. Fetches change only units that are not valid; a
             // fill leaves alone what was dirty when it was claimed, and nothing can have become
             // dirty there since.
-            unsafe { pages.arena.copy_out(pin.frame, part.range().start, target) };
+            let bytes = unsafe { pin.bytes(part.range().start, target.len()) };
+            target.copy_from_slice(bytes);
         }
         Some(missing)
     }
