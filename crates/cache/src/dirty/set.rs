@@ -302,8 +302,7 @@ impl DirtySet {
         }
         dirty.unflushed = Spans::default();
         dirty.unrecovered = Spans::default();
-        dirty.stuck = dirty.submitting;
-        if !dirty.stuck {
+        if !dirty.submitting {
             self.own.pages.clean_all(self.own.layout.number);
         }
         self.show(&mut dirty);
@@ -320,7 +319,7 @@ impl Drop for DirtySet {
     fn drop(&mut self) {
         let number = self.own.layout.number;
         // A page with the flag would not go.
-        if self.lock().stuck {
+        if self.has_started() {
             self.own.pages.clean_all(number);
         }
         self.quota.remove(number);

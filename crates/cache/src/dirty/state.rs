@@ -93,8 +93,6 @@ pub(crate) struct Dirty {
     pub(crate) replays: u64,
     /// Why the last write that failed did.
     pub(crate) failure: Option<DeviceError>,
-    /// Pages keep their flag, though they are given up.
-    pub(crate) stuck: bool,
     /// Tags of commits that gave up.
     abandoned: Vec<Tag>,
     /// What the gauges show of this device.
@@ -121,7 +119,6 @@ impl Dirty {
             loss: None,
             replays: 0,
             failure: None,
-            stuck: false,
             abandoned: Vec::new(),
             shown: (0, 0, 0),
             rewritten: 0,
