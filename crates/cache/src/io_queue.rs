@@ -22,7 +22,7 @@ use pagewell_counters::names::{
 };
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
 use pagewell_policy::elevator::{
-    Class, Dispatch, DispatchId, Elevator, Extent, Member, Reason, RequestId, Settings,
+    Class, Dispatch, DispatchId, Elevator, Extent, Reason, RequestId, Settings,
 };
 use pagewell_policy::readahead::LeastLatency;
 
@@ -240,12 +240,11 @@ impl IoQueue {
                 segments.push(segment);
                 gaps.push(gap);
             }
-            at = member.extent.offset + member.extent.length;
-            transfer
-                .segments
-                .iter()
-                .for_each(|part| append(&mut segments, *part));
-            transfers.push((member, transfer));
+            at = member.extent.end();
+            for part in &transfer.segments {
+                append(&mut segments, *part);
+            }
+            transfers.push(transfer);
         }
         let issuer = issuer_of(&transfers);
         let this = self.clone();
@@ -257,7 +256,7 @@ impl IoQueue {
         } else {
             Operation::Read
         };
-        let durable = transfers.iter().any(|(_, transfer)| transfer.durable);
+        let durable = transfers.iter().any(|transfer| transfer.durable);
         // SAFETY: the memory of the members by the contract of `submit`, as their completions run
         // in this one; that of the gaps is owned by it.
         let mut request = unsafe {
@@ -276,12 +275,11 @@ impl IoQueue {
         self: &Arc<Self>,
         (id, sent): (DispatchId, Duration),
         offset: u64,
-        transfers: Vec<(Member, Transfer)>,
+        transfers: Vec<Transfer>,
         outcome: &Outcome,
     ) {
-        let is_write = transfers
-            .first()
-            .is_some_and(|(_, transfer)| transfer.operation == Operation::Write);
+        let mut operations = transfers.iter().map(|transfer| transfer.operation);
+        let is_write = operations.any(|operation| operation == Operation::Write);
         if !is_write && outcome.transferred_bytes > 0 {
             self.note_latency(self.origin.elapsed().saturating_sub(sent));
         }
@@ -293,30 +291,25 @@ impl IoQueue {
         bytes.add(outcome.transferred_bytes as u64);
         let end = offset + outcome.transferred_bytes as u64;
         let alone = transfers.len() == 1;
-        let fails_alone = |member: &Member, transfer: &Transfer| {
+        let (ended, again): (Vec<_>, Vec<_>) = transfers.into_iter().partition(|transfer| {
             // The end of the device is no failure, and nobody asked for a guess.
             alone
                 || transfer.issuer == Issuer::ReadAhead
                 || end >= self.length_bytes
-                || member.extent.end() <= end
-        };
-        let (ended, again): (Vec<_>, Vec<_>) = transfers
-            .into_iter()
-            .partition(|(member, transfer)| fails_alone(member, transfer));
+                || transfer.extent.end() <= end
+        });
         if again.is_empty() {
             self.end(id);
         }
-        for (member, transfer) in ended {
-            let there = end.saturating_sub(member.extent.offset);
-            #[allow(clippy::cast_possible_truncation)] // at most the length of memory
-            let there = there.min(member.extent.length) as usize;
-            let is_whole = there as u64 == member.extent.length;
-            let result = if is_whole {
-                Ok(())
-            } else {
-                outcome.result.clone()
+        for transfer in ended {
+            let Extent { offset, length } = transfer.extent;
+            let there = end.saturating_sub(offset).min(length);
+            let result = match there == length {
+                true => Ok(()),
+                false => outcome.result.clone(),
             };
-            (transfer.completion)(there, result);
+            #[allow(clippy::cast_possible_truncation)] // at most the length of memory
+            (transfer.completion)(there as usize, result);
         }
         self.again(id, again);
         self.pump();
@@ -332,7 +325,7 @@ impl IoQueue {
     }
 
     /// Makes pieces of a dispatch again: what failed may be another's part of the way.
-    fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<(Member, Transfer)>) {
+    fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<Transfer>) {
         if pieces.is_empty() {
             return;
         }
@@ -340,7 +333,7 @@ impl IoQueue {
             queue: self.clone(),
             id,
         });
-        for (_, transfer) in pieces {
+        for transfer in pieces {
             CACHE_RETRIES.add(1);
             self.device.submit(single(transfer, unended.clone()));
         }
@@ -418,16 +411,11 @@ fn append(segments: &mut Vec<Segment>, part: Segment) {
 }
 
 /// The most urgent issuer stands for all.
-fn issuer_of(transfers: &[(Member, Transfer)]) -> Issuer {
-    let issuers = transfers.iter().map(|(_, transfer)| transfer.issuer);
-    issuers
-        .min_by_key(|issuer| match issuer {
-            Issuer::Reader => 0,
-            Issuer::Metadata => 1,
-            Issuer::ReadAhead => 2,
-            Issuer::Flusher => 3,
-        })
-        .unwrap_or(Issuer::Reader)
+fn issuer_of(transfers: &[Transfer]) -> Issuer {
+    use Issuer::{Flusher, Metadata, ReadAhead, Reader};
+    let is_one = |issuer: &Issuer| transfers.iter().any(|transfer| transfer.issuer == *issuer);
+    let mut issuers = [Reader, Metadata, ReadAhead, Flusher].into_iter();
+    issuers.find(is_one).unwrap_or(Reader)
 }
 
 #[cfg(all(test, not(feature = "loom")))]
