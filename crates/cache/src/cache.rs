@@ -109,7 +109,6 @@ impl Cache {
             queue,
             reader: reader.clone(),
             staging: self.staging.clone(),
-            flusher: self.flusher.clone(),
             keeps,
             timeout: options.write_timeout,
         });
@@ -141,11 +140,5 @@ impl Cache {
     #[must_use]
     pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
         self.pages.arena.file.as_ref().map(AsFd::as_fd)
-    }
-
-    /// The settings.
-    #[must_use]
-    pub fn options(&self) -> CacheOptions {
-        self.options
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
@@ -23,22 +22,16 @@ pub struct CachedDevice {
 }
 
 impl CachedDevice {
-    /// [`Device::name`].
+    /// [`pagewell_device::Device::name`].
     #[must_use]
     pub fn name(&self) -> &str {
-        self.device().name()
+        self.reader.queue.device.name()
     }
 
-    /// [`Device::length_bytes`].
+    /// [`pagewell_device::Device::length_bytes`].
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.reader.own.layout.length_bytes
-    }
-
-    /// The device itself.
-    #[must_use]
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.reader.queue.device
     }
 
     /// What its read-ahead policy has seen and done.

@@ -23,19 +23,15 @@
 //! **What it does not do.** A write that is at the device already may still come after it. The
 //! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
-use std::time::Duration;
-
 use pagewell_counters::names::{CACHE_DISCARDED_PAGES, CACHE_DISCARDS};
 use pagewell_policy::elevator::Extent;
 
 use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
+use crate::read::miss::MEMORY_TICK;
 use crate::residency::pins::OwnedPin;
 use crate::table::lines::FULL;
 use crate::writeback::Writer;
-
-/// How long to sleep when there is no frame for the copy of a page.
-const MEMORY_TICK: Duration = Duration::from_millis(1);
 
 impl Writer {
     /// Forgets a range, which may reach past the end.

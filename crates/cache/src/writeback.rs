@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dirty::set::DirtySet;
-use crate::flusher::Flusher;
 use crate::io_queue::IoQueue;
 use crate::read::reader::Reader;
 use crate::residency::pins::OwnPages;
@@ -29,7 +28,6 @@ pub(crate) struct Writer {
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) staging: Arc<Staging>,
-    pub(crate) flusher: Arc<Flusher>,
     /// What was written stays in memory until a flush was good.
     pub(crate) keeps: bool,
     pub(crate) timeout: Duration,

@@ -31,8 +31,9 @@ use crate::sync::{Condvar, Guard, Mutex, Rank};
 use crate::table::lines::DIRTY;
 use crate::table::page_table::SlotIndex;
 
-/// How often a thread that waits for the device looks whether it was given up.
-const TICK: Duration = Duration::from_millis(100);
+/// How often a thread that waits for the device looks by itself: it may have been given up, the wait
+/// after a failure may be over, or the flusher be busy with another device.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// A thread that closes a device waits so long for the submit loop, which has only to hand in what
 /// it has at hand, unless the device does not take it.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
@@ -41,7 +42,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct DirtySet {
     own: Arc<OwnPages>,
     quota: Arc<Quota>,
-    flusher: Arc<Flusher>,
+    pub(crate) flusher: Arc<Flusher>,
     /// Most memory of pages with something dirty, if no other device has any.
     bytes_max: u64,
     /// When what was written goes to the device.

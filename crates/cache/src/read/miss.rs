@@ -35,8 +35,8 @@ use crate::{Error, ReadMode, Result};
 const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 /// Longer than anybody waits.
 const LONG: Duration = Duration::from_secs(365 * 86_400);
-/// How long to sleep when every page is pinned.
-const MEMORY_TICK: Duration = Duration::from_millis(1);
+/// How long to sleep when there is no frame.
+pub(crate) const MEMORY_TICK: Duration = Duration::from_millis(1);
 
 /// How waiting ended.
 enum Settled {

@@ -23,7 +23,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pagewell_counters::names::{
     CACHE_WRITE_BUSY_WAITS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS,
@@ -34,7 +34,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::{Arrival, HEAT_MAX};
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
-use crate::dirty::set::abandoned;
+use crate::dirty::set::{TICK, abandoned};
 use crate::flusher::Work;
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
@@ -45,8 +45,6 @@ use crate::write::copy_on_write::Alone;
 use crate::writeback::Writer;
 use crate::{Error, ReadMode, Result, WriteMode};
 
-/// How often to look when no write ends: the wait after a failure may be over.
-const QUOTA_TICK: Duration = Duration::from_millis(100);
 /// Ranges of dirty bytes in one unit that is not valid.
 const RANGES_MAX: usize = 8;
 
@@ -88,7 +86,7 @@ impl Writer {
         }
         if self.dirty.start() {
             let device: Arc<dyn Work> = self.clone();
-            self.flusher.enlist(Arc::downgrade(&device));
+            self.dirty.flusher.enlist(Arc::downgrade(&device));
         }
         let (mut done, mut urgency) = (0, Urgency::Later);
         for part in parts(offset..offset + source.len() as u64) {
@@ -190,7 +188,7 @@ impl Writer {
             return false;
         }
         if dirty.ended == ended && !dirty.has_answer() {
-            drop(self.dirty.wait(dirty, left.min(QUOTA_TICK)));
+            drop(self.dirty.wait(dirty, left.min(TICK)));
         }
         true
     }
@@ -334,8 +332,8 @@ impl Writer {
             Urgency::Later => Ok(()),
             Urgency::Now => {
                 // Under the rules of the report the block goes before the next call comes.
-                if self.dirty.rule == Rule::Delayed && self.flusher.is_running() {
-                    self.flusher.wake();
+                if self.dirty.rule == Rule::Delayed && self.dirty.flusher.is_running() {
+                    self.dirty.flusher.wake();
                 } else {
                     self.submit();
                 }

@@ -41,10 +41,9 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{Tag, TagState};
 use rustix::io::Errno;
 
-use crate::dirty::set::{DirtySet, abandoned};
+use crate::dirty::set::{DirtySet, TICK, abandoned};
 use crate::dirty::state::{Dirty, FILE};
 use crate::writeback::Writer;
-use crate::writeback::flush::TICK;
 use crate::{Error, Result};
 
 /// So often a commit writes again what the device has lost: for a minute, about.

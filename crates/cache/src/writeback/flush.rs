@@ -24,16 +24,12 @@ use pagewell_counters::names::{
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 
-use crate::dirty::set::{DirtySet, abandoned};
+use crate::dirty::set::{DirtySet, TICK, abandoned};
 use crate::dirty::state::{Dirty, Flush, Flushing, SPANS_MAX};
 use crate::page::{PAGE, Part, parts};
 use crate::sync::Guard;
 use crate::writeback::Writer;
 use crate::{Error, Result};
-
-/// How often a thread that waits for a device looks by itself: the flusher may be busy with another
-/// device.
-pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// A commit that begins waits for the end of this.
 struct Recovering<'a>(&'a DirtySet);
@@ -128,7 +124,7 @@ impl Writer {
         drop(dirty);
         self.dirty.notify();
         if !is_waited_for {
-            self.flusher.wake();
+            self.dirty.flusher.wake();
         }
     }
 

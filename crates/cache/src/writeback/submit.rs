@@ -111,7 +111,7 @@ impl Writer {
             }
             let mut dirty = self.dirty.lock();
             let again = std::mem::take(&mut dirty.again);
-            if again && (round < ROUNDS_MAX || !self.flusher.is_running()) {
+            if again && (round < ROUNDS_MAX || !self.dirty.flusher.is_running()) {
                 continue;
             }
             dirty.submitting = false;
@@ -122,7 +122,7 @@ impl Writer {
             drop(dirty);
             if again {
                 CACHE_DRIVES_HANDED_OVER.add(1);
-                self.flusher.wake();
+                self.dirty.flusher.wake();
             }
             return;
         }
