@@ -35,7 +35,6 @@ use pagewell_policy::eviction::{Arrival, HEAT_MAX};
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
 use crate::dirty::set::{TICK, abandoned};
-use crate::flusher::Work;
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
 use crate::residency::in_flight::Fetch;
@@ -85,25 +84,23 @@ impl Writer {
             return Err(would_block());
         }
         if self.dirty.start() {
-            let device: Arc<dyn Work> = self.clone();
-            self.dirty.flusher.enlist(Arc::downgrade(&device));
+            self.dirty.flusher.enlist(Arc::<Self>::downgrade(self));
         }
-        let (mut done, mut urgency) = (0, Urgency::Later);
+        let mut urgency = Urgency::Later;
         for part in parts(offset..offset + source.len() as u64) {
             let count = part.range().len();
-            let source = &source[done..done + count];
+            let source = &source[*changed..*changed + count];
             match self.write_piece(&Piece { part, source }, mode) {
                 Ok(this) => urgency = urgency.max(this),
                 Err(error) => {
                     // What was written before it is as dirty as any.
                     if urgency == Urgency::Now {
-                        self.see_to(urgency, offset, done as u64)?;
+                        self.see_to(urgency, offset, *changed as u64)?;
                     }
                     return Err(error);
                 }
             }
-            done += count;
-            *changed = done;
+            *changed += count;
         }
         CACHE_WRITES.add(1);
         CACHE_WRITTEN_BYTES.add(source.len() as u64);

@@ -134,14 +134,19 @@ impl Writer {
         let committing = Committing(&self.dirty);
         let mut result = Ok(());
         for attempt in 0..REPLAYS_MAX {
-            let again = self.commit_once(extent, patience, &mut result);
-            if !again || self.dirty.is_abandoned() {
+            result = self.commit_once(extent, patience);
+            // The device lost what was written meanwhile: it has to be done again. Other errors are
+            // reported, whatever came after them. The device that says so may be a part of this
+            // one, with a name of its own.
+            let Err(Error::Lost { reason, .. }) = &result else {
+                break;
+            };
+            if !matches!(reason, DeviceError::Replay { .. }) || self.dirty.is_abandoned() {
                 break;
             }
-            let pause = REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS));
             // The first is most likely the last: the server has only just come back.
             if attempt > 0 {
-                self.rest(pause);
+                self.rest(REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS)));
             }
         }
         drop(committing);
@@ -153,37 +158,23 @@ impl Writer {
         result
     }
 
-    /// Whether it has to be done again, as the device lost what was written meanwhile.
-    fn commit_once(
-        self: &Arc<Self>,
-        extent: Extent,
-        patience: Duration,
-        result: &mut Result<()>,
-    ) -> bool {
+    fn commit_once(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let (losses, replays) = self.settled(patience);
         let written = self.write_all(extent, patience);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
-        *result = self.make_durable(extent, patience).and(written);
+        self.make_durable(extent, patience).and(written)?;
         let dirty = self.dirty.lock();
         // A flush that another thread made may have failed after these bytes were written and
         // before they were looked at here.
-        if result.is_ok() && self.dirty.losses.load(Ordering::Acquire) != losses {
-            *result = Err(self.lost(dirty.loss.clone()));
+        if self.dirty.losses.load(Ordering::Acquire) != losses {
+            return Err(self.lost(dirty.loss.clone()));
         }
-        if dirty.replays != replays && result.is_ok() {
+        if dirty.replays != replays {
             let device = self.queue.name();
-            *result = Err(self.lost(Some(DeviceError::Replay { device })));
+            return Err(self.lost(Some(DeviceError::Replay { device })));
         }
-        // Other errors are reported, whatever came after them. The device that says so may be a
-        // part of this one, with a name of its own.
-        matches!(
-            result,
-            Err(Error::Lost {
-                reason: DeviceError::Replay { .. },
-                ..
-            })
-        )
+        Ok(())
     }
 
     /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.

@@ -165,19 +165,14 @@ impl Writer {
     /// Ends the flush on its way if that is over; whether it is.
     fn end_flush(&self, dirty: &mut Dirty) -> bool {
         let limit = self.timeout;
-        let answer = dirty.flushing.as_mut().and_then(|flushing| {
-            let late = || flushing.since.elapsed() >= limit;
-            flushing
-                .answer
-                .take()
-                .or_else(|| late().then(|| Err(self.no_answer(0, limit))))
-        });
-        let Some(answer) = answer else {
+        let is_over = |flushing: &mut Flushing| {
+            flushing.answer.is_some() || flushing.since.elapsed() >= limit
+        };
+        let Some(flushing) = dirty.flushing.take_if(is_over) else {
             return false;
         };
-        let Some(flushing) = dirty.flushing.take() else {
-            return false;
-        };
+        let late = || Err(self.no_answer(0, limit));
+        let answer = flushing.answer.unwrap_or_else(late);
         match &answer {
             Ok(()) => {
                 for (_, extent) in dirty.policy.flush_succeeded() {
