@@ -32,14 +32,14 @@
 //! |---|---|
 //! | `frame` | memory for pages, which of it is free |
 //! | `table` | the page table, and a guess of where a page is |
-//! | `residency` | which page has which frame, what is valid of it or in flight, what goes |
+//! | `residency` | which page has which frame, pins, what is valid or in flight, what goes |
 //! | `dirty` | what is not durable of a device, and its quota |
 //! | `read` | hit, miss, claim, read-ahead |
 //! | `writeback` | the parts of the writer; submit loop, staging, flush, commit |
 //! | `write` | writes into pages, copy-on-write |
 //!
-//! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
-//! what is not true any more; `cache` puts the parts of a device together.
+//! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges what is
+//! not true any more; `cache` puts the parts of a device together.
 //!
 //! # Who may touch which byte when
 //!
