@@ -59,10 +59,9 @@ impl Pages {
     fn evict(&self) {
         let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
         let mut eviction = self.eviction.lock();
-        let view = View(self);
         let mut refusals = 0;
         while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
-            let Some(frame) = eviction.victim(&view) else {
+            let Some(frame) = eviction.victim(self) else {
                 refusals += 1;
                 // The policy looks at some pages and then gives up; others may be free to go.
                 if evicted.is_empty() {
@@ -197,23 +196,21 @@ impl Drop for Pages {
     }
 }
 
-struct View<'a>(&'a Pages);
-
-impl Frames for View<'_> {
+impl Frames for Pages {
     fn is_evictable(&self, frame: FrameIndex) -> bool {
-        let state = self.0.table.state(self.0.owner(frame));
+        let state = self.table.state(self.owner(frame));
         state.has(PRESENT) && state.frame() == frame && state.pins() == 0 && !state.has(DIRTY)
     }
 
     fn heat(&self, frame: FrameIndex) -> u8 {
-        self.0.table.state(self.0.owner(frame)).heat()
+        self.table.state(self.owner(frame)).heat()
     }
 
     fn cool(&self, frame: FrameIndex, heat: u8) {
-        let slot = self.0.owner(frame);
-        let state = self.0.table.state(slot);
+        let slot = self.owner(frame);
+        let state = self.table.state(slot);
         if state.frame() == frame {
-            self.0.table.heat(slot, state, heat);
+            self.table.heat(slot, state, heat);
         }
     }
 }

@@ -176,12 +176,10 @@ pub(crate) struct Lines {
 }
 
 #[cfg(not(feature = "loom"))]
-impl Lines {
-    pub(crate) fn new(count: usize) -> Result<Self, Errno> {
-        let bytes = count * size_of::<Line>();
-        let (mapping, _) = crate::frame::arena::map_transparent(bytes)?;
-        Ok(Self { mapping, count })
-    }
+pub(crate) fn lines(count: usize) -> Result<Lines, Errno> {
+    let bytes = count * size_of::<Line>();
+    let (mapping, _) = crate::frame::arena::map_transparent(bytes)?;
+    Ok(Lines { mapping, count })
 }
 
 #[cfg(not(feature = "loom"))]
@@ -196,25 +194,15 @@ impl std::ops::Deref for Lines {
 }
 
 #[cfg(feature = "loom")]
-pub(crate) struct Lines(Box<[Line]>);
+pub(crate) type Lines = Box<[Line]>;
 
 #[cfg(feature = "loom")]
-impl Lines {
-    pub(crate) fn new(count: usize) -> Result<Self, Errno> {
-        let line = |_| Line {
-            name: AtomicU64::new(EMPTY),
-            states: std::array::from_fn(|_| AtomicU64::new(0)),
-        };
-        Ok(Self((0..count).map(line).collect()))
-    }
-}
-
-#[cfg(feature = "loom")]
-impl std::ops::Deref for Lines {
-    type Target = [Line];
-    fn deref(&self) -> &[Line] {
-        &self.0
-    }
+pub(crate) fn lines(count: usize) -> Result<Lines, Errno> {
+    let line = |_| Line {
+        name: AtomicU64::new(EMPTY),
+        states: std::array::from_fn(|_| AtomicU64::new(0)),
+    };
+    Ok((0..count).map(line).collect())
 }
 
 #[cfg(all(test, not(feature = "loom")))]

@@ -59,7 +59,7 @@ use rustix::io::Errno;
 use crate::sync::{AtomicU64, Ordering, relax};
 use crate::table::lines::{
     DETACHED, DIRTY, EMPTY, LOCKED, Line, Lines, PIN, PINS_MAX, PRESENT, State, WRITING, extent_of,
-    key_in,
+    key_in, lines,
 };
 
 /// Pairs of lines that an extent may be in.
@@ -121,7 +121,7 @@ impl PageTable {
     pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
         let pairs = (pages * 3).div_ceil(4).max(PAIRS_MIN);
         Ok(Self {
-            lines: Lines::new(2 * pairs)?,
+            lines: lines(2 * pairs)?,
             pairs: pairs as u64,
         })
     }
