@@ -24,7 +24,6 @@
 //! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
 use pagewell_counters::names::{CACHE_DISCARDED_PAGES, CACHE_DISCARDS};
-use pagewell_policy::elevator::Extent;
 
 use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
@@ -36,13 +35,11 @@ use crate::writeback::Writer;
 impl Writer {
     /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
-        let layout = &self.own.layout;
-        let length = length.min(layout.length_bytes.saturating_sub(offset));
-        if length == 0 {
+        let extent = self.inside(offset, length);
+        if extent.length == 0 {
             return;
         }
         CACHE_DISCARDS.add(1);
-        let extent = Extent { offset, length };
         if self.dirty.has_started() {
             // First: what is written while the pages go is not to be taken from a flush.
             let mut dirty = self.dirty.lock();
@@ -51,7 +48,7 @@ impl Writer {
             dirty.unrecovered.take(extent.offset, extent.end());
         }
         let range = offset / PAGE..extent.end().div_ceil(PAGE);
-        for page in self.own.pages.resident(layout.number, range) {
+        for page in self.own.pages.resident(self.own.layout.number, range) {
             let start = offset.max(page * PAGE);
             let end = extent.end().min((page + 1) * PAGE);
             self.purge_in_page(&first_part(&(start..end)));

@@ -161,6 +161,19 @@ impl Layout {
         self.units(part.start, part.length)
     }
 
+    /// The units of which a part has all bytes.
+    pub(crate) fn whole_units_of(&self, part: &Part) -> Units {
+        let first = part.start.div_ceil(self.unit_bytes);
+        let end = part.start + part.length;
+        // Behind the end of the device there are no bytes.
+        let last = if part.extent().end() == self.length_bytes {
+            end.div_ceil(self.unit_bytes)
+        } else {
+            end / self.unit_bytes
+        };
+        mask(last) & !mask(first)
+    }
+
     /// Each of these units, and its bytes in the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn each(&self, units: Units) -> impl Iterator<Item = (Units, Range<usize>)> + use<> {

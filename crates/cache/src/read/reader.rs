@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
+use pagewell_policy::eviction::FrameIndex;
 use pagewell_policy::readahead::AccessKind;
 
 use crate::dirty::set::DirtySet;
@@ -22,7 +22,7 @@ use crate::page::{Layout, PAGE, Part, first_part};
 use crate::residency::devices::Streams;
 use crate::residency::pages::Pages;
 use crate::residency::pins::{OwnPages, PagePin, PinBudget, PinLease, PinnedPage};
-use crate::table::lines::{AHEAD, FULL, MARKER, PIN, STREAM, State};
+use crate::table::lines::{AHEAD, FULL, MARKER, STREAM, State};
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::{Error, ReadMode, Result};
 
@@ -228,20 +228,11 @@ impl Reader {
                 self.note(offset, length, AccessKind::Marker, mode.bounds);
             }
         }
-        self.warm(slot, state, part.start);
-        Some(pinned)
-    }
-
-    /// Counts a hit for eviction: each one, but of a page that came by a stream only those that
-    /// read its first byte again, so that one pass in small steps is not heat.
-    #[inline]
-    fn warm(&self, slot: SlotIndex, state: State, start: u64) {
-        let heat = state.heat();
-        if heat >= HEAT_MAX || state.has(STREAM) && (start != 0 || state.has(AHEAD)) {
-            return;
+        // Of a page that came by a stream only those that read its first byte again are heat: one
+        // pass in small steps is none.
+        if !state.has(STREAM) || part.start == 0 && !state.has(AHEAD) {
+            self.pages.table.warm(slot, state);
         }
-        // With our own pin.
-        let pinned = State(state.0 + PIN);
-        self.pages.table.heat(slot, pinned, heat + 1);
+        Some(pinned)
     }
 }

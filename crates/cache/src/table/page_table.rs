@@ -53,7 +53,7 @@
 //! that is not there may take sixteen lines, but then the reader goes to a device.
 
 use pagewell_base::mix::mix;
-use pagewell_policy::eviction::FrameIndex;
+use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use rustix::io::Errno;
 
 use crate::sync::{AtomicU64, Ordering, relax};
@@ -455,6 +455,15 @@ impl PageTable {
     /// Gives the name back, when the copy found no slot.
     pub(crate) fn rename(&self, index: SlotIndex) {
         self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
+    }
+
+    /// Counts a hit of a page that this thread has pinned; its state before that.
+    #[inline]
+    pub(crate) fn warm(&self, index: SlotIndex, before: State) {
+        let heat = before.heat();
+        if heat < HEAT_MAX {
+            self.heat(index, State(before.0 + PIN), heat + 1);
+        }
     }
 
     /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.

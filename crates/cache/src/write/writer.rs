@@ -31,7 +31,7 @@ use pagewell_counters::names::{
     CACHE_WRITE_WOULD_BLOCK, CACHE_WRITES, CACHE_WRITTEN_BYTES, COPIED_BYTES,
 };
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::eviction::{Arrival, HEAT_MAX};
+use pagewell_policy::eviction::Arrival;
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
 use crate::dirty::set::{TICK, abandoned};
@@ -39,7 +39,7 @@ use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
 use crate::residency::in_flight::Fetch;
 use crate::residency::pins::OwnedPin;
-use crate::table::lines::{DIRTY, FULL, PIN, State};
+use crate::table::lines::{DIRTY, FULL};
 use crate::write::copy_on_write::Alone;
 use crate::writeback::Writer;
 use crate::{Error, ReadMode, Result, WriteMode};
@@ -197,11 +197,7 @@ impl Writer {
             return Attempt::NoMemory;
         };
         let mut pin = self.own.own(found);
-        let heat = found.state.heat();
-        if heat < HEAT_MAX {
-            let with_our_pin = State(found.state.0 + PIN);
-            self.own.pages.table.heat(pin.slot, with_our_pin, heat + 1);
-        }
+        self.own.pages.table.warm(found.slot, found.state);
         let touched = self.own.layout.units_of(&piece.part);
         if let Some(fetch) = self.conflict(&pin, touched) {
             return Attempt::Fetching(fetch);
@@ -233,7 +229,7 @@ impl Writer {
     fn is_scattered(&self, pin: &OwnedPin, piece: &Piece<'_>, touched: Units) -> bool {
         let (pages, layout) = (&self.own.pages, &self.own.layout);
         let is_dirty = pages.table.state(pin.slot).has(DIRTY);
-        let partial = touched & !self.whole(&piece.part) & !pages.valid(pin.frame);
+        let partial = touched & !layout.whole_units_of(&piece.part) & !pages.valid(pin.frame);
         let ranges = |unit: Range<usize>| {
             let unit = Part {
                 page: piece.part.page,
@@ -246,24 +242,6 @@ impl Writer {
             && layout
                 .each(partial)
                 .any(|(_, unit)| ranges(unit) >= RANGES_MAX)
-    }
-
-    /// The units of which all bytes are written.
-    fn whole(&self, part: &Part) -> Units {
-        let layout = &self.own.layout;
-        let end = part.start + part.length;
-        let first = part.start.next_multiple_of(layout.unit_bytes);
-        // Behind the end of the device there are no bytes to be written.
-        let last = if part.extent().end() == layout.length_bytes {
-            end.next_multiple_of(layout.unit_bytes)
-        } else {
-            end - end % layout.unit_bytes
-        };
-        if first < last {
-            layout.units(first, last - first)
-        } else {
-            0
-        }
     }
 
     /// The blocks of valid units of which only a part is written: the first and the last.
@@ -314,9 +292,9 @@ impl Writer {
         };
         let blocks = self.partial_blocks(part.extent(), valid);
         let urgency = self.dirty.note_written(pin.slot, part.extent(), blocks);
-        let whole = self.whole(part) & missing;
-        let all = self.own.layout.all_units(part.page);
-        if whole != 0 && pages.validate(pin.frame, whole) == all {
+        let layout = &self.own.layout;
+        let whole = layout.whole_units_of(part) & missing;
+        if whole != 0 && pages.validate(pin.frame, whole) == layout.all_units(part.page) {
             pages.table.set(pin.slot, FULL);
         }
         drop(fetches);

@@ -116,7 +116,7 @@ impl Writer {
     }
 
     /// What of a range is on the device.
-    fn inside(&self, offset: u64, length: u64) -> Extent {
+    pub(crate) fn inside(&self, offset: u64, length: u64) -> Extent {
         let length = length.min(self.own.layout.length_bytes.saturating_sub(offset));
         Extent { offset, length }
     }
