@@ -31,8 +31,8 @@ use crate::sync::{Condvar, Guard, Mutex, Rank};
 use crate::table::lines::DIRTY;
 use crate::table::page_table::SlotIndex;
 
-/// How often a thread that waits for the device looks by itself: it may have been given up, the wait
-/// after a failure may be over, or the flusher be busy with another device.
+/// How often a thread that waits for the device looks by itself: it may have been given up, the
+/// wait after a failure may be over, or the flusher be busy with another device.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// A thread that closes a device waits so long for the submit loop, which has only to hand in what
 /// it has at hand, unless the device does not take it.

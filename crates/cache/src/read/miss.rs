@@ -96,8 +96,8 @@ impl Reader {
         }
     }
 
-    /// How much of a range is obtained at a time: all of it, or so much that it ends with a page. Of
-    /// the last page obtained nothing else than what was asked for is there.
+    /// Where that portion of a range ends that is obtained at a time: with the range, or else with
+    /// a page. Of the last page obtained nothing else than what was asked for is there.
     fn portion_end(&self, range: &Range<u64>) -> u64 {
         let most = OBTAINED_BYTES_MAX.min(self.pages.arena.size_bytes() / 8);
         let end = range.start + most;
