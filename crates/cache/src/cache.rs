@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 use pagewell_device::Device;
 
@@ -101,7 +100,6 @@ impl Cache {
             widens: !geometry.rotational && settings.page_chunk && settings.merge,
             drops_behind: settings.free_behind,
             rotational: geometry.rotational,
-            origin: Instant::now(),
         });
         let writer = Arc::new(Writer {
             own,

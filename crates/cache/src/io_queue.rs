@@ -236,8 +236,10 @@ impl IoQueue {
                 continue;
             };
             if member.extent.offset > at {
-                let (gap, segment) = gap(member.extent.offset - at, self.memory_alignment_bytes);
-                segments.push(segment);
+                // For bytes that nobody wants: at most the widest hole that is read over.
+                let length = usize::try_from(member.extent.offset - at).unwrap_or(0);
+                let mut gap = Buffer::new(length, self.memory_alignment_bytes);
+                segments.push(gap.as_segment());
                 gaps.push(gap);
             }
             at = member.extent.end();
@@ -387,15 +389,6 @@ fn count(dispatch: &Dispatch) {
         Reason::Wrap => CACHE_WRAPS.add(1),
         Reason::Deadline => CACHE_DEADLINE_PICKS.add(1),
     }
-}
-
-/// Memory for bytes that nobody wants.
-fn gap(length: u64, alignment_bytes: usize) -> (Buffer, Segment) {
-    // At most the widest hole that the elevator reads over.
-    let length = usize::try_from(length).unwrap_or(0);
-    let mut buffer = Buffer::new(length, alignment_bytes);
-    let segment = buffer.as_segment();
-    (buffer, segment)
 }
 
 /// Appends memory, as one piece with what it follows.

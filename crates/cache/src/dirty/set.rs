@@ -136,7 +136,7 @@ impl DirtySet {
         }
     }
 
-    /// The policy's time.
+    /// The time of the policies of this device.
     pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
     }

@@ -94,7 +94,7 @@ impl Reader {
             length,
             kind,
             budget_bytes: self.pages.ahead_budget_bytes(),
-            now: self.origin.elapsed(),
+            now: self.dirty.now(),
             bounds,
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),

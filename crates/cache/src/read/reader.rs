@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
@@ -44,7 +44,6 @@ pub(crate) struct Reader {
     /// Of what a stream has left behind memory is given back.
     pub(crate) drops_behind: bool,
     pub(crate) rotational: bool,
-    pub(crate) origin: Instant,
 }
 
 impl Reader {

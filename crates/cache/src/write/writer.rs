@@ -122,8 +122,10 @@ impl Writer {
                 Attempt::Fetching(fetch) => {
                     CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
-                    if self.dirty.wait_for(&fetch, deadline).is_none() {
-                        return Err(self.timed_out_writing(piece.part.extent().offset));
+                    let has_ended = self.dirty.wait_for(&fetch, deadline).is_some();
+                    if !has_ended && !self.dirty.is_abandoned() {
+                        let offset = piece.part.extent().offset;
+                        return Err(self.no_answer(offset, self.timeout).into());
                     }
                 }
                 Attempt::Scattered => {
@@ -324,13 +326,6 @@ impl Writer {
                 Ok(())
             }
         }
-    }
-
-    fn timed_out_writing(&self, offset: u64) -> Error {
-        if self.dirty.is_abandoned() {
-            return abandoned(offset);
-        }
-        self.no_answer(offset, self.timeout).into()
     }
 }
 

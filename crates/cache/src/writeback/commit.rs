@@ -38,11 +38,11 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Tag, TagState};
+use pagewell_policy::writeback::TagState;
 use rustix::io::Errno;
 
 use crate::dirty::set::{DirtySet, TICK, abandoned};
-use crate::dirty::state::{Dirty, FILE};
+use crate::dirty::state::FILE;
 use crate::writeback::Writer;
 use crate::{Error, Result};
 
@@ -62,41 +62,24 @@ impl Drop for Committing<'_> {
     }
 }
 
-/// Whether a commit gets anywhere.
-///
-/// A slow device is not a dead one: while anything ends, nobody gives up. But a request that never
-/// ends must not keep its commit for ever because other requests do. So what counts is, too, how
-/// far this commit is: when it stands still, and a request that it waits for is out for that long,
-/// it is over.
-struct Progress {
-    ended: u64,
-    any: Instant,
-    left: (u64, usize),
-    own: Instant,
+/// A number that should change, and since when it has not.
+struct Still<T> {
+    number: T,
+    since: Instant,
 }
 
-impl Progress {
-    fn new(dirty: &Dirty, tag: Tag) -> Self {
-        let now = Instant::now();
-        Self {
-            ended: dirty.ended,
-            any: now,
-            left: dirty.policy.tag_left(tag),
-            own: now,
-        }
+impl<T: PartialEq> Still<T> {
+    fn new(number: T) -> Self {
+        let since = Instant::now();
+        Self { number, since }
     }
 
-    fn is_over(&mut self, dirty: &Dirty, tag: Tag, (now, patience): (Duration, Duration)) -> bool {
-        if dirty.ended != self.ended {
-            (self.ended, self.any) = (dirty.ended, Instant::now());
+    /// For how long it has been what it is now.
+    fn time(&mut self, number: T) -> Duration {
+        if number != self.number {
+            *self = Self::new(number);
         }
-        let left = dirty.policy.tag_left(tag);
-        if left != self.left {
-            (self.left, self.own) = (left, Instant::now());
-        }
-        let oldest = dirty.policy.tag_waits_since(tag);
-        let is_hung = oldest.is_some_and(|since| now.saturating_sub(since) >= patience);
-        self.any.elapsed() >= patience || is_hung && self.own.elapsed() >= patience
+        self.since.elapsed()
     }
 }
 
@@ -211,10 +194,16 @@ impl Writer {
     }
 
     /// Waits until all that is dirty now is written.
+    ///
+    /// A slow device is not a dead one: while anything ends, nobody gives up. But a request that
+    /// never ends must not keep its commit for ever because other requests do. So what counts is,
+    /// too, how far this commit is: when it stands still, and a request that it waits for is out
+    /// for that long, it is over.
     fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.dirty.lock();
         let tag = dirty.policy.tag(FILE, extent, self.dirty.now());
-        let mut progress = Progress::new(&dirty, tag);
+        let mut ended = Still::new(dirty.ended);
+        let mut left = Still::new(dirty.policy.tag_left(tag));
         drop(dirty);
         loop {
             self.submit();
@@ -232,7 +221,11 @@ impl Writer {
                 dirty.abandon(tag);
                 return Err(abandoned(extent.offset));
             }
-            if progress.is_over(&dirty, tag, (self.dirty.now(), patience)) {
+            let out_since = dirty.policy.tag_waits_since(tag);
+            let out = out_since.map(|since| self.dirty.now().saturating_sub(since));
+            let is_hung = out.is_some_and(|out| out >= patience);
+            let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
+            if ended.time(dirty.ended) >= patience || is_hung && is_still {
                 dirty.abandon(tag);
                 return Err(self.no_answer(extent.offset, patience).into());
             }
