@@ -200,18 +200,9 @@ impl Writer {
         };
         let mut pin = self.own.own(found);
         self.own.pages.table.warm(found.slot, found.state);
-        let touched = self.own.layout.units_of(&piece.part);
-        if let Some(fetch) = self.conflict(&pin, touched) {
-            return Attempt::Fetching(fetch);
-        }
-        if self.is_scattered(&pin, piece, touched) {
-            return Attempt::Scattered;
-        }
-        // Nobody but a fetch makes units valid while the page's name is locked. If one does so
-        // from here on, `put` sees it.
         let mut alone: Option<Alone<'_>> = None;
         loop {
-            if let Some(attempt) = self.put(&pin, piece, touched, alone.is_some()) {
+            if let Some(attempt) = self.put(&pin, piece, alone.is_some()) {
                 return attempt;
             }
             alone = self.exclude(&mut pin, piece.part.page);
@@ -221,29 +212,20 @@ impl Writer {
         }
     }
 
-    /// A fetch of units that are not valid yet, if there is one.
-    fn conflict(&self, pin: &OwnedPin, touched: Units) -> Option<Arc<Fetch>> {
-        let fetches = self.own.pages.in_flight.lock(pin.frame);
-        fetches.of(touched & !self.own.pages.valid(pin.frame))
-    }
-
-    /// Whether one more range would be too many for a unit that is written in part.
-    fn is_scattered(&self, pin: &OwnedPin, piece: &Piece<'_>, touched: Units) -> bool {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
-        let is_dirty = pages.table.state(pin.slot).has(DIRTY);
-        let partial = touched & !layout.whole_units_of(&piece.part) & !pages.valid(pin.frame);
-        let ranges = |unit: Range<usize>| {
+    /// Whether one more range would be too many for a unit of these, which are not valid, that is
+    /// written in part.
+    fn is_scattered(&self, pin: &OwnedPin, part: &Part, missing: Units) -> bool {
+        let layout = &self.own.layout;
+        let mut partial = layout.each(missing & !layout.whole_units_of(part));
+        let is_full = |(_, unit): (Units, Range<usize>)| {
             let unit = Part {
-                page: piece.part.page,
+                page: part.page,
                 start: unit.start as u64,
                 length: unit.len() as u64,
             };
-            self.dirty.in_page(&unit).len()
+            self.dirty.in_page(&unit).len() >= RANGES_MAX
         };
-        is_dirty
-            && layout
-                .each(partial)
-                .any(|(_, unit)| ranges(unit) >= RANGES_MAX)
+        self.own.pages.table.state(pin.slot).has(DIRTY) && partial.any(is_full)
     }
 
     /// The blocks of valid units of which only a part is written: the first and the last.
@@ -261,24 +243,22 @@ impl Writer {
 
     /// Copies the bytes into the page and notes that they are dirty; `None` when the writer must
     /// be alone in it for that, and is not.
-    fn put(
-        &self,
-        pin: &OwnedPin,
-        piece: &Piece<'_>,
-        touched: Units,
-        is_alone: bool,
-    ) -> Option<Attempt> {
-        let (pages, part) = (&self.own.pages, &piece.part);
+    fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
+        let (pages, layout, part) = (&self.own.pages, &self.own.layout, &piece.part);
         // Claims are made under this lock: no fetch of these units begins before they are valid,
-        // or dirty.
+        // or dirty. And nobody but a fetch makes units valid while the page's name is locked.
         let fetches = pages.in_flight.lock(pin.frame);
         let valid = pages.valid(pin.frame);
-        if !is_alone && touched & valid != 0 {
-            return None;
-        }
+        let touched = layout.units_of(part);
         let missing = touched & !valid;
         if let Some(fetch) = fetches.of(missing) {
             return Some(Attempt::Fetching(fetch));
+        }
+        if self.is_scattered(pin, part, missing) {
+            return Some(Attempt::Scattered);
+        }
+        if !is_alone && touched & valid != 0 {
+            return None;
         }
         // Units that are valid stay so, and a fetch that is in flight elsewhere in this page has
         // nothing to do with these.
@@ -294,7 +274,6 @@ impl Writer {
         };
         let blocks = self.partial_blocks(part.extent(), valid);
         let urgency = self.dirty.note_written(pin.slot, part.extent(), blocks);
-        let layout = &self.own.layout;
         let whole = layout.whole_units_of(part) & missing;
         if whole != 0 && pages.validate(pin.frame, whole) == layout.all_units(part.page) {
             pages.table.set(pin.slot, FULL);
