@@ -49,15 +49,6 @@ use crate::writeback::staging::Staged;
 /// flusher's, which sees to other devices in between.
 const ROUNDS_MAX: u32 = 8;
 
-/// What became of staging.
-enum Stage {
-    Staged(Staged),
-    /// Units of pages that must be filled first.
-    Incomplete(Vec<(u64, Units)>),
-    /// A page was purged.
-    Gone,
-}
-
 /// Lets others submit when something panics, and gives back what was chosen and not sent.
 struct Submitting<'a> {
     dirty: &'a DirtySet,
@@ -201,40 +192,41 @@ impl Writer {
         }
         drop(dirty);
         let wide = self.widened(write.extent);
-        match self.stage(wide) {
-            Stage::Staged(staged) => self.queue_write(write, wide, durable, staged),
-            Stage::Incomplete(missing) => self.fill_first(write, &missing),
-            Stage::Gone => self.dirty.put_back(&mut self.dirty.lock(), write),
+        #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
+        let length = wide.length as usize;
+        let alignment = self.queue.memory_alignment_bytes;
+        let mut staged = self.staging.take(length, alignment);
+        let missing = self.stage(wide, &mut staged.bytes()[..length]);
+        if missing.as_ref().is_some_and(Vec::is_empty) {
+            return self.queue_write(write, wide, durable, staged);
+        }
+        self.staging.give(staged);
+        match missing {
+            Some(missing) => self.fill_first(write, &missing),
+            None => self.dirty.put_back(&mut self.dirty.lock(), write),
         }
     }
 
-    /// Copies a range out of the pages, if all of it is there.
+    /// Copies a range out of the pages, and says which units must be filled first. `None` when a
+    /// page was purged.
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
-    fn stage(&self, wide: Extent) -> Stage {
-        let alignment = self.queue.memory_alignment_bytes;
-        let mut staged = self.staging.take(wide.length as usize, alignment);
+    fn stage(&self, wide: Extent, target: &mut [u8]) -> Option<Vec<(u64, Units)>> {
         let mut missing = Vec::new();
         let end = wide.end().min(self.own.layout.length_bytes);
         for part in parts(wide.offset..end) {
             let done = (part.extent().offset - wide.offset) as usize;
-            let target = &mut staged.bytes()[done..done + part.length as usize];
-            let Some(units) = self.copy_out(&part, target) else {
-                self.staging.give(staged);
-                return Stage::Gone;
-            };
+            let target = &mut target[done..done + part.length as usize];
+            let units = self.copy_out(&part, target)?;
             if units != 0 {
                 missing.push((part.page, units));
             }
         }
-        if !missing.is_empty() {
-            self.staging.give(staged);
-            return Stage::Incomplete(missing);
+        if missing.is_empty() {
+            // The last block reaches past the end.
+            target[(end - wide.offset) as usize..].fill(0);
+            CACHE_STAGED_BYTES.add(end - wide.offset);
         }
-        // The last block reaches past the end.
-        let there = (end - wide.offset) as usize;
-        staged.bytes()[there..wide.length as usize].fill(0);
-        CACHE_STAGED_BYTES.add(end - wide.offset);
-        Stage::Staged(staged)
+        Some(missing)
     }
 
     /// Copies a part of a page, or says which units have bytes that are not there; `None` when the
