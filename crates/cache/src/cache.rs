@@ -14,7 +14,7 @@ use crate::io_queue::IoQueue;
 use crate::page::Layout;
 use crate::read::reader::Reader;
 use crate::residency::pages::Pages;
-use crate::residency::pins::{OwnPages, PinBudget};
+use crate::residency::pins::OwnPages;
 use crate::sync::{Mutex, Rank};
 use crate::writeback::staging::Staging;
 use crate::writeback::{Users, Writer};
@@ -28,7 +28,6 @@ pub struct Cache {
     pub(crate) quota: Arc<Quota>,
     pub(crate) staging: Arc<Staging>,
     pub(crate) flusher: Arc<Flusher>,
-    pub(crate) pins: Arc<PinBudget>,
 }
 
 impl Cache {
@@ -46,7 +45,7 @@ impl Cache {
 
     /// A cache with this memory.
     pub(crate) fn with(options: CacheOptions, arena: Arena) -> Result<Self, CreateError> {
-        let (frames, size_bytes) = (arena.frames, arena.size_bytes());
+        let size_bytes = arena.size_bytes();
         let reader_keeps = options.free_behind && options.reader_keeps;
         Ok(Self {
             options,
@@ -54,7 +53,6 @@ impl Cache {
             quota: Arc::new(Quota::new(size_bytes)),
             staging: Arc::default(),
             flusher: Arc::default(),
-            pins: Arc::new(PinBudget::new(frames)),
         })
     }
 
@@ -95,7 +93,6 @@ impl Cache {
             queue: queue.clone(),
             dirty: dirty.clone(),
             streams,
-            pins: self.pins.clone(),
             timeout: options.read_timeout,
             widens: !geometry.rotational && settings.page_chunk && settings.merge,
             drops_behind: settings.free_behind,

@@ -202,10 +202,11 @@ impl DirtySet {
         urgency
     }
 
-    /// Takes the flag from pages of a range that have no dirty byte any more.
+    /// Takes the flag from pages of a range that have no byte any more that is dirty, on its way to
+    /// the device, or kept until a flush.
     pub(crate) fn mark_clean(&self, dirty: &Dirty, extent: Extent) {
         for part in parts(extent.offset..extent.end()) {
-            if dirty.has_dirty(part.page) {
+            if dirty.policy.is_dirty(FILE, Part::whole(part.page).extent()) {
                 continue;
             }
             // With the flag it stays where it is: it is detached under this lock only. It may be

@@ -12,7 +12,6 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
 
-use crate::page::Part;
 use crate::residency::in_flight::Fetches;
 
 /// A device is one file to its policy.
@@ -123,11 +122,6 @@ impl Dirty {
             shown: (0, 0, 0),
             rewritten: 0,
         }
-    }
-
-    /// Whether a byte of a page is dirty, on its way to the device, or kept until a flush.
-    pub(crate) fn has_dirty(&self, page: u64) -> bool {
-        self.policy.is_dirty(FILE, Part::whole(page).extent())
     }
 
     /// Whether the flush at the device was answered, and no thread has looked.

@@ -240,7 +240,7 @@ impl Reader {
 
     fn segment(&self, claim: &mut Claim) -> Segment {
         if let Some(fill) = &mut claim.fill {
-            return fill.segment();
+            return fill.buffer.as_segment();
         }
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let (start, length) = ((claim.offset % PAGE) as usize, claim.length as usize);

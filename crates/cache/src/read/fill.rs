@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use pagewell_device::{Buffer, Segment};
+use pagewell_device::Buffer;
 
 use crate::PAGE_BYTES;
 use crate::frame::arena::Arena;
@@ -21,7 +21,7 @@ use pagewell_policy::eviction::FrameIndex;
 
 /// Where the bytes of a run of units come, and what stays as it is.
 pub(crate) struct Fill {
-    buffer: Buffer,
+    pub(crate) buffer: Buffer,
     /// First byte of the run in the page.
     start: usize,
     /// Dirty bytes of the page, ascending.
@@ -41,11 +41,6 @@ impl Fill {
             start,
             kept,
         }
-    }
-
-    /// The memory for the request.
-    pub(crate) fn segment(&mut self) -> Segment {
-        self.buffer.as_segment()
     }
 
     /// Copies what came of these units to the page, but for what is kept.

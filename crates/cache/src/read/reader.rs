@@ -21,7 +21,7 @@ use crate::io_queue::IoQueue;
 use crate::page::{Layout, PAGE, Part, first_part};
 use crate::residency::devices::Streams;
 use crate::residency::pages::Pages;
-use crate::residency::pins::{OwnPages, PagePin, PinBudget, PinLease, PinnedPage};
+use crate::residency::pins::{OwnPages, PagePin, PinLease, PinnedPage};
 use crate::table::lines::{AHEAD, FULL, MARKER, STREAM, State};
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::{Error, ReadMode, Result};
@@ -36,7 +36,6 @@ pub(crate) struct Reader {
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) dirty: Arc<DirtySet>,
     pub(crate) streams: Arc<Streams>,
-    pub(crate) pins: Arc<PinBudget>,
     pub(crate) timeout: Duration,
     /// A second miss in a page fetches the rest of it; so does the first one of a file's first
     /// byte.
@@ -131,7 +130,7 @@ impl Reader {
         self.check(offset, length)?;
         let range = offset..offset + length as u64;
         let count = range.end.div_ceil(PAGE) - offset / PAGE;
-        let Some(lease) = PinLease::take(&self.own, &self.pins, count) else {
+        let Some(lease) = PinLease::take(&self.own, count) else {
             CACHE_PINS_REFUSED.add(1);
             return Ok(None);
         };

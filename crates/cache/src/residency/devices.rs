@@ -18,19 +18,13 @@ const NUMBERS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
 pub(crate) type Streams = Mutex<Box<dyn ReadAhead>>;
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Devices {
     streams: Mutex<HashMap<u32, Weak<Streams>>>,
     next: AtomicU32,
 }
 
 impl Devices {
-    pub(crate) fn new() -> Self {
-        Self {
-            streams: Mutex::default(),
-            next: AtomicU32::new(1),
-        }
-    }
-
     /// A number for one more device, whose pages are listed or not.
     pub(crate) fn add(&self, streams: &Arc<Streams>, listed: bool) -> u32 {
         let flag = if listed { LISTED } else { 0 };

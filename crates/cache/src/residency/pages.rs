@@ -43,6 +43,8 @@ pub(crate) struct Pages {
     pub(super) moves: Moves,
     /// Pages that read-ahead fetched and that nobody has read.
     pub(crate) unread: Tally,
+    /// Pages that are pinned for payloads. Apart from what each hit reads.
+    pub(super) in_payloads: Box<Tally>,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
     insertions: Shards<()>,
@@ -73,7 +75,7 @@ impl Pages {
             table: PageTable::new(frames as usize)?,
             locality: Locality::new(frames),
             in_flight: InFlight::new(),
-            devices: Devices::new(),
+            devices: Devices::default(),
             free: FreeList::new(frames),
             eviction: Mutex::new(Rank::Leaf, S3Fifo::new(frames)),
             drop_behind: DropBehind::new(frames, reader_keeps),
@@ -81,6 +83,7 @@ impl Pages {
             listed: Listed::default(),
             moves: Moves::default(),
             unread: Tally::default(),
+            in_payloads: Box::default(),
             owners: zeros(),
             valid: zeros(),
             insertions: Shards::new(Rank::Insertion),

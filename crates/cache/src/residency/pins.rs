@@ -9,7 +9,6 @@ use pagewell_policy::eviction::FrameIndex;
 use crate::PAGE_BYTES;
 use crate::page::{Layout, Part};
 use crate::residency::pages::{Found, Pages};
-use crate::sync::Tally;
 use crate::table::page_table::{Pinned, SlotIndex};
 
 /// The pages of one device. They go when the last user of the device and the last pin are gone.
@@ -140,53 +139,31 @@ impl Drop for PinnedPage<'_> {
     }
 }
 
-/// How many pages may be pinned for payloads at a time: the rest is for those that read.
-pub(crate) struct PinBudget {
-    pages_max: u64,
-    pages: Tally,
-}
-
-impl PinBudget {
-    /// Half of so many pages.
-    pub(crate) fn new(frames: u32) -> Self {
-        Self {
-            pages_max: u64::from(frames / 2),
-            pages: Tally::default(),
-        }
-    }
-}
-
 /// What the pages that are pinned for one payload need as long as one of them is pinned. All of
 /// them share it, and nothing else that other threads use is touched for each page.
 pub(crate) struct PinLease {
     own: Arc<OwnPages>,
-    budget: Arc<PinBudget>,
     pages: u64,
 }
 
 impl PinLease {
-    /// For so many pages, if as many may be pinned.
-    pub(crate) fn take(
-        own: &Arc<OwnPages>,
-        budget: &Arc<PinBudget>,
-        pages: u64,
-    ) -> Option<Arc<Self>> {
-        if budget.pages.add(pages) > budget.pages_max {
-            budget.pages.remove(pages);
+    /// For so many pages, unless more than half of all would be pinned so: the rest is for those
+    /// that read.
+    pub(crate) fn take(own: &Arc<OwnPages>, pages: u64) -> Option<Arc<Self>> {
+        let in_payloads = &own.pages.in_payloads;
+        if in_payloads.add(pages) > u64::from(own.pages.arena.frames / 2) {
+            in_payloads.remove(pages);
             return None;
         }
         CACHE_PINNED_PAGES.add(pages);
-        Some(Arc::new(Self {
-            own: own.clone(),
-            budget: budget.clone(),
-            pages,
-        }))
+        let own = own.clone();
+        Some(Arc::new(Self { own, pages }))
     }
 }
 
 impl Drop for PinLease {
     fn drop(&mut self) {
-        self.budget.pages.remove(self.pages);
+        self.own.pages.in_payloads.remove(self.pages);
         CACHE_UNPINNED_PAGES.add(self.pages);
     }
 }

@@ -9,16 +9,15 @@ use crate::page::{device_of, page_of};
 use crate::residency::devices::LISTED;
 use crate::residency::pages::Pages;
 use crate::table::lines::{DIRTY, FULL, PRESENT, State};
-use crate::table::page_table::SlotIndex;
 
 impl Pages {
-    /// The frames with a page of a device: the page's number, its slot and its state.
-    fn of_device(&self, number: u32) -> impl Iterator<Item = (u64, SlotIndex, State)> {
+    /// The pages of a device that have a frame, and the state of each.
+    fn of_device(&self, number: u32) -> impl Iterator<Item = (u64, State)> {
         (0..self.arena.frames).filter_map(move |index| {
             let slot = self.owner(FrameIndex(index));
             let (key, state) = (self.table.key(slot), self.table.state(slot));
             let is_here = state.has(PRESENT) && state.frame().0 == index;
-            (is_here && device_of(key) == number).then(|| (page_of(key), slot, state))
+            (is_here && device_of(key) == number).then(|| (page_of(key), state))
         })
     }
 
@@ -32,7 +31,7 @@ impl Pages {
         }
         // Else a page may change its frame just behind the eyes of this thread.
         let _still = self.moves.still();
-        let pages = self.of_device(number).map(|(page, ..)| page);
+        let pages = self.of_device(number).map(|(page, _)| page);
         pages.filter(|page| range.contains(page)).collect()
     }
 
@@ -51,10 +50,10 @@ impl Pages {
 
     /// Pages that hold something now, and those that hold all of it.
     pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
-        let counted = |(pages, full), (_, _, state): (u64, SlotIndex, State)| {
+        let states = self.of_device(number).map(|(_, state)| state);
+        states.fold((0, 0), |(pages, full), state| {
             (pages + 1, full + u64::from(state.has(FULL)))
-        };
-        self.of_device(number).fold((0, 0), counted)
+        })
     }
 
     /// Forgets a device and all its pages. Nobody has a pin on one of them.
