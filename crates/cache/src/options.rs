@@ -194,7 +194,6 @@ impl CacheOptions {
         let memory_bytes = memory_bytes();
         let refused = |reason| SizeError {
             wanted_bytes: self.size_bytes,
-            minimum_bytes: BYTES_MIN,
             memory_bytes,
             reason,
         };

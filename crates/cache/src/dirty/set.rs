@@ -68,7 +68,11 @@ impl DirtySet {
         options: &OpenOptions,
     ) -> Self {
         let bytes_max = quota.device_bytes_max(options.dirty_bytes_max);
-        let settings = settings(options, bytes_max, own.layout.request_bytes_max);
+        let mut settings = Settings::new(options.write_rule, bytes_max);
+        settings.block_bytes = options.block_bytes;
+        settings.page_bytes = PAGE;
+        settings.device_time_max = options.dirty_time_max;
+        settings.cluster_bytes_max = own.layout.request_bytes_max;
         Self {
             own,
             quota,
@@ -331,14 +335,4 @@ impl Drop for DirtySet {
 /// What those get that still want something of a device that was given up.
 pub(crate) fn abandoned(offset: u64) -> Error {
     Error::Device(DeviceError::Abandoned { offset })
-}
-
-/// How the policy of a device is set.
-fn settings(options: &OpenOptions, dirty_bytes_max: u64, cluster_bytes_max: u64) -> Settings {
-    let mut settings = Settings::new(options.write_rule, dirty_bytes_max);
-    settings.block_bytes = options.block_bytes;
-    settings.page_bytes = PAGE;
-    settings.device_time_max = options.dirty_time_max;
-    settings.cluster_bytes_max = cluster_bytes_max;
-    settings
 }

@@ -171,19 +171,15 @@ impl Reader {
 
     /// Makes requests of claims, adjacent ones of one file together, and sends them.
     pub(crate) fn send(self: &Arc<Self>, claims: Vec<Claim>, issuer: Issuer) {
-        let groups = self.grouped(claims);
-        if groups.is_empty() {
+        if claims.is_empty() {
             return;
         }
-        let mut guesses = Vec::new();
-        let transfers = groups.into_iter().map(|group| {
+        let fetches = claims.iter().map(|claim| &claim.fetch);
+        let guesses = fetches.filter(|fetch| fetch.ahead_bytes.is_some());
+        let guesses: Vec<_> = guesses.cloned().collect();
+        let transfers = self.grouped(claims).into_iter().map(|group| {
             let id = self.queue.name_request();
-            for claim in &group {
-                claim.fetch.name(id);
-                if claim.fetch.ahead_bytes.is_some() {
-                    guesses.push((id, claim.fetch.clone()));
-                }
-            }
+            group.iter().for_each(|claim| claim.fetch.name(id));
             (id, self.transfer(group, issuer))
         });
         let transfers = transfers.collect();
@@ -192,8 +188,7 @@ impl Reader {
         // writers of them wait for the fetch. Or it is memory that the `Claim` owns.
         unsafe { self.queue.submit(transfers) };
         // Readers may have joined before the queue knew the requests.
-        let wanted = guesses.iter().filter(|(_, fetch)| fetch.is_wanted());
-        let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
+        let wanted: Vec<_> = guesses.iter().filter_map(|fetch| fetch.urgent()).collect();
         self.queue.promote(&wanted);
     }
 
