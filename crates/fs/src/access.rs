@@ -38,29 +38,20 @@ pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
 /// that the caller is in decides: owner, group or others. Uid 0 may do everything, except execute a
 /// file that has no bit to be executed.
 #[must_use]
-pub fn allows(
-    credentials: &Credentials,
-    file_type: FileType,
-    (mode, uid, gid): (u32, u32, u32),
-    wanted: u32,
-) -> bool {
+pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
+    let mode = attributes.mode;
     if credentials.uid == 0 {
-        return wanted & EXECUTE == 0 || file_type.is_directory() || mode & 0o111 != 0;
+        let is_directory = attributes.file_type.is_directory();
+        return wanted & EXECUTE == 0 || is_directory || mode & 0o111 != 0;
     }
-    let shift = if credentials.uid == uid {
+    let shift = if credentials.uid == attributes.uid {
         6
-    } else if credentials.in_group(gid) {
+    } else if credentials.in_group(attributes.gid) {
         3
     } else {
         0
     };
     mode >> shift & wanted == wanted
-}
-
-/// [`allows`] of an object with these attributes.
-fn mode_allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
-    let rights = (attributes.mode, attributes.uid, attributes.gid);
-    allows(credentials, attributes.file_type, rights, wanted)
 }
 
 /// The kinds of access among `wanted` whose permission bits `allowed` has.
@@ -75,7 +66,7 @@ pub fn among(wanted: Access, is_directory: bool, allowed: impl Fn(u32) -> bool) 
 #[must_use]
 pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
     among(wanted, attributes.file_type.is_directory(), |needed| {
-        needed & WRITE == 0 && mode_allows(credentials, attributes, needed)
+        needed & WRITE == 0 && allows(credentials, attributes, needed)
     })
 }
 
@@ -97,15 +88,9 @@ pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<
     check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
 }
 
-/// Whether the mode bits let the caller change a file. Root may, whatever they say.
-#[must_use]
-pub fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
-    mode_allows(credentials, attributes, WRITE)
-}
-
 /// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).
 pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(credentials.uid == attributes.uid || may_change(credentials, attributes))
+    check(credentials.uid == attributes.uid || allows(credentials, attributes, WRITE))
 }
 
 /// Refuses callers that are neither the owner nor root.
@@ -205,7 +190,7 @@ mod tests {
             (0, &[], true, true, true),
         ] {
             let caller = Credentials::new(uid, 99, groups);
-            assert_eq!(may_change(&caller, &file), may, "{uid} {groups:?}");
+            assert_eq!(allows(&caller, &file, WRITE), may, "{uid} {groups:?}");
             assert_eq!(check_write(&caller, &file).is_ok(), write, "{uid}");
             assert_eq!(check_owner(&caller, &file).is_ok(), owns, "{uid}");
         }

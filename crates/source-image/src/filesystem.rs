@@ -136,7 +136,7 @@ impl FileSystem for ImageFileSystem {
         let change = Access::MODIFY | Access::EXTEND;
         if self.changes.is_some()
             && attributes.file_type == FileType::Regular
-            && access::may_change(call.credentials, &attributes)
+            && access::allows(call.credentials, &attributes, access::WRITE)
         {
             granted = granted | (change & wanted);
         }

@@ -1,13 +1,13 @@
 //! Finding names and listing them.
 
-use pagewell_fs::access::{EXECUTE, READ};
+use pagewell_fs::access::{self, EXECUTE, READ};
 use pagewell_fs::{
     Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result,
     name,
 };
 
 use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
-use super::permission;
+use super::permission::check_mode;
 use super::tree::Tree;
 
 /// Entries copied out of a directory under its lock at once: few enough that no thread waits long,
@@ -31,9 +31,9 @@ impl Tree {
             let number = {
                 let state = inode.read()?;
                 let directory = state.directory()?;
-                permission::check_directory(call.credentials, &state, EXECUTE)?;
+                check_mode(call.credentials, &state.metadata, EXECUTE)?;
                 match name {
-                    b"." => return Ok(self.entry_of(&inode, &state)),
+                    b"." => return Ok(self.entry_of(state.attributes())),
                     b".." => state.living_directory()?.parent,
                     _ => directory.find(name).ok_or(Error::NotFound)?,
                 }
@@ -50,7 +50,7 @@ impl Tree {
     fn entry_numbered(&self, number: u64) -> Result<Entry> {
         let inode = self.numbered(number)?;
         let state = inode.read()?;
-        Ok(self.entry_of(&inode, &state))
+        Ok(self.entry_of(state.attributes()))
     }
 
     pub(super) fn read_directory(
@@ -92,7 +92,7 @@ impl Tree {
         let inode = self.inode(directory)?;
         let state = inode.read()?;
         let directory = state.directory()?;
-        permission::check_directory(credentials, &state, READ)?;
+        check_mode(credentials, &state.metadata, READ)?;
         let dots = [
             (COOKIE_SELF, &b"."[..], inode.number),
             (COOKIE_PARENT, b"..", directory.parent),
@@ -109,8 +109,8 @@ impl Tree {
         entries.extend(directory.after(cookie, CHUNK_ENTRIES - entries.len()));
         Ok(Chunk {
             entries,
-            attributes: self.attributes_of(&inode, &state),
-            searchable: permission::check_directory(credentials, &state, EXECUTE).is_ok(),
+            attributes: state.attributes(),
+            searchable: access::allows(credentials, &state.metadata, EXECUTE),
         })
     }
 }

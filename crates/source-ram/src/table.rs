@@ -61,9 +61,9 @@ impl Table {
         self.shard(number).read().get(&number).cloned()
     }
 
-    pub(super) fn insert(&self, number: u64, state: State) {
-        let inode = Arc::new(Inode::new(number, state));
-        self.shard(number).write().insert(number, inode);
+    pub(super) fn insert(&self, state: State) {
+        let inode = Arc::new(Inode::new(state));
+        self.shard(inode.number).write().insert(inode.number, inode);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
