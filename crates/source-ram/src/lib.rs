@@ -29,17 +29,15 @@ mod data;
 mod directory;
 mod extended;
 mod files;
+mod holes;
 mod inode;
 mod list;
 mod memory;
-mod page;
 mod permission;
 mod quota;
 mod remove;
 mod rename;
-mod seek;
 mod setattr;
-mod space;
 mod table;
 #[cfg(test)]
 mod tests;
