@@ -77,7 +77,6 @@ pub(crate) fn check_count(device: &str, count: usize) -> Result<(), CombineError
 /// What suits all of the devices: the largest alignments, the smallest transfer, all queues.
 pub(crate) fn geometry_of(children: &[Arc<dyn Device>]) -> Geometry {
     let mut all = Geometry {
-        optimal_transfer_bytes: 1,
         queue_depth: 0,
         ..Geometry::MEMORY
     };
@@ -85,7 +84,6 @@ pub(crate) fn geometry_of(children: &[Arc<dyn Device>]) -> Geometry {
         let one = child.geometry();
         all.logical_block_bytes = all.logical_block_bytes.max(one.logical_block_bytes);
         all.memory_alignment_bytes = all.memory_alignment_bytes.max(one.memory_alignment_bytes);
-        all.optimal_transfer_bytes = all.optimal_transfer_bytes.max(one.optimal_transfer_bytes);
         all.transfer_bytes_max = all.transfer_bytes_max.min(one.transfer_bytes_max);
         all.rotational |= one.rotational;
         all.queue_depth = all.queue_depth.saturating_add(one.queue_depth);

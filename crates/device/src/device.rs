@@ -104,8 +104,6 @@ pub struct Geometry {
     pub logical_block_bytes: u32,
     /// Addresses and lengths of segments are multiples of this many bytes, a power of two.
     pub memory_alignment_bytes: u32,
-    /// Transfers of a multiple of this many bytes go best.
-    pub optimal_transfer_bytes: u32,
     /// Longer requests are cut by the device.
     pub transfer_bytes_max: u32,
     /// Whether going to another place costs time.
@@ -119,7 +117,6 @@ impl Geometry {
     pub const MEMORY: Self = Self {
         logical_block_bytes: 1,
         memory_alignment_bytes: 1,
-        optimal_transfer_bytes: 1 << 20,
         transfer_bytes_max: 1 << 30,
         rotational: false,
         queue_depth: 64,

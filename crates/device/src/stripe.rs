@@ -76,12 +76,8 @@ impl Stripe {
             length_bytes: smallest,
         })?;
         let count = children.len() as u32; // at most 64
-        let row = chunk_bytes.saturating_mul(u64::from(count));
-        let transfer_bytes_max = one.transfer_bytes_max.saturating_mul(count);
-        let row = u32::try_from(row).unwrap_or(transfer_bytes_max);
         let geometry = Geometry {
-            optimal_transfer_bytes: row.min(transfer_bytes_max),
-            transfer_bytes_max,
+            transfer_bytes_max: one.transfer_bytes_max.saturating_mul(count),
             ..one
         };
         Ok(Self {

@@ -23,7 +23,7 @@ use crate::warning::warn_once;
 use crate::{Buffer, Geometry};
 
 /// A transfer of a file, unless its device takes more.
-const FILE_TRANSFER_BYTES: u32 = 1 << 20;
+const FILE_TRANSFER_BYTES: u64 = 1 << 20;
 /// The ring and `preadv` count bytes in 31 bits.
 const TRANSFER_BYTES_MAX: u32 = 1 << 30;
 /// What no storage exceeds; larger claims are not believed.
@@ -216,20 +216,16 @@ fn geometry_of(
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let queue = Queue::new(Path::new(BLOCK_DEVICES), major, minor);
     let smallest = alignment.block.max(alignment.memory);
-    let bytes = |value: u64| u32::try_from(value).unwrap_or(TRANSFER_BYTES_MAX);
-    let told = queue.transfer_bytes_max().map(bytes);
-    let longest = match told {
+    let longest = match queue.transfer_bytes_max() {
         Some(told) if is_block_device => told,
         Some(told) => told.max(FILE_TRANSFER_BYTES),
         None => FILE_TRANSFER_BYTES,
     };
+    let longest = u32::try_from(longest).unwrap_or(TRANSFER_BYTES_MAX);
     let longest = longest.clamp(smallest, TRANSFER_BYTES_MAX);
-    let optimal = queue.optimal_transfer_bytes().map(bytes);
-    let optimal = optimal.or_else(|| u32::try_from(status.st_blksize).ok());
     Geometry {
         logical_block_bytes: alignment.block,
         memory_alignment_bytes: alignment.memory,
-        optimal_transfer_bytes: optimal.unwrap_or(4096).clamp(smallest, longest),
         transfer_bytes_max: longest - longest % smallest,
         rotational: queue.rotational(),
         queue_depth,

@@ -64,7 +64,6 @@ impl Model {
         let longest = parameters.transfer_bytes_max;
         let longest = (longest - longest % block).max(block);
         let geometry = Geometry {
-            optimal_transfer_bytes: longest,
             transfer_bytes_max: longest,
             rotational: parameters.rotational(),
             queue_depth: parameters.queue_depth,

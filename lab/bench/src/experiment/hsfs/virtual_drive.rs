@@ -51,7 +51,6 @@ impl Drive {
         Self {
             name: "virtual".to_owned(),
             geometry: Geometry {
-                optimal_transfer_bytes: parameters.transfer_bytes_max,
                 transfer_bytes_max: parameters.transfer_bytes_max,
                 rotational: parameters.rotational(),
                 queue_depth: 1,
