@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::Request;
+use crate::{Request, Segment};
 
 /// What every request returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -126,15 +126,9 @@ impl Geometry {
 /// Memory that many requests will use, so that a device can prepare it once.
 #[derive(Clone)]
 pub struct Memory {
-    start: NonNull<u8>,
-    length: usize,
-    keeper: Arc<dyn Send + Sync>,
+    segment: Segment,
+    _keeper: Arc<dyn Send + Sync>,
 }
-
-// SAFETY: it is an address, a length and an owner that may be shared.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
 
 impl Memory {
     /// `length` bytes at `start`, mapped as long as `keeper` lives.
@@ -144,28 +138,15 @@ impl Memory {
     /// `keeper` is dropped.
     pub unsafe fn new(start: NonNull<u8>, length: usize, keeper: Arc<dyn Send + Sync>) -> Self {
         Self {
-            start,
-            length,
-            keeper,
+            segment: Segment::new(start, length),
+            _keeper: keeper,
         }
     }
 
-    /// Address of the first byte.
+    /// All of it.
     #[must_use]
-    pub fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    /// Bytes.
-    #[must_use]
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
-    /// What keeps it mapped.
-    #[must_use]
-    pub fn keeper(&self) -> &Arc<dyn Send + Sync> {
-        &self.keeper
+    pub fn segment(&self) -> Segment {
+        self.segment
     }
 }
 

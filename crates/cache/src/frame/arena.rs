@@ -397,7 +397,7 @@ mod tests {
                 last.add(PAGE_BYTES - 1).write(1);
                 assert_eq!(last.add(PAGE_BYTES - 1).read(), 1);
             }
-            assert_eq!(arena.memory().length(), 64 * PAGE_BYTES);
+            assert_eq!(arena.memory().segment().len(), 64 * PAGE_BYTES);
         }
     }
 
