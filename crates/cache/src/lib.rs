@@ -96,10 +96,10 @@
 //! ```
 //! use std::sync::Arc;
 //! use pagewell_cache::{Cache, CacheOptions, ReadMode, WriteMode};
-//! use pagewell_device::{MemoryDevice, RamDevice};
+//! use pagewell_device::RamDevice;
 //!
 //! let cache = Cache::new(CacheOptions::new(16 << 20))?;
-//! let device = cache.open(Arc::new(MemoryDevice::new("numbers", vec![7; 100_000])));
+//! let device = cache.open(Arc::new(RamDevice::holding("numbers", &[7; 100_000])));
 //! let mut bytes = [0; 8192];
 //! device.read_at(65_000, &mut bytes, ReadMode::WAIT)?;
 //! assert_eq!(bytes, [7; 8192]);

@@ -9,10 +9,8 @@ mod combined;
 mod completing;
 mod device;
 mod file;
-mod memory;
 mod mirror;
 pub mod model;
-mod pattern;
 mod ram;
 mod read_exact;
 mod request;
@@ -24,13 +22,11 @@ pub use combined::CombineError;
 pub use completing::{after_burst, complete};
 pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions};
-pub use memory::MemoryDevice;
 pub use mirror::{
     Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal, Resync, ResyncReport, Standing,
 };
 pub use model::Model;
-pub use pattern::Pattern;
 pub use ram::RamDevice;
 pub use read_exact::read_exact;
 pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};

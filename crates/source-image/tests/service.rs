@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::{Device, MemoryDevice};
+use pagewell_device::{Device, RamDevice};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload,
     ReadReply, Result, SetAttributes, Stability,
@@ -31,7 +31,7 @@ fn numbers(length: usize) -> Vec<u8> {
 
 /// An image of these bytes, called `ram.img`.
 fn image(bytes: Vec<u8>, cache: &Cache) -> ImageFileSystem {
-    over(Arc::new(MemoryDevice::new("memory", bytes)), cache)
+    over(Arc::new(RamDevice::holding("memory", &bytes)), cache)
 }
 
 fn over(device: Arc<dyn Device>, cache: &Cache) -> ImageFileSystem {
@@ -276,7 +276,7 @@ proptest! {
 fn a_bad_range_costs_its_readers_and_nobody_else() {
     let length = 4 << 20;
     let expected = numbers(length);
-    let memory = Arc::new(MemoryDevice::new("/dev/worn", expected.clone()));
+    let memory = Arc::new(RamDevice::holding("/dev/worn", &expected));
     let script = Script::parse("read 2m..2101248 error EIO").unwrap();
     let device = Arc::new(Fault::new(memory, script).unwrap());
     let image = over(device, &cache());

@@ -217,10 +217,10 @@ pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_device::MemoryDevice;
+    use pagewell_device::RamDevice;
 
     fn refusal(bytes: Vec<u8>) -> &'static str {
-        match examine(&MemoryDevice::new("m", bytes)).unwrap() {
+        match examine(&RamDevice::holding("m", &bytes)).unwrap() {
             Content::Iso(_) => "iso",
             Content::Unsupported(what) | Content::Unknown(what) => what,
         }
@@ -253,7 +253,7 @@ mod tests {
         bytes[18 * 2048..18 * 2048 + 7].copy_from_slice(b"\x01CD001\x01");
         bytes[18 * 2048 + 128..18 * 2048 + 132].copy_from_slice(&[0, 8, 8, 0]);
         bytes.truncate(19 * 2048);
-        let content = examine(&MemoryDevice::new("m", bytes)).unwrap();
+        let content = examine(&RamDevice::holding("m", &bytes)).unwrap();
         let Content::Iso(found) = content else {
             panic!("not recognised");
         };

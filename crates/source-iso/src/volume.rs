@@ -137,7 +137,7 @@ impl Volume {
         let options = pagewell_cache::CacheOptions::new(pagewell_cache::BYTES_MIN);
         let cache = pagewell_cache::Cache::new(options).unwrap();
         let length_bytes = bytes.len() as u64;
-        let device = pagewell_device::MemoryDevice::new("m", bytes);
+        let device = pagewell_device::RamDevice::holding("m", &bytes);
         Self {
             bytes: Bytes::new(cache.open(std::sync::Arc::new(device))),
             length_bytes,

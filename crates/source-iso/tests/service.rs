@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
-use pagewell_device::{Device, Geometry, MemoryDevice, Request};
+use pagewell_device::{Device, Geometry, RamDevice, Request};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Error, FileId, FileSystem, NodeKind, Payload,
     SetAttributes, Stability,
@@ -20,7 +20,7 @@ use support::{SECTOR, WHOLE, cache, call, list, open_bytes, walk};
 
 /// A device that counts, and that answers nothing while it is held.
 struct Watched {
-    inner: MemoryDevice,
+    inner: RamDevice,
     held: Mutex<Option<Vec<Request>>>,
     bytes: AtomicU64,
 }
@@ -63,7 +63,7 @@ impl Device for Watched {
 /// Without read-ahead, so that only what was asked for is in memory.
 fn watch(bytes: Vec<u8>) -> (Arc<Watched>, IsoFileSystem) {
     let device = Arc::new(Watched {
-        inner: MemoryDevice::new("watched", bytes),
+        inner: RamDevice::holding("watched", &bytes),
         held: Mutex::new(None),
         bytes: AtomicU64::new(0),
     });

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_device::MemoryDevice;
+use pagewell_device::RamDevice;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Call, Credentials, Error, FileId, FileSystem, FileType, Result};
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
@@ -65,7 +65,7 @@ pub fn open_bytes(bytes: Vec<u8>) -> IsoFileSystem {
 
 /// The same, when it may be none.
 pub fn try_open(bytes: Vec<u8>) -> Result<IsoFileSystem, OpenError> {
-    let device = Arc::new(MemoryDevice::new("image", bytes));
+    let device = Arc::new(RamDevice::holding("image", &bytes));
     IsoFileSystem::from_device(device, cache(), IsoOptions::default())
 }
 

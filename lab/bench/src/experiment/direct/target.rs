@@ -5,7 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use pagewell_device::model::Parameters;
-use pagewell_device::{Device, FileDevice, Model, Pattern};
+use pagewell_device::{Device, FileDevice, Model};
+use pagewell_layers::Pattern;
 use pagewell_layers::{Snapshot, Stats};
 
 use super::meter::Metered;
