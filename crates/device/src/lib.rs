@@ -12,9 +12,9 @@ mod file;
 mod mirror;
 pub mod model;
 mod ram;
-mod read_exact;
 mod request;
 mod stripe;
+mod waiting;
 mod warning;
 
 pub use buffer::Buffer;
@@ -28,9 +28,9 @@ pub use mirror::{
 };
 pub use model::Model;
 pub use ram::RamDevice;
-pub use read_exact::read_exact;
 pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};
 pub use stripe::Stripe;
+pub use waiting::read_exact;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
