@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::FileOptions;
-use super::lock::{Refusal, claim};
+use super::lock::claim;
 use super::sysfs::{BLOCK_DEVICES, Queue};
 use super::transfer::Target;
 use crate::warning::warn_once;
@@ -39,11 +39,12 @@ struct Alignment {
     block: u32,
 }
 
+/// Nothing when another program has it.
 pub(super) fn open(
     path: &Path,
     name: &str,
     options: &FileOptions,
-) -> Result<(Target, Geometry), Refusal> {
+) -> Result<Option<(Target, Geometry)>, Errno> {
     let access = if options.writable {
         OFlags::RDWR
     } else {
@@ -55,14 +56,17 @@ pub(super) fn open(
     let kind = FileType::from_raw_mode(status.st_mode);
     match kind {
         FileType::RegularFile | FileType::BlockDevice => {}
-        FileType::Directory => return Err(Errno::ISDIR.into()),
-        _ => return Err(Errno::INVAL.into()),
+        FileType::Directory => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
     }
     let is_block_device = kind == FileType::BlockDevice;
-    let buffered = if options.writable {
-        claim(buffered, access, is_block_device, name)?
+    let claimed = if options.writable {
+        claim(buffered, access, is_block_device, name)
     } else {
-        buffered
+        Some(buffered)
+    };
+    let Some(buffered) = claimed else {
+        return Ok(None);
     };
     // The program that had it claimed until now may have changed its length.
     let status = rustix::fs::fstat(&buffered)?;
@@ -94,7 +98,7 @@ pub(super) fn open(
         tail_start: tail_start(length_bytes, block_bytes, &status),
         writable: options.writable,
     };
-    Ok((target, geometry))
+    Ok(Some((target, geometry)))
 }
 
 /// Where the last block of the file system begins, if the last block of direct transfers is a
