@@ -8,14 +8,12 @@ use crate::{Device, Geometry};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CombineError {
     /// There are none, or too many.
-    #[error("{device}: {count} devices: 1 to {count_max} are possible")]
+    #[error("{device}: {count} devices: 1 to {COUNT_MAX} are possible")]
     Count {
         /// The name of what was to be made.
         device: String,
         /// How many there were.
         count: usize,
-        /// The limit.
-        count_max: usize,
     },
     /// The chunk is zero or holds no whole number of blocks.
     #[error("{device}: chunks of {chunk_bytes} bytes hold no whole number of {block_bytes}")]
@@ -70,7 +68,6 @@ pub(crate) fn check_count(device: &str, count: usize) -> Result<(), CombineError
     Err(CombineError::Count {
         device: device.to_owned(),
         count,
-        count_max: COUNT_MAX,
     })
 }
 

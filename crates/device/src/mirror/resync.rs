@@ -81,27 +81,26 @@ impl<'a> Resync<'a> {
     ) -> Result<Self, MirrorError> {
         super::build(name, legs)?;
         if let Some(absent) = (0..legs.len()).find(|leg| record.binding(*leg).is_none()) {
-            let leg = name_of(legs, absent);
-            return Err(Refusal::Absent { leg }.into());
+            return Err(Refusal::Absent(name_of(legs, absent)).into());
         }
         let assessment = match Assessment::of(record, legs) {
-            Ok(assessment) => (!assessment.is_unknown()).then_some(assessment),
             Err(MirrorError::Refused(_) | MirrorError::Record(RecordError::Garbled { .. }))
                 if from.is_some() =>
             {
                 None
             }
-            Err(error) => return Err(error),
+            found => Some(found?).filter(|found| !found.is_unknown()),
+        };
+        let anew = Self {
+            legs,
+            record,
+            source: from.unwrap_or(0),
+            source_condition: Condition::Unknown,
+            compare_only: from.is_none(),
+            standings: fresh(identity, legs, record),
         };
         let Some(assessment) = assessment else {
-            return Ok(Self {
-                legs,
-                record,
-                source: from.unwrap_or(0),
-                source_condition: Condition::Unknown,
-                compare_only: from.is_none(),
-                standings: fresh(identity, legs, record),
-            });
+            return Ok(anew);
         };
         let certain = assessment.certain(legs);
         if from.is_none() {
@@ -117,21 +116,20 @@ impl<'a> Resync<'a> {
         if source_condition == Condition::Unfinished
             && let Some(good) = first
         {
-            let (leg, other) = (name_of(legs, source), name_of(legs, good));
-            return Err(Refusal::Unfinished { leg, other }.into());
+            let (leg, good) = (name_of(legs, source), name_of(legs, good));
+            return Err(Refusal::Unfinished(leg, good).into());
         }
         let standings = match certain {
             Ok(()) => raised(assessment, legs)?,
             // What is elsewhere and may come back is no leg of this one.
-            Err(_) => fresh(identity, legs, record),
+            Err(_) => anew.standings,
         };
         Ok(Self {
-            legs,
-            record,
             source,
             source_condition,
             compare_only: false,
             standings,
+            ..anew
         })
     }
 
@@ -295,8 +293,7 @@ fn raised(assessment: Assessment, legs: &[Arc<dyn Device>]) -> Result<Vec<Standi
     let newest = standings.iter().map(|one| one.generation).max();
     let generation = newest.unwrap_or(0) + 1;
     if generation > GENERATION_MAX {
-        let leg = name_of(legs, 0);
-        return Err(Refusal::Impossible { leg });
+        return Err(Refusal::Impossible(name_of(legs, 0)));
     }
     for standing in &mut standings {
         standing.generation = generation;
