@@ -187,3 +187,29 @@ pub trait Device: Send + Sync {
     /// Tells of memory that most requests will use.
     fn register_memory(&self, _memory: &Memory) {}
 }
+
+/// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
+/// length, rounded up to a block ([`Error::PastEnd`]). A flush always does.
+pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
+    let geometry = device.geometry();
+    let block = u64::from(geometry.logical_block_bytes.max(1));
+    let alignment = geometry.memory_alignment_bytes.max(1) as usize;
+    let length = request.len() as u64;
+    let ends = device.length_bytes().checked_next_multiple_of(block);
+    let end = request.offset().checked_add(length);
+    if end.is_none() || end > Some(ends.unwrap_or(u64::MAX)) {
+        return Err(Error::past_end(
+            device.name(),
+            request.offset(),
+            request.len(),
+        ));
+    }
+    let aligned = request.segments().iter().all(|segment| {
+        let address = segment.start().as_ptr() as usize;
+        address.is_multiple_of(alignment) && segment.len().is_multiple_of(alignment)
+    });
+    if aligned && request.offset().is_multiple_of(block) && length.is_multiple_of(block) {
+        return Ok(());
+    }
+    Err(Error::failed(device.name(), request.offset(), Errno::INVAL))
+}

@@ -3,7 +3,6 @@
 //! A [`Device`] is a run of bytes with a fixed length that can be used from any number of
 //! threads at once. It caches nothing; what stands above it does.
 
-pub mod bounds;
 mod buffer;
 mod combined;
 mod completing;
@@ -20,7 +19,7 @@ mod warning;
 pub use buffer::Buffer;
 pub use combined::CombineError;
 pub use completing::{after_burst, complete};
-pub use device::{Device, Error, Geometry, Memory, Result};
+pub use device::{Device, Error, Geometry, Memory, Result, check};
 pub use file::{Engine, FileDevice, FileOptions};
 pub use mirror::{
     Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,

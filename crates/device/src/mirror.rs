@@ -57,8 +57,8 @@ pub use assess::{Assessment, Condition, MirrorError, Refusal};
 pub use record::{LegState, MemoryRecord, MirrorRecord, RecordError, Standing};
 pub use resync::{Resync, ResyncReport};
 
-use crate::bounds::{bytes_there, check};
-use crate::combined::{COUNT_MAX, CombineError, check_count, geometry_of};
+use crate::combined::{CombineError, check_count, geometry_of};
+use crate::device::check;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Outcome, Request};
 use keeper::Keeper;
@@ -280,7 +280,7 @@ impl Shared {
         match request.operation() {
             Operation::Flush => outcome.result.is_ok(),
             Operation::Read | Operation::Write => {
-                outcome.transferred_bytes >= bytes_there(self.length_bytes, request)
+                outcome.transferred_bytes >= request.bytes_there(self.length_bytes)
             }
         }
     }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use pagewell_base::sync::RwLock;
 
-use crate::bounds::check;
+use crate::device::check;
 use crate::{Device, Geometry, Operation, Request};
 
 /// What is brought into being at once: small enough for sparse images, large enough that the

@@ -22,6 +22,7 @@ mod split;
 use std::ptr::NonNull;
 
 pub use split::Piece;
+pub(crate) use split::pieces;
 
 use crate::{Buffer, Error, Result};
 
@@ -210,6 +211,13 @@ impl Request {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// How many of its bytes a device of this length has.
+    #[must_use]
+    pub fn bytes_there(&self, length_bytes: u64) -> usize {
+        let there = length_bytes.saturating_sub(self.offset);
+        usize::try_from(there).map_or(self.length, |there| there.min(self.length))
     }
 
     /// Where it comes from.

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use pagewell_counters::names::{STRIPE_PIECES_MERGED, STRIPE_REQUESTS_DEALT};
 
-use crate::bounds::check;
 use crate::combined::{CombineError, check_count, geometry_of};
+use crate::device::check;
 use crate::{Device, Geometry, Memory, Operation, Piece, Request};
 
 /// Devices side by side.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::bounds::check;
+use crate::device::check;
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, RamDevice, Request};
 
 /// Longer than anything takes: a test that hangs fails.

@@ -7,8 +7,7 @@
 
 use pagewell_base::mix::{STEP, mix};
 
-use pagewell_device::bounds::check;
-use pagewell_device::{Device, Error, Geometry, Operation, Request};
+use pagewell_device::{Device, Error, Geometry, Operation, Request, check};
 use rustix::io::Errno;
 
 /// See the module's text. It completes requests at once and refuses writes with `EROFS`.

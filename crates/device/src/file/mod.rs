@@ -36,7 +36,8 @@ use std::sync::{Arc, Once, OnceLock};
 use pagewell_counters::names::{DEVICE_REFUSED, DEVICE_RING_FALLBACKS};
 use rustix::io::Errno;
 
-use crate::bounds::{check, pieces};
+use crate::device::check;
+use crate::request::pieces;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
 use ring::Ring;

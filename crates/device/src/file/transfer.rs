@@ -38,7 +38,6 @@ use pagewell_counters::names::{
 use rustix::io::Errno;
 
 use super::lock::release;
-use crate::bounds::{bytes_there, past_end};
 use crate::{Error, Operation, Outcome, Request, Segment};
 
 /// Pieces of memory of one system call (`UIO_MAXIOV`).
@@ -110,9 +109,9 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// `request` has passed [`crate::bounds::check`] and is not empty, or it is a flush.
+    /// `request` has passed [`crate::check`] and is not empty, or it is a flush.
     pub(super) fn new(request: Request, target: &Target) -> Self {
-        let there = bytes_there(target.length_bytes, &request);
+        let there = request.bytes_there(target.length_bytes);
         let end = request.offset().saturating_add(there as u64);
         let is_tail = request.operation() == Operation::Write && end > target.tail_start;
         if is_tail {

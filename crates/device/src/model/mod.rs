@@ -32,8 +32,8 @@ use pagewell_base::timer::Timer;
 pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
 
-use crate::bounds::pieces;
 use crate::completing::completion_panicked;
+use crate::request::pieces;
 use crate::{Device, Geometry, Memory, Request};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.

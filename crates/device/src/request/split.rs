@@ -142,10 +142,10 @@ impl Request {
     }
 }
 
-struct Gathering<T> {
-    outcomes: Vec<Outcome>,
-    missing: usize,
-    then: Option<T>,
+/// Lengths of the pieces of so many bytes: as long as allowed, the last one with the rest.
+pub(crate) fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
+    let starts = (0..length).step_by(longest);
+    starts.map(move |start| longest.min(length - start))
 }
 
 /// Completions for `count` requests. When all of them have been called, `then` gets the outcomes,
