@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn wrong_bytes_are_told_with_their_place() {
         let maker = Maker::Model {
-            parameters: Parameters::preset("nvme").unwrap(),
+            parameters: Parameters::parse("nvme").unwrap(),
             length_bytes: 1 << 20,
             seed: 1,
         };

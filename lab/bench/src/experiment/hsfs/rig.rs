@@ -115,7 +115,7 @@ impl Rig {
             // What was still under way at the end has been counted whole.
             busy: (after.busy - totals.busy).min(wall.mul_f64(self.speed)),
             speed: self.speed,
-            media_rate: self.model.media_bytes_per_second(),
+            media_rate: self.model.parameters().media_bytes_per_second,
             streams,
             device: self.stats.snapshot().difference(&before),
             usage: used.used(),
