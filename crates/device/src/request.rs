@@ -323,20 +323,6 @@ impl Drop for Request {
     }
 }
 
-impl std::fmt::Debug for Request {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{}{:?} of {} bytes at {} for {}",
-            if self.durable { "durable " } else { "" },
-            self.operation,
-            self.length,
-            self.offset,
-            self.issuer.name()
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -307,6 +307,9 @@ fn all_legs(count: u8) -> u64 {
     u64::MAX >> 64u8.saturating_sub(count).min(63)
 }
 
+/// What the system says where there is no room.
+const FULL: [Errno; 2] = [Errno::NOSPC, Errno::DQUOT];
+
 /// Fails a request because it could not be recorded.
 fn give_up(request: Request, mirror: &str, raised: &Result<u64, RecordError>) {
     let offset = request.offset();
@@ -316,9 +319,9 @@ fn give_up(request: Request, mirror: &str, raised: &Result<u64, RecordError>) {
             device: format!("{mirror}: record of the legs: {error}"),
             offset,
             // What is full is where the record is, not the mirror.
-            errno: match error.errno() {
-                Errno::NOSPC | Errno::DQUOT => Errno::IO,
-                errno => errno,
+            errno: match error {
+                RecordError::Failed { errno, .. } if !FULL.contains(errno) => *errno,
+                _ => Errno::IO,
             },
         },
     };
