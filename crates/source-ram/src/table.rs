@@ -82,11 +82,9 @@ impl Table {
     /// locks: it may take some milliseconds.
     pub(super) fn trim_if_due(&self) {
         let due = TRIM_REMOVALS_MIN.max(self.count());
-        let taken = self
-            .removals
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |removals| {
-                (removals >= due).then_some(0)
-            });
+        let order = Ordering::Relaxed;
+        let take_all = |removals| (removals >= due).then_some(0);
+        let taken = self.removals.fetch_update(order, order, take_all);
         if taken.is_ok() {
             RAM_TRIMS.add(1);
             pagewell_fs::trim::give_back();
