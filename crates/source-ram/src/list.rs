@@ -14,15 +14,6 @@ use super::tree::Tree;
 /// many enough that a page of a listing needs the lock once or twice.
 const CHUNK_ENTRIES: usize = 128;
 
-/// What one look at a directory gave.
-struct Chunk {
-    /// `.` and `..`, then names; those after the cookie.
-    entries: Vec<Named>,
-    attributes: Attributes,
-    /// Whether the caller may look the entries up.
-    searchable: bool,
-}
-
 impl Tree {
     pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         name::check(name)?;
@@ -62,14 +53,16 @@ impl Tree {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         loop {
-            let chunk = self.chunk(call.credentials, directory, cookie)?;
+            let (chunk, attributes) = self.chunk(call.credentials, directory, cookie)?;
             let page = |end| DirectoryPage {
-                attributes: chunk.attributes,
+                attributes,
                 end,
                 unusable: 0,
             };
-            for named in &chunk.entries {
-                let wanted = with_attributes && chunk.searchable;
+            // Whoever may not look the names up does not get what they mean.
+            let searchable = access::allows(call.credentials, &attributes, EXECUTE);
+            let wanted = with_attributes && searchable;
+            for named in &chunk {
                 let entry = wanted.then(|| self.entry_numbered(named.number).ok());
                 cookie = named.cookie;
                 let taken = visit(&DirectoryEntry {
@@ -82,13 +75,19 @@ impl Tree {
                     return Ok(page(false));
                 }
             }
-            if chunk.entries.len() < CHUNK_ENTRIES {
+            if chunk.len() < CHUNK_ENTRIES {
                 return Ok(page(true));
             }
         }
     }
 
-    fn chunk(&self, credentials: &Credentials, directory: &FileId, cookie: u64) -> Result<Chunk> {
+    /// The next entries after the cookie, `.` and `..` first, and the directory's attributes.
+    fn chunk(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        cookie: u64,
+    ) -> Result<(Vec<Named>, Attributes)> {
         let inode = self.inode(directory)?;
         let state = inode.read()?;
         let directory = state.directory()?;
@@ -107,10 +106,6 @@ impl Tree {
             })
             .collect();
         entries.extend(directory.after(cookie, CHUNK_ENTRIES - entries.len()));
-        Ok(Chunk {
-            entries,
-            attributes: state.attributes(),
-            searchable: access::allows(credentials, &state.metadata, EXECUTE),
-        })
+        Ok((entries, state.attributes()))
     }
 }
