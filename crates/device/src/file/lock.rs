@@ -36,7 +36,7 @@ pub(super) fn claim(
     let started = Instant::now();
     let claimed = loop {
         let claimed = if is_block_device {
-            open_exclusively(&file, access)
+            open_again(&file, access | OFlags::EXCL).map(Some)
         } else {
             lock(&file).map(|()| None)
         };
@@ -62,9 +62,10 @@ pub(super) fn claim(
     }
 }
 
-fn open_exclusively(file: &OwnedFd, access: OFlags) -> Result<Option<OwnedFd>, Errno> {
+/// Opens the same file once more.
+pub(super) fn open_again(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(path, access | OFlags::EXCL, Mode::empty()).map(Some)
+    rustix::fs::open(path, flags, Mode::empty())
 }
 
 fn lock(file: &OwnedFd) -> Result<(), Errno> {

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::FileOptions;
-use super::lock::claim;
+use super::lock::{claim, open_again};
 use super::sysfs::{BLOCK_DEVICES, Queue};
 use super::transfer::Target;
 use crate::warning::warn_once;
@@ -147,9 +147,7 @@ fn open_direct(
     access: OFlags,
     is_block_device: bool,
 ) -> Result<(OwnedFd, Alignment), Errno> {
-    use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", buffered.as_raw_fd());
-    let file = rustix::fs::open(path, access | OFlags::DIRECT, Mode::empty())?;
+    let file = open_again(buffered, access | OFlags::DIRECT)?;
     let alignment = match told(&file)? {
         Some(alignment) => alignment,
         None if is_block_device => {
