@@ -206,10 +206,7 @@ impl<'a> Resync<'a> {
         };
         let standing = Standing { state, ..*standing };
         let stored = self.record.store(leg, &standing);
-        if stored.is_err() {
-            MIRROR_RECORD_FAILURES.add(1);
-        }
-        Ok(stored?)
+        Ok(stored.inspect_err(|_| MIRROR_RECORD_FAILURES.add(1))?)
     }
 
     fn flush(&self, leg: usize) -> Result<(), Error> {
