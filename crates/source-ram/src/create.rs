@@ -105,7 +105,7 @@ impl Tree {
         request: &SetAttributes,
     ) -> Result<Created> {
         // It gets its parent when it is put there.
-        let body = Body::Directory(Directory::new(0));
+        let body = Body::Directory(Box::new(Directory::new(0)));
         self.make_new(call, directory, name, body, DIRECTORY_MODE, *request)
     }
 

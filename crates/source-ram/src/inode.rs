@@ -39,7 +39,8 @@ pub(super) struct State {
 /// What an object holds.
 pub(super) enum Body {
     Regular(FileData),
-    Directory(Directory),
+    /// In a box, so that files are not as large as directories.
+    Directory(Box<Directory>),
     Symlink(Box<[u8]>),
     /// A device with its numbers, a socket or a pipe.
     Special(FileType, (u32, u32)),

@@ -40,7 +40,7 @@ impl Tree {
             names: Mutex::new(()),
         };
         tree.storage.quota.take(INODE_BYTES)?;
-        let body = Body::Directory(Directory::new(ROOT));
+        let body = Body::Directory(Box::new(Directory::new(ROOT)));
         let root = tree.insert(State::new(body, ROOT_MODE, 0, 0));
         assert_eq!(root.file_id, ROOT, "the first number is the root's");
         Ok(tree)
