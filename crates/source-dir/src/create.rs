@@ -226,14 +226,9 @@ impl Tree {
         directory: &Object,
         act: impl FnOnce() -> Result<R>,
     ) -> Result<(R, Change)> {
-        let locked = self.stripes.lock(directory.node);
-        let running = directory.changes().begin();
-        let before = self.look(directory)?;
+        let changing = self.begin_change(directory, true)?;
         let done = act()?;
-        let after = directory.status().ok();
-        let alone = running.was_alone();
-        drop((running, locked));
-        Ok((done, self.change(&before, after.as_ref(), alone)))
+        Ok((done, self.end_change(changing)))
     }
 }
 
@@ -282,8 +277,8 @@ impl Making<'_> {
         }
         let size = self.wanted.size; // EXCLUSIVE asks for none
         if let Some(size) = size {
-            let locked = object.lock_contents(true);
-            let running = object.changes().begin();
+            let locked = object.contents.lock();
+            let running = object.changes.begin();
             self.tree.check_size(&object, &status, &self.caller, size)?;
             self.tree.truncate(&object, &self.caller, size)?;
             drop((running, locked));

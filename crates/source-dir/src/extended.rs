@@ -95,13 +95,11 @@ impl Tree {
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
         check(name, caller.uid, true)?;
-        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
-        let running = object.changes().begin();
-        self.look(&object)?;
+        let changing = self.begin_change(&object, true)?;
         self.acting.become_caller(&caller)?;
         let done = act(&object.link()).map_err(error_of);
         object.forget_acl(); // the clock may not have moved since it was asked for
-        drop((running, locked));
+        drop(changing);
         done?;
         self.sync_attributes(&object)
     }

@@ -54,7 +54,6 @@ mod resolve;
 mod set_attributes;
 mod space;
 mod status;
-mod stripes;
 mod sweeper;
 mod system;
 mod watch;
@@ -99,7 +98,6 @@ struct Tree {
     acting: identity::Acting,
     resolver: resolve::Resolver,
     cache: cache::Cache,
-    stripes: stripes::Stripes,
     held_writes: blocking::HeldWrites,
     durability: durability::Durability,
     limits: Limits,

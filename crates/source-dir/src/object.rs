@@ -5,21 +5,21 @@
 //! and writing. While any of them is open the kernel cannot reuse the inode number.
 //!
 //! Weak cache consistency data is true when nothing comes between the two looks at an object but
-//! the change that lies between them. Changes of contents and of attributes exclude each other (as
-//! the kernel has writes of one file exclude each other, too). What also touches an object, a
-//! change of its names, is detected by counting: it announces itself before its first look and
-//! retires after its last; the first look of others counts only when nobody was announced in
-//! between.
+//! the change that lies between them. Changes of contents (those of a directory are its names) and
+//! of attributes exclude each other, as the kernel has writes of one file exclude each other, too.
+//! What also touches an object, a change of its own names, is detected by counting: it announces
+//! itself before its first look and retires after its last; the first look of others counts only
+//! when nobody was announced in between.
 //!
 //! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
 //! that sees the new times meanwhile, and reads the old bytes, takes them for the new ones for
 //! ever. So while a write is at work, lookers see how the file was before it.
 
-use super::error_of;
 use super::status::{Node, Status, mixed};
+use super::{Tree, error_of};
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileId, FileType, OpenFile, Result, Timestamp};
+use pagewell_fs::{Change, Error, FileId, FileType, OpenFile, Result, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -40,12 +40,12 @@ pub(super) struct Object {
     unsynced: AtomicBool,
     /// How many programs have it open.
     holds: AtomicUsize,
-    changes: Changes,
+    pub(super) changes: Changes,
     /// When it was last asked whether it is in the export, and its change time then.
     asked: AtomicU64,
     asked_changed: AtomicU64,
     /// Held by a change of contents or attributes from its first look to its last.
-    contents: Mutex<()>,
+    pub(super) contents: Mutex<()>,
     /// How it was before the write that is at work.
     before_write: Mutex<Option<Status>>,
     /// Whether there is one.
@@ -211,22 +211,10 @@ impl Object {
         link_to(self.as_fd())
     }
 
-    pub(super) fn changes(&self) -> &Changes {
-        &self.changes
-    }
-
-    /// Keeps other changes of contents and attributes out; `None` where one is at work and the
-    /// caller must not wait for it.
-    pub(super) fn lock_contents(&self, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
-        if may_wait {
-            return Some(self.contents.lock());
-        }
-        self.contents.try_lock()
-    }
-
     /// A write begins, of a thread that holds the contents; it ends when what is returned is
-    /// dropped.
+    /// dropped. From here on there is data that no sync has covered.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
+        self.set_unsynced(true);
         *self.before_write.lock() = Some(*before);
         self.is_written.store(true, Ordering::SeqCst);
         Writing(self)
@@ -281,6 +269,8 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.0.is_written.store(false, Ordering::SeqCst);
         *self.0.before_write.lock() = None;
+        // again: a commit that ran meanwhile has taken the mark away
+        self.0.set_unsynced(true);
     }
 }
 
@@ -353,6 +343,48 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.changes.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A change of an object's contents or attributes that has begun; it keeps others out.
+pub(super) struct Changing<'a> {
+    object: &'a Object,
+    running: Running<'a>,
+    _locked: MutexGuard<'a, ()>,
+    /// How the object was before.
+    pub(super) before: Status,
+}
+
+impl Tree {
+    /// Begins a change with the first look. [`Error::WouldBlock`] where another one is at work and
+    /// the caller must not wait for it.
+    pub(super) fn begin_change<'a>(
+        &self,
+        object: &'a Object,
+        may_wait: bool,
+    ) -> Result<Changing<'a>> {
+        let locked = match may_wait {
+            true => Some(object.contents.lock()),
+            false => object.contents.try_lock(),
+        };
+        let locked = locked.ok_or(Error::WouldBlock)?;
+        let running = object.changes.begin();
+        Ok(Changing {
+            object,
+            running,
+            _locked: locked,
+            before: self.look(object)?,
+        })
+    }
+
+    /// Ends it with the last look: what a client learns of it.
+    pub(super) fn end_change(&self, changing: Changing<'_>) -> Change {
+        let after = changing.object.status().ok();
+        let alone = changing.running.was_alone();
+        Change {
+            before: alone.then(|| changing.before.attributes.wcc()),
+            after: after.map(|status| self.attributes_of(&status)),
+        }
     }
 }
 

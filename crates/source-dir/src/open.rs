@@ -19,7 +19,6 @@ use super::{
     cache::Cache,
     containment, error_of, extended, mount,
     resolve::Resolver,
-    stripes::Stripes,
 };
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Limits, OpenFile, Result, Statistics};
@@ -129,7 +128,6 @@ impl Tree {
             acting,
             resolver: Resolver::probe(mount.as_fd(), &status),
             cache: Cache::new(objects.min(descriptors), descriptors),
-            stripes: Stripes::new(),
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
             limits: limits_of(magic, &sizes),

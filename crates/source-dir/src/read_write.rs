@@ -123,11 +123,9 @@ impl Tree {
         object.expect_regular()?;
         let caller = self.acting.caller(call);
         let verifier = self.durability.verifier();
-        let locked = object.lock_contents(call.may_block);
-        let locked = locked.ok_or(Error::WouldBlock)?;
-        let running = object.changes().begin();
-        let before = self.look(&object)?;
-        self.check_write(&object, &before, &caller)?;
+        let changing = self.begin_change(&object, call.may_block)?;
+        let before = &changing.before;
+        self.check_write(&object, before, &caller)?;
         offset
             .checked_add(data.len() as u64)
             .filter(|end| *end <= self.limits.file_bytes_max)
@@ -136,11 +134,10 @@ impl Tree {
         if self.held_writes.are_likely(began) {
             blocking::may_wait(call)?;
         }
-        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
+        blocking::may_write(call, &object, before, offset, data.len(), stability)?;
         let file = self.writable(&object)?;
         self.acting.become_caller(&caller)?;
-        object.set_unsynced(true);
-        let writing = object.begin_write(&before);
+        let writing = object.begin_write(before);
         let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
         if inline.is_some() {
@@ -149,12 +146,8 @@ impl Tree {
         drop(inline);
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
-        // again: a commit that ran meanwhile has taken the mark away
-        object.set_unsynced(true);
-        let after = object.status().ok();
-        let alone = running.was_alone();
         // A sync changes no attribute.
-        drop((running, locked));
+        let change = self.end_change(changing);
         match stability {
             Stability::Unstable => {}
             Stability::DataSync => self.durability.sync_data(&object, file)?,
@@ -164,7 +157,7 @@ impl Tree {
             count,
             committed: stability,
             verifier,
-            change: self.change(&before, after.as_ref(), alone),
+            change,
         })
     }
 
@@ -218,14 +211,6 @@ impl Tree {
         rustix::fs::ftruncate(file, size).map_err(error_of)?;
         object.set_unsynced(true);
         Ok(())
-    }
-
-    /// What a client learns of a change.
-    pub(super) fn change(&self, before: &Status, after: Option<&Status>, alone: bool) -> Change {
-        Change {
-            before: alone.then(|| before.attributes.wcc()),
-            after: after.map(|status| self.attributes_of(status)),
-        }
     }
 }
 

@@ -35,21 +35,18 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
-        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
-        let running = object.changes().begin();
-        let before = self.look(&object)?;
+        let changing = self.begin_change(&object, true)?;
+        let before = &changing.before;
         if guard.is_some_and(|guard| guard != before.attributes.changed) {
             return Err(Error::NotSync);
         }
-        self.check_set(&object, &before, &caller, wanted)?;
-        self.apply(&object, &before, &caller, wanted)?;
-        let after = object.status().ok();
-        let alone = running.was_alone();
-        drop((running, locked));
+        self.check_set(&object, before, &caller, wanted)?;
+        self.apply(&object, before, &caller, wanted)?;
+        let change = self.end_change(changing);
         if *wanted != SetAttributes::default() {
             self.sync_attributes(&object)?;
         }
-        Ok(self.change(&before, after.as_ref(), alone))
+        Ok(change)
     }
 
     /// Refuses what `caller` may not set, or nobody can.

@@ -67,18 +67,11 @@ impl Tree {
     ) -> Result<T> {
         object.expect_regular()?;
         let caller = self.acting.caller(call);
-        let _locked = object.lock_contents(true);
-        let _running = object.changes().begin();
-        let before = self.look(object)?;
-        self.check_write(object, &before, &caller)?;
+        let changing = self.begin_change(object, true)?;
+        self.check_write(object, &changing.before, &caller)?;
         let file = self.writable(object)?;
         self.acting.become_caller(&caller)?;
-        object.set_unsynced(true);
-        let writing = object.begin_write(&before);
-        let done = act(file).map_err(error_of);
-        drop(writing);
-        // again: a commit that ran meanwhile has taken the mark away
-        object.set_unsynced(true);
-        done
+        let _writing = object.begin_write(&changing.before);
+        act(file).map_err(error_of)
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 /// Where an object lives: device and inode number. Two objects alive at the same time never
 /// share it, so it names an object for as long as there is a descriptor of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) device: u64,
     pub(super) inode: u64,
