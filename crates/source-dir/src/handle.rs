@@ -14,7 +14,6 @@
 //! directories above an object: a client that was given its identifier may use it, as with other
 //! NFS servers.
 
-use super::object::Object;
 use super::status::Status;
 use super::system::{self, KernelHandle};
 use super::{ID_BYTES_MAX, Tree, error_of};
@@ -133,13 +132,6 @@ impl Tree {
             names::DIR_OBJECTS_OUTSIDE.add(1);
             Err(Error::Stale)
         }
-    }
-}
-
-impl Object {
-    /// Whether this is the same object as the one just looked at.
-    pub(super) fn is(&self, status: &Status) -> bool {
-        self.node == status.node && self.birth == status.birth
     }
 }
 

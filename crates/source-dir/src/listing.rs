@@ -208,8 +208,8 @@ impl Tree {
         let is_root = directory.node == self.root.node;
         match (entry, raw.name) {
             (Some(entry), _) => entry.attributes.file_id,
-            (None, b".") => directory.node.inode,
-            (None, b"..") if is_root => directory.node.inode,
+            (None, b".") => directory.node.inode.number,
+            (None, b"..") if is_root => directory.node.inode.number,
             _ => raw.inode,
         }
     }
@@ -266,7 +266,7 @@ impl Tree {
             Naming::PathHints(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
             Naming::Handles => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
-                if handle::inode_in(self.magic, &made) != Some(status.node.inode) {
+                if handle::inode_in(self.magic, &made) != Some(status.node.inode.number) {
                     return self.examine_opened(directory, raw);
                 }
                 handle::id_of(&made)?

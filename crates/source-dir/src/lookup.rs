@@ -150,13 +150,10 @@ impl Tree {
 
     /// The held object that was just looked at, if it is held.
     pub(super) fn held(&self, status: &Status, place: &Place<'_>) -> Option<Arc<Object>> {
-        if self.root.is(status) {
+        if self.root.node == status.node {
             return Some(Arc::clone(&self.root));
         }
         let object = self.cache.get_node(status.node)?;
-        if !object.is(status) {
-            return None;
-        }
         self.naming.note(status, place, &self.root);
         Some(object)
     }
@@ -249,7 +246,7 @@ impl Tree {
                 status
             }
             None => match Status::of_name(directory, name) {
-                Ok(status) if object.is(&status) => status,
+                Ok(status) if object.node == status.node => status,
                 _ => return Ok(None),
             },
         };

@@ -40,7 +40,7 @@ impl Naming {
     /// Notes where a held object was just seen.
     pub(super) fn note(&self, status: &Status, place: &Place<'_>, root: &Object) {
         if let (Self::PathHints(places), Place::Child(directory, name)) = (self, place) {
-            places.note(status, directory, name, root.node.inode);
+            places.note(status, directory, name, root.node.inode.number);
         }
     }
 }
@@ -56,7 +56,7 @@ impl Tree {
         match (&self.naming, place) {
             (Naming::Handles, _) => handle::identify(opened),
             (Naming::PathHints(places), Place::Child(directory, name)) => {
-                Ok(places.note(status, directory, name, self.root.node.inode))
+                Ok(places.note(status, directory, name, self.root.node.inode.number))
             }
             (Naming::PathHints(places), Place::ParentOf(child)) => {
                 Ok(places.id_of_parent(status, &child.id))

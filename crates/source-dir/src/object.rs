@@ -30,7 +30,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(super) struct Object {
     pub(super) id: FileId,
     pub(super) node: Node,
-    pub(super) birth: u64,
     pub(super) file_type: FileType,
     name: Descriptor,
     read: OnceLock<Descriptor>,
@@ -80,7 +79,6 @@ impl Object {
         Self {
             id,
             node: status.node,
-            birth: status.birth,
             file_type: status.attributes.file_type,
             name: Descriptor::new(name),
             read: OnceLock::new(),

@@ -111,7 +111,7 @@ impl Tree {
             names::DIR_HANDLE_FALLBACKS.add(1);
             (
                 Naming::PathHints(Places::default()),
-                compose(status.inode(), &[]),
+                compose(status.node.inode, &[]),
             )
         };
         let root = Arc::new(Object::new(id, &status, mount.clone()));
@@ -221,7 +221,7 @@ fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
     let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
     let filesystem = if filesystem == encoded { 0 } else { filesystem };
     let mut bytes = root.as_bytes().to_vec();
-    bytes.extend(status.birth.to_be_bytes());
+    bytes.extend(status.node.inode.birth.to_be_bytes());
     bytes.extend(filesystem.to_be_bytes());
     bytes
 }

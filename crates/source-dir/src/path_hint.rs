@@ -87,7 +87,7 @@ impl Places {
         name: &[u8],
         root_inode: u64,
     ) -> FileId {
-        let (inode, above) = (status.inode(), parent.node.inode);
+        let (inode, above) = (status.node.inode, parent.node.inode.number);
         let mut table = self.table.lock();
         if let Some(place) = table.get(inode) {
             place.parent = above;
@@ -116,7 +116,7 @@ impl Places {
 
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
-        let inode = status.inode();
+        let inode = status.node.inode;
         if let Some(place) = self.table.lock().get(inode) {
             return place.id;
         }
@@ -192,7 +192,7 @@ impl Tree {
             inode,
             id: *id,
         };
-        if let Some(found) = walk.walk(self.root.as_fd(), self.root.node.inode, hint)? {
+        if let Some(found) = walk.walk(self.root.as_fd(), self.root.node.inode.number, hint)? {
             return Ok(found);
         }
         names::DIR_PATH_HINT_SEARCHES.add(1);
@@ -205,10 +205,10 @@ impl Tree {
     }
 
     fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
-        let root_inode = self.root.node.inode;
+        let root_inode = self.root.node.inode.number;
         let chain = places.table.lock().chain(inode.number, root_inode)?;
         let found = self.open_below(chain.iter().map(|(_, name)| &**name));
-        found.filter(|(_, status)| status.inode() == inode && self.same_mount(status))
+        found.filter(|(_, status)| status.node.inode == inode && self.same_mount(status))
     }
 
     /// Whether the object was searched in vain.
@@ -237,7 +237,7 @@ impl Tree {
             return;
         };
         let mut table = places.table.lock();
-        let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
+        let (mut parent, mut hashes) = (self.root.node.inode.number, Vec::new());
         for Step { inode, name } in above {
             let known = table.get(*inode).map(|place| place.id);
             let id = known.unwrap_or_else(|| compose(*inode, &hashes));
@@ -311,7 +311,7 @@ impl Walk<'_> {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.inode() == inode && self.tree.same_mount(&status) {
+            if status.node.inode == inode && self.tree.same_mount(&status) {
                 let mut table = self.places.table.lock();
                 table.put(Step { inode, name }, directory_inode, self.id);
                 return Ok(Some((opened, status)));

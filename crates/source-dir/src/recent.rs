@@ -47,14 +47,14 @@ thread_local! {
 
 /// How `object` was at `moment`, if this thread has looked.
 pub(super) fn status(moment: NonZeroU64, object: &Object) -> Option<Status> {
-    let seen = SEEN.with(|all| all.get(place_of(object.node.inode)).and_then(Cell::get))?;
-    (seen.moment == moment && object.is(&seen.status)).then_some(seen.status)
+    let seen = SEEN.with(|all| all.get(place_of(object.node.inode.number)).and_then(Cell::get))?;
+    (seen.moment == moment && object.node == seen.status.node).then_some(seen.status)
 }
 
 /// An object is so at `moment`.
 pub(super) fn seen(moment: NonZeroU64, status: &Status) {
     SEEN.with(|all| {
-        if let Some(place) = all.get(place_of(status.node.inode)) {
+        if let Some(place) = all.get(place_of(status.node.inode.number)) {
             place.set(Some(Seen {
                 moment,
                 status: *status,
