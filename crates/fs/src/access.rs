@@ -81,12 +81,14 @@ pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Acces
 
 /// Refuses who may not look names up in a directory.
 pub fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(granted(credentials, attributes, Access::LOOKUP) == Access::LOOKUP)
+    let granted = granted(credentials, attributes, Access::LOOKUP);
+    Error::AccessDenied.unless(granted == Access::LOOKUP)
 }
 
 /// Refuses who may not list a directory.
 pub fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(granted(credentials, attributes, Access::READ) == Access::READ)
+    let granted = granted(credentials, attributes, Access::READ);
+    Error::AccessDenied.unless(granted == Access::READ)
 }
 
 /// Refuses who may not read a file. The owner may, and who may execute it
@@ -94,7 +96,8 @@ pub fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<
 pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     let wanted = Access::READ | Access::EXECUTE;
-    check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
+    let granted = granted(credentials, attributes, wanted);
+    Error::AccessDenied.unless(is_owner || granted.intersects(wanted))
 }
 
 /// Whether the mode bits let the caller change a file. Root may, whatever they say.
@@ -105,15 +108,13 @@ pub fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
 
 /// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).
 pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(credentials.uid == attributes.uid || may_change(credentials, attributes))
+    let is_owner = credentials.uid == attributes.uid;
+    Error::AccessDenied.unless(is_owner || may_change(credentials, attributes))
 }
 
 /// Refuses callers that are neither the owner nor root.
 pub fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    if credentials.uid == 0 || credentials.uid == attributes.uid {
-        return Ok(());
-    }
-    Err(Error::NotPermitted)
+    Error::NotPermitted.unless(credentials.uid == 0 || credentials.uid == attributes.uid)
 }
 
 /// Refuses reading or writing what has no data.
@@ -122,14 +123,6 @@ pub fn check_regular(attributes: &Attributes) -> Result<()> {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(Error::IsDirectory),
         _ => Err(Error::Invalid),
-    }
-}
-
-fn check(allowed: bool) -> Result<()> {
-    if allowed {
-        Ok(())
-    } else {
-        Err(Error::AccessDenied)
     }
 }
 

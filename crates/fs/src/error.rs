@@ -101,6 +101,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// This error, unless something is so.
+    pub fn unless(self, is_so: bool) -> Result<()> {
+        if is_so { Ok(()) } else { Err(self) }
+    }
+
     /// What storage did, for its operator: a caller learns the errno and no more.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {

@@ -51,11 +51,7 @@ pub fn is_shown(name: &[u8], uid: u32) -> bool {
 
 /// Refuses values that are too long.
 pub fn check_value(value: &[u8]) -> Result<()> {
-    if value.len() <= VALUE_BYTES_MAX {
-        Ok(())
-    } else {
-        Err(Error::TooBig)
-    }
+    Error::TooBig.unless(value.len() <= VALUE_BYTES_MAX)
 }
 
 #[cfg(test)]

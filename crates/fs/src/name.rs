@@ -17,24 +17,20 @@ pub fn check(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
+fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}
+
 /// [`check`] for a name to be made: `.` and `..` exist already.
 pub fn check_new(name: &[u8]) -> Result<()> {
     check(name)?;
-    if name == b"." || name == b".." {
-        Err(Error::Exists)
-    } else {
-        Ok(())
-    }
+    Error::Exists.unless(!is_dots(name))
 }
 
 /// [`check`] for a name to be removed or moved: `.` and `..` cannot be.
 pub fn check_old(name: &[u8]) -> Result<()> {
     check(name)?;
-    if name == b"." || name == b".." {
-        Err(Error::Invalid)
-    } else {
-        Ok(())
-    }
+    Error::Invalid.unless(!is_dots(name))
 }
 
 #[cfg(test)]

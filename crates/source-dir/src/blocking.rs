@@ -79,11 +79,7 @@ impl Tree {
 
 /// For what always may wait.
 pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
-    if call.may_block {
-        Ok(())
-    } else {
-        Err(Error::WouldBlock)
-    }
+    Error::WouldBlock.unless(call.may_block)
 }
 
 /// For reading the target of a symbolic link.

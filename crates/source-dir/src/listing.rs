@@ -25,8 +25,8 @@ use super::blocking;
 use super::entries::{Filled, Listing, RawEntry, parse};
 use super::handle;
 use super::identity::Caller;
-use super::naming::{Naming, Place};
 use super::object::Object;
+use super::objects::{Naming, Place};
 use super::remembered::Moment;
 use super::status::Status;
 use super::system;
@@ -58,9 +58,8 @@ impl Tree {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
         let status = self.look(&directory)?;
-        if !self.permits(&directory, &status, &self.acting.caller(call), 4)? {
-            return Err(Error::AccessDenied);
-        }
+        let caller = self.acting.caller(call);
+        Error::AccessDenied.unless(self.permits(&directory, &status, &caller, 4)?)?;
         let memory = match with_attributes {
             true => self.memory_for(call, &directory, &status)?,
             false => None,

@@ -38,11 +38,7 @@ impl Tree {
         let allowed = status.attributes.uid == caller.uid
             || self.permits(object, status, caller, READ)?
             || self.permits(object, status, caller, EXECUTE)?;
-        if allowed {
-            Ok(())
-        } else {
-            Err(Error::AccessDenied)
-        }
+        Error::AccessDenied.unless(allowed)
     }
 
     /// Refuses a caller who may not change the file's data.
@@ -60,11 +56,7 @@ impl Tree {
         }
         let allowed =
             status.attributes.uid == caller.uid || self.permits(object, status, caller, WRITE)?;
-        if allowed {
-            Ok(())
-        } else {
-            Err(Error::AccessDenied)
-        }
+        Error::AccessDenied.unless(allowed)
     }
 
     /// Whether `caller` has all of `wanted` (a sum of the three bits), without NFS' liberties.

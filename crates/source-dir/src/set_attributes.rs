@@ -71,16 +71,17 @@ impl Tree {
             if object.file_type == FileType::Symlink {
                 return Err(Error::NotSupported); // links have no mode on Linux
             }
-            permit(owner || caller.is_root())?;
+            Error::NotPermitted.unless(owner || caller.is_root())?;
         }
         if let Some(uid) = wanted.uid {
-            permit(caller.is_root() || owner && uid == status.attributes.uid)?;
-            valid(uid != u32::MAX)?;
+            let may_set = caller.is_root() || owner && uid == status.attributes.uid;
+            Error::NotPermitted.unless(may_set)?;
+            Error::Invalid.unless(uid != u32::MAX)?;
         }
         if let Some(gid) = wanted.gid {
             let member = gid == status.attributes.gid || caller.in_group(gid);
-            permit(caller.is_root() || owner && member)?;
-            valid(gid != u32::MAX)?;
+            Error::NotPermitted.unless(caller.is_root() || owner && member)?;
+            Error::Invalid.unless(gid != u32::MAX)?;
         }
         self.check_times(object, status, caller, wanted)?;
         if let Some(size) = wanted.size {
@@ -113,17 +114,13 @@ impl Tree {
         wanted: &SetAttributes,
     ) -> Result<()> {
         // two values that are no times have a special meaning to the kernel
-        valid(wanted.has_valid_times())?;
+        Error::Invalid.unless(wanted.has_valid_times())?;
         let times = [wanted.accessed, wanted.modified];
         if times == [None, None] || caller.is_root() || caller.uid == status.attributes.uid {
             return Ok(());
         }
-        permit(!are_explicit(wanted))?;
-        if self.permits(object, status, caller, 2)? {
-            Ok(())
-        } else {
-            Err(Error::AccessDenied)
-        }
+        Error::NotPermitted.unless(!are_explicit(wanted))?;
+        Error::AccessDenied.unless(self.permits(object, status, caller, 2)?)
     }
 
     /// Makes the changes, which were checked before or are part of making the object, in the
@@ -163,18 +160,6 @@ impl Tree {
 fn are_explicit(wanted: &SetAttributes) -> bool {
     let times = wanted.accessed.iter().chain(&wanted.modified);
     times.into_iter().any(|time| matches!(time, SetTime::To(_)))
-}
-
-fn permit(allowed: bool) -> Result<()> {
-    if allowed {
-        Ok(())
-    } else {
-        Err(Error::NotPermitted)
-    }
-}
-
-fn valid(sound: bool) -> Result<()> {
-    if sound { Ok(()) } else { Err(Error::Invalid) }
 }
 
 fn change_owner(object: &Object, uid: Option<u32>, gid: Option<u32>) -> Result<()> {

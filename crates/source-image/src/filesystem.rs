@@ -236,9 +236,7 @@ impl FileSystem for ImageFileSystem {
         if self.changes.is_none() || !self.bytes.has_unwritten() {
             return Ok(());
         }
-        if !call.may_block {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(call.may_block)?;
         self.bytes.write_out()
     }
 }

@@ -74,9 +74,7 @@ impl ImageFileSystem {
             });
         }
         // Waiting for the device is what a stable write is.
-        if stability > Stability::Unstable && !call.may_block {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(call.may_block || stability == Stability::Unstable)?;
         let mut changed = 0;
         let written = self.bytes.write(offset, data, call.may_block, &mut changed);
         if written == Err(Error::WouldBlock) && changed == 0 {
@@ -111,9 +109,7 @@ impl ImageFileSystem {
         self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
         access::check_regular(&attributes)?;
-        if !call.may_block {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(call.may_block)?;
         let offset = offset.min(attributes.size);
         let rest = attributes.size - offset;
         let length = if count == 0 {
@@ -152,9 +148,7 @@ impl ImageFileSystem {
         if guard.is_some_and(|guard| guard != attributes.changed) {
             return Err(Error::NotSync);
         }
-        if !request.has_valid_times() {
-            return Err(Error::Invalid);
-        }
+        Error::Invalid.unless(request.has_valid_times())?;
         check_length(call, &attributes, request.size)?;
         check_permissions(&attributes, request)?;
         if request.accessed.is_none() && request.modified.is_none() {
@@ -176,12 +170,8 @@ impl ImageFileSystem {
         pagewell_fs::name::check(name)?;
         let parent = self.directory(directory)?;
         access::check_search(call.credentials, &parent)?;
-        if matches!(name, b"." | b"..") {
-            return Err(Error::Exists);
-        }
-        if name != self.origin.name() {
-            return Err(Error::NotPermitted);
-        }
+        pagewell_fs::name::check_new(name)?;
+        Error::NotPermitted.unless(name == self.origin.name())?;
         match mode {
             CreateMode::Unchecked(request) => {
                 let attributes = self.attributes_of(Object::File);
@@ -211,31 +201,22 @@ fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -
     };
     access::check_regular(attributes)?;
     access::check_write(call.credentials, attributes)?;
-    if wanted == 0 || wanted == attributes.size {
-        Ok(())
-    } else {
-        Err(Error::Invalid)
-    }
+    Error::Invalid.unless(wanted == 0 || wanted == attributes.size)
 }
 
 /// Mode and owner are those of what the image is made of: only what they are already can be set.
 fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result<()> {
     let same = |wanted: Option<u32>, is: u32| wanted.is_none_or(|wanted| wanted == is);
-    if same(request.mode, attributes.mode)
+    let stays = same(request.mode, attributes.mode)
         && same(request.uid, attributes.uid)
-        && same(request.gid, attributes.gid)
-    {
-        return Ok(());
-    }
-    Err(Error::NotPermitted)
+        && same(request.gid, attributes.gid);
+    Error::NotPermitted.unless(stays)
 }
 
 /// A writer may set the clock's time, the owner any (RFC 1813 section 3.3.2). The times of the
 /// directory stay.
 fn check_times(call: &Call<'_>, attributes: &Attributes, request: &SetAttributes) -> Result<()> {
-    if attributes.file_type != FileType::Regular {
-        return Err(Error::NotPermitted);
-    }
+    Error::NotPermitted.unless(attributes.file_type == FileType::Regular)?;
     let to_value = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
     if to_value(&request.accessed) || to_value(&request.modified) {
         access::check_owner(call.credentials, attributes)
