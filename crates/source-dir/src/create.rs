@@ -15,8 +15,8 @@ use super::Tree;
 use super::blocking;
 use super::error_of;
 use super::identity::Caller;
-use super::naming::Place;
 use super::object::Object;
+use super::objects::Place;
 use super::permission::has_default_list;
 use super::status::Status;
 use pagewell_fs::{
@@ -299,7 +299,7 @@ impl Making<'_> {
         let id = self.tree.identify(file.as_fd(), &status, &place)?;
         let object = Object::new(id, &status, file.clone());
         object.keep_write(file);
-        let object = self.tree.hold_object(object, &status, true)?;
+        let object = self.tree.hold(object, &status, true)?;
         self.dress(object, status)
     }
 

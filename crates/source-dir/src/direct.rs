@@ -9,7 +9,7 @@
 //! [`pagewell_fs::FileSystem::sync`], which synchronises the whole file system and is told by the
 //! kernel of everything that was lost since the directory was opened (syncfs(2), Linux 5.8).
 
-use super::naming::Naming;
+use super::objects::Naming;
 use super::{Directory, handle};
 use pagewell_fs::{Call, FileId, OpenFile, Result};
 use rustix::fs::Mode;

@@ -11,10 +11,10 @@
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `path_hint` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` and
-//! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `opening` (what
-//! stays there without a name), `permission`, `read_write`, `space`, `set_attributes`, `extended`,
-//! `create`, `links`, `listing` with `remembered` and `watch`, [`durability`], `sweeper`, and
-//! `blocking` (what a thread that may not wait answers).
+//! `cache` (what is held open), `objects` (from an identifier to an object), `resolve` and `lookup`
+//! (from a name to one), `opening` (what stays there without a name), `permission`, `read_write`,
+//! `space`, `set_attributes`, `extended`, `create`, `links`, `listing` with `remembered` and
+//! `watch`, [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special
@@ -37,18 +37,15 @@ mod kept_names;
 mod links;
 mod listing;
 mod lookup;
-mod missing;
 mod mount;
-mod naming;
 mod object;
+mod objects;
 mod open;
 mod opening;
 mod ordered;
 mod path_hint;
-mod path_hint_id;
 mod permission;
 mod read_write;
-mod recent;
 mod remembered;
 mod resolve;
 mod set_attributes;
@@ -94,7 +91,7 @@ struct Tree {
     /// The root, open for reading: names the file system to open_by_handle_at and syncfs.
     mount: OpenFile,
     root: Arc<object::Object>,
-    naming: naming::Naming,
+    naming: objects::Naming,
     acting: identity::Acting,
     resolver: resolve::Resolver,
     cache: cache::Cache,

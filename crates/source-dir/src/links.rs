@@ -6,8 +6,8 @@ use super::Tree;
 use super::blocking;
 use super::create::removal_flags;
 use super::error_of;
-use super::naming::Place;
 use super::object::Object;
+use super::objects::Place;
 use super::status::Status;
 use pagewell_fs::{Attributes, Call, Change, Error, FileId, Move, Result};
 use rustix::fs::{AtFlags, RenameFlags};
@@ -31,7 +31,7 @@ impl Tree {
             self.acting.become_caller(&caller)?;
             let victim = self.held_name(&directory, name);
             let running = victim.as_ref().map(|victim| victim.changes.begin());
-            rustix::fs::unlinkat(&**directory, name, removal_flags(is_directory))
+            rustix::fs::unlinkat(directory.as_fd(), name, removal_flags(is_directory))
                 .map_err(error_of)?;
             drop(running);
             Ok(victim)

@@ -7,11 +7,10 @@ use super::handle::{
     self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC,
 };
 use super::identity::Acting;
-use super::naming::Naming;
 use super::object::Object;
+use super::objects::Naming;
 use super::ordered::Ordered;
-use super::path_hint::Places;
-use super::path_hint_id::compose;
+use super::path_hint::{Places, compose};
 use super::permission::has_access_list;
 use super::status::Status;
 use super::{

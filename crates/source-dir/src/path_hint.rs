@@ -21,8 +21,10 @@
 //! 3. *census*: the whole export is read, once for all that are looked for ([`super::census`]).
 //!
 //! Whatever was opened is compared with inode number and birth time before it counts. What is not
-//! found is stale, and stays so for a while ([`super::missing`]), so that a client that keeps
-//! asking cannot keep the disk busy. Objects that are where their hints lead wait for nobody.
+//! found is stale, and stays so without another search for [`MISSING_FOR`], or until its name is
+//! seen after all: a local program may have moved it out of the export and back. What has no name
+//! when the whole export was read is nearly always gone for good, and clients ask for it for as
+//! long as they have it open. Objects that are where their hints lead wait for nobody.
 //!
 //! The same object has the same identifier for as long as the table knows it, also by other names
 //! and after a rename. An identifier from an earlier life is put back into the table when it is
@@ -30,27 +32,72 @@
 //!
 //! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
 //! restart an object that was reached by two names may be given the other name's hint. Further
-//! down than a hint has bytes ([`super::path_hint_id`]), and when a file was moved to another
+//! down than a hint has bytes ([`HINT_BYTES_MAX`]), and when a file was moved to another
 //! directory while the program was down, finding it takes the census. File systems whose listings
 //! show other inode numbers than stat (some union mounts) can only be followed by the table.
 
-use super::Tree;
 use super::entries::each_entry;
-use super::missing::Missing;
-use super::naming::Naming;
 use super::object::{Object, open_directory};
-use super::path_hint_id::{compose, hash, parse};
+use super::objects::Naming;
 use super::status::{Inode, Status};
+use super::{ID_BYTES_MAX, Tree};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// Objects whose place is remembered: about 13 MiB.
 const PLACES_MAX: usize = 1 << 16;
 /// Longest way to the root that the table is followed.
 const DEPTH_MAX: usize = 1024;
+/// How long it is remembered that an object was searched in vain.
+const MISSING_FOR: Duration = Duration::from_secs(3600);
+/// How many such objects are remembered: some 1.5 MiB; the oldest go first.
+const MISSING_MAX: usize = 1 << 14;
+
+/// First byte of an identifier of this kind.
+pub(super) const TAG: u8 = 2;
+/// Tag, inode number and birth time: what tells objects apart.
+const KEY_BYTES: usize = 17;
+/// What is left of an identifier for the path hint.
+const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
+
+/// One byte of a path hint: stands for the directory of this inode number.
+pub(super) fn hash(inode: u64) -> u8 {
+    // Fibonacci hashing: the top byte depends on all bits of the number
+    (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
+}
+
+/// The identifier of an object; a hint that is too long is cut.
+pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
+    let mut bytes = Vec::with_capacity(KEY_BYTES + hint.len());
+    bytes.push(TAG);
+    bytes.extend(inode.number.to_be_bytes());
+    bytes.extend(inode.birth.to_be_bytes());
+    bytes.extend(hint.iter().take(HINT_BYTES_MAX));
+    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
+}
+
+/// The object and its path hint.
+pub(super) fn parse(id: &FileId) -> Result<(Inode, &[u8])> {
+    let bytes = id.as_bytes();
+    let number = |from: usize| -> Option<u64> {
+        Some(u64::from_be_bytes(
+            bytes.get(from..from + 8)?.try_into().ok()?,
+        ))
+    };
+    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
+        (Some(&TAG), Some(number), Some(birth), Some(hint)) => Ok((Inode { number, birth }, hint)),
+        _ => Err(Error::BadId),
+    }
+}
+
+/// What tells the object apart: the identifier without its path hint.
+pub(super) fn key_of(id: &FileId) -> Result<FileId> {
+    Ok(compose(parse(id)?.0, &[]))
+}
 
 /// Where objects were last seen.
 #[derive(Default)]
@@ -75,7 +122,8 @@ struct Place {
 struct Table {
     /// By inode number.
     places: Clock<u64, Place>,
-    missing: Missing,
+    /// What was searched in vain, and since when.
+    missing: Clock<Inode, Instant>,
 }
 
 impl Places {
@@ -95,7 +143,7 @@ impl Places {
                 place.step.name = name.into();
             }
             let id = place.id;
-            table.missing.forget(inode);
+            table.missing.remove(&inode);
             return id;
         }
         let hint = table.hint_of(above, root_inode).unwrap_or_else(|| {
@@ -134,12 +182,24 @@ impl Table {
 
     /// Puts a place in, for one that was not used when there are too many.
     fn put(&mut self, step: Step, parent: u64, id: FileId) {
-        self.missing.forget(step.inode);
+        self.missing.remove(&step.inode);
         if self.places.len() >= PLACES_MAX {
             self.places.evict(usize::MAX, |_| true);
         }
         let number = step.inode.number;
         self.places.insert(number, Place { step, parent, id }, 1);
+    }
+
+    fn is_missing(&self, inode: Inode) -> bool {
+        let since = self.missing.peek(&inode);
+        since.is_some_and(|since| since.elapsed() < MISSING_FOR)
+    }
+
+    fn set_missing(&mut self, inode: Inode) {
+        self.missing.insert(inode, Instant::now(), 1);
+        if self.missing.len() > MISSING_MAX {
+            self.missing.evict(1, |_| true);
+        }
     }
 
     /// Inodes and names from below the root down to `inode`.
@@ -214,7 +274,7 @@ impl Tree {
     /// Whether the object was searched in vain.
     pub(super) fn is_missing(&self, inode: Inode) -> bool {
         match &self.naming {
-            Naming::PathHints(places) => places.table.lock().missing.has(inode),
+            Naming::PathHints(places) => places.table.lock().is_missing(inode),
             Naming::Handles => false,
         }
     }
@@ -222,7 +282,7 @@ impl Tree {
     /// The object was searched in vain.
     pub(super) fn set_missing(&self, inode: Inode) {
         if let Naming::PathHints(places) = &self.naming {
-            places.table.lock().missing.put(inode);
+            places.table.lock().set_missing(inode);
         }
     }
 
@@ -318,5 +378,27 @@ impl Walk<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_remembered_and_the_oldest_go() {
+        let inode = |number: usize| Inode {
+            number: number as u64,
+            birth: 7,
+        };
+        let mut table = Table::default();
+        for number in 0..MISSING_MAX + 10 {
+            table.set_missing(inode(number));
+        }
+        assert!((0..10).all(|number| !table.is_missing(inode(number))));
+        assert!((10..MISSING_MAX + 10).all(|number| table.is_missing(inode(number))));
+        table.missing.remove(&inode(77));
+        assert!(!table.is_missing(inode(77)) && table.is_missing(inode(78)));
+        assert!(table.missing.len() <= MISSING_MAX);
     }
 }
