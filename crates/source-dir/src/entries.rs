@@ -4,7 +4,7 @@
 //! are known by type, or recognised when the export is opened or when they first do so. Their
 //! directories are given in an order of our own (`ordered`).
 
-use super::kept_names::{Gathered, Names, Ticket};
+use super::kept_names::{Gathered, Names};
 use super::object::{Descriptor, open_directory};
 use super::ordered::{SMALL_BYTES_MAX, Window};
 use super::status::{Node, Status};
@@ -157,7 +157,7 @@ pub(super) struct Listing {
     /// Times of the directory when `bytes` was read; `None`: not to be used later.
     read_when: Option<(Timestamp, Timestamp)>,
     /// All that was read from the first name on, if it may be kept.
-    gathered: Option<Gathered>,
+    pub(super) gathered: Option<Gathered>,
 }
 
 impl Listing {
@@ -238,16 +238,6 @@ impl Listing {
     /// Whether it is of names that were kept.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.source, Source::Kept(..))
-    }
-
-    /// Gathers what it reads from now on: it has read nothing yet.
-    pub(super) fn gather(&mut self, ticket: Ticket) {
-        self.gathered = Some(Gathered::new(ticket));
-    }
-
-    /// What it has gathered, at its end.
-    pub(super) fn gathered(&mut self) -> Option<Gathered> {
-        self.gathered.take()
     }
 
     /// Whether what was read ahead is still what the directory holds.

@@ -25,6 +25,7 @@ use super::blocking;
 use super::entries::{Filled, Listing, RawEntry, parse};
 use super::handle;
 use super::identity::Caller;
+use super::kept_names::Gathered;
 use super::object::Object;
 use super::objects::{Naming, Place};
 use super::remembered::Moment;
@@ -36,14 +37,6 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 type Visitor<'a> = &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
-
-/// What a listing tells of each name.
-#[derive(Clone, Copy)]
-enum Detail {
-    Names,
-    /// Attributes too; with what is remembered of them, where that may be used.
-    Attributes(Option<Moment>),
-}
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::read_directory`].
@@ -65,10 +58,7 @@ impl Tree {
             false => None,
         };
         let mut listing = self.listing_at(&directory, &status, cookie, memory)?;
-        let detail = match with_attributes {
-            true => Detail::Attributes(memory),
-            false => Detail::Names,
-        };
+        let detail = with_attributes.then_some(memory);
         let end = self.list(call, &directory, &mut listing, detail, visit)?;
         // Of names that were kept the times are those from before: a client that knew later times
         // would take the names for those of a later state, and not ask again.
@@ -79,8 +69,9 @@ impl Tree {
         if !end {
             listing.note_times(&status, &after);
             self.listings.leave(directory.node, listing);
-        } else if let Some(gathered) = listing.gathered() {
-            self.remembered.end_names(&directory.id, gathered);
+        } else if let Some(gathered) = listing.gathered {
+            let inode = directory.node.inode.number;
+            self.remembered.end_names(inode, gathered);
         }
         Ok(DirectoryPage {
             attributes: self.attributes_of(&after),
@@ -97,7 +88,8 @@ impl Tree {
         memory: Option<Moment>,
     ) -> Result<Listing> {
         let memory = memory.filter(|_| !status.is_encrypted);
-        let names = memory.and_then(|moment| self.remembered.names(moment, &directory.id));
+        let inode = directory.node.inode.number;
+        let names = memory.and_then(|moment| self.remembered.names(moment, inode));
         if let Some(listing) = names.and_then(|names| Listing::of_names(names, cookie)) {
             names::DIR_LISTINGS_REMEMBERED.add(1);
             return Ok(listing);
@@ -114,11 +106,9 @@ impl Tree {
             return self.ordered_at(directory, cookie, cookie);
         }
         let mut listing = Listing::open(directory.as_fd(), cookie)?;
-        let begin = |moment| self.remembered.begin_names(moment, &directory.id);
-        if cookie == 0
-            && let Some(ticket) = memory.and_then(begin)
-        {
-            listing.gather(ticket);
+        if cookie == 0 {
+            let ticket = memory.and_then(|moment| self.remembered.begin_names(moment, inode));
+            listing.gathered = ticket.map(Gathered::new);
         }
         Ok(listing)
     }
@@ -146,18 +136,20 @@ impl Tree {
         let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
         let caller = self.acting.caller(call);
         if usable && self.permits(directory, status, &caller, 1)? {
-            Ok(self.remembered.begin(self.mount.as_fd()))
+            Ok(self.remembered.begin(self.mount.as_fd(), self.magic))
         } else {
             Ok(None)
         }
     }
 
+    /// Gives the entries that follow to `visit`, with attributes if a detail is wanted: with what
+    /// is remembered of them, where that may be used.
     fn list(
         &self,
         call: &Call<'_>,
         directory: &Object,
         listing: &mut Listing,
-        detail: Detail,
+        detail: Option<Option<Moment>>,
         visit: Visitor<'_>,
     ) -> Result<bool> {
         let caller = self.acting.caller(call);
@@ -180,8 +172,8 @@ impl Tree {
             let mut more = true;
             while more && let Some((raw, next)) = parse(&bytes, listing.at) {
                 let entry = match detail {
-                    Detail::Names => None,
-                    Detail::Attributes(memory) => self.recall(directory, &raw, &caller, memory)?,
+                    None => None,
+                    Some(memory) => self.recall(directory, &raw, &caller, memory)?,
                 };
                 let entry = DirectoryEntry {
                     name: raw.name,

@@ -150,7 +150,7 @@ impl Tree {
                 self.acting.become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
-            self.remembered.forget(&object.id);
+            self.remembered.forget(object.node.inode.number);
         }
         Ok(())
     }
