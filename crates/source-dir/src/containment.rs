@@ -156,21 +156,13 @@ impl Tree {
             if status.node == self.root.node {
                 return Ok(true);
             }
-            if status.node == below || !self.same_mount(&status) {
+            if status.node == below || !self.resolver.same_mount(&status) {
                 return Ok(false);
             }
             below = status.node;
             at = Some(parent);
         }
         Ok(false)
-    }
-
-    /// Whether something reached from the export is on the export's own mount.
-    pub(super) fn same_mount(&self, status: &Status) -> bool {
-        match (self.mount_number, status.mount) {
-            (Some(own), Some(other)) => own == other,
-            _ => self.root.node.device == status.node.device,
-        }
     }
 }
 

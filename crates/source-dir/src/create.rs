@@ -299,7 +299,7 @@ impl Making<'_> {
         let id = self.tree.identify(file.as_fd(), &status, &place)?;
         let object = Object::new(id, &status, file.clone());
         object.keep_write(file);
-        let object = self.tree.hold(object, &status, true)?;
+        let object = self.tree.hold_open(object, &status, true)?;
         self.dress(object, status)
     }
 

@@ -112,7 +112,7 @@ impl Durability {
     }
 }
 
-/// [`Tree::sync_all`] of a directory that is not used any more. It is given up when for so long the
+/// [`Tree::sync`] of a directory that is not used any more. It is given up when for so long the
 /// kernel has written nothing to any device; on a file system that asks a program or another
 /// machine, when it has taken so long. The kernel keeps what was written, and goes on writing it.
 pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
@@ -120,7 +120,7 @@ pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
     let syncing = Arc::clone(tree);
     let thread = std::thread::Builder::new().name("dir-sync".to_owned());
     thread
-        .spawn(move || done.send(syncing.sync_all()))
+        .spawn(move || done.send(syncing.sync()))
         .map_err(|error| Error::Io(error.to_string()))?;
     let written = || written_pages().filter(|_| tree.knows_inodes);
     let mut before = written();
@@ -235,7 +235,7 @@ impl Tree {
 
     /// Brings everything unstable to the device: the whole file system at once, and then each
     /// object that was written, which finds little to do and tells whether its data was lost.
-    pub(super) fn sync_all(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         let mut outcome = self.sync_everything();
         self.cache.each(|object| {
             if let Some(file) = object.write_if_open()

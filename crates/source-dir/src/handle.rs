@@ -108,22 +108,17 @@ impl Tree {
         let handle = handle_of(id)?;
         self.acting.become_server()?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut opened = system::open_by_handle(self.mount.as_fd(), &handle, flags);
-        for _ in 0..REUSE_RETRIES {
-            if opened.as_ref().err() != Some(&Errno::NOMEM) {
-                break;
+        let mut retries = 0..REUSE_RETRIES;
+        let opened = loop {
+            match system::open_by_handle(self.mount.as_fd(), &handle, flags) {
+                Err(Errno::NOMEM) if retries.next().is_some() => std::thread::yield_now(),
+                Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
+                Err(Errno::INVAL) => return Err(Error::BadId),
+                opened => break opened.map_err(error_of)?,
             }
-            std::thread::yield_now();
-            opened = system::open_by_handle(self.mount.as_fd(), &handle, flags);
-        }
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
-            Err(Errno::INVAL) => return Err(Error::BadId),
-            Err(errno) => return Err(error_of(errno)),
         };
         let status = Status::of(&opened)?;
-        if self.is_gone(&status) || !self.same_mount(&status) {
+        if self.is_gone(&status) || !self.resolver.same_mount(&status) {
             return Err(Error::Stale);
         }
         if self.is_inside(opened.as_fd(), &status, true)? {

@@ -63,8 +63,8 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile,
-    OpenIntent, Opened, Result, Statistics, forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile, OpenIntent, Opened,
+    Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -101,8 +101,6 @@ struct Tree {
     filesystem_id: u64,
     /// What tells this tree from others.
     tree_id: Vec<u8>,
-    /// Number of the mount the root is on, where the kernel tells.
-    mount_number: Option<u64>,
     /// The mount that `mount` is a private copy of.
     original: Option<mount::Original>,
     /// Where other file systems were mounted in the export when it was opened.
@@ -137,10 +135,11 @@ impl Directory {
     /// Sets the umask of the process to 0, so that objects get the mode their caller asks for,
     /// and raises the soft limit of open files.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let tree = Arc::new(Tree::open(path, options)?);
+        let tree = Arc::new(Tree::of_path(path, options)?);
         let _ = tree.myself.set(Arc::downgrade(&tree));
+        let sweeper = sweeper::Sweeper::start(&tree);
         Ok(Self {
-            _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
+            _sweeper: sweeper.map_err(|error| OpenError::new(path, error))?,
             tree,
             next: OnceLock::new(),
         })
@@ -183,10 +182,10 @@ impl Directory {
 
 impl FileSystem for Directory {
     forward! { self => self.now().tree;
-        describe, path_of, lookup, set_attributes, read_link, read, seek, allocate, copy,
-        extended_attribute, extended_attribute_names, set_extended_attribute,
+        describe, path_of, lookup, attributes, access, set_attributes, read_link, read, seek,
+        allocate, copy, extended_attribute, extended_attribute_names, set_extended_attribute,
         remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
-        move_name, read_directory, same_object, commit_metadata,
+        move_name, read_directory, statistics, sync, same_object, commit_metadata,
     }
 
     fn root(&self) -> FileId {
@@ -205,20 +204,6 @@ impl FileSystem for Directory {
 
     fn limits(&self) -> Limits {
         self.now().tree.limits
-    }
-
-    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        let object = self.now().tree.object(call, id)?;
-        let status = self.now().tree.look_once(&object)?;
-        Ok(self.now().tree.attributes_of(&status))
-    }
-
-    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
-        let object = self.now().tree.object(call, id)?;
-        let status = self.now().tree.look_once(&object)?;
-        let caller = self.now().tree.acting.caller(call);
-        let granted = self.now().tree.granted(&object, &status, &caller, wanted)?;
-        Ok((granted, self.now().tree.attributes_of(&status)))
     }
 
     fn has_extended_attributes(&self) -> bool {
@@ -258,25 +243,16 @@ impl FileSystem for Directory {
         self.now().tree.rename(call, from, to, flags)
     }
 
-    fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
-        self.now().tree.may_look(call)?;
-        self.now().tree.statistics()
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.now().tree.sync_all()
-    }
-
     fn finish(&self, patience: Duration) -> Result<u64> {
         durability::finish(&self.now().tree, patience).map(|()| 0)
     }
 
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
-        self.now().tree.open_object(call, id)
+        self.now().tree.open(call, id)
     }
 
     fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
-        self.now().tree.hold_directory(call, id).map(Some)
+        self.now().tree.hold(call, id).map(Some)
     }
 }
 

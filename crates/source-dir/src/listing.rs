@@ -242,7 +242,7 @@ impl Tree {
             return Some(self.entry_of(&parent, &status));
         }
         let status = Status::of_name(directory.as_fd(), raw.name).ok()?;
-        if !self.same_mount(&status) {
+        if !self.resolver.same_mount(&status) {
             return None;
         }
         let place = Place::Child(directory, raw.name);

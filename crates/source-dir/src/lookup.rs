@@ -120,7 +120,7 @@ impl Tree {
             .child(directory.as_fd(), name, call.may_block)
             .map_err(|error| self.or_stale(directory, error))?;
         let status = Status::of(&opened)?;
-        if !self.same_mount(&status) {
+        if !self.resolver.same_mount(&status) {
             names::DIR_MOUNT_POINTS_REFUSED.add(1);
             return Err(Error::AccessDenied);
         }
@@ -198,7 +198,7 @@ impl Tree {
             opened => opened?,
         };
         let status = Status::of(&opened)?;
-        let inside = self.same_mount(&status)
+        let inside = self.resolver.same_mount(&status)
             && (status.node == self.root.node || self.walks_to_root(opened.as_fd())?);
         if !inside {
             names::DIR_OBJECTS_OUTSIDE.add(1);

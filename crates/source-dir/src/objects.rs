@@ -102,7 +102,14 @@ impl Tree {
             Naming::PathHints(places) => self.open_by_hint(places, id)?,
         };
         let object = Object::new(*id, &status, OpenFile::new(opened));
-        self.hold(object, &status, true)
+        self.hold_open(object, &status, true)
+    }
+
+    /// The same, if it is a directory.
+    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
+        let object = self.object(call, id)?;
+        Error::NotDirectory.unless(object.is_directory())?;
+        Ok(object)
     }
 
     /// [`pagewell_fs::FileSystem::path_of`]: the path of an object that is held.
@@ -119,13 +126,6 @@ impl Tree {
         } else {
             Some(path.into_owned())
         }
-    }
-
-    /// The same, if it is a directory.
-    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
-        let object = self.object(call, id)?;
-        Error::NotDirectory.unless(object.is_directory())?;
-        Ok(object)
     }
 
     /// One look at an object. One that has no names any more is let go, so that its space is freed,
@@ -168,6 +168,12 @@ impl Tree {
         }
     }
 
+    /// [`pagewell_fs::FileSystem::attributes`].
+    pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        let object = self.object(call, id)?;
+        Ok(self.attributes_of(&self.look_once(&object)?))
+    }
+
     pub(super) fn attributes_of(&self, status: &Status) -> Attributes {
         Attributes {
             filesystem_id: self.filesystem_id,
@@ -195,7 +201,7 @@ impl Tree {
         }
         let id = self.identify(opened.as_fd(), status, place)?;
         let object = Object::new(id, status, OpenFile::new(opened));
-        self.hold(object, status, may_wait)
+        self.hold_open(object, status, may_wait)
     }
 
     /// The held object that was just looked at, if it is held.
@@ -209,7 +215,7 @@ impl Tree {
     }
 
     /// Holds an object that was just found in the export.
-    pub(super) fn hold(
+    pub(super) fn hold_open(
         &self,
         object: Object,
         status: &Status,

@@ -20,7 +20,7 @@ use super::{
     resolve::Resolver,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileId, Limits, OpenFile, Result, Statistics};
+use pagewell_fs::{Call, Error, FileId, Limits, OpenFile, Result, Statistics};
 use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
@@ -66,6 +66,15 @@ pub struct OpenError {
     reason: String,
 }
 
+impl OpenError {
+    pub(super) fn new(path: &Path, reason: impl std::fmt::Display) -> Self {
+        Self {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
 /// Descriptors that the soft limit is raised to at most.
 const DESCRIPTORS_MAX: u64 = 65_536;
 /// Descriptors left to the rest of the program besides the half: connections, logs, listings.
@@ -76,15 +85,12 @@ const DESCRIPTORS_MIN: u64 = 64;
 const OBJECTS_MAX: usize = 16_384;
 
 impl Tree {
-    pub(super) fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let failed = |reason: String| OpenError {
-            path: path.to_owned(),
-            reason,
-        };
+    pub(super) fn of_path(path: &Path, options: Options) -> Result<Self, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mount = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|errno| failed(reason_of(errno)))?;
-        Self::over(path, OpenFile::new(mount), options).map_err(|error| failed(error.to_string()))
+            .map_err(|errno| OpenError::new(path, reason_of(errno)))?;
+        let opened = Self::over(path, OpenFile::new(mount), options);
+        opened.map_err(|error| OpenError::new(path, error))
     }
 
     fn over(path: &Path, mount: OpenFile, options: Options) -> Result<Self> {
@@ -130,9 +136,11 @@ impl Tree {
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
             limits: limits_of(magic, &sizes),
-            filesystem_id: filesystem_id_of(&status, sizes.f_fsid),
+            filesystem_id: match sizes.f_fsid {
+                0 => status.node.device,
+                own => own,
+            },
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
-            mount_number: status.mount,
             whole_mount,
             original,
             mounts_inside,
@@ -156,14 +164,6 @@ impl Tree {
         })
     }
 
-    /// Why this directory cannot be served after all.
-    pub(super) fn failed(&self, reason: &dyn std::fmt::Display) -> OpenError {
-        OpenError {
-            path: self.path.clone(),
-            reason: reason.to_string(),
-        }
-    }
-
     pub(super) fn describe(&self) -> String {
         let names = match self.naming {
             Naming::Handles => "kernel file handles",
@@ -178,7 +178,8 @@ impl Tree {
     }
 
     /// [`pagewell_fs::FileSystem::statistics`].
-    pub(super) fn statistics(&self) -> Result<Statistics> {
+    pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
+        self.may_look(call)?;
         let sizes = rustix::fs::fstatvfs(&self.mount).map_err(error_of)?;
         let bytes = |blocks: u64| blocks.saturating_mul(sizes.f_frsize);
         Ok(Statistics {
@@ -204,11 +205,6 @@ fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
         time_grain_nanoseconds: 1,
         case_insensitive: false,
     }
-}
-
-/// A number for the file system, its own if it has one.
-fn filesystem_id_of(status: &Status, own: u64) -> u64 {
-    if own == 0 { status.node.device } else { own }
 }
 
 /// What tells this tree from others: the root's inode with its generation and birth, and the
@@ -315,7 +311,7 @@ mod tests {
         std::fs::write(&file, b"").unwrap();
         let missing = directory.path().join("missing");
         for (path, reason) in [(&file, "not a directory"), (&missing, "not found")] {
-            let error = Tree::open(path, Options::default()).err().unwrap();
+            let error = Tree::of_path(path, Options::default()).err().unwrap();
             let wanted = format!("{}: {reason}", path.display());
             assert_eq!(error.to_string(), wanted);
         }

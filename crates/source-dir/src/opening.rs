@@ -9,7 +9,7 @@
 
 use super::object::Object;
 use super::{Tree, blocking, identity::Acting};
-use pagewell_fs::{Call, FileId, Opened, Result};
+use pagewell_fs::{self as fs, Call, FileId, Opened, Result};
 use std::sync::Arc;
 
 struct Hold {
@@ -27,7 +27,7 @@ impl Drop for Hold {
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::open`].
-    pub(super) fn open_object(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
+    pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let hold = self.held_object(call, id)?;
         let object = &hold.object;
         let attributes = self.attributes_of(&self.look(object)?);
@@ -46,11 +46,7 @@ impl Tree {
     }
 
     /// [`pagewell_fs::FileSystem::hold`].
-    pub(super) fn hold_directory(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        id: &FileId,
-    ) -> Result<pagewell_fs::Hold> {
+    pub(super) fn hold(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<fs::Hold> {
         let hold = self.held_object(call, id)?;
         self.look(&hold.object)?; // it may have left the export
         Ok(Box::new(hold))

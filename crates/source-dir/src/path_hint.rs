@@ -268,7 +268,7 @@ impl Tree {
         let root_inode = self.root.node.inode.number;
         let chain = places.table.lock().chain(inode.number, root_inode)?;
         let found = self.open_below(chain.iter().map(|(_, name)| &**name));
-        found.filter(|(_, status)| status.node.inode == inode && self.same_mount(status))
+        found.filter(|(_, status)| status.node.inode == inode && self.resolver.same_mount(status))
     }
 
     /// Whether the object was searched in vain.
@@ -371,7 +371,7 @@ impl Walk<'_> {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.node.inode == inode && self.tree.same_mount(&status) {
+            if status.node.inode == inode && self.tree.resolver.same_mount(&status) {
                 let mut table = self.places.table.lock();
                 table.put(Step { inode, name }, directory_inode, self.id);
                 return Ok(Some((opened, status)));

@@ -22,7 +22,7 @@ use super::status::Status;
 use super::system;
 use pagewell_counters::names;
 use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
-use pagewell_fs::{Access, Error, FileType, Result};
+use pagewell_fs::{Access, Attributes, Call, Error, FileId, FileType, Result};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -112,14 +112,16 @@ impl Tree {
         }
     }
 
-    /// Which of `wanted` the caller has, without NFS' liberties: a client asks this at open.
-    pub(super) fn granted(
+    /// [`pagewell_fs::FileSystem::access`], without NFS' liberties: a client asks this at open.
+    pub(super) fn access(
         &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
+        call: &Call<'_>,
+        id: &FileId,
         wanted: Access,
-    ) -> Result<Access> {
+    ) -> Result<(Access, Attributes)> {
+        let object = self.object(call, id)?;
+        let status = self.look_once(&object)?;
+        let caller = self.acting.caller(call);
         let stored = matches!(
             object.file_type,
             FileType::Regular | FileType::Directory | FileType::Symlink
@@ -128,11 +130,11 @@ impl Tree {
         let mut granted = Access::default();
         for (access, needed) in access::kinds(object.is_directory()) {
             let asked = wanted.intersects(*access) && !(frozen && needed & WRITE != 0);
-            if asked && self.permits(object, status, caller, *needed)? {
+            if asked && self.permits(&object, &status, &caller, *needed)? {
                 granted = granted | *access;
             }
         }
-        Ok(granted)
+        Ok((granted, self.attributes_of(&status)))
     }
 }
 

@@ -30,7 +30,7 @@
 //! little.
 
 use super::kept_names::{Gathered, KeptNames, Names, Ticket, is_young};
-use super::watch::{News, Watch};
+use super::watch::Watch;
 use pagewell_base::mix::NumberHasher;
 use pagewell_base::sync::RwLock;
 use pagewell_counters::names;

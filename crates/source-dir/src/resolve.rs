@@ -129,15 +129,18 @@ impl Resolver {
             return opened.map_err(refused);
         }
         let opened = rustix::fs::openat(directory, name, flags, mode).map_err(refused)?;
-        let status = Status::of(&opened)?;
-        let is_same = match (self.mount, status.mount) {
-            (Some(own), Some(other)) => own == other,
-            _ => self.device == status.node.device,
-        };
-        if is_same {
+        if self.same_mount(&Status::of(&opened)?) {
             Ok(opened)
         } else {
             Err(refused(Errno::XDEV))
+        }
+    }
+
+    /// Whether something is on the export's own mount.
+    pub(super) fn same_mount(&self, status: &Status) -> bool {
+        match (self.mount, status.mount) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.device == status.node.device,
         }
     }
 }

@@ -15,7 +15,6 @@ use super::error_of;
 use super::identity::Caller;
 use super::object::Object;
 use super::status::Status;
-use super::system;
 use pagewell_fs::{
     Call, Change, Error, FileId, FileType, Result, SetAttributes, SetTime, Timestamp,
 };
@@ -141,7 +140,8 @@ impl Tree {
             self.truncate(object, caller, size)?;
         }
         if let Some(mode) = wanted.mode {
-            change_mode(object, mode & 0o7777)?;
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmod(object.link(), mode).map_err(error_of)?;
         }
         if wanted.accessed.is_some() || wanted.modified.is_some() {
             let owner = wanted.uid.unwrap_or(before.attributes.uid);
@@ -165,15 +165,6 @@ fn are_explicit(wanted: &SetAttributes) -> bool {
 fn change_owner(object: &Object, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     rustix::fs::chownat(object.as_fd(), c"", uid, gid, AtFlags::EMPTY_PATH).map_err(error_of)
-}
-
-fn change_mode(object: &Object, mode: u32) -> Result<()> {
-    match system::change_mode(object.as_fd(), mode) {
-        Err(Errno::NOSYS) => {
-            rustix::fs::chmod(object.link(), Mode::from_raw_mode(mode)).map_err(error_of)
-        }
-        result => result.map_err(error_of),
-    }
 }
 
 fn set_times(object: &Object, accessed: Option<SetTime>, modified: Option<SetTime>) -> Result<()> {
