@@ -24,7 +24,6 @@ use pagewell_fs::{
 };
 use pagewell_fs::{access, verifier};
 
-use super::change::Times;
 use super::{Changes, ImageFileSystem, Object};
 
 impl ImageFileSystem {
@@ -39,10 +38,6 @@ impl ImageFileSystem {
         access::check_regular(&attributes)?;
         access::check_write(call.credentials, &attributes)?;
         Ok((changes, attributes))
-    }
-
-    fn file_at(&self, times: Times) -> Attributes {
-        self.attributes_at(Object::File, times)
     }
 
     /// [`pagewell_fs::FileSystem::write`].
@@ -60,11 +55,8 @@ impl ImageFileSystem {
         let begun = changes.begin();
         let left = attributes.size.saturating_sub(offset);
         let fits = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
-        let data = match data.get(..fits) {
-            Some([]) | None if !data.is_empty() => return Err(Error::NoSpace),
-            Some(fitting) => fitting,
-            None => data,
-        };
+        Error::NoSpace.unless(fits > 0 || data.is_empty())?;
+        let data = data.get(..fits).unwrap_or(data);
         if data.is_empty() {
             return Ok(Written {
                 count: 0,
@@ -88,7 +80,7 @@ impl ImageFileSystem {
         });
         // One that failed may have changed some bytes. So may one that would have to wait, and it
         // is never made again when its connection ends.
-        let change = changes.wrote(begun, |times| self.file_at(times));
+        let change = changes.wrote(begun);
         written?;
         Ok(Written {
             count: u32::try_from(data.len()).unwrap_or(u32::MAX),
@@ -155,7 +147,7 @@ impl ImageFileSystem {
             return Ok(unchanged(attributes));
         }
         check_times(call, &attributes, request)?;
-        Ok(changes.set(begun, request, |times| self.file_at(times)))
+        Ok(changes.set(begun, request))
     }
 
     /// [`pagewell_fs::FileSystem::create`].
