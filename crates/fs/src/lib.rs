@@ -27,7 +27,6 @@ pub mod open;
 pub mod payload;
 pub mod seen;
 pub mod source;
-pub mod space;
 pub mod trim;
 pub mod verifier;
 
@@ -36,7 +35,7 @@ pub use attributes::{
 };
 pub use call::{
     Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Limits, Move,
-    NodeKind, ReadReply, Stability, Statistics, Written,
+    NodeKind, ReadReply, Seek, Space, Stability, Statistics, Written,
 };
 pub use compact_id::CompactId;
 pub use error::{Error, Result};
@@ -46,4 +45,3 @@ pub use identity::{Credentials, FileId};
 pub use mapping::MappedRange;
 pub use open::{Coherence, Hold, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
-pub use space::{Seek, Space};

@@ -45,9 +45,6 @@ pub(super) struct Cache {
     descriptors_max: i64,
 }
 
-/// What an insertion pushed out; to be dropped (and synced) outside of all locks.
-pub(super) type Evicted = Vec<Object>;
-
 impl Cache {
     /// A cache of about this many objects and descriptors.
     pub(super) fn new(objects_max: usize, descriptors_max: usize) -> Self {
@@ -88,13 +85,14 @@ impl Cache {
     }
 
     /// Holds `object` under `key`, unless one is held there already: returns the one that is.
-    /// With `may_wait`, objects that need a sync may be among the evicted.
+    /// And what that pushed out, to be dropped (and synced) outside of all locks: with `may_wait`
+    /// also objects that need a sync.
     pub(super) fn insert(
         &self,
         key: FileId,
         object: Object,
         may_wait: bool,
-    ) -> (Arc<Object>, Evicted) {
+    ) -> (Arc<Object>, Vec<Object>) {
         let node = object.node;
         let mut evicted = Vec::new();
         let mut shard = self.shard(&key).lock();

@@ -220,7 +220,7 @@ impl Tree {
     }
 
     /// Syncs and closes what the cache pushed out.
-    pub(super) fn let_go(&self, evicted: super::cache::Evicted) {
+    pub(super) fn let_go(&self, evicted: Vec<Object>) {
         for object in evicted {
             if !object.is_unsynced() {
                 continue;

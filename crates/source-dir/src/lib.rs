@@ -75,7 +75,6 @@ use std::time::Duration;
 /// A served directory.
 pub struct Directory {
     tree: Arc<Tree>,
-    _sweeper: sweeper::Sweeper,
     /// What is served since this one was removed.
     next: OnceLock<Box<Directory>>,
 }
@@ -137,9 +136,8 @@ impl Directory {
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let tree = Arc::new(Tree::of_path(path, options)?);
         let _ = tree.myself.set(Arc::downgrade(&tree));
-        let sweeper = sweeper::Sweeper::start(&tree);
+        sweeper::start(&tree).map_err(|error| OpenError::new(path, error))?;
         Ok(Self {
-            _sweeper: sweeper.map_err(|error| OpenError::new(path, error))?,
             tree,
             next: OnceLock::new(),
         })

@@ -4,7 +4,6 @@
 //! ([`super::path_hint`]). An object that is held open is found by either in the cache, or by its
 //! inode when a name has just led to it; one that is not is opened.
 
-use super::cache::Evicted;
 use super::object::Object;
 use super::path_hint::{self, Places};
 use super::status::Status;
@@ -223,7 +222,7 @@ impl Tree {
     ) -> Result<Arc<Object>> {
         let key = self.naming.key_of(&object.id)?;
         object.set_asked(self.turn(), status);
-        let (object, evicted): (_, Evicted) = self.cache.insert(key, object, may_wait);
+        let (object, evicted) = self.cache.insert(key, object, may_wait);
         self.let_go(evicted);
         Ok(object)
     }

@@ -292,16 +292,12 @@ impl Ordered {
     /// Forgets windows until `bytes` more can be kept.
     fn evict_for(&self, bytes: usize) {
         let mut kept = self.kept.lock();
-        let mut gone = Vec::new();
-        while kept.iter().map(|(_, window)| window.bytes()).sum::<usize>() + bytes > KEPT_BYTES_MAX
+        let mut held: usize = kept.iter().map(|(_, window)| window.bytes()).sum();
+        while held + bytes > KEPT_BYTES_MAX
+            && let Some((_, oldest)) = kept.pop_front()
         {
-            let Some(oldest) = kept.pop_front() else {
-                break;
-            };
-            gone.push(oldest);
+            held -= oldest.bytes();
         }
-        drop(kept);
-        drop(gone);
     }
 
     /// Forgets the windows of a directory that is gone.
