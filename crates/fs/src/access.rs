@@ -117,15 +117,6 @@ pub fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result
     Error::NotPermitted.unless(credentials.uid == 0 || credentials.uid == attributes.uid)
 }
 
-/// Refuses reading or writing what has no data.
-pub fn check_regular(attributes: &Attributes) -> Result<()> {
-    match attributes.file_type {
-        FileType::Regular => Ok(()),
-        FileType::Directory => Err(Error::IsDirectory),
-        _ => Err(Error::Invalid),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

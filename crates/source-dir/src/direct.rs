@@ -26,7 +26,7 @@ impl Directory {
     /// A regular file, open for reading and writing, if the caller may write to it.
     pub fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
         let object = self.tree.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let status = self.tree.look(&object)?;
         let caller = self.tree.acting.caller(call);
         self.tree.check_write(&object, &status, &caller)?;

@@ -24,7 +24,7 @@ use super::Tree;
 use super::error_of;
 use super::object::Object;
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileType, OpenFile, Result, verifier};
+use pagewell_fs::{Error, OpenFile, Result, verifier};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -157,8 +157,8 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
-        if can_open && let Ok(file) = self.readable(object) {
+        if object.can_open()
+            && let Ok(file) = self.readable(object) {
             return self.durability.sync_all(object, file);
         }
         self.sync_everything()
@@ -175,11 +175,10 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
-        if !can_open && touched {
+        if !object.can_open() && touched {
             return self.sync_everything();
         }
-        if can_open {
+        if object.can_open() {
             self.sync_attributes(object)?;
             if self.durability.one_journal {
                 return Ok(());

@@ -10,7 +10,7 @@
 use super::object::Object;
 use super::{Directory, Tree, blocking, error_of};
 use pagewell_fs::extended::{Presence, VALUE_BYTES_MAX, check, check_value, is_shown};
-use pagewell_fs::{Call, Error, FileId, FileType, Result};
+use pagewell_fs::{Call, Error, FileId, Result};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -114,8 +114,7 @@ impl Directory {
         id: &FileId,
     ) -> Result<Vec<ExtendedAttribute>> {
         let tree = &self.now().tree;
-        let file_type = tree.object(call, id)?.file_type;
-        if !matches!(file_type, FileType::Regular | FileType::Directory) {
+        if !tree.object(call, id)?.can_open() {
             return Ok(Vec::new());
         }
         let names = match tree.extended_attribute_names(call, id) {

@@ -65,17 +65,14 @@ pub(super) fn is_whole(root: &Status) -> bool {
         return false;
     };
     let number = number.to_string();
-    let Ok(mounts) = std::fs::read("/proc/thread-self/mountinfo") else {
-        return false;
-    };
-    fields(&mounts)
-        .find(|fields| fields.first() == Some(&number.as_bytes()))
-        .is_some_and(|fields| fields.get(3) == Some(&&b"/"[..]))
+    fields(&mountinfo()).any(|fields| {
+        fields.first() == Some(&number.as_bytes()) && fields.get(3) == Some(&&b"/"[..])
+    })
 }
 
 /// Where something is mounted below a directory with this path.
 pub(super) fn below(root: &[u8]) -> Vec<PathBuf> {
-    let mounts = std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default();
+    let mounts = mountinfo();
     let points = fields(&mounts).filter_map(|fields| fields.get(4).map(|point| plain(point)));
     let mut below: Vec<PathBuf> = points
         .filter(|point| super::containment::beneath(root, point).is_some_and(|rest| rest != b""))
@@ -84,6 +81,10 @@ pub(super) fn below(root: &[u8]) -> Vec<PathBuf> {
     below.sort();
     below.dedup();
     below
+}
+
+fn mountinfo() -> Vec<u8> {
+    std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default()
 }
 
 /// The fields of the lines of mountinfo: number, parent, device, directory that is shown, place.

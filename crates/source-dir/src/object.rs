@@ -137,13 +137,9 @@ impl Object {
         self.file_type == FileType::Directory
     }
 
-    /// Refuses what is not a regular file.
-    pub(super) fn expect_regular(&self) -> Result<()> {
-        match self.file_type {
-            FileType::Regular => Ok(()),
-            FileType::Directory => Err(Error::IsDirectory),
-            _ => Err(Error::Invalid),
-        }
+    /// Whether it can be opened, for what is asked of its descriptor: that has no effects.
+    pub(super) fn can_open(&self) -> bool {
+        matches!(self.file_type, FileType::Regular | FileType::Directory)
     }
 
     /// Adds a descriptor for writing that was opened elsewhere.
@@ -179,7 +175,7 @@ impl Object {
             let opened = open_directory(self.as_fd())?;
             return Ok(keep(&self.read, opened));
         }
-        self.expect_regular()?;
+        self.file_type.expect_regular()?;
         Ok(keep(&self.read, self.reopen(OFlags::RDONLY)?))
     }
 
@@ -193,7 +189,7 @@ impl Object {
         if let Some(file) = self.write.get() {
             return Ok(file.file());
         }
-        self.expect_regular()?;
+        self.file_type.expect_regular()?;
         Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
     }
 

@@ -289,15 +289,14 @@ fn links_max(magic: i64) -> u32 {
 /// have the same magic number; there the names of two directories are not written together.
 fn ext4_has_journal(device: u64) -> bool {
     let (major, minor) = (device >> 32, device & 0xffff_ffff);
-    let Ok(link) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
-        return false;
+    let journal = || {
+        let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let task = Path::new("/sys/fs/ext4").join(link.file_name()?).join("journal_task");
+        // The number of the journal's thread, or "<none>".
+        let task = std::fs::read_to_string(task).ok()?;
+        task.trim().parse::<u32>().ok()
     };
-    let Some(name) = link.file_name() else {
-        return false;
-    };
-    let task = Path::new("/sys/fs/ext4").join(name).join("journal_task");
-    // The number of the journal's thread, or "<none>".
-    std::fs::read_to_string(task).is_ok_and(|task| task.trim().parse::<u32>().is_ok())
+    journal().is_some()
 }
 
 #[cfg(test)]

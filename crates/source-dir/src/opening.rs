@@ -9,7 +9,7 @@
 
 use super::object::Object;
 use super::{Tree, blocking, identity::Acting};
-use pagewell_fs::{self as fs, Call, FileId, Opened, Result};
+use pagewell_fs::{self as fs, Call, FileId, FileType, Opened, Result};
 use std::sync::Arc;
 
 struct Hold {
@@ -33,7 +33,7 @@ impl Tree {
         let attributes = self.attributes_of(&self.look(object)?);
         // Opened as the server: good for a kernel that judges callers by itself, which only root
         // can tell it to do.
-        let may_pass = matches!(self.acting, Acting::AsCaller) && object.expect_regular().is_ok();
+        let may_pass = matches!(self.acting, Acting::AsCaller) && object.file_type == FileType::Regular;
         let file = may_pass
             .then(|| self.readable(object).ok().cloned())
             .flatten();

@@ -105,9 +105,10 @@ impl Tree {
         self.acting.become_caller(caller)?;
         match system::access_effective(object.as_fd(), wanted) {
             Ok(()) => Ok(true),
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
             // without faccessat2 (Linux 5.8) a list cannot be judged: refuse rather than guess
-            Err(Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSYS | Errno::INVAL) => {
+                Ok(false)
+            }
             Err(errno) => Err(super::error_of(errno)),
         }
     }
@@ -122,11 +123,8 @@ impl Tree {
         let object = self.object(call, id)?;
         let status = self.look_once(&object)?;
         let caller = self.acting.caller(call);
-        let stored = matches!(
-            object.file_type,
-            FileType::Regular | FileType::Directory | FileType::Symlink
-        );
-        let frozen = self.limits.read_only && stored;
+        let is_stored = object.can_open() || object.file_type == FileType::Symlink;
+        let frozen = self.limits.read_only && is_stored;
         let mut granted = Access::default();
         for (access, needed) in access::kinds(object.is_directory()) {
             let asked = wanted.intersects(*access) && !(frozen && needed & WRITE != 0);

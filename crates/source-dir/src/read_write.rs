@@ -34,7 +34,7 @@ impl Tree {
         count: u32,
     ) -> Result<ReadReply> {
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let status = self.look_once(&object)?;
         self.check_read(&object, &status, &self.acting.caller(call))?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
@@ -87,7 +87,7 @@ impl Tree {
     ) -> Result<u64> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let status = self.look_once(&object)?;
         self.check_read(&object, &status, &self.acting.caller(call))?;
         let from = match wanted {
@@ -120,7 +120,7 @@ impl Tree {
         stability: Stability,
     ) -> Result<Written> {
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let caller = self.acting.caller(call);
         let verifier = self.durability.verifier();
         let changing = self.begin_change(&object, call.may_block)?;
@@ -166,7 +166,7 @@ impl Tree {
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         self.look(&object)?;
         let file = match object.write_if_open() {
             Some(file) => file,

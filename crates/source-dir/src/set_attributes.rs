@@ -97,7 +97,7 @@ impl Tree {
         caller: &Caller<'_>,
         size: u64,
     ) -> Result<()> {
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         self.check_write(object, status, caller)?;
         if size > self.limits.file_bytes_max {
             return Err(Error::FileTooLarge);

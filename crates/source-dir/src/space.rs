@@ -44,7 +44,7 @@ impl Tree {
     ) -> Result<u64> {
         blocking::may_wait(call)?;
         let (from, to) = (self.object(call, from)?, self.object(call, to)?);
-        from.expect_regular()?;
+        from.file_type.expect_regular()?;
         let status = self.look(&from)?;
         self.check_read(&from, &status, &self.acting.caller(call))?;
         let source = self.readable(&from)?;
@@ -65,7 +65,7 @@ impl Tree {
         object: &Object,
         act: impl FnOnce(&OpenFile) -> Result<T, Errno>,
     ) -> Result<T> {
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let caller = self.acting.caller(call);
         let changing = self.begin_change(object, true)?;
         self.check_write(object, &changing.before, &caller)?;

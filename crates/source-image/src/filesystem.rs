@@ -115,7 +115,7 @@ impl FileSystem for ImageFileSystem {
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         let attributes = self.attributes_of(self.resolve(id)?);
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         access::check_read(call.credentials, &attributes)?;
         let rest = attributes.size.saturating_sub(offset);
         let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;

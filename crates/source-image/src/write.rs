@@ -35,7 +35,7 @@ impl ImageFileSystem {
     fn file_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<(&Changes, Attributes)> {
         let changes = self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         access::check_write(call.credentials, &attributes)?;
         Ok((changes, attributes))
     }
@@ -100,7 +100,7 @@ impl ImageFileSystem {
     ) -> Result<Committed> {
         self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         Error::WouldBlock.unless(call.may_block)?;
         let offset = offset.min(attributes.size);
         let rest = attributes.size - offset;
@@ -191,7 +191,7 @@ fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -
     let Some(wanted) = wanted else {
         return Ok(());
     };
-    access::check_regular(attributes)?;
+    attributes.file_type.expect_regular()?;
     access::check_write(call.credentials, attributes)?;
     Error::Invalid.unless(wanted == 0 || wanted == attributes.size)
 }

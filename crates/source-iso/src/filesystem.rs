@@ -199,7 +199,7 @@ impl FileSystem for IsoFileSystem {
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         let (_, node) = self.tree.resolve(id, call.may_block)?;
         let attributes = node.attributes;
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         access::check_read(call.credentials, &attributes)?;
         let payload = read::read(&self.tree.volume, &node, offset, count, call.may_block)?;
         let end = offset.saturating_add(payload.len() as u64);
