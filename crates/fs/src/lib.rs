@@ -43,5 +43,5 @@ pub use extended::Presence;
 pub use filesystem::FileSystem;
 pub use identity::{Credentials, FileId};
 pub use mapping::MappedRange;
-pub use open::{Coherence, Hold, OpenIntent, Opened};
+pub use open::{Coherence, Hold, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};

@@ -63,8 +63,7 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile, OpenIntent, Opened,
-    Result, forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile, Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -183,7 +182,7 @@ impl FileSystem for Directory {
         describe, path_of, lookup, attributes, access, set_attributes, read_link, read, seek,
         allocate, copy, extended_attribute, extended_attribute_names, set_extended_attribute,
         remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
-        move_name, read_directory, statistics, sync, same_object, commit_metadata,
+        move_name, read_directory, statistics, sync, open, same_object, commit_metadata,
     }
 
     fn root(&self) -> FileId {
@@ -243,10 +242,6 @@ impl FileSystem for Directory {
 
     fn finish(&self, patience: Duration) -> Result<u64> {
         durability::finish(&self.now().tree, patience).map(|()| 0)
-    }
-
-    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
-        self.now().tree.open(call, id)
     }
 
     fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::{
-    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, OpenIntent, Opened, Result,
+    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, Opened, Result,
     SetAttributes, Stability,
 };
 use pagewell_nfsd::Server;
@@ -29,13 +29,6 @@ use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_sunrpc::nfs3::Procedure;
 
 use crate::fixture::{export, ram, serve};
-
-/// Opens a file to read and write it.
-const BOTH: OpenIntent = OpenIntent {
-    reads: true,
-    writes: true,
-    truncates: false,
-};
 
 /// A mount of the export `/`, as root.
 struct Mount {
@@ -110,7 +103,7 @@ impl Mount {
 
     fn open(&self, id: &FileId) -> Opened {
         self.filesystem
-            .open(&self.call(), id, BOTH)
+            .open(&self.call(), id)
             .expect("opened")
     }
 
