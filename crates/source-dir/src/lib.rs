@@ -9,7 +9,7 @@
 //!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
 //! ```
 //!
-//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `path_hint` (what an
+//! Reading order: `identity` (as whom the kernel sees us), `handle` and `path_hint` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` and
 //! `cache` (what is held open), `objects` (from an identifier to an object), `resolve` and `lookup`
 //! (from a name to one), `opening` (what stays there without a name), `permission`, `read_write`,
@@ -32,7 +32,7 @@ pub mod durability;
 mod entries;
 mod extended;
 mod handle;
-pub mod identity;
+mod identity;
 mod kept_names;
 mod links;
 mod listing;
@@ -161,13 +161,6 @@ impl Directory {
             names::DIR_EXPORTS_REPLACED.add(1);
             let _ = now.next.set(Box::new(next));
         }
-    }
-
-    /// Whether calls are made as their callers (the program runs as root) or all as the
-    /// program's own user.
-    #[must_use]
-    pub fn acts_as_caller(&self) -> bool {
-        matches!(self.tree.acting, identity::Acting::AsCaller)
     }
 
     /// Where other file systems are mounted in it: what is there is not served.

@@ -338,7 +338,7 @@ fn an_open_file_outlives_its_last_name() {
         let first = files.open(&call, &id).unwrap();
         let second = files.open(&call, &id).unwrap();
         assert!(second.keep_cache && second.hold.is_some());
-        assert_eq!(second.file.is_some(), files.acts_as_caller());
+        assert_eq!(second.file.is_some(), acts_as_caller(files));
         // Gone behind the back of the program.
         std::fs::remove_file(fixture.path("f")).unwrap();
         drop(first);
