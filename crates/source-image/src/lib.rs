@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::Cache;
-use pagewell_device::{Device, FileDevice, FileOptions};
+use pagewell_device::{Device, FileDevice};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Error, FileId, FileType, Result};
@@ -73,21 +73,7 @@ enum Object {
 impl ImageFileSystem {
     /// Opens the regular file or block device at `path`, to be read through `cache`.
     pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
-        Self::open_with(path, FileOptions::default(), cache)
-    }
-
-    /// Opens the regular file or block device at `path`, to be read and written through `cache`.
-    /// Nothing else can do the same until this is dropped.
-    pub fn open_writable(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
-        let options = FileOptions {
-            writable: true,
-            ..FileOptions::default()
-        };
-        Ok(Self::open_with(path, options, cache)?.writable())
-    }
-
-    fn open_with(path: &Path, options: FileOptions, cache: &Cache) -> Result<Self, OpenError> {
-        let device = FileDevice::open_with(path, options);
+        let device = FileDevice::open(path);
         let device = device.map_err(|error| OpenError::of_device(path, error))?;
         let origin = Origin::of_path(path)?;
         Ok(Self::from_device(Arc::new(device), origin, cache))

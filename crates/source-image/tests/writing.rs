@@ -4,10 +4,11 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::{Buffer, Device, RamDevice, read_exact};
+use pagewell_device::{Buffer, Device, FileDevice, FileOptions, RamDevice, read_exact};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes,
     SetTime, Stability, Timestamp, Written,
@@ -28,6 +29,16 @@ fn cache() -> Cache {
 
 fn over(device: Arc<dyn Device>) -> ImageFileSystem {
     let origin = Origin::of_parts(b"disk.img", &[]);
+    ImageFileSystem::from_device(device, origin, &cache()).writable()
+}
+
+fn open_writable(path: &Path) -> ImageFileSystem {
+    let options = FileOptions {
+        writable: true,
+        ..FileOptions::default()
+    };
+    let device = Arc::new(FileDevice::open_with(path, options).unwrap());
+    let origin = Origin::of_path(path).unwrap();
     ImageFileSystem::from_device(device, origin, &cache()).writable()
 }
 
@@ -332,7 +343,7 @@ fn the_permissions_of_the_file_say_who_writes() {
     std::fs::set_permissions(file.path(), Permissions::from_mode(0o640)).unwrap();
     let status = file.as_file().metadata().unwrap();
     let name = file.path().file_name().unwrap().as_encoded_bytes();
-    let image = ImageFileSystem::open_writable(file.path(), &cache()).unwrap();
+    let image = open_writable(file.path());
     let id = file_of(&image, name).id;
     assert!(!image.limits().read_only && image.limits().times_settable);
     let change = Access::MODIFY | Access::EXTEND;
@@ -370,7 +381,7 @@ fn what_was_written_is_in_the_file_when_the_image_is_closed() {
     let path = folder.path().join("disk.img");
     let length = 3 * PAGE_BYTES + 1234;
     std::fs::write(&path, vec![1; length]).unwrap();
-    let image = ImageFileSystem::open_writable(&path, &cache()).unwrap();
+    let image = open_writable(&path);
     let before = image.write_verifier();
     let file = file_of(&image, b"disk.img");
     let modified = file.attributes.modified;
@@ -387,7 +398,7 @@ fn what_was_written_is_in_the_file_when_the_image_is_closed() {
         std::fs::read(&path).unwrap() == expected,
         "and no byte longer"
     );
-    let again = ImageFileSystem::open_writable(&path, &cache()).unwrap();
+    let again = open_writable(&path);
     assert_ne!(again.write_verifier(), before, "another life");
     assert_eq!(file_of(&again, b"disk.img").id, file.id);
     assert!(file_of(&again, b"disk.img").attributes.modified >= modified);
