@@ -94,12 +94,10 @@ impl Tree {
                 .map_err(error_of)?;
             drop(touching);
             if let Some(moved) = moved {
-                let place = Place::Child(&to, to_name);
-                self.naming.note(&moved, &place, &self.root);
+                self.naming.note(&moved, &Place::Child(&to, to_name));
             }
             if let Some(moved) = moved_back {
-                let place = Place::Child(&from, from_name);
-                self.naming.note(&moved, &place, &self.root);
+                self.naming.note(&moved, &Place::Child(&from, from_name));
             }
             Ok(held)
         })?;
@@ -162,8 +160,7 @@ impl Tree {
             drop(running);
             object.status()
         })?;
-        self.naming
-            .note(&status, &Place::Child(&directory, name), &self.root);
+        self.naming.note(&status, &Place::Child(&directory, name));
         self.sync_names(&[&directory])?;
         Ok((self.attributes_of(&status), change))
     }

@@ -44,9 +44,9 @@ impl Naming {
     }
 
     /// Notes where a held object was just seen.
-    pub(super) fn note(&self, status: &Status, place: &Place<'_>, root: &Object) {
+    pub(super) fn note(&self, status: &Status, place: &Place<'_>) {
         if let (Self::PathHints(places), Place::Child(directory, name)) = (self, place) {
-            places.note(status, directory, name, root.node.inode.number);
+            places.note(status, directory, name);
         }
     }
 }
@@ -209,7 +209,7 @@ impl Tree {
             return Some(Arc::clone(&self.root));
         }
         let object = self.cache.get_node(status.node)?;
-        self.naming.note(status, place, &self.root);
+        self.naming.note(status, place);
         Some(object)
     }
 
@@ -237,7 +237,7 @@ impl Tree {
         match (&self.naming, place) {
             (Naming::Handles, _) => handle::identify(opened),
             (Naming::PathHints(places), Place::Child(directory, name)) => {
-                Ok(places.note(status, directory, name, self.root.node.inode.number))
+                Ok(places.note(status, directory, name))
             }
             (Naming::PathHints(places), Place::ParentOf(child)) => {
                 Ok(places.id_of_parent(status, &child.id))

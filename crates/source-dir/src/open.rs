@@ -115,7 +115,7 @@ impl Tree {
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
             (
-                Naming::PathHints(Places::default()),
+                Naming::PathHints(Places::new(status.node.inode.number)),
                 compose(status.node.inode, &[]),
             )
         };

@@ -100,10 +100,7 @@ pub(super) fn key_of(id: &FileId) -> Result<FileId> {
 }
 
 /// Where objects were last seen.
-#[derive(Default)]
-pub(super) struct Places {
-    table: Mutex<Table>,
-}
+pub(super) struct Places(Mutex<Table>);
 
 /// What leads to an object from the directory above it.
 pub(super) struct Step {
@@ -120,6 +117,8 @@ struct Place {
 
 #[derive(Default)]
 struct Table {
+    /// Inode number of the export's root.
+    root: u64,
     /// By inode number.
     places: Clock<u64, Place>,
     /// What was searched in vain, and since when.
@@ -127,16 +126,18 @@ struct Table {
 }
 
 impl Places {
+    /// Of an export whose root has this inode number.
+    pub(super) fn new(root: u64) -> Self {
+        Self(Mutex::new(Table {
+            root,
+            ..Table::default()
+        }))
+    }
+
     /// The object just seen as `name` in a directory: notes the place and returns its identifier.
-    pub(super) fn note(
-        &self,
-        status: &Status,
-        parent: &Object,
-        name: &[u8],
-        root_inode: u64,
-    ) -> FileId {
+    pub(super) fn note(&self, status: &Status, parent: &Object, name: &[u8]) -> FileId {
         let (inode, above) = (status.node.inode, parent.node.inode.number);
-        let mut table = self.table.lock();
+        let mut table = self.0.lock();
         if let Some(place) = table.get(inode) {
             place.parent = above;
             if *place.step.name != *name {
@@ -146,12 +147,13 @@ impl Places {
             table.missing.remove(&inode);
             return id;
         }
-        let hint = table.hint_of(above, root_inode).unwrap_or_else(|| {
+        let root = table.root;
+        let hint = table.hint_of(above).unwrap_or_else(|| {
             let Ok((_, hint)) = parse(&parent.id) else {
                 return Vec::new();
             };
             let mut hint = hint.to_vec();
-            if above != root_inode {
+            if above != root {
                 hint.push(hash(above));
             }
             hint
@@ -165,7 +167,7 @@ impl Places {
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
         let inode = status.node.inode;
-        if let Some(place) = self.table.lock().get(inode) {
+        if let Some(place) = self.0.lock().get(inode) {
             return place.id;
         }
         let hint = parse(child).map_or(&[][..], |(_, hint)| hint);
@@ -203,10 +205,10 @@ impl Table {
     }
 
     /// Inodes and names from below the root down to `inode`.
-    fn chain(&mut self, inode: u64, root_inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
+    fn chain(&mut self, inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
         let mut chain = Vec::new();
         let mut at = inode;
-        while at != root_inode {
+        while at != self.root {
             if chain.len() > DEPTH_MAX {
                 return None;
             }
@@ -219,8 +221,8 @@ impl Table {
     }
 
     /// The path hint of what lies in the directory `parent`.
-    fn hint_of(&mut self, parent: u64, root_inode: u64) -> Option<Vec<u8>> {
-        let chain = self.chain(parent, root_inode)?;
+    fn hint_of(&mut self, parent: u64) -> Option<Vec<u8>> {
+        let chain = self.chain(parent)?;
         Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())
     }
 }
@@ -265,8 +267,7 @@ impl Tree {
     }
 
     fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
-        let root_inode = self.root.node.inode.number;
-        let chain = places.table.lock().chain(inode.number, root_inode)?;
+        let chain = places.0.lock().chain(inode.number)?;
         let found = self.open_below(chain.iter().map(|(_, name)| &**name));
         found.filter(|(_, status)| status.node.inode == inode && self.resolver.same_mount(status))
     }
@@ -274,7 +275,7 @@ impl Tree {
     /// Whether the object was searched in vain.
     pub(super) fn is_missing(&self, inode: Inode) -> bool {
         match &self.naming {
-            Naming::PathHints(places) => places.table.lock().is_missing(inode),
+            Naming::PathHints(places) => places.0.lock().is_missing(inode),
             Naming::Handles => false,
         }
     }
@@ -282,7 +283,7 @@ impl Tree {
     /// The object was searched in vain.
     pub(super) fn set_missing(&self, inode: Inode) {
         if let Naming::PathHints(places) = &self.naming {
-            places.table.lock().set_missing(inode);
+            places.0.lock().set_missing(inode);
         }
     }
 
@@ -296,7 +297,7 @@ impl Tree {
         let Naming::PathHints(places) = &self.naming else {
             return;
         };
-        let mut table = places.table.lock();
+        let mut table = places.0.lock();
         let (mut parent, mut hashes) = (self.root.node.inode.number, Vec::new());
         for Step { inode, name } in above {
             let known = table.get(*inode).map(|place| place.id);
@@ -311,49 +312,20 @@ impl Tree {
 }
 
 impl Walk<'_> {
-    /// Goes down from `directory` wherever the hint leads.
+    /// Reads a directory, notes and returns the object if it is there, and else goes down wherever
+    /// the hint leads.
     fn walk(
         &self,
         directory: BorrowedFd<'_>,
         directory_inode: u64,
         hint: &[u8],
     ) -> Result<Option<(OwnedFd, Status)>> {
-        let mut candidates = Vec::new();
-        let next = hint.first().copied();
-        let found = self.scan(directory, directory_inode, &mut |name, inode| {
-            if Some(hash(inode)) == next {
-                candidates.push((Box::<[u8]>::from(name), inode));
-            }
-        })?;
-        if found.is_some() {
-            return Ok(found);
-        }
-        let below = hint.get(1..).unwrap_or(&[]);
-        for (name, inode) in candidates {
-            let Ok(child) = self.tree.resolver.child(directory, &name, true) else {
-                continue;
-            };
-            let found = self.walk(child.as_fd(), inode, below)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Reads one directory: notes and returns the object if it is there, gives its directories to
-    /// `visit`.
-    fn scan(
-        &self,
-        directory: BorrowedFd<'_>,
-        directory_inode: u64,
-        visit: &mut dyn FnMut(&[u8], u64),
-    ) -> Result<Option<(OwnedFd, Status)>> {
         let Ok(listing) = open_directory(directory) else {
             return Ok(None); // not ours to read, or no directory
         };
-        let inode = self.inode;
+        let (inode, tree) = (self.inode, self.tree);
         let mut matches: Vec<Box<[u8]>> = Vec::new();
+        let mut candidates: Vec<(Box<[u8]>, u64)> = Vec::new();
         each_entry(listing.as_fd(), &mut |entry| {
             if entry.is_dots() {
                 return true;
@@ -361,20 +333,31 @@ impl Walk<'_> {
             if entry.inode == inode.number {
                 matches.push(entry.name.into());
             }
-            if entry.may_be_directory {
-                visit(entry.name, entry.inode);
+            if entry.may_be_directory && hint.first() == Some(&hash(entry.inode)) {
+                candidates.push((entry.name.into(), entry.inode));
             }
             true
         })?;
+        drop(listing);
         for name in matches {
-            let Ok(opened) = self.tree.resolver.child(directory, &name, true) else {
+            let Ok(opened) = tree.resolver.child(directory, &name, true) else {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.node.inode == inode && self.tree.resolver.same_mount(&status) {
-                let mut table = self.places.table.lock();
+            if status.node.inode == inode && tree.resolver.same_mount(&status) {
+                let mut table = self.places.0.lock();
                 table.put(Step { inode, name }, directory_inode, self.id);
                 return Ok(Some((opened, status)));
+            }
+        }
+        let below = hint.get(1..).unwrap_or(&[]);
+        for (name, inode) in candidates {
+            let Ok(child) = tree.resolver.child(directory, &name, true) else {
+                continue;
+            };
+            let found = self.walk(child.as_fd(), inode, below)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
