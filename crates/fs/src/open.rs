@@ -33,18 +33,6 @@ impl Opened {
     }
 }
 
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Opened")
-            .field("attributes", &self.attributes)
-            .field("keep_cache", &self.keep_cache)
-            .field("file", &self.file)
-            .field("is_held", &self.hold.is_some())
-            .finish()
-    }
-}
-
 /// How long a front may keep what it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coherence {

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Reading order: `identity` (as whom the kernel sees us), `handle` and `path_hint` (what an
-//! identifier is), `containment` and `census` (whether its object is in the export), `object` and
-//! `cache` (what is held open), `objects` (from an identifier to an object), `resolve` and `lookup`
-//! (from a name to one), `opening` (what stays there without a name), `permission`, `read_write`,
-//! `space`, `set_attributes`, `extended`, `create`, `links`, `listing` with `remembered` and
-//! `watch`, [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
+//! identifier is), `containment` and `census` (whether its object is in the export), `object` (one
+//! that is held open), `objects` (from an identifier to one), `resolve` and `lookup` (from a name
+//! to one), `opening` (what stays there without a name), `permission`, `read_write`, `space`,
+//! `set_attributes`, `extended`, `create`, `links`, `listing` with `remembered` and `watch`,
+//! [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special
@@ -23,7 +23,6 @@
 //! updates access times as the mount options say.
 
 mod blocking;
-mod cache;
 mod census;
 mod containment;
 mod create;
@@ -92,7 +91,7 @@ struct Tree {
     naming: objects::Naming,
     acting: identity::Acting,
     resolver: resolve::Resolver,
-    cache: cache::Cache,
+    cache: objects::Cache,
     held_writes: blocking::HeldWrites,
     durability: durability::Durability,
     limits: Limits,

@@ -8,14 +8,13 @@ use super::handle::{
 };
 use super::identity::Acting;
 use super::object::Object;
-use super::objects::Naming;
+use super::objects::{Cache, Naming};
 use super::ordered::Ordered;
 use super::path_hint::{Places, compose};
 use super::permission::has_access_list;
 use super::status::Status;
 use super::{
     blocking::{self, HeldWrites},
-    cache::Cache,
     containment, error_of, extended, mount,
     resolve::Resolver,
 };

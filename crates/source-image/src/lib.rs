@@ -30,7 +30,6 @@ mod filesystem;
 mod origin;
 mod write;
 
-use std::fmt;
 use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
@@ -144,15 +143,5 @@ impl ImageFileSystem {
             return Err(Error::Stale);
         }
         Ok(object)
-    }
-}
-
-impl fmt::Debug for ImageFileSystem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ImageFileSystem")
-            .field("device", &self.bytes.name())
-            .field("origin", &self.origin)
-            .finish_non_exhaustive()
     }
 }
