@@ -129,18 +129,17 @@ impl Tree {
         attributes: &SetAttributes,
     ) -> Result<Created> {
         use rustix::fs::FileType as Raw;
-        let (file_type, raw, device) = match kind {
+        let (file_type, raw, (major, minor)) = match kind {
             NodeKind::CharacterDevice(major, minor) => {
-                let device = rustix::fs::makedev(major, minor);
-                (FileType::CharacterDevice, Raw::CharacterDevice, device)
+                (FileType::CharacterDevice, Raw::CharacterDevice, (major, minor))
             }
             NodeKind::BlockDevice(major, minor) => {
-                let device = rustix::fs::makedev(major, minor);
-                (FileType::BlockDevice, Raw::BlockDevice, device)
+                (FileType::BlockDevice, Raw::BlockDevice, (major, minor))
             }
-            NodeKind::Socket => (FileType::Socket, Raw::Socket, 0),
-            NodeKind::Fifo => (FileType::Fifo, Raw::Fifo, 0),
+            NodeKind::Socket => (FileType::Socket, Raw::Socket, (0, 0)),
+            NodeKind::Fifo => (FileType::Fifo, Raw::Fifo, (0, 0)),
         };
+        let device = rustix::fs::makedev(major, minor);
         let what = (file_type, attributes);
         self.make(call, directory, name, what, |making| {
             let mode = making.mode_or(FILE_MODE);
