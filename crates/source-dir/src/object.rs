@@ -165,36 +165,29 @@ impl Object {
         self.write.get().map(Descriptor::file)
     }
 
-    /// The object open for reading: a file (which may be open for writing too) or a directory.
-    /// The thread must have the identity that may open it.
-    pub(super) fn readable(&self) -> Result<&OpenFile> {
-        if let Some(file) = self.read.get().or_else(|| self.write.get()) {
-            return Ok(file.file());
-        }
-        if self.is_directory() {
-            let opened = open_directory(self.as_fd())?;
-            return Ok(keep(&self.read, opened));
-        }
-        self.file_type.expect_regular()?;
-        Ok(keep(&self.read, self.reopen(OFlags::RDONLY)?))
+    /// The object open for reading, if it is; a file may be open for writing, too.
+    pub(super) fn read_if_open(&self) -> Option<&OpenFile> {
+        let opened = self.read.get().or_else(|| self.write.get());
+        opened.map(Descriptor::file)
     }
 
-    /// Whether [`Object::readable`] has nothing to open.
-    pub(super) fn is_readable(&self) -> bool {
-        self.read.get().is_some() || self.write.get().is_some()
+    /// Opens a file or directory for reading, with the identity of the thread.
+    pub(super) fn open_to_read(&self) -> Result<&OpenFile> {
+        let opened = match self.is_directory() {
+            true => open_directory(self.as_fd())?,
+            false => self.reopen(OFlags::RDONLY)?,
+        };
+        Ok(keep(&self.read, opened))
     }
 
-    /// The file open for reading and writing. The thread must have the identity that may open it.
-    pub(super) fn writable(&self) -> Result<&OpenFile> {
-        if let Some(file) = self.write.get() {
-            return Ok(file.file());
-        }
-        self.file_type.expect_regular()?;
+    /// Opens a file for reading and writing, with the identity of the thread.
+    pub(super) fn open_to_write(&self) -> Result<&OpenFile> {
         Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
     }
 
     /// Opens the same inode again. Only for regular files: they cannot block or have effects.
     fn reopen(&self, access: OFlags) -> Result<OpenFile> {
+        self.file_type.expect_regular()?;
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = rustix::fs::open(self.link(), flags, Mode::empty()).map_err(error_of)?;
         Ok(OpenFile::new(file))

@@ -168,10 +168,8 @@ impl Tree {
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
         self.look(&object)?;
-        let file = match object.write_if_open() {
-            Some(file) => file,
-            None => self.readable(&object)?,
-        };
+        let open = object.write_if_open();
+        let file = open.map_or_else(|| self.readable(&object), Ok)?;
         self.durability.sync_data(&object, file)?;
         // It changes nothing: how the file is at one moment is how it was before and after.
         let settled = object.status().ok().map(|status| object.settled(status));
@@ -188,10 +186,11 @@ impl Tree {
     /// The file or directory open for reading; the permission was checked before, or none is
     /// needed to sync it.
     pub(super) fn readable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
-        if !object.is_readable() {
-            self.acting.become_server()?;
+        if let Some(file) = object.read_if_open() {
+            return Ok(file);
         }
-        object.readable()
+        self.acting.become_server()?;
+        object.open_to_read()
     }
 
     /// The file open for writing; the permission was checked before.
@@ -200,7 +199,7 @@ impl Tree {
             return Ok(file);
         }
         self.acting.become_server()?;
-        object.writable()
+        object.open_to_write()
     }
 
     /// Sets the length of a file, judged as `caller` by what was checked before.
