@@ -79,16 +79,9 @@ pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Acces
     })
 }
 
-/// Refuses who may not look names up in a directory.
-pub fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    let granted = granted(credentials, attributes, Access::LOOKUP);
-    Error::AccessDenied.unless(granted == Access::LOOKUP)
-}
-
-/// Refuses who may not list a directory.
-pub fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    let granted = granted(credentials, attributes, Access::READ);
-    Error::AccessDenied.unless(granted == Access::READ)
+/// Refuses who has not all of `wanted`, which changes nothing.
+pub fn check(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Result<()> {
+    Error::AccessDenied.unless(granted(credentials, attributes, wanted) == wanted)
 }
 
 /// Refuses who may not read a file. The owner may, and who may execute it
@@ -157,8 +150,9 @@ mod tests {
         let directory = attributes(FileType::Directory, 0o711);
         let other = Credentials::new(11, 11, &[]);
         assert_eq!(granted(&other, &directory, Access::ALL), Access::LOOKUP);
-        assert_eq!(check_search(&other, &directory), Ok(()));
-        assert_eq!(check_list(&other, &directory), Err(Error::AccessDenied));
+        assert_eq!(check(&other, &directory, Access::LOOKUP), Ok(()));
+        let listed = check(&other, &directory, Access::READ);
+        assert_eq!(listed, Err(Error::AccessDenied));
         let closed = attributes(FileType::Directory, 0);
         let root = Credentials::root();
         assert_eq!(

@@ -82,7 +82,7 @@ impl FileSystem for ImageFileSystem {
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
         let attributes = self.directory(directory)?;
-        access::check_search(call.credentials, &attributes)?;
+        access::check(call.credentials, &attributes, Access::LOOKUP)?;
         match name {
             b"." | b".." => Ok(self.entry(Object::Root)),
             _ if name == self.origin.name() => Ok(self.entry(Object::File)),
@@ -146,7 +146,7 @@ impl FileSystem for ImageFileSystem {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         let attributes = self.directory(directory)?;
-        access::check_list(call.credentials, &attributes)?;
+        access::check(call.credentials, &attributes, Access::READ)?;
         let names = [
             (&b"."[..], Object::Root),
             (b"..", Object::Root),

@@ -22,7 +22,7 @@ use pagewell_fs::{
     Attributes, Call, Change, Committed, CreateMode, Created, Error, FileId, FileType, Result,
     SetAttributes, SetTime, Stability, Timestamp, Written,
 };
-use pagewell_fs::{access, verifier};
+use pagewell_fs::{Access, access, verifier};
 
 use super::{Changes, ImageFileSystem, Object};
 
@@ -161,7 +161,7 @@ impl ImageFileSystem {
         self.changes()?;
         pagewell_fs::name::check(name)?;
         let parent = self.directory(directory)?;
-        access::check_search(call.credentials, &parent)?;
+        access::check(call.credentials, &parent, Access::LOOKUP)?;
         pagewell_fs::name::check_new(name)?;
         Error::NotPermitted.unless(name == self.origin.name())?;
         match mode {

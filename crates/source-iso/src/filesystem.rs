@@ -158,7 +158,7 @@ impl FileSystem for IsoFileSystem {
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
         let (object, parent, attributes) = self.tree.as_directory(directory, call.may_block)?;
-        access::check_search(call.credentials, &attributes)?;
+        access::check(call.credentials, &attributes, Access::LOOKUP)?;
         match (name, object) {
             (b".", _) => self.relative(object, call.may_block),
             (b"..", _) => self.relative(parent, call.may_block),
@@ -219,7 +219,7 @@ impl FileSystem for IsoFileSystem {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         let (object, parent, attributes) = self.tree.as_directory(directory, call.may_block)?;
-        access::check_list(call.credentials, &attributes)?;
+        access::check(call.credentials, &attributes, Access::READ)?;
         if let Object::Directory(position) = object {
             // Before the first entry is given: a directory that cannot be read gives none.
             self.tree.directory(position, call.may_block)?;
