@@ -27,7 +27,7 @@
 //! numbers than stat (some union mounts) nothing is found.
 
 use super::Tree;
-use super::entries::parse;
+use super::entries::{entries, parse};
 use super::object::open_directory;
 use super::path_hint::Step;
 use super::status::{Inode, Node, Status};
@@ -335,12 +335,7 @@ impl Tree {
         let Some(level) = levels.last() else { return };
         let mut found = Vec::new();
         let mut state = self.census.state.lock();
-        let mut at = 0;
-        while let Some((entry, next)) = parse(&level.bytes, at) {
-            at = next;
-            if entry.is_dots() {
-                continue;
-            }
+        for (entry, _) in entries(&level.bytes).filter(|(entry, _)| !entry.is_dots()) {
             state.note(level.device, entry.inode);
             if let Some(wanted) = state.wanted.get(&entry.inode) {
                 found.push((Box::<[u8]>::from(entry.name), *wanted));

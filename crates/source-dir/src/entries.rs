@@ -69,6 +69,16 @@ pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     Some((entry, at + usize::from(length)))
 }
 
+/// All whole entries, each with where the next one begins.
+pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (RawEntry<'_>, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let parsed = parse(bytes, at)?;
+        at = parsed.1;
+        Some(parsed)
+    })
+}
+
 /// Appends an entry in the kernel's own shape, without its padding.
 pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     let length = HEADER_BYTES + entry.name.len() + 1;
@@ -92,12 +102,8 @@ pub(super) fn each_entry(
 ) -> Result<()> {
     let mut bytes = Vec::with_capacity(BUFFER_BYTES);
     while system::read_entries(directory, &mut bytes).map_err(error_of)? {
-        let mut at = 0;
-        while let Some((entry, next)) = parse(&bytes, at) {
-            if !visit(&entry) {
-                return Ok(());
-            }
-            at = next;
+        if !entries(&bytes).all(|(entry, _)| visit(&entry)) {
+            return Ok(());
         }
         bytes.clear();
     }
@@ -107,14 +113,11 @@ pub(super) fn each_entry(
 /// Whether the kernel's positions in this chunk can be cookies: none is 0, no two neighbours have
 /// the same.
 fn cookies_are_sound(bytes: &[u8]) -> bool {
-    let (mut at, mut previous) = (0, 0);
-    while let Some((entry, next)) = parse(bytes, at) {
-        if entry.cookie == 0 || entry.cookie == previous {
-            return false;
-        }
-        (at, previous) = (next, entry.cookie);
-    }
-    true
+    let mut previous = 0;
+    entries(bytes).all(|(entry, _)| {
+        let before = std::mem::replace(&mut previous, entry.cookie);
+        entry.cookie != 0 && entry.cookie != before
+    })
 }
 
 /// Whether the file system of a directory gives positions that can be cookies.

@@ -12,7 +12,7 @@
 //! Not kept: names of encrypted directories, which change with the key, and the kernel reports
 //! nothing; those of large ones, see [`NAMES_BYTES_MAX`].
 
-use super::entries::parse;
+use super::entries::{entries, parse};
 use pagewell_base::clock::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,17 +46,11 @@ impl Names {
 
     /// Where the entry behind that of `cookie` is, if there is one of `cookie`.
     pub(super) fn behind(&self, cookie: u64) -> Option<usize> {
-        let mut at = 0;
         if cookie == 0 {
-            return Some(at);
+            return Some(0);
         }
-        while let Some((entry, next)) = parse(&self.0, at) {
-            if entry.cookie == cookie {
-                return Some(next);
-            }
-            at = next;
-        }
-        None
+        let found = entries(&self.0).find(|(entry, _)| entry.cookie == cookie);
+        found.map(|(_, next)| next)
     }
 }
 
