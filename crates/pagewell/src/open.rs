@@ -195,7 +195,7 @@ fn unsupported(shown: &str, what: &str) -> anyhow::Error {
 /// Opens a directory as a source, and says what of it is not part of the source.
 fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Result<Opened> {
     let files = open_directory(path, purpose)?;
-    if let [first, others @ ..] = files.mounts_inside()
+    if let [first, others @ ..] = files.mounts_inside().as_slice()
         && purpose.is_whole()
     {
         let others = match others.len() {

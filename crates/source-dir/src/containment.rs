@@ -110,7 +110,8 @@ impl Tree {
         self.is_listed(status.node, may_wait)
     }
 
-    fn root_path(&self) -> Option<Vec<u8>> {
+    /// The path of the export's root.
+    pub(super) fn root_path(&self) -> Option<Vec<u8>> {
         let original = self.original.as_ref().map(mount::Original::root);
         path_of(original.unwrap_or_else(|| self.root.as_fd()))
     }

@@ -218,16 +218,13 @@ impl Tree {
         self.durability.sync_filesystem(&self.mount)
     }
 
-    /// Syncs and closes what the cache pushed out.
-    pub(super) fn let_go(&self, evicted: Vec<Object>) {
-        for object in evicted {
-            if !object.is_unsynced() {
-                continue;
-            }
+    /// Syncs what the cache pushed out and is to be closed.
+    pub(super) fn let_go(&self, evicted: &[Object]) {
+        for object in evicted.iter().filter(|object| object.is_unsynced()) {
             names::DIR_EVICTION_SYNCS.add(1);
             if let Some(file) = object.write_if_open() {
                 // a failure has changed the verifier: the writers will be told
-                let _ = self.durability.sync_data(&object, file);
+                let _ = self.durability.sync_data(object, file);
             }
         }
     }

@@ -100,8 +100,6 @@ struct Tree {
     tree_id: Vec<u8>,
     /// The mount that `mount` is a private copy of.
     original: Option<mount::Original>,
-    /// Where other file systems were mounted in the export when it was opened.
-    mounts_inside: Vec<PathBuf>,
     /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,
     /// The file system can have extended attributes.
@@ -164,8 +162,9 @@ impl Directory {
 
     /// Where other file systems are mounted in it: what is there is not served.
     #[must_use]
-    pub fn mounts_inside(&self) -> &[PathBuf] {
-        &self.tree.mounts_inside
+    pub fn mounts_inside(&self) -> Vec<PathBuf> {
+        let path = self.tree.root_path();
+        path.map_or_else(Vec::new, |path| mount::below(&path))
     }
 }
 

@@ -11,7 +11,7 @@
 //! path that tells whether it has left the export. Elsewhere mount points are listed, and whatever
 //! is asked about them is refused.
 //!
-//! What is mounted there when the export is opened is reported to the operator.
+//! What is mounted there when the export is opened is reported to the operator ([`below`]).
 
 use super::handle;
 use super::status::Status;

@@ -377,7 +377,7 @@ impl Tree {
         let key = self.naming.key_of(&object.id)?;
         object.set_asked(self.turn(), status);
         let (object, evicted) = self.cache.insert(key, object, may_wait);
-        self.let_go(evicted);
+        self.let_go(&evicted);
         Ok(object)
     }
 

@@ -15,7 +15,7 @@ use super::permission::has_access_list;
 use super::status::Status;
 use super::{
     blocking::{self, HeldWrites},
-    containment, error_of, extended, mount,
+    error_of, extended, mount,
     resolve::Resolver,
 };
 use pagewell_counters::names;
@@ -97,9 +97,6 @@ impl Tree {
         let acting = Acting::detect();
         acting.become_server()?;
         let whole_mount = mount::is_whole(&Status::of(&mount)?);
-        let mounts_inside = containment::path_of(mount.as_fd())
-            .map(|path| mount::below(&path))
-            .unwrap_or_default();
         let handles = !options.force_trails && handle::works(mount.as_fd());
         let (mount, original) = if handles && options.own_mount {
             mount::own(mount)?
@@ -142,7 +139,6 @@ impl Tree {
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
             whole_mount,
             original,
-            mounts_inside,
             has_extended: extended::are_possible(&root),
             has_acls: acls_possible(&root),
             counts_links: status.attributes.link_count > 0,
