@@ -130,9 +130,11 @@ impl Tree {
     ) -> Result<Created> {
         use rustix::fs::FileType as Raw;
         let (file_type, raw, (major, minor)) = match kind {
-            NodeKind::CharacterDevice(major, minor) => {
-                (FileType::CharacterDevice, Raw::CharacterDevice, (major, minor))
-            }
+            NodeKind::CharacterDevice(major, minor) => (
+                FileType::CharacterDevice,
+                Raw::CharacterDevice,
+                (major, minor),
+            ),
             NodeKind::BlockDevice(major, minor) => {
                 (FileType::BlockDevice, Raw::BlockDevice, (major, minor))
             }

@@ -158,7 +158,8 @@ impl Tree {
             return Ok(());
         }
         if object.can_open()
-            && let Ok(file) = self.readable(object) {
+            && let Ok(file) = self.readable(object)
+        {
             return self.durability.sync_all(object, file);
         }
         self.sync_everything()

@@ -11,8 +11,8 @@
 //! Weakness: a name that was taken away, and that the kernel does not remember, makes the thread
 //! wait for the directory once.
 
-use super::blocking;
 use super::Tree;
+use super::blocking;
 use super::object::Object;
 use super::objects::{Held, Place};
 use super::status::Status;

@@ -49,7 +49,7 @@ pub(super) enum Naming {
     /// By the kernel's file handles.
     Handles,
     /// By inode number, birth time and path hint.
-    PathHints(Places),
+    PathHints(Box<Places>),
 }
 
 /// How an object was reached.

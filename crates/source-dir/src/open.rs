@@ -111,7 +111,7 @@ impl Tree {
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
             (
-                Naming::PathHints(Places::new(status.node.inode.number)),
+                Naming::PathHints(Box::new(Places::new(status.node.inode.number))),
                 compose(status.node.inode, &[]),
             )
         };
@@ -286,7 +286,9 @@ fn ext4_has_journal(device: u64) -> bool {
     let (major, minor) = (device >> 32, device & 0xffff_ffff);
     let journal = || {
         let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-        let task = Path::new("/sys/fs/ext4").join(link.file_name()?).join("journal_task");
+        let task = Path::new("/sys/fs/ext4")
+            .join(link.file_name()?)
+            .join("journal_task");
         // The number of the journal's thread, or "<none>".
         let task = std::fs::read_to_string(task).ok()?;
         task.trim().parse::<u32>().ok()

@@ -33,7 +33,8 @@ impl Tree {
         let attributes = self.attributes_of(&self.look(object)?);
         // Opened as the server: good for a kernel that judges callers by itself, which only root
         // can tell it to do.
-        let may_pass = matches!(self.acting, Acting::AsCaller) && object.file_type == FileType::Regular;
+        let may_pass =
+            matches!(self.acting, Acting::AsCaller) && object.file_type == FileType::Regular;
         let file = may_pass
             .then(|| self.readable(object).ok().cloned())
             .flatten();

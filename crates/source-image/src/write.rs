@@ -18,11 +18,11 @@
 //! return when the device has said that it holds the bytes. The length never changes, so there is
 //! nothing else that a reader of the bytes would need.
 
+use pagewell_fs::{Access, access, verifier};
 use pagewell_fs::{
     Attributes, Call, Change, Committed, CreateMode, Created, Error, FileId, FileType, Result,
     SetAttributes, SetTime, Stability, Timestamp, Written,
 };
-use pagewell_fs::{Access, access, verifier};
 
 use super::{Changes, ImageFileSystem, Object};
 

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::{
-    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, Opened, Result,
-    SetAttributes, Stability,
+    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, Opened, Result, SetAttributes,
+    Stability,
 };
 use pagewell_nfsd::Server;
 use pagewell_source_nfs::{NfsFileSystem, Url};
@@ -102,9 +102,7 @@ impl Mount {
     }
 
     fn open(&self, id: &FileId) -> Opened {
-        self.filesystem
-            .open(&self.call(), id)
-            .expect("opened")
+        self.filesystem.open(&self.call(), id).expect("opened")
     }
 
     fn attributes(&self, id: &FileId) -> Attributes {
