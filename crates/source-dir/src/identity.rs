@@ -19,8 +19,9 @@
 //!
 //! The identity is remembered per thread and set back *lazily*: a thread keeps its last identity
 //! after a call. So every call here states which identity it needs before it touches the file
-//! system. What a new thread has is never assumed: its first call sets everything. After a panic
-//! the memory is still true, because it is written only after the kernel confirmed.
+//! system, and a thread that leaves for other work calls [`restore_thread`]. What a new thread
+//! has is never assumed: its first call sets everything. After a panic the memory is still true,
+//! because it is written only after the kernel confirmed.
 //!
 //! setfsuid reports no error; a second call reads the value back. A thread on which it did not
 //! take does no work at all.
@@ -139,6 +140,16 @@ impl Acting {
     }
 }
 
+/// Gives the calling thread root's file-system identity back, if it acted for another user.
+/// For threads that leave for work outside this file system.
+pub fn restore_thread() -> Result<()> {
+    if THREAD.get().uid.is_some_and(|uid| uid != 0) {
+        assume(&Credentials::root())
+    } else {
+        Ok(())
+    }
+}
+
 fn assume_root() -> Result<()> {
     let thread = THREAD.get();
     if thread.uid == Some(0) {
@@ -239,15 +250,4 @@ fn verify_privileges(uid: u32) -> Result<()> {
 fn refused(what: &str) -> Error {
     names::DIR_IDENTITY_FAILURES.add(1);
     Error::Io(format!("cannot act as {what}"))
-}
-
-#[cfg(test)]
-/// Gives the calling thread root's file-system identity back, if it acted for another user: for
-/// what a test does as a local program.
-pub(super) fn restore_thread() -> Result<()> {
-    if THREAD.get().uid.is_some_and(|uid| uid != 0) {
-        assume(&Credentials::root())
-    } else {
-        Ok(())
-    }
 }

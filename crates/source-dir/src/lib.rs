@@ -9,7 +9,7 @@
 //!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
 //! ```
 //!
-//! Reading order: `identity` (as whom the kernel sees us), `handle` and `path_hint` (what an
+//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `path_hint` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` (one
 //! that is held open), `objects` (from an identifier to one), `resolve` and `lookup` (from a name
 //! to one), `opening` (what stays there without a name), `permission`, `read_write`, `space`,
@@ -31,7 +31,7 @@ pub mod durability;
 mod entries;
 mod extended;
 mod handle;
-mod identity;
+pub mod identity;
 mod kept_names;
 mod links;
 mod listing;
