@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // a failed check is a failed test
 
-use std::fs::Permissions;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
 use pagewell_device::{Buffer, Device, FileDevice, FileOptions, RamDevice, read_exact};
 use pagewell_fs::{
-    Access, Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes,
-    SetTime, Stability, Timestamp, Written,
+    Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes, SetTime,
+    Stability, Timestamp, Written,
 };
 use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
@@ -334,45 +332,6 @@ fn names_stay() {
         image.commit(&call, &top, 0, 0).err(),
         Some(Error::IsDirectory)
     );
-}
-
-#[test]
-fn the_permissions_of_the_file_say_who_writes() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(5000).unwrap();
-    std::fs::set_permissions(file.path(), Permissions::from_mode(0o640)).unwrap();
-    let status = file.as_file().metadata().unwrap();
-    let name = file.path().file_name().unwrap().as_encoded_bytes();
-    let image = open_writable(file.path());
-    let id = file_of(&image, name).id;
-    assert!(!image.limits().read_only && image.limits().times_settable);
-    let change = Access::MODIFY | Access::EXTEND;
-    for (uid, gid, changes) in [
-        (0, 0, true),
-        (status.uid(), 1 << 20, true),
-        (1 << 20, status.gid(), false),
-        (1 << 20, 1 << 20, false),
-    ] {
-        let credentials = Credentials::new(uid, gid, &[]);
-        let call = waiting(&credentials);
-        let (granted, attributes) = image.access(&call, &id, Access::ALL).unwrap();
-        assert_eq!(attributes.mode, 0o640);
-        let expected = if changes { change } else { Access(0) };
-        assert_eq!(granted & change, expected, "{uid} {gid}");
-        let written = image.write(&call, &id, 0, b"x", Stability::Unstable);
-        assert_eq!(written.is_ok(), changes, "{uid} {gid}");
-        let now = SetAttributes {
-            modified: Some(SetTime::ToServerTime),
-            ..SetAttributes::default()
-        };
-        let touched = image.set_attributes(&call, &id, &now, None);
-        assert_eq!(touched.is_ok(), changes);
-    }
-    let root = Credentials::root();
-    let (granted, _) = image
-        .access(&waiting(&root), &image.root(), Access::ALL)
-        .unwrap();
-    assert_eq!(granted & change, Access(0), "the directory never changes");
 }
 
 #[test]
