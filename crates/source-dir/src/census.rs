@@ -176,13 +176,9 @@ impl Tree {
         if let Some(found) = answer(&mut state) {
             return Ok(found);
         }
-        if !may_wait {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(may_wait)?;
         self.start_reading(&mut state);
-        if state.waiting >= WAITING_MAX {
-            return Err(Error::TryLater);
-        }
+        Error::TryLater.when(state.waiting >= WAITING_MAX)?;
         state.waiting += 1;
         let until = Instant::now() + WAIT;
         let mut found = None;

@@ -101,12 +101,8 @@ impl Tree {
         target: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        if target.is_empty() || target.contains(&0) {
-            return Err(Error::Invalid);
-        }
-        if target.len() > TARGET_BYTES_MAX {
-            return Err(Error::NameTooLong);
-        }
+        Error::Invalid.when(target.is_empty() || target.contains(&0))?;
+        Error::NameTooLong.when(target.len() > TARGET_BYTES_MAX)?;
         // a link has no mode on Linux, and clients send one
         let attributes = SetAttributes {
             mode: None,
@@ -249,9 +245,7 @@ impl Making<'_> {
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
             }
-            if matches!(how, CreateMode::Guarded(_)) {
-                return Err(Error::Exists);
-            }
+            Error::Exists.when(matches!(how, CreateMode::Guarded(_)))?;
             match tree.find(self.call, self.directory, self.name) {
                 Ok((object, status)) => return self.open_existing(object, status, how),
                 Err(Error::NotFound) => {} // removed meanwhile
@@ -273,9 +267,7 @@ impl Making<'_> {
             CreateMode::Unchecked(_) => true,
             CreateMode::Guarded(_) => false,
         };
-        if object.file_type != FileType::Regular || !is_meant {
-            return Err(Error::Exists);
-        }
+        Error::Exists.when(object.file_type != FileType::Regular || !is_meant)?;
         let size = self.wanted.size; // EXCLUSIVE asks for none
         if let Some(size) = size {
             let locked = object.contents.lock();
@@ -307,9 +299,8 @@ impl Making<'_> {
     /// The same for what was made by name: opens what the name means now.
     fn finish(&self) -> Result<Made> {
         let (object, status) = self.tree.find(self.call, self.directory, self.name)?;
-        if object.file_type != self.file_type {
-            return Err(Error::TryLater); // a local program replaced it at once
-        }
+        // a local program replaced it at once
+        Error::TryLater.unless(object.file_type == self.file_type)?;
         self.dress(object, status)
     }
 

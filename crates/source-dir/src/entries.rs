@@ -179,9 +179,7 @@ impl Listing {
     pub(super) fn open(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
         let file = open_directory(directory)?;
         if cookie != 0 {
-            if i64::try_from(cookie).is_err() {
-                return Err(Error::BadCookie);
-            }
+            Error::BadCookie.when(i64::try_from(cookie).is_err())?;
             rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::BadCookie)?;
         }
         let mut listing = Self::new(Source::File(Descriptor::new(file)), cookie);

@@ -118,9 +118,7 @@ impl Tree {
             }
         };
         let status = Status::of(&opened)?;
-        if self.is_gone(&status) || !self.resolver.same_mount(&status) {
-            return Err(Error::Stale);
-        }
+        Error::Stale.when(self.is_gone(&status) || !self.resolver.same_mount(&status))?;
         if self.is_inside(opened.as_fd(), &status, true)? {
             Ok((opened, status))
         } else {

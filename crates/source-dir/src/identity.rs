@@ -166,9 +166,8 @@ fn assume(wanted: &Credentials) -> Result<()> {
     if thread.uid == Some(wanted.uid) && same_groups {
         return Ok(());
     }
-    if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
-        return Err(Error::AccessDenied); // no such user: the kernel takes it for "unchanged"
-    }
+    // no such user: the kernel takes it for "unchanged"
+    Error::AccessDenied.when(wanted.uid == u32::MAX || wanted.gid == u32::MAX)?;
     names::DIR_IDENTITY_SWITCHES.add(1);
     if !same_groups {
         THREAD.set(Thread {
@@ -190,9 +189,7 @@ fn set_groups(wanted: &Credentials) -> Result<()> {
     let mut groups = [Gid::ROOT; pagewell_fs::identity::GROUPS_MAX];
     let count = wanted.groups().len();
     for (slot, gid) in groups.iter_mut().zip(wanted.groups()) {
-        if *gid == u32::MAX {
-            return Err(Error::AccessDenied);
-        }
+        Error::AccessDenied.when(*gid == u32::MAX)?;
         *slot = Gid::from_raw(*gid);
     }
     let groups = groups.get(..count).unwrap_or(&[]);

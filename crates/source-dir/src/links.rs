@@ -146,9 +146,7 @@ impl Tree {
         let directory = self.directory(call, directory)?;
         pagewell_fs::name::check_new(name)?;
         self.look(&object)?;
-        if object.is_directory() {
-            return Err(Error::NotPermitted); // as link(2) says
-        }
+        Error::NotPermitted.when(object.is_directory())?; // as link(2) says
         let caller = self.acting.caller(call);
         let (status, change) = self.change_directory(&directory, || {
             let running = object.changes.begin();

@@ -244,9 +244,7 @@ impl Ordered {
         cookie: u64,
         look: &dyn Fn() -> Result<Status>,
     ) -> Result<Arc<Window>> {
-        if i64::try_from(cookie).is_err() {
-            return Err(Error::BadCookie);
-        }
+        Error::BadCookie.when(i64::try_from(cookie).is_err())?;
         let before = look()?;
         if let Some(window) = self.kept(node, cookie, &before) {
             return Ok(window);

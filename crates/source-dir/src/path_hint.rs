@@ -244,9 +244,7 @@ impl Tree {
             names::DIR_PATH_HINT_TABLE_HITS.add(1);
             return Ok(found);
         }
-        if self.is_missing(inode) {
-            return Err(Error::Stale);
-        }
+        Error::Stale.when(self.is_missing(inode))?;
         names::DIR_PATH_HINT_WALKS.add(1);
         let walk = Walk {
             tree: self,

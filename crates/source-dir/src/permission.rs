@@ -41,6 +41,12 @@ impl Tree {
         Error::AccessDenied.unless(allowed)
     }
 
+    /// Refuses to change what nobody may change, also when it is already open for writing.
+    pub(super) fn check_changeable(&self, status: &Status) -> Result<()> {
+        Error::ReadOnly.when(self.limits.read_only)?;
+        Error::NotPermitted.when(status.is_frozen)
+    }
+
     /// Refuses a caller who may not change the file's data.
     pub(super) fn check_write(
         &self,
@@ -48,12 +54,7 @@ impl Tree {
         status: &Status,
         caller: &Caller<'_>,
     ) -> Result<()> {
-        if self.limits.read_only {
-            return Err(Error::ReadOnly);
-        }
-        if status.is_frozen {
-            return Err(Error::NotPermitted); // also when it is already open for writing
-        }
+        self.check_changeable(status)?;
         let allowed =
             status.attributes.uid == caller.uid || self.permits(object, status, caller, WRITE)?;
         Error::AccessDenied.unless(allowed)

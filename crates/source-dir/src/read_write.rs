@@ -101,9 +101,7 @@ impl Tree {
     /// [`pagewell_fs::FileSystem::read_link`].
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let object = self.object(call, id)?;
-        if object.file_type != FileType::Symlink {
-            return Err(Error::Invalid);
-        }
+        Error::Invalid.unless(object.file_type == FileType::Symlink)?;
         let status = self.look_once(&object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
@@ -225,8 +223,6 @@ fn write_all(file: &OpenFile, data: &[u8], offset: u64) -> Result<u32> {
             Err(_) => break,
         }
     }
-    if done == 0 && !data.is_empty() {
-        return Err(Error::NoSpace);
-    }
+    Error::NoSpace.when(done == 0 && !data.is_empty())?;
     Ok(u32::try_from(done).unwrap_or(u32::MAX))
 }

@@ -78,9 +78,8 @@ impl Resolver {
     ) -> Result<OwnedFd> {
         let mut how = BENEATH;
         if !may_wait {
-            if self.lacks_cached || self.lacks_openat2.load(Ordering::Relaxed) {
-                return Err(Error::WouldBlock);
-            }
+            let is_old = self.lacks_openat2.load(Ordering::Relaxed);
+            Error::WouldBlock.when(is_old || self.lacks_cached)?;
             how |= ResolveFlags::CACHED;
         }
         self.open(directory, name, NAME_ONLY, Mode::empty(), how)

@@ -36,9 +36,7 @@ impl Tree {
         let caller = self.acting.caller(call);
         let changing = self.begin_change(&object, true)?;
         let before = &changing.before;
-        if guard.is_some_and(|guard| guard != before.attributes.changed) {
-            return Err(Error::NotSync);
-        }
+        Error::NotSync.when(guard.is_some_and(|guard| guard != before.attributes.changed))?;
         self.check_set(&object, before, &caller, wanted)?;
         self.apply(&object, before, &caller, wanted)?;
         let change = self.end_change(changing);
@@ -59,17 +57,11 @@ impl Tree {
         if *wanted == SetAttributes::default() {
             return Ok(());
         }
-        if self.limits.read_only {
-            return Err(Error::ReadOnly);
-        }
-        if status.is_frozen {
-            return Err(Error::NotPermitted);
-        }
+        self.check_changeable(status)?;
         let owner = caller.uid == status.attributes.uid;
         if wanted.mode.is_some() {
-            if object.file_type == FileType::Symlink {
-                return Err(Error::NotSupported); // links have no mode on Linux
-            }
+            // links have no mode on Linux
+            Error::NotSupported.when(object.file_type == FileType::Symlink)?;
             Error::NotPermitted.unless(owner || caller.is_root())?;
         }
         if let Some(uid) = wanted.uid {
@@ -99,9 +91,7 @@ impl Tree {
     ) -> Result<()> {
         object.file_type.expect_regular()?;
         self.check_write(object, status, caller)?;
-        if size > self.limits.file_bytes_max {
-            return Err(Error::FileTooLarge);
-        }
+        Error::FileTooLarge.when(size > self.limits.file_bytes_max)?;
         self.writable(object).map(|_| ())
     }
 
@@ -118,7 +108,7 @@ impl Tree {
         if times == [None, None] || caller.is_root() || caller.uid == status.attributes.uid {
             return Ok(());
         }
-        Error::NotPermitted.unless(!are_explicit(wanted))?;
+        Error::NotPermitted.when(are_explicit(wanted))?;
         Error::AccessDenied.unless(self.permits(object, status, caller, 2)?)
     }
 

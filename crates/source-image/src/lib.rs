@@ -136,12 +136,8 @@ impl ImageFileSystem {
             2 => Object::File,
             _ => return Err(Error::BadId),
         };
-        if bytes[8] != LAYOUT || bytes[10..] != [0; 6] {
-            return Err(Error::BadId);
-        }
-        if bytes[..8] != self.identity.to_le_bytes() {
-            return Err(Error::Stale);
-        }
+        Error::BadId.when(bytes[8] != LAYOUT || bytes[10..] != [0; 6])?;
+        Error::Stale.when(bytes[..8] != self.identity.to_le_bytes())?;
         Ok(object)
     }
 }

@@ -69,9 +69,7 @@ impl ImageFileSystem {
         Error::WouldBlock.unless(call.may_block || stability == Stability::Unstable)?;
         let mut changed = 0;
         let written = self.bytes.write(offset, data, call.may_block, &mut changed);
-        if written == Err(Error::WouldBlock) && changed == 0 {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.when(written == Err(Error::WouldBlock) && changed == 0)?;
         let written = written.and_then(|()| match stability {
             Stability::Unstable => Ok(()),
             Stability::DataSync | Stability::FileSync => {
@@ -137,9 +135,7 @@ impl ImageFileSystem {
         let object = self.resolve(id)?;
         let begun = changes.begin();
         let attributes = self.attributes_of(object);
-        if guard.is_some_and(|guard| guard != attributes.changed) {
-            return Err(Error::NotSync);
-        }
+        Error::NotSync.when(guard.is_some_and(|guard| guard != attributes.changed))?;
         Error::Invalid.unless(request.has_valid_times())?;
         check_length(call, &attributes, request.size)?;
         check_permissions(&attributes, request)?;
