@@ -272,8 +272,9 @@ impl Making<'_> {
         if let Some(size) = size {
             let locked = object.contents.lock();
             let running = object.changes.begin();
-            self.tree.check_size(&object, &status, &self.caller, size)?;
-            self.tree.truncate(&object, &self.caller, size)?;
+            let judge = self.tree.judge(self.call, &object, &status);
+            judge.check_size(size)?;
+            judge.truncate(size)?;
             drop((running, locked));
             status = self.tree.look(&object)?;
         }
@@ -310,7 +311,7 @@ impl Making<'_> {
         let rest = self.not_set_yet(&status);
         let touched = rest != SetAttributes::default();
         if touched {
-            if let Err(error) = tree.apply(&object, &status, caller, &rest) {
+            if let Err(error) = tree.judge(self.call, &object, &status).apply(&rest) {
                 if tree.acting.become_caller(caller).is_ok() {
                     let flags = removal_flags(object.is_directory());
                     let _ = rustix::fs::unlinkat(self.directory, self.name, flags);

@@ -28,8 +28,7 @@ impl Directory {
         let object = self.tree.object(call, id)?;
         object.file_type.expect_regular()?;
         let status = self.tree.look(&object)?;
-        let caller = self.tree.acting.caller(call);
-        self.tree.check_write(&object, &status, &caller)?;
+        self.tree.judge(call, &object, &status).check_write()?;
         self.tree.writable(&object).cloned()
     }
 

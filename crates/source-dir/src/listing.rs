@@ -32,7 +32,8 @@ use super::remembered::Moment;
 use super::status::Status;
 use super::system;
 use pagewell_counters::names;
-use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
+use pagewell_fs::access::{EXECUTE, READ};
+use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, FileId, Result};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -51,8 +52,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
         let status = self.look(&directory)?;
-        let caller = self.acting.caller(call);
-        Error::AccessDenied.unless(self.permits(&directory, &status, &caller, 4)?)?;
+        self.judge(call, &directory, &status).check(READ)?;
         let memory = match with_attributes {
             true => self.memory_for(call, &directory, &status)?,
             false => None,
@@ -134,8 +134,7 @@ impl Tree {
     ) -> Result<Option<Moment>> {
         let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
         let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
-        let caller = self.acting.caller(call);
-        if usable && self.permits(directory, status, &caller, 1)? {
+        if usable && self.judge(call, directory, status).permits(EXECUTE)? {
             Ok(self.remembered.begin(self.mount.as_fd(), self.magic))
         } else {
             Ok(None)

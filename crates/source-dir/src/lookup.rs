@@ -17,6 +17,7 @@ use super::object::Object;
 use super::objects::{Held, Place};
 use super::status::Status;
 use pagewell_counters::names;
+use pagewell_fs::access::EXECUTE;
 use pagewell_fs::{Call, Entry, Error, FileId, Result, moment};
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -144,9 +145,8 @@ impl Tree {
         let status = match status {
             Some(status) => {
                 // another caller may not be allowed to
-                let caller = self.acting.caller(call);
                 let around = self.look_once(directory)?;
-                if !self.permits(directory, &around, &caller, 1)? {
+                if !self.judge(call, directory, &around).permits(EXECUTE)? {
                     return Ok(None);
                 }
                 status
@@ -171,8 +171,7 @@ impl Tree {
 
     fn lookup_itself(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {
         let status = self.look_once(directory)?;
-        let caller = self.acting.caller(call);
-        Error::AccessDenied.unless(self.permits(directory, &status, &caller, 1)?)?;
+        self.judge(call, directory, &status).check(EXECUTE)?;
         Ok(self.entry_of(directory, &status))
     }
 

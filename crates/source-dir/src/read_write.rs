@@ -6,9 +6,9 @@
 
 use super::Tree;
 use super::blocking;
+use super::error_of;
 use super::object::Object;
 use super::status::Status;
-use super::{error_of, identity::Caller};
 use pagewell_counters::names;
 use pagewell_fs::{
     Attributes, Call, Change, Committed, Error, FileId, FileType, OpenFile, Payload, ReadReply,
@@ -36,7 +36,7 @@ impl Tree {
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
         let status = self.look_once(&object)?;
-        self.check_read(&object, &status, &self.acting.caller(call))?;
+        self.judge(call, &object, &status).check_read()?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
             return self.read_unsized(&object, &status, offset, count);
         }
@@ -89,7 +89,7 @@ impl Tree {
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
         let status = self.look_once(&object)?;
-        self.check_read(&object, &status, &self.acting.caller(call))?;
+        self.judge(call, &object, &status).check_read()?;
         let from = match wanted {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
@@ -119,11 +119,11 @@ impl Tree {
     ) -> Result<Written> {
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
-        let caller = self.acting.caller(call);
         let verifier = self.durability.verifier();
         let changing = self.begin_change(&object, call.may_block)?;
         let before = &changing.before;
-        self.check_write(&object, before, &caller)?;
+        let judge = self.judge(call, &object, before);
+        judge.check_write()?;
         offset
             .checked_add(data.len() as u64)
             .filter(|end| *end <= self.limits.file_bytes_max)
@@ -134,7 +134,7 @@ impl Tree {
         }
         blocking::may_write(call, &object, before, offset, data.len(), stability)?;
         let file = self.writable(&object)?;
-        self.acting.become_caller(&caller)?;
+        self.acting.become_caller(&judge.caller)?;
         let writing = object.begin_write(before);
         let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
@@ -198,16 +198,6 @@ impl Tree {
         }
         self.acting.become_server()?;
         object.open_to_write()
-    }
-
-    /// Sets the length of a file, judged as `caller` by what was checked before.
-    pub(super) fn truncate(&self, object: &Object, caller: &Caller<'_>, size: u64) -> Result<()> {
-        let file = self.writable(object)?;
-        self.acting.become_caller(caller)?;
-        object.set_unsynced(true);
-        rustix::fs::ftruncate(file, size).map_err(error_of)?;
-        object.set_unsynced(true);
-        Ok(())
     }
 }
 

@@ -46,7 +46,7 @@ impl Tree {
         let (from, to) = (self.object(call, from)?, self.object(call, to)?);
         from.file_type.expect_regular()?;
         let status = self.look(&from)?;
-        self.check_read(&from, &status, &self.acting.caller(call))?;
+        self.judge(call, &from, &status).check_read()?;
         let source = self.readable(&from)?;
         let length = usize::try_from(length)
             .unwrap_or(usize::MAX)
@@ -66,11 +66,11 @@ impl Tree {
         act: impl FnOnce(&OpenFile) -> Result<T, Errno>,
     ) -> Result<T> {
         object.file_type.expect_regular()?;
-        let caller = self.acting.caller(call);
         let changing = self.begin_change(object, true)?;
-        self.check_write(object, &changing.before, &caller)?;
+        let judge = self.judge(call, object, &changing.before);
+        judge.check_write()?;
         let file = self.writable(object)?;
-        self.acting.become_caller(&caller)?;
+        self.acting.become_caller(&judge.caller)?;
         let _writing = object.begin_write(&changing.before);
         act(file).map_err(error_of)
     }
