@@ -59,7 +59,7 @@ impl Directory {
             return Ok(None);
         }
         tree.acting.become_caller(&tree.acting.caller(call))?;
-        let opened = handle::open_to_read(tree.mount.as_fd(), id)?;
+        let opened = handle::open_to_read(tree.root.as_fd(), id)?;
         Ok(Some(OpenFile::new(opened)))
     }
 }

@@ -216,7 +216,7 @@ impl Tree {
     }
 
     fn sync_everything(&self) -> Result<()> {
-        self.durability.sync_filesystem(&self.mount)
+        self.durability.sync_filesystem(self.root.as_fd())
     }
 
     /// Syncs what the cache pushed out and is to be closed.

@@ -110,7 +110,7 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut retries = 0..REUSE_RETRIES;
         let opened = loop {
-            match system::open_by_handle(self.mount.as_fd(), &handle, flags) {
+            match system::open_by_handle(self.root.as_fd(), &handle, flags) {
                 Err(Errno::NOMEM) if retries.next().is_some() => std::thread::yield_now(),
                 Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
                 Err(Errno::INVAL) => return Err(Error::BadId),

@@ -62,7 +62,7 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile, Result, forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -85,8 +85,7 @@ const ID_BYTES_MAX: usize = 48;
 struct Tree {
     path: PathBuf,
     options: Options,
-    /// The root, open for reading: names the file system to open_by_handle_at and syncfs.
-    mount: OpenFile,
+    /// Open for reading: its descriptor names the file system to open_by_handle_at and syncfs.
     root: Arc<object::Object>,
     naming: objects::Naming,
     acting: identity::Acting,

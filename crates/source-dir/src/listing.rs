@@ -135,7 +135,7 @@ impl Tree {
         let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
         let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
         if usable && self.judge(call, directory, status).permits(EXECUTE)? {
-            Ok(self.remembered.begin(self.mount.as_fd(), self.magic))
+            Ok(self.remembered.begin(self.root.as_fd(), self.magic))
         } else {
             Ok(None)
         }

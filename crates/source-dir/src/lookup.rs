@@ -116,10 +116,11 @@ impl Tree {
         name: &[u8],
     ) -> Result<(Arc<Object>, Status)> {
         self.acting.become_caller(&self.acting.caller(call))?;
-        let opened = self
-            .resolver
-            .child(directory.as_fd(), name, call.may_block)
-            .map_err(|error| self.or_stale(directory, error))?;
+        let opened = match self.resolver.child(directory.as_fd(), name, call.may_block) {
+            // there is no such name in a directory that is itself gone
+            Err(Error::NotFound) if self.look(directory).is_err() => return Err(Error::Stale),
+            opened => opened?,
+        };
         let status = Status::of(&opened)?;
         if !self.resolver.same_mount(&status) {
             names::DIR_MOUNT_POINTS_REFUSED.add(1);
@@ -158,15 +159,6 @@ impl Tree {
         };
         object.mark();
         Ok(Some((object, status)))
-    }
-
-    /// "No such name" in a directory that is itself gone means that the directory is stale.
-    pub(super) fn or_stale(&self, directory: &Object, error: Error) -> Error {
-        if error == Error::NotFound && self.look(directory).is_err() {
-            Error::Stale
-        } else {
-            error
-        }
     }
 
     fn lookup_itself(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {

@@ -115,7 +115,7 @@ impl Tree {
                 compose(status.node.inode, &[]),
             )
         };
-        let root = Arc::new(Object::new(id, &status, mount.clone()));
+        let root = Arc::new(Object::new(id, &status, mount));
         let descriptors = descriptors_max();
         let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
         let one_journal = match magic {
@@ -127,7 +127,7 @@ impl Tree {
             options: options.clone(),
             naming,
             acting,
-            resolver: Resolver::probe(mount.as_fd(), &status),
+            resolver: Resolver::probe(root.as_fd(), &status),
             cache: Cache::new(objects.min(descriptors), descriptors),
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
@@ -155,7 +155,6 @@ impl Tree {
             turns: AtomicU64::new(1),
             myself: OnceLock::new(),
             root,
-            mount,
         })
     }
 
@@ -175,7 +174,7 @@ impl Tree {
     /// [`pagewell_fs::FileSystem::statistics`].
     pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
         self.may_look(call)?;
-        let sizes = rustix::fs::fstatvfs(&self.mount).map_err(error_of)?;
+        let sizes = rustix::fs::fstatvfs(self.root.as_fd()).map_err(error_of)?;
         let bytes = |blocks: u64| blocks.saturating_mul(sizes.f_frsize);
         Ok(Statistics {
             bytes_total: bytes(sizes.f_blocks),

@@ -225,15 +225,6 @@ pub(super) struct Ordered {
     kept: Mutex<VecDeque<(Node, Arc<Window>)>>,
 }
 
-/// One more thread that waits.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Ordered {
     /// A window with what comes behind `cookie`; `look` tells how the directory is now. With the
     /// identity of the thread.
@@ -254,13 +245,13 @@ impl Ordered {
             window.read_when = settled_times(&before, &look()?);
             return Ok(Arc::new(window));
         }
-        let waiting = Waiting(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = (others < WAITING_MAX).then(|| self.turn.lock());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let Some(_turn) = turn else {
             names::DIR_LISTINGS_REFUSED.add(1);
             return Err(Error::TryLater);
-        }
-        let _turn = self.turn.lock();
-        drop(waiting);
+        };
         let before = look()?;
         if let Some(window) = self.kept(node, cookie, &before) {
             return Ok(window);
