@@ -13,12 +13,12 @@
 //!
 //! What is mounted there when the export is opened is reported to the operator ([`below`]).
 
-use super::handle;
+use super::object::open_directory;
 use super::status::Status;
-use super::{error_of, system};
+use super::{handle, system};
 use pagewell_counters::names;
 use pagewell_fs::{OpenFile, Result};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -48,9 +48,7 @@ pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
         names::DIR_OWN_MOUNTS_REFUSED.add(1);
         return Ok((root, None));
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(&own, c".", flags, Mode::empty()).map_err(error_of)?;
-    let opened = OpenFile::new(opened);
+    let opened = open_directory(own.as_fd())?;
     if !handle::works(opened.as_fd()) {
         return Ok((root, None));
     }
