@@ -172,16 +172,11 @@ impl Tree {
                 wanted: self.masked(call, &directory, wanted)?,
             })
         })?;
-        let Made { object, status, .. } = &made;
-        if made.is_new || made.touched {
-            self.sync_new(object, made.touched, &directory)?;
-        } else {
-            self.sync_found(object, &directory)?;
-        }
+        self.sync_new(&made.object, (made.is_new, made.touched), &directory)?;
         Ok(Created {
             entry: Entry {
-                id: object.id,
-                attributes: self.attributes_of(status),
+                id: made.object.id,
+                attributes: self.attributes_of(&made.status),
             },
             parent,
         })

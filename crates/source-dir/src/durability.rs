@@ -165,37 +165,29 @@ impl Tree {
         self.sync_everything()
     }
 
-    /// Brings a new name to the device: the object it names, with `touched` when its attributes
-    /// were changed after it was made, and the directory it is in.
+    /// Brings a name in a directory to the device, and the object it names, with `touched` when its
+    /// attributes were changed after it was made. Also a name that was found there: the call that
+    /// made it may still be waiting for that, or be a local program that does not.
     pub(super) fn sync_new(
         &self,
         object: &Object,
-        touched: bool,
+        (is_new, touched): (bool, bool),
         directory: &Object,
     ) -> Result<()> {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        if !object.can_open() && touched {
+        if touched && !object.can_open() {
             return self.sync_everything();
         }
-        if object.can_open() {
+        let one_journal = self.durability.one_journal;
+        if object.can_open() && (is_new || touched || !one_journal) {
             self.sync_attributes(object)?;
-            if self.durability.one_journal {
+            if one_journal {
                 return Ok(());
             }
         }
         self.sync_names(&[directory])
-    }
-
-    /// Brings a name that was found there to the device: the call that made it may still be waiting
-    /// for that, or be a local program that does not.
-    pub(super) fn sync_found(&self, object: &Object, directory: &Object) -> Result<()> {
-        if self.durability.one_journal {
-            self.sync_names(&[directory])
-        } else {
-            self.sync_new(object, false, directory)
-        }
     }
 
     /// Brings the names in these directories to the device; all of them were changed by one

@@ -122,10 +122,7 @@ impl Tree {
             opened => opened?,
         };
         let status = Status::of(&opened)?;
-        if !self.resolver.same_mount(&status) {
-            names::DIR_MOUNT_POINTS_REFUSED.add(1);
-            return Err(Error::AccessDenied);
-        }
+        self.resolver.check_mount(&status)?;
         let place = Place::Child(directory, name);
         let object = self.adopt(opened, &status, &place, call.may_block)?;
         Ok((object, status))

@@ -126,10 +126,15 @@ impl Resolver {
             });
         }
         let opened = rustix::fs::openat(directory, name, flags, mode).map_err(refused)?;
-        if self.same_mount(&Status::of(&opened)?) {
-            Ok(opened)
-        } else {
-            Err(refused(Errno::XDEV))
+        self.check_mount(&Status::of(&opened)?)?;
+        Ok(opened)
+    }
+
+    /// Refuses what is mounted in the export.
+    pub(super) fn check_mount(&self, status: &Status) -> Result<()> {
+        match self.same_mount(status) {
+            true => Ok(()),
+            false => Err(refused(Errno::XDEV)),
         }
     }
 
