@@ -196,7 +196,7 @@ fn set_groups(wanted: &Credentials) -> Result<()> {
     rustix::thread::set_thread_groups(groups)
         .map_err(|errno| refused(&format!("groups of user {}: {errno}", wanted.uid)))?;
     system::set_fs_gid(wanted.gid);
-    if system::fs_gid() == wanted.gid {
+    if system::set_fs_gid(u32::MAX) == wanted.gid {
         Ok(())
     } else {
         Err(refused(&format!("group {}", wanted.gid)))
@@ -207,7 +207,7 @@ fn set_user(uid: u32, mut thread: Thread) -> Result<()> {
     thread.uid = None;
     THREAD.set(thread);
     system::set_fs_uid(uid);
-    if system::fs_uid() != uid {
+    if system::set_fs_uid(u32::MAX) != uid {
         return Err(refused(&format!("user {uid}")));
     }
     if uid != 0 && !thread.verified {

@@ -96,7 +96,7 @@ pub(super) fn open_by_handle(
 }
 
 /// Sets the file-system user of this thread and returns the one before. The kernel reports no
-/// error: ask again with [`fs_uid`].
+/// error: ask again, with an invalid user ([`u32::MAX`]), which changes nothing.
 pub(super) fn set_fs_uid(uid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
     unsafe { libc::setfsuid(uid) }.cast_unsigned()
@@ -106,16 +106,6 @@ pub(super) fn set_fs_uid(uid: u32) -> u32 {
 pub(super) fn set_fs_gid(gid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
     unsafe { libc::setfsgid(gid) }.cast_unsigned()
-}
-
-/// The file-system user of this thread: an invalid user changes nothing.
-pub(super) fn fs_uid() -> u32 {
-    set_fs_uid(u32::MAX)
-}
-
-/// The file-system group of this thread.
-pub(super) fn fs_gid() -> u32 {
-    set_fs_gid(u32::MAX)
 }
 
 /// faccessat2 with the file-system identity of this thread; `mode` is a sum of `R_OK`, `W_OK`

@@ -15,6 +15,7 @@
 
 use super::handle;
 use super::system::{self, KernelHandle};
+use libc::{FAN_EVENT_INFO_TYPE_FID, FAN_Q_OVERFLOW};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -26,10 +27,6 @@ const READS_MAX: usize = 16;
 const METADATA_BYTES: usize = 24;
 /// `struct fanotify_event_info_fid` before the handle: header, file system, handle's own header.
 const FID_BYTES: usize = 20;
-/// `FAN_Q_OVERFLOW`.
-const OVERFLOW: u64 = 0x4000;
-/// `FAN_EVENT_INFO_TYPE_FID`.
-const INFO_FID: u8 = 1;
 
 /// A mark on a file system.
 pub(super) struct Watch {
@@ -71,7 +68,7 @@ fn parse(mut events: &[u8], magic: i64, changed: &mut Vec<u64>) -> Option<()> {
         }
         let event = events.get(..length)?;
         let mask = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
-        if mask & OVERFLOW != 0 {
+        if mask & FAN_Q_OVERFLOW != 0 {
             return None;
         }
         changed.push(inode_of(event.get(METADATA_BYTES..)?, magic)?);
@@ -81,7 +78,7 @@ fn parse(mut events: &[u8], magic: i64, changed: &mut Vec<u64>) -> Option<()> {
 }
 
 fn inode_of(info: &[u8], magic: i64) -> Option<u64> {
-    if *info.first()? != INFO_FID {
+    if *info.first()? != FAN_EVENT_INFO_TYPE_FID {
         return None;
     }
     let length = usize::try_from(u32_at(info, 12)?).ok()?;
@@ -107,7 +104,7 @@ mod tests {
         bytes.extend([3, 0, 24, 0]);
         bytes.extend(mask.to_ne_bytes());
         bytes.extend([0; 8]);
-        bytes.extend([INFO_FID, 0]);
+        bytes.extend([FAN_EVENT_INFO_TYPE_FID, 0]);
         bytes.extend((info as u16).to_ne_bytes());
         bytes.extend([0; 8]);
         bytes.extend((handle.len() as u32).to_ne_bytes());
@@ -132,7 +129,7 @@ mod tests {
         for cut in 1..whole.len() {
             assert_eq!(parsed(&whole[..cut]), None, "{cut} bytes");
         }
-        assert_eq!(parsed(&event(OVERFLOW, b"12345678")), None);
+        assert_eq!(parsed(&event(FAN_Q_OVERFLOW, b"12345678")), None);
         let mut other = whole;
         other[24] = 9;
         assert_eq!(parsed(&other), None);
