@@ -133,12 +133,11 @@ impl Tree {
         status: &Status,
     ) -> Result<Option<Moment>> {
         let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
-        let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
-        if usable && self.judge(call, directory, status).permits(EXECUTE)? {
-            Ok(self.remembered.begin(self.root.as_fd(), self.magic))
-        } else {
-            Ok(None)
-        }
+        let usable = matches!(self.naming, Naming::Handles)
+            && known.contains(&self.magic)
+            && self.judge(call, directory, status).permits(EXECUTE)?;
+        let begin = || self.remembered.begin(self.root.as_fd(), self.magic);
+        Ok(usable.then(begin).flatten())
     }
 
     /// Gives the entries that follow to `visit`, with attributes if a detail is wanted: with what
@@ -246,15 +245,12 @@ impl Tree {
         }
         let place = Place::Child(directory, raw.name);
         let attributes = self.attributes_of(&status);
-        if let Some(object) = self.held(&status, &place) {
-            return Some(Entry {
-                id: object.id,
-                attributes,
-            });
-        }
-        let id = match &self.naming {
-            Naming::PathHints(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
-            Naming::Handles => {
+        let id = match (self.held(&status, &place), &self.naming) {
+            (Some(object), _) => object.id,
+            (None, Naming::PathHints(_)) => {
+                self.identify(directory.as_fd(), &status, &place).ok()?
+            }
+            (None, Naming::Handles) => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
                 if handle::inode_in(self.magic, &made) != Some(status.node.inode.number) {
                     return self.examine_opened(directory, raw);
