@@ -14,10 +14,9 @@
 use super::Tree;
 use super::blocking;
 use super::error_of;
-use super::identity::Caller;
 use super::object::Object;
 use super::objects::Place;
-use super::permission::has_default_list;
+use super::permission::{Judge, has_default_list};
 use super::status::Status;
 use pagewell_fs::{
     Call, Change, CreateMode, Created, Entry, Error, FileId, FileType, NodeKind, OpenFile, Result,
@@ -51,7 +50,6 @@ struct Made {
 struct Making<'a> {
     tree: &'a Tree,
     call: &'a Call<'a>,
-    caller: Caller<'a>,
     directory: &'a Object,
     name: &'a [u8],
     file_type: FileType,
@@ -159,13 +157,11 @@ impl Tree {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
         pagewell_fs::name::check_new(name)?;
-        let caller = self.acting.caller(call);
         let (made, parent) = self.change_directory(&directory, || {
-            self.acting.become_caller(&caller)?;
+            self.acting.become_caller(&self.acting.caller(call))?;
             act(&Making {
                 tree: self,
                 call,
-                caller,
                 directory: &directory,
                 name,
                 file_type,
@@ -234,7 +230,7 @@ impl Making<'_> {
         let mode = self.mode_or(FILE_MODE);
         let (tree, directory) = (self.tree, self.directory.as_fd());
         for _ in 0..ATTEMPTS_MAX {
-            tree.acting.become_caller(&self.caller)?;
+            tree.acting.become_caller(&tree.acting.caller(self.call))?;
             match tree.resolver.create(directory, self.name, mode) {
                 Ok(opened) => return self.finish_file(OpenFile::new(opened)),
                 Err(Error::Exists) => {}
@@ -302,12 +298,13 @@ impl Making<'_> {
 
     /// Sets what creation itself did not set; takes the name away again when that fails.
     fn dress(&self, object: Arc<Object>, mut status: Status) -> Result<Made> {
-        let (tree, caller) = (self.tree, &self.caller);
-        let rest = self.not_set_yet(&status);
+        let tree = self.tree;
+        let judge = tree.judge(self.call, &object, &status);
+        let rest = self.not_set_yet(&judge);
         let touched = rest != SetAttributes::default();
         if touched {
-            if let Err(error) = tree.judge(self.call, &object, &status).apply(&rest) {
-                if tree.acting.become_caller(caller).is_ok() {
+            if let Err(error) = judge.apply(&rest) {
+                if tree.acting.become_caller(&judge.caller).is_ok() {
                     let flags = removal_flags(object.is_directory());
                     let _ = rustix::fs::unlinkat(self.directory, self.name, flags);
                 }
@@ -325,8 +322,8 @@ impl Making<'_> {
     }
 
     /// What of the attributes creation did not set, and the caller may.
-    fn not_set_yet(&self, status: &Status) -> SetAttributes {
-        let (wanted, has, caller) = (&self.wanted, &status.attributes, &self.caller);
+    fn not_set_yet(&self, judge: &Judge<'_>) -> SetAttributes {
+        let (wanted, has, caller) = (&self.wanted, &judge.status.attributes, &judge.caller);
         let is_other = |id: u32, now: u32| id != now && id != u32::MAX;
         let uid = wanted
             .uid
