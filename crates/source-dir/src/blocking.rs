@@ -69,11 +69,7 @@ pub(super) fn knows_inodes(magic: i64) -> bool {
 impl Tree {
     /// For any call.
     pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
-        if self.knows_inodes {
-            Ok(())
-        } else {
-            may_wait(call)
-        }
+        Error::WouldBlock.unless(call.may_block || self.knows_inodes)
     }
 }
 
@@ -84,11 +80,8 @@ pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
 
 /// For reading the target of a symbolic link.
 pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
-    if status.attributes.size <= INLINE_TARGET_BYTES_MAX {
-        Ok(())
-    } else {
-        may_wait(call)
-    }
+    let is_short = status.attributes.size <= INLINE_TARGET_BYTES_MAX;
+    Error::WouldBlock.unless(call.may_block || is_short)
 }
 
 /// Whether the kernel has lately held back a write to the directory, or holds one back now.
@@ -175,7 +168,7 @@ pub(super) fn may_write(
         && object.write_if_open().is_some()
         && starts_clean
         && ends_clean;
-    if inline { Ok(()) } else { may_wait(call) }
+    Error::WouldBlock.unless(call.may_block || inline)
 }
 
 #[cfg(test)]

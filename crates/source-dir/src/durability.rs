@@ -61,7 +61,7 @@ pub(super) struct Durability {
     verifier: AtomicU64,
     calls: Arc<dyn SyncCalls>,
     /// Whether one sync commits all metadata of an operation.
-    one_journal: bool,
+    pub(super) one_journal: bool,
     metadata_sync: bool,
 }
 
@@ -77,11 +77,6 @@ impl Durability {
 
     pub(super) fn verifier(&self) -> [u8; 8] {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
-    }
-
-    #[cfg(test)]
-    pub(super) fn one_journal(&self) -> bool {
-        self.one_journal
     }
 
     fn watched(&self, result: Result<(), Errno>) -> Result<()> {

@@ -134,7 +134,7 @@ impl Acting {
     /// From here on the kernel judges this thread as the server itself.
     pub(super) fn become_server(&self) -> Result<()> {
         match self {
-            Self::AsCaller => assume_root(),
+            Self::AsCaller => set_user(0),
             Self::AsSelf { .. } => Ok(()),
         }
     }
@@ -148,14 +148,6 @@ pub fn restore_thread() -> Result<()> {
     } else {
         Ok(())
     }
-}
-
-fn assume_root() -> Result<()> {
-    let thread = THREAD.get();
-    if thread.uid == Some(0) {
-        return Ok(());
-    }
-    set_user(0, thread)
 }
 
 fn assume(wanted: &Credentials) -> Result<()> {
@@ -178,10 +170,7 @@ fn assume(wanted: &Credentials) -> Result<()> {
         thread.groups = Some(*wanted);
         THREAD.set(thread);
     }
-    if thread.uid == Some(wanted.uid) {
-        return Ok(());
-    }
-    set_user(wanted.uid, thread)
+    set_user(wanted.uid)
 }
 
 fn set_groups(wanted: &Credentials) -> Result<()> {
@@ -203,7 +192,11 @@ fn set_groups(wanted: &Credentials) -> Result<()> {
     }
 }
 
-fn set_user(uid: u32, mut thread: Thread) -> Result<()> {
+fn set_user(uid: u32) -> Result<()> {
+    let mut thread = THREAD.get();
+    if thread.uid == Some(uid) {
+        return Ok(());
+    }
     thread.uid = None;
     THREAD.set(thread);
     system::set_fs_uid(uid);
