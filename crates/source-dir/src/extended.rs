@@ -149,11 +149,10 @@ fn sized(
     query: impl FnOnce() -> Result<usize, Errno>,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<Vec<u8>, Errno> {
-    let wanted = query()?;
-    if wanted == 0 {
-        return Ok(Vec::new());
+    let mut buffer = vec![0; query()?.min(VALUE_BYTES_MAX)];
+    if buffer.is_empty() {
+        return Ok(buffer);
     }
-    let mut buffer = vec![0; wanted.min(VALUE_BYTES_MAX)];
     let length = match get(&mut buffer) {
         // it has grown since
         Err(Errno::RANGE) => {

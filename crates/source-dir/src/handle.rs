@@ -41,10 +41,8 @@ pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
 /// The identifier that carries `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
     let kind = u8::try_from(handle.kind()).ok()?;
-    let mut bytes = Vec::with_capacity(2 + handle.bytes().len());
-    bytes.extend([TAG, kind]);
-    bytes.extend(handle.bytes());
-    FileId::new(&bytes).filter(|id| id.as_bytes().len() <= ID_BYTES_MAX)
+    let bytes = [&[TAG, kind], handle.bytes()].concat();
+    FileId::new(&bytes).filter(|_| bytes.len() <= ID_BYTES_MAX)
 }
 
 fn handle_of(id: &FileId) -> Result<KernelHandle> {

@@ -72,11 +72,9 @@ pub(super) fn hash(inode: u64) -> u8 {
 
 /// The identifier of an object; a hint that is too long is cut.
 pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
-    let mut bytes = Vec::with_capacity(KEY_BYTES + hint.len());
-    bytes.push(TAG);
-    bytes.extend(inode.number.to_be_bytes());
-    bytes.extend(inode.birth.to_be_bytes());
-    bytes.extend(hint.iter().take(HINT_BYTES_MAX));
+    let hint = hint.get(..HINT_BYTES_MAX).unwrap_or(hint);
+    let (number, birth) = (inode.number.to_be_bytes(), inode.birth.to_be_bytes());
+    let bytes = [&[TAG][..], &number, &birth, hint].concat();
     FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
 }
 
