@@ -225,14 +225,6 @@ impl Table {
     }
 }
 
-/// What a walk looks for.
-struct Walk<'a> {
-    tree: &'a Tree,
-    places: &'a Places,
-    inode: Inode,
-    id: FileId,
-}
-
 impl Tree {
     /// Opens the object of an identifier of this kind, only to name it.
     pub(super) fn open_by_hint(&self, places: &Places, id: &FileId) -> Result<(OwnedFd, Status)> {
@@ -244,13 +236,8 @@ impl Tree {
         }
         Error::Stale.when(self.is_missing(inode))?;
         names::DIR_PATH_HINT_WALKS.add(1);
-        let walk = Walk {
-            tree: self,
-            places,
-            inode,
-            id: *id,
-        };
-        if let Some(found) = walk.walk(self.root.as_fd(), self.root.node.inode.number, hint)? {
+        let root = (self.root.as_fd(), self.root.node.inode.number);
+        if let Some(found) = self.walk(places, id, root, hint)? {
             return Ok(found);
         }
         names::DIR_PATH_HINT_SEARCHES.add(1);
@@ -305,21 +292,20 @@ impl Tree {
         }
         table.put(found, parent, id);
     }
-}
 
-impl Walk<'_> {
-    /// Reads a directory, notes and returns the object if it is there, and else goes down wherever
-    /// the hint leads.
+    /// Reads a directory, which has this inode number, notes and returns the object if it is there,
+    /// and else goes down wherever the hint leads.
     fn walk(
         &self,
-        directory: BorrowedFd<'_>,
-        directory_inode: u64,
+        places: &Places,
+        id: &FileId,
+        (directory, directory_inode): (BorrowedFd<'_>, u64),
         hint: &[u8],
     ) -> Result<Option<(OwnedFd, Status)>> {
         let Ok(listing) = open_directory(directory) else {
             return Ok(None); // not ours to read, or no directory
         };
-        let (inode, tree) = (self.inode, self.tree);
+        let (inode, _) = parse(id)?;
         let mut matches: Vec<Box<[u8]>> = Vec::new();
         let mut candidates: Vec<(Box<[u8]>, u64)> = Vec::new();
         each_entry(listing.as_fd(), &mut |entry| {
@@ -336,22 +322,22 @@ impl Walk<'_> {
         })?;
         drop(listing);
         for name in matches {
-            let Ok(opened) = tree.resolver.child(directory, &name, true) else {
+            let Ok(opened) = self.resolver.child(directory, &name, true) else {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.node.inode == inode && tree.resolver.same_mount(&status) {
-                let mut table = self.places.0.lock();
-                table.put(Step { inode, name }, directory_inode, self.id);
+            if status.node.inode == inode && self.resolver.same_mount(&status) {
+                let mut table = places.0.lock();
+                table.put(Step { inode, name }, directory_inode, *id);
                 return Ok(Some((opened, status)));
             }
         }
         let below = hint.get(1..).unwrap_or(&[]);
         for (name, inode) in candidates {
-            let Ok(child) = tree.resolver.child(directory, &name, true) else {
+            let Ok(child) = self.resolver.child(directory, &name, true) else {
                 continue;
             };
-            let found = self.walk(child.as_fd(), inode, below)?;
+            let found = self.walk(places, id, (child.as_fd(), inode), below)?;
             if found.is_some() {
                 return Ok(found);
             }
