@@ -141,7 +141,7 @@ macro_rules! forward_one {
         statistics(call: &$crate::Call<'_>) -> $crate::Result<$crate::Statistics> } };
     (sync $($to:tt)*) => { $crate::forward_method! { $($to)* sync() -> $crate::Result<()> } };
     (open $($to:tt)*) => { $crate::forward_method! { $($to)*
-        open(call: &$crate::Call<'_>, id: &$crate::FileId, intent: $crate::OpenIntent)
+        open(call: &$crate::Call<'_>, id: &$crate::FileId)
             -> $crate::Result<$crate::Opened> } };
     (hold $($to:tt)*) => { $crate::forward_method! { $($to)*
         hold(call: &$crate::Call<'_>, id: &$crate::FileId)

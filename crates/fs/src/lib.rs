@@ -44,6 +44,6 @@ pub use extended::Presence;
 pub use filesystem::FileSystem;
 pub use identity::{Credentials, FileId};
 pub use mapping::MappedRange;
-pub use open::{Coherence, Hold, OpenIntent, Opened};
+pub use open::{Coherence, Hold, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
 pub use space::{Seek, Space};

@@ -4,17 +4,6 @@ use std::time::Duration;
 
 use crate::{Attributes, OpenFile};
 
-/// What a file is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenIntent {
-    /// It will be read.
-    pub reads: bool,
-    /// It will be written.
-    pub writes: bool,
-    /// Its length is to be 0 first.
-    pub truncates: bool,
-}
-
 /// Keeps an object there, also without a name, until it is dropped.
 pub type Hold = Box<dyn Send + Sync>;
 

@@ -10,7 +10,7 @@ use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
-    Hold, OpenIntent, Opened, Result, SetAttributes,
+    Hold, Opened, Result, SetAttributes,
 };
 
 use crate::attributes::{Appearance, to_kernel};
@@ -196,12 +196,7 @@ impl Front {
         modes: Modes,
     ) -> Result<Opened> {
         self.check_open(caller, may_block, id, modes)?;
-        let intent = OpenIntent {
-            reads: modes.reads,
-            writes: modes.writes,
-            truncates: false, // the kernel sets the length by a request of its own
-        };
-        caller.ask(may_block, |call| self.filesystem.open(call, id, intent))
+        caller.ask(may_block, |call| self.filesystem.open(call, id))
     }
 
     /// The kernel has judged the mode bits; the source may know more.
@@ -249,12 +244,7 @@ impl Front {
         match self.filesystem.create(&call, directory, name, &guarded) {
             Ok(created) => {
                 // A program that made a file may use it, whatever its mode says.
-                let intent = OpenIntent {
-                    reads: modes.reads,
-                    writes: modes.writes,
-                    truncates: false,
-                };
-                let opened = self.filesystem.open(&call, &created.entry.id, intent)?;
+                let opened = self.filesystem.open(&call, &created.entry.id)?;
                 Ok((created.entry, opened))
             }
             Err(Error::Exists) if flags & libc::O_EXCL == 0 => {

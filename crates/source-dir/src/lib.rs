@@ -68,7 +68,7 @@ pub use open::{OpenError, Options};
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile,
-    OpenIntent, Opened, Result, Statistics, forward,
+    Opened, Result, Statistics, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -276,7 +276,7 @@ impl FileSystem for Directory {
         durability::finish(&self.now().tree, patience).map(|()| 0)
     }
 
-    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+    fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         self.now().tree.open_object(call, id)
     }
 

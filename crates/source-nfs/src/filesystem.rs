@@ -10,7 +10,7 @@ use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
-    Hold, Limits, OpenIntent, Opened, Result, forward,
+    Hold, Limits, Opened, Result, forward,
 };
 use pagewell_sunrpc::client::Mounted;
 use pagewell_sunrpc::nfs3::{
@@ -100,7 +100,7 @@ impl FileSystem for NfsFileSystem {
         }
     }
 
-    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+    fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         self.shared.open(call, id)
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pagewell_fs::{Call, FileId, OpenIntent, Opened, Result};
+use pagewell_fs::{Call, FileId, Opened, Result};
 
 use super::inode::Inode;
 use super::quota::Storage;
@@ -20,12 +20,7 @@ struct Hold {
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::open`].
-    pub(super) fn open(
-        &self,
-        _call: &Call<'_>,
-        id: &FileId,
-        _intent: OpenIntent,
-    ) -> Result<Opened> {
+    pub(super) fn open(&self, _call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         state.holds += 1;
