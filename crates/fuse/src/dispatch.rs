@@ -65,8 +65,8 @@ impl Drop for ReadLease {
     fn drop(&mut self) {
         let mut queue = self.dispatch.queue.lock();
         queue.lent_bytes -= self.bytes;
-        // Workers may have waited for it.
-        self.dispatch.wake(&queue);
+        // Reads may have waited for it.
+        self.dispatch.wake(&mut queue);
     }
 }
 
@@ -225,10 +225,22 @@ impl Dispatch {
         }
     }
 
-    /// Wakes a worker, if one is idle while jobs are there.
-    fn wake(&self, queue: &Queue) {
-        if queue.idle > 0 && !queue.jobs.is_empty() {
+    /// Has what can begin begun: by an idle worker, and by a new one if those are too few.
+    fn wake(self: &Arc<Self>, queue: &mut Queue) {
+        if queue.jobs.is_empty() {
+            return;
+        }
+        let startable = queue.startable().count;
+        if startable > 0 && queue.idle > 0 {
             self.ready.notify_one();
+        }
+        // One is always there, so that it needs none to be started when a job can begin.
+        let is_short = queue.idle < startable || queue.workers == 0;
+        if is_short && queue.workers < self.workers_max {
+            let dispatch = Arc::clone(self);
+            let worker = std::thread::Builder::new().name("fuse-worker".to_owned());
+            let started = worker.spawn(move || dispatch.work());
+            queue.workers += usize::from(started.is_ok());
         }
     }
 
@@ -268,31 +280,17 @@ impl Dispatch {
             wanted,
             work,
         });
-        let startable = queue.startable();
-        if matches!(memory, Memory::Lease(_)) && !startable.last {
+        if matches!(memory, Memory::Lease(_)) && !queue.startable().last {
             names::FUSE_READS_HELD.add(1);
         }
-        self.wake(&queue);
-        // A thread must be there when a lease is.
-        let is_needed = queue.idle < startable.count || queue.workers == 0;
-        if is_needed && queue.workers < self.workers_max {
-            let dispatch = Arc::clone(self);
-            let started = std::thread::Builder::new()
-                .name("fuse-worker".to_owned())
-                .spawn(move || dispatch.work());
-            match started {
-                Ok(_) => queue.workers += 1,
-                // Without any worker nobody would ever do it.
-                Err(_) if queue.workers == 0 => {
-                    let job = queue.jobs.pop_back();
-                    queue.bytes -= memory.data();
-                    drop(queue);
-                    if let Some(job) = job {
-                        (job.work)(None);
-                    }
-                }
-                Err(_) => {}
-            }
+        self.wake(&mut queue);
+        // Without any worker nobody would ever do it.
+        if queue.workers == 0
+            && let Some(job) = queue.jobs.pop_back()
+        {
+            queue.bytes -= memory.data();
+            drop(queue);
+            (job.work)(None);
         }
     }
 

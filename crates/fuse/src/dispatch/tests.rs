@@ -177,3 +177,18 @@ fn no_more_is_lent_than_there_is_and_all_of_it_comes_back() {
     drop(all);
     assert_eq!(dispatch.queue.lock().lent_bytes, 0);
 }
+
+#[test]
+fn a_lease_that_comes_back_starts_a_worker_when_all_others_wait() {
+    let dispatch = Arc::new(Dispatch::new(2, 2));
+    let (done, results) = channel();
+    let (open, gate) = gate();
+    let here = dispatch.here_with_lease(READ_BYTES_MAX).unwrap();
+    dispatch.hand_over(Memory::None, None, waits(&gate, &done, 0));
+    dispatch.hand_over(Memory::Lease(1), None, sends(&done, 1));
+    drop(here);
+    assert_eq!(results.recv(), Ok(1));
+    drop(open);
+    assert_eq!(results.recv(), Ok(0));
+    dispatch.stop();
+}
