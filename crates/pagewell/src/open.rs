@@ -10,7 +10,7 @@ use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_image::ImageFileSystem;
-use pagewell_source_iso::{IsoFileSystem, IsoOptions};
+use pagewell_source_iso::IsoFileSystem;
 use pagewell_source_nfs::NfsFileSystem;
 use pagewell_source_ram::RamFileSystem;
 
@@ -242,7 +242,7 @@ fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Directory> {
 pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> {
     let opened = engine.open(storage, false)?;
     let cache = engine.cache()?;
-    let iso = IsoFileSystem::from_device(opened.device, cache, IsoOptions::default())?;
+    let iso = IsoFileSystem::from_device(opened.device, cache)?;
     Ok(Opened {
         files: opened.files,
         ..Opened::new(iso)

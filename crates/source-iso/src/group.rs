@@ -42,6 +42,14 @@ impl Group {
         Self { members }
     }
 
+    fn find(&self, object: Object) -> Option<usize> {
+        let place = object.place();
+        let found = self
+            .members
+            .binary_search_by_key(&place, |(member, _)| member.place());
+        found.ok().filter(|index| self.members[*index].0 == object)
+    }
+
     /// Bytes it takes in memory, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
         let nodes = self.members.iter().map(|(_, node)| node.memory_bytes());
@@ -82,33 +90,21 @@ impl Found {
 
     /// `object`, when it is in `group`.
     pub(super) fn inside(group: Arc<Group>, object: Object) -> Option<Self> {
-        let place = object.place();
-        let index = group
-            .members
-            .binary_search_by_key(&place, |(member, _)| member.place())
-            .ok()?;
-        (group.members[index].0 == object).then_some(Self { group, index })
+        let index = group.find(object)?;
+        Some(Self { group, index })
     }
 
     /// Goes to `object` when it is in the same group, likely just behind; false when it is not.
     pub(super) fn go_on_to(&mut self, object: Object) -> bool {
         let next = self.index + 1;
-        if self
-            .group
-            .members
-            .get(next)
-            .is_some_and(|(member, _)| *member == object)
-        {
-            self.index = next;
-            return true;
-        }
-        match Self::inside(self.group.clone(), object) {
-            Some(found) => {
-                self.index = found.index;
-                true
-            }
-            None => false,
-        }
+        let behind = self.group.members.get(next);
+        let index = if behind.is_some_and(|(member, _)| *member == object) {
+            Some(next)
+        } else {
+            self.group.find(object)
+        };
+        self.index = index.unwrap_or(self.index);
+        index.is_some()
     }
 }
 

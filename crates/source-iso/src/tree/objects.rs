@@ -4,9 +4,8 @@ use pagewell_fs::{Error, FileType, Result};
 
 use super::super::file_id::{Object, RecordPlace};
 use super::super::group::{self, Found, Group};
-use super::super::node::{Node, ObjectReader, Recorded, Sections, attributes};
-use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record};
-use super::super::rock_ridge::RockRidge;
+use super::super::node::{Node, Recorded, Sections, attributes};
+use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF};
 use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
 
@@ -119,14 +118,17 @@ impl Tree {
         } else {
             self.root_length
         };
-        let found = self.own_rock_ridge(&own, is_root, &mut reader)?;
+        if is_root {
+            reader.skip = self.skips.map(|skips| skips.root);
+        }
+        let found = reader.rock_ridge(&own)?;
         let mut shape = attributes(volume, &own, found.as_ref(), (position, u64::from(length)));
         shape.file_type = FileType::Directory;
         shape.size = u64::from(length);
         let parent = match reader.cursor.next()? {
             _ if is_root => self.root,
             Some((_, second)) if second.identifier() == IDENTIFIER_PARENT => {
-                let moved = self.own_rock_ridge(&second, false, &mut reader)?;
+                let moved = reader.rock_ridge(&second)?;
                 moved
                     .and_then(|found| found.parent)
                     .map_or(second.data_position(volume), |block| {
@@ -143,20 +145,6 @@ impl Tree {
             compressed: false,
             parent,
         }))
-    }
-
-    fn own_rock_ridge(
-        &self,
-        record: &Record,
-        is_root: bool,
-        reader: &mut ObjectReader<'_>,
-    ) -> Result<Option<RockRidge>> {
-        let Some(skips) = self.skips else {
-            return Ok(None);
-        };
-        let skip = if is_root { skips.root } else { skips.others };
-        let area = record.system_use().get(skip..).unwrap_or(&[]);
-        RockRidge::read(area, &mut reader.continuation).map(Some)
     }
 
     /// The `object` whose record is at `place`; `None` when it is not there.
