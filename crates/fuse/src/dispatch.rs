@@ -101,6 +101,12 @@ struct Job {
     work: Work,
 }
 
+impl Job {
+    fn is_wanted(&self) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted())
+    }
+}
+
 /// See the top of the file.
 pub(crate) struct Dispatch {
     readers: usize,
@@ -195,17 +201,17 @@ impl Dispatch {
         }
     }
 
-    /// Whether the reader that asks may wait.
-    pub(crate) fn here(&self) -> Option<Here<'_>> {
+    /// Whether the reader that asks may wait, with the lease of a read. A read of more than there
+    /// ever is counts as all of it.
+    pub(crate) fn here(self: &Arc<Self>, memory: Memory) -> Option<(Here<'_>, Option<ReadLease>)> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
         let here = Here(self);
-        (before + 1 < self.readers).then_some(here)
-    }
-
-    /// Whether the reader that asks may wait for a read, and the lease for it. More than there ever
-    /// is counts as all of it.
-    pub(crate) fn here_with_lease(self: &Arc<Self>, bytes: usize) -> Option<(Here<'_>, ReadLease)> {
-        let here = self.here()?;
+        if before + 1 >= self.readers {
+            return None;
+        }
+        let Memory::Lease(bytes) = memory else {
+            return Some((here, None));
+        };
         let mut queue = self.queue.lock();
         let bytes = bytes.min(READ_BYTES_MAX);
         let is_read = |job: &Job| matches!(job.memory, Memory::Lease(_));
@@ -214,7 +220,7 @@ impl Dispatch {
             return None;
         }
         let lease = self.lend(&mut queue, bytes);
-        Some((here, lease))
+        Some((here, Some(lease)))
     }
 
     fn lend(self: &Arc<Self>, queue: &mut Queue, bytes: usize) -> ReadLease {
@@ -301,7 +307,8 @@ impl Dispatch {
                 let data = job.memory.data();
                 drop(queue);
                 // A defect costs the request, not the worker of all that come later.
-                if catch_unwind(AssertUnwindSafe(|| (job.work)(lease))).is_err() {
+                let work = || job.is_wanted().then(|| (job.work)(lease));
+                if catch_unwind(AssertUnwindSafe(work)).is_err() {
                     names::PANICS.add(1);
                 }
                 queue = self.queue.lock();
@@ -343,9 +350,8 @@ impl Dispatch {
     pub(crate) fn drop_unwanted(&self) {
         let mut queue = self.queue.lock();
         let jobs = std::mem::take(&mut queue.jobs);
-        let is_wanted = |job: &Job| job.wanted.as_ref().is_none_or(|wanted| wanted());
         let (wanted, unwanted): (VecDeque<Job>, VecDeque<Job>) =
-            jobs.into_iter().partition(is_wanted);
+            jobs.into_iter().partition(Job::is_wanted);
         queue.jobs = wanted;
         queue.bytes -= unwanted.iter().map(|job| job.memory.data()).sum::<usize>();
         if !unwanted.is_empty() {

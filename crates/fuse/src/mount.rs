@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use fuser::Session;
 use pagewell_base::sync::Mutex;
@@ -51,7 +50,6 @@ pub enum MountError {
 
 /// A source that is mounted.
 pub struct Mounted {
-    place: PathBuf,
     front: Arc<Front>,
     session: Mutex<Option<JoinHandle<io::Result<()>>>>,
     /// The library's descriptor of the connection.
@@ -125,7 +123,7 @@ pub fn mount(
     let front = Arc::new(front);
     let service = Service {
         front: Arc::clone(&front),
-        negotiation: Negotiation::new(options, &front),
+        negotiation: Negotiation::new(options),
     };
     let dispatch = Arc::clone(&front.dispatch);
     let let_go = move || dispatch.drop_unwanted();
@@ -138,7 +136,6 @@ pub fn mount(
     })?;
     read_further_ahead(&place);
     Ok(Mounted {
-        place,
         front,
         session: Mutex::new(Some(running)),
         number,
@@ -158,9 +155,6 @@ fn start(
     front.device.set(session.as_fd().try_clone_to_owned()?);
     front.notify_through(session.notifier())?;
     front.start_pruning()?;
-    if front.is_immutable() {
-        front.pushing.start();
-    }
     let thread = std::thread::Builder::new().name("fuse-session".to_owned());
     thread.spawn(move || session.run())
 }
@@ -226,7 +220,7 @@ impl Mounted {
     /// Where it is mounted.
     #[must_use]
     pub fn place(&self) -> &Path {
-        &self.place
+        &self.attached.place
     }
 
     /// Whether it is unmounted and nobody uses it any more. Requests of programs that have gone may
@@ -253,18 +247,9 @@ impl Mounted {
         session.take()
     }
 
-    /// Brings everything that was written to the source's device.
-    pub fn sync(&self) -> pagewell_fs::Result<()> {
-        self.front.filesystem.sync()
-    }
-
-    /// Ends every request; see [`FileSystem::abandon`].
-    pub fn abandon(&self) -> u64 {
-        self.front.filesystem.abandon()
-    }
-
-    /// [`Mounted::sync`] when nobody uses the mount any more; see [`FileSystem::finish`].
-    pub fn finish(&self, patience: Duration) -> pagewell_fs::Result<u64> {
-        self.front.filesystem.finish(patience)
+    /// What is mounted.
+    #[must_use]
+    pub fn filesystem(&self) -> &dyn FileSystem {
+        &*self.front.filesystem
     }
 }

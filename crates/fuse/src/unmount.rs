@@ -7,8 +7,10 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::attach::said;
 use crate::mounts::mounted_on;
+
+/// The program that mounts and unmounts for users who are not root.
+pub(crate) const HELPER: &str = "fusermount3";
 
 /// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +75,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         place: place.to_owned(),
         reason,
     };
-    let mut command = Command::new("fusermount3");
+    let mut command = Command::new(HELPER);
     command.arg("-u");
     if lazy {
         command.arg("-z");
@@ -83,7 +85,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         .arg(place)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error: io::Error| failed(format!("fusermount3: {error}")))?;
+        .map_err(|error: io::Error| failed(format!("{HELPER}: {error}")))?;
     if done.status.success() {
         return Ok(());
     }
@@ -92,6 +94,17 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         Err(UnmountError::Busy(place.to_owned()))
     } else {
         Err(failed(said))
+    }
+}
+
+/// What the helper said, on one line.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    match lines.as_slice() {
+        [] => format!("{HELPER} failed and did not say why"),
+        lines => lines.join("; "),
     }
 }
 
@@ -106,5 +119,14 @@ mod tests {
         assert!(matches!(error, UnmountError::NotMounted(_)), "{error}");
         let error = unmount(Path::new("/proc"), false).unwrap_err();
         assert!(error.to_string().contains("mount of proc"), "{error}");
+    }
+
+    #[test]
+    fn what_the_helper_says_is_one_line() {
+        assert_eq!(
+            said(b"fusermount3: one\n\nthen two\n"),
+            "fusermount3: one; then two"
+        );
+        assert!(said(b"\n").contains("did not say why"));
     }
 }
