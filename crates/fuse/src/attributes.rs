@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
-use pagewell_fs::{Attributes, Error, FileType, SetTime, Timestamp};
+use fuser::{FileAttr, INodeNo, TimeOrNow};
+use pagewell_fs::{Attributes, FileType, SetTime, Timestamp};
 
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
@@ -138,11 +138,6 @@ fn timestamp(time: SystemTime) -> Timestamp {
             }
         }
     }
-}
-
-/// How an error is told to programs.
-pub(crate) fn errno(error: &Error) -> Errno {
-    Errno::from_i32(error.to_errno().raw_os_error())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fuser::{INodeNo, Notifier, Request};
+use fuser::{Errno, INodeNo, Notifier, Request};
 use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{
@@ -14,7 +14,7 @@ use pagewell_fs::{
     FileSystem, Hold, Opened, Result, SetAttributes,
 };
 
-use crate::attributes::{Appearance, errno};
+use crate::attributes::Appearance;
 use crate::blocked::{Blocked, Ticket};
 use crate::caller::{Caller, Permissions};
 use crate::dispatch::{Dispatch, Memory, ReadLease};
@@ -192,7 +192,7 @@ impl Front {
     ) {
         match answer {
             Ok(answer) => finish(self, reply, answer),
-            Err(error) => reply.refuse(errno(&error)),
+            Err(error) => reply.refuse(Errno::from_i32(error.to_errno().raw_os_error())),
         }
     }
 

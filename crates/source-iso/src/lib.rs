@@ -14,7 +14,7 @@
 //! ```text
 //! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read
 //!                          |          |                  |
-//!                     group, cache  record, susp, rock_ridge, names, time
+//!                       cache       record, susp, rock_ridge, names, time
 //! ```
 //!
 //! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
@@ -30,7 +30,6 @@ mod descriptor;
 mod directory;
 mod file_id;
 mod filesystem;
-mod group;
 mod names;
 mod node;
 mod read;
@@ -42,7 +41,6 @@ mod time;
 mod tree;
 mod volume;
 
-use std::fmt;
 use std::sync::Arc;
 
 use pagewell_cache::Cache;
@@ -72,15 +70,5 @@ impl IsoFileSystem {
     #[must_use]
     pub fn tree_kind(&self) -> TreeKind {
         self.tree.kind
-    }
-}
-
-impl fmt::Debug for IsoFileSystem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("IsoFileSystem")
-            .field("device", &self.tree.volume.bytes.name())
-            .field("tree", &self.tree.kind)
-            .finish_non_exhaustive()
     }
 }

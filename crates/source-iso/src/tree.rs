@@ -27,13 +27,13 @@ use pagewell_fs::{Error, FileId, Result};
 use super::cache::Cache;
 use super::directory::{Directory, Item, ItemKind};
 use super::file_id::{Object, TreeKind, decode, encode};
-use super::group::{Found, Group};
 use super::names::{Name, joliet, plain, rock_ridge};
 use super::node::{ObjectReader, Recorded};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
 use super::volume::{SECTOR_BYTES, Volume, Window};
+use objects::{Found, Group};
 
 /// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
