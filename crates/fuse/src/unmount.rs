@@ -1,6 +1,5 @@
 //! Taking a mount away.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -21,22 +20,15 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted on {}", .0.display())]
     NotMounted(PathBuf),
-    /// What is mounted there is not ours.
-    #[error("{} is a mount of {kind}, not of pagewell; umount(8) takes it away", place.display())]
-    Foreign {
-        /// Where.
-        place: PathBuf,
-        /// What kind of file system it is.
-        kind: String,
-    },
-    /// The system refuses.
-    #[error("cannot unmount {}: {reason}", place.display())]
-    System {
-        /// Where.
-        place: PathBuf,
-        /// What it said.
-        reason: String,
-    },
+    /// What is mounted there is not ours, or the system refuses.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl UnmountError {
+    fn failed(place: &Path, reason: &str) -> Self {
+        Self::Refused(format!("cannot unmount {}: {reason}", place.display()))
+    }
 }
 
 /// Unmounts what is mounted on `place`. With `lazy` it goes from its place at once, and ends when
@@ -45,10 +37,10 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     match mounted_on(place) {
         None => return Err(UnmountError::NotMounted(place.to_owned())),
         Some(entry) if !entry.is_ours() => {
-            return Err(UnmountError::Foreign {
-                place: place.to_owned(),
-                kind: entry.kind,
-            });
+            let (place, kind) = (place.display(), entry.kind);
+            return Err(UnmountError::Refused(format!(
+                "{place} is a mount of {kind}, not of pagewell; umount(8) takes it away"
+            )));
         }
         Some(_) => {}
     }
@@ -62,19 +54,12 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         Err(Errno::BUSY) => Err(UnmountError::Busy(place.to_owned())),
         Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted(place.to_owned())),
         Err(Errno::PERM) => with_helper(place, lazy),
-        Err(errno) => Err(UnmountError::System {
-            place: place.to_owned(),
-            reason: errno.to_string(),
-        }),
+        Err(errno) => Err(UnmountError::failed(place, &errno.to_string())),
     }
 }
 
 /// Without root: by the helper program that mounted it.
 fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
-    let failed = |reason: String| UnmountError::System {
-        place: place.to_owned(),
-        reason,
-    };
     let mut command = Command::new(HELPER);
     command.arg("-u");
     if lazy {
@@ -85,7 +70,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         .arg(place)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error: io::Error| failed(format!("{HELPER}: {error}")))?;
+        .map_err(|error| UnmountError::failed(place, &format!("{HELPER}: {error}")))?;
     if done.status.success() {
         return Ok(());
     }
@@ -93,7 +78,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     if said.contains("busy") {
         Err(UnmountError::Busy(place.to_owned()))
     } else {
-        Err(failed(said))
+        Err(UnmountError::failed(place, &said))
     }
 }
 
