@@ -16,8 +16,8 @@
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing`, `ranges`, `extended` and `listing` (what
 //! each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch` and `blocked`
-//! (what waits), `caller`, `passthrough`, `pruning`, `pushing`, `reading_around`, `reply`,
-//! `buffer_pool`.
+//! (what waits), `caller`, `passthrough`, `telling`, `pruning`, `pushing`, `reading_around`,
+//! `reply`, `buffer_pool`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
