@@ -133,19 +133,19 @@ struct Queue {
 }
 
 impl Queue {
-    /// What workers could begin now. Neither reads nor writes overtake their own kind.
-    fn startable(&self) -> Startable {
-        let mut found = Startable::default();
-        let mut left = READ_BYTES_MAX - self.lent_bytes;
-        let (mut budget_is_left, mut data_may_go, mut working) = (true, true, self.working_bytes);
-        for (index, job) in self.jobs.iter().enumerate() {
-            found.last = match job.memory {
+    /// The places of the jobs that workers could begin now. Neither reads nor writes overtake their
+    /// own kind.
+    fn startable(&self) -> impl Iterator<Item = usize> {
+        let (mut left, mut working) = (READ_BYTES_MAX - self.lent_bytes, self.working_bytes);
+        let (mut leases_are_left, mut data_may_go) = (true, true);
+        let may_begin = move |(index, job): (usize, &Job)| {
+            let may_begin = match job.memory {
                 Memory::None => true,
                 Memory::Lease(bytes) => {
                     let bytes = bytes.min(READ_BYTES_MAX);
-                    budget_is_left &= bytes <= left;
+                    leases_are_left &= bytes <= left;
                     left = left.saturating_sub(bytes);
-                    budget_is_left
+                    leases_are_left
                 }
                 Memory::Data(bytes) => {
                     data_may_go &= working == 0 || working + bytes <= HELD_BYTES_MAX;
@@ -153,22 +153,10 @@ impl Queue {
                     data_may_go
                 }
             };
-            if found.last {
-                found.count += 1;
-                found.first = found.first.or(Some(index));
-            }
-        }
-        found
+            may_begin.then_some(index)
+        };
+        self.jobs.iter().enumerate().filter_map(may_begin)
     }
-}
-
-/// Which of the jobs can begin.
-#[derive(Default)]
-struct Startable {
-    count: usize,
-    first: Option<usize>,
-    /// The last one is among them.
-    last: bool,
 }
 
 /// A reader that may wait; until it is dropped.
@@ -236,7 +224,7 @@ impl Dispatch {
         if queue.jobs.is_empty() {
             return;
         }
-        let startable = queue.startable().count;
+        let startable = queue.startable().count();
         if startable > 0 && queue.idle > 0 {
             self.ready.notify_one();
         }
@@ -286,7 +274,8 @@ impl Dispatch {
             wanted,
             work,
         });
-        if matches!(memory, Memory::Lease(_)) && !queue.startable().last {
+        let last = queue.jobs.len() - 1;
+        if matches!(memory, Memory::Lease(_)) && queue.startable().last() != Some(last) {
             names::FUSE_READS_HELD.add(1);
         }
         self.wake(&mut queue);
@@ -326,7 +315,7 @@ impl Dispatch {
 
     /// The next job that may begin, with its lease.
     fn next(self: &Arc<Self>, queue: &mut Queue) -> Option<(Job, Option<ReadLease>)> {
-        let index = queue.startable().first?;
+        let index = queue.startable().next()?;
         let job = queue.jobs.remove(index)?;
         let lease = match job.memory {
             Memory::Lease(bytes) => Some(self.lend(queue, bytes.min(READ_BYTES_MAX))),
