@@ -126,15 +126,16 @@ pub(crate) struct Data {
     /// Used instead of the pages once it holds anything.
     bytes: Vec<u8>,
     /// Given back when the answer is sent.
-    lease: Option<ReadLease>,
+    _lease: Option<ReadLease>,
 }
 
 impl Data {
     /// Nothing yet, with the lease for what will come.
     pub(crate) fn with_lease(lease: Option<ReadLease>) -> Self {
-        let mut data = Self::default();
-        data.lease = lease;
-        data
+        Self {
+            _lease: lease,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -195,12 +196,7 @@ impl Data {
                 }
             },
         }
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        buffer_pool::give_back(std::mem::take(&mut self.bytes));
+        buffer_pool::give_back(self.bytes);
     }
 }
 

@@ -14,7 +14,7 @@ use fuser::{ReplyWrite, Request};
 use pagewell_counters::names;
 use pagewell_fs::{Access, Error, FileId, Result, Stability};
 
-use crate::buffer_pool::Copied;
+use crate::buffer_pool;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::Target;
@@ -63,10 +63,14 @@ impl Front {
         if let Some(_here) = self.dispatch.here(Memory::None) {
             return self.settle(ticket, write(self, true, data), finish);
         }
-        let data = Copied::of(data);
+        let data = buffer_pool::copy_of(data);
         names::COPIED_BYTES.add(data.len() as u64);
         let memory = Memory::Data(data.len());
-        let write = move |front: &Self, _| write(front, true, &data);
+        let write = move |front: &Self, _| {
+            let done = write(front, true, &data);
+            buffer_pool::give_back(data);
+            done
+        };
         self.hand_over(ticket, memory, write, finish);
     }
 
