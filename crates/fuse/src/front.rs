@@ -128,8 +128,8 @@ impl Front {
         self.answer_with(request, Memory::None, reply, work, finish);
     }
 
-    /// As [`Front::answer`], with the lease of `memory` once it waits: one whose caller was let go
-    /// before its turn is not done.
+    /// As [`Front::answer`], for a request that takes `memory`: once it waits it has the lease of
+    /// that, and it is not done when its caller was let go before its turn.
     pub(crate) fn answer_with<R: Refuse, T>(
         self: &Arc<Self>,
         request: &Request,
