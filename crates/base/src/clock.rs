@@ -21,15 +21,15 @@
 //! is in use survives that because of its mark.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 
 /// So many turns without entries are not worth taking out.
 const TURNS_SPARE: usize = 16;
 
 /// Entries in the order of their turns; see the top of the file.
 #[derive(Debug)]
-pub struct Clock<K, V, S = RandomState> {
-    entries: HashMap<K, Entry<V>, S>,
+pub struct Clock<K, V> {
+    entries: HashMap<K, Entry<V>>,
     /// Oldest first: of each entry one, and of entries that are gone.
     turns: VecDeque<(u64, K)>,
     next_turn: u64,
@@ -44,7 +44,7 @@ struct Entry<V> {
     is_marked: bool,
 }
 
-impl<K, V, S: Default> Default for Clock<K, V, S> {
+impl<K, V> Default for Clock<K, V> {
     fn default() -> Self {
         Self {
             entries: HashMap::default(),
@@ -55,7 +55,7 @@ impl<K, V, S: Default> Default for Clock<K, V, S> {
     }
 }
 
-impl<K: Copy + Eq + Hash, V, S: BuildHasher> Clock<K, V, S> {
+impl<K: Copy + Eq + Hash, V> Clock<K, V> {
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, PAGE_BYTES, ReadMode};
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 
 const READ_BYTES: usize = 8192;
 const READS: u64 = 400_000;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, PAGE_BYTES, ReadMode};
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 
 const MIB: u64 = 1 << 20;
 const CACHE_BYTES: u64 = 256 * MIB;

@@ -2,24 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
-use crate::dirty::set::DirtySet;
-use crate::dirty::state::FILE;
-use crate::io_queue::IoQueue;
-use crate::layout::Layout;
-use crate::read::claim::Fetcher;
-use crate::read::prefetch::Streams;
 use crate::read::reader::Reader;
-use crate::residency::own_pages::OwnPages;
-use crate::shared::Shared;
-use crate::write::writer::Writer;
-use crate::writeback::WriteOut;
-use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
+use crate::writeback::Users;
+use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
 /// A device seen through the cache. Cloning shares it; when the last clone and all that was pinned
 /// are gone, its pages are. When the last clone goes, what was written and is not durable is
@@ -27,96 +17,26 @@ use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 #[derive(Clone)]
 pub struct CachedDevice {
     pub(crate) reader: Arc<Reader>,
-    pub(crate) writer: Arc<Writer>,
+    pub(crate) writer: Arc<Users>,
 }
 
 impl CachedDevice {
-    /// Puts a device behind a cache: makes its parts, from those that others know to those that
-    /// know others.
-    pub(crate) fn new(shared: &Shared, device: Arc<dyn Device>, options: &OpenOptions) -> Self {
-        let settings = &shared.options;
-        // Preparing memory takes it, so that is only done where it was to be taken at once.
-        if settings.populate_bytes >= settings.size_bytes {
-            device.register_memory(&shared.pages.arena.memory());
-        }
-        let (geometry, keeps) = (device.geometry(), device.keeps_until_flush());
-        let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
-        let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-        let streams = Arc::new(Streams::new(policy));
-        let pages = shared.pages.clone();
-        layout.number = pages.devices.add(&streams, keeps);
-        let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
-        let queue = Arc::new(IoQueue::new(device, elevator));
-        if let Some(latency) = options.latency {
-            queue.note_latency(latency);
-        }
-        let own = Arc::new(OwnPages {
-            pages: pages.clone(),
-            layout,
-        });
-        let handles = (shared.quota.clone(), shared.flusher.clone());
-        let dirty = Arc::new(DirtySet::new(own.clone(), handles, options));
-        let fetcher = Arc::new(Fetcher {
-            own: own.clone(),
-            queue: queue.clone(),
-            dirty: dirty.clone(),
-            streams,
-            widens: !geometry.rotational && settings.page_chunk && settings.merge,
-            drops_behind: settings.free_behind,
-            rotational: geometry.rotational,
-            origin: Instant::now(),
-        });
-        let reader = Arc::new(Reader {
-            pages,
-            layout,
-            own: own.clone(),
-            queue: queue.clone(),
-            dirty: dirty.clone(),
-            fetcher: fetcher.clone(),
-            pins: shared.pins.clone(),
-            timeout: options.read_timeout,
-        });
-        let out = Arc::new(WriteOut {
-            own: own.clone(),
-            dirty: dirty.clone(),
-            queue,
-            fetcher,
-            staging: shared.staging.clone(),
-            flusher: shared.flusher.clone(),
-            keeps,
-            timeout: options.write_timeout,
-        });
-        let writer = Arc::new(Writer {
-            own,
-            dirty,
-            reader: reader.clone(),
-            out,
-        });
-        Self { reader, writer }
-    }
-
-    /// [`Device::name`].
+    /// [`pagewell_device::Device::name`].
     #[must_use]
     pub fn name(&self) -> &str {
-        self.device().name()
+        self.reader.queue.device.name()
     }
 
-    /// [`Device::length_bytes`].
+    /// [`pagewell_device::Device::length_bytes`].
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.reader.own.layout.length_bytes
     }
 
-    /// The device itself.
-    #[must_use]
-    pub fn device(&self) -> &Arc<dyn Device> {
-        self.reader.queue.device()
-    }
-
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.reader.fetcher.streams.counts()
+        self.reader.streams.lock().counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.
@@ -177,7 +97,7 @@ impl CachedDevice {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
-        self.reader.fetcher.prefetch(offset, length);
+        self.reader.prefetch(offset, length);
     }
 
     /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been
@@ -208,13 +128,13 @@ impl CachedDevice {
     /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
     /// gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
-        self.writer.out.commit(offset, length)
+        self.writer.commit(offset, length)
     }
 
     /// Waits until everything that was written to this range before is at the device, durable or
     /// not. The range may reach past the end.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
-        self.writer.out.write_out(offset, length)
+        self.writer.write_out(offset, length)
     }
 
     /// [`Self::commit`] of everything.
@@ -225,7 +145,7 @@ impl CachedDevice {
     /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
     /// left is lost. Says how many bytes that were. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
-        self.writer.out.close_within(patience)
+        self.writer.close_within(patience)
     }
 
     /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What
@@ -260,7 +180,7 @@ impl CachedDevice {
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
         let dirty = &self.writer.dirty;
-        dirty.has_started() && dirty.lock().policy.is_unwritten(FILE, extent)
+        dirty.has_started() && dirty.lock().policy.is_unwritten(extent)
     }
 
     /// Whether bytes of a range are at the device and not durable.

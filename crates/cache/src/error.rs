@@ -1,5 +1,7 @@
 //! Why a read or a write failed.
 
+use crate::BYTES_MIN;
+
 /// What reads and writes return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -47,12 +49,11 @@ pub enum Error {
 #[error(
     "a cache of {} {reason} (at least {}, at most {})",
     Mebibytes(*wanted_bytes),
-    Mebibytes(*minimum_bytes),
+    Mebibytes(BYTES_MIN),
     Mebibytes(*memory_bytes)
 )]
 pub struct SizeError {
     pub(crate) wanted_bytes: u64,
-    pub(crate) minimum_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) reason: &'static str,
 }

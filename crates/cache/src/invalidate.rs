@@ -23,30 +23,22 @@
 //! **What it does not do.** A write that is at the device already may still come after it. The
 //! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
-use std::time::Duration;
-
 use pagewell_counters::names::{CACHE_DISCARDED_PAGES, CACHE_DISCARDS};
-use pagewell_policy::elevator::Extent;
 
-use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
-use crate::residency::own_pages::OwnedPin;
-use crate::table::state::FULL;
-use crate::write::writer::Writer;
-
-/// How long to sleep when there is no frame for the copy of a page.
-const MEMORY_TICK: Duration = Duration::from_millis(1);
+use crate::read::miss::MEMORY_TICK;
+use crate::residency::pins::OwnedPin;
+use crate::table::lines::FULL;
+use crate::writeback::Writer;
 
 impl Writer {
     /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
-        let layout = &self.own.layout;
-        let length = length.min(layout.length_bytes.saturating_sub(offset));
-        if length == 0 {
+        let extent = self.inside(offset, length);
+        if extent.length == 0 {
             return;
         }
         CACHE_DISCARDS.add(1);
-        let extent = Extent { offset, length };
         if self.dirty.has_started() {
             // First: what is written while the pages go is not to be taken from a flush.
             let mut dirty = self.dirty.lock();
@@ -55,7 +47,7 @@ impl Writer {
             dirty.unrecovered.take(extent.offset, extent.end());
         }
         let range = offset / PAGE..extent.end().div_ceil(PAGE);
-        for page in self.own.pages.resident(layout.number, range) {
+        for page in self.own.pages.resident(self.own.layout.number, range) {
             let start = offset.max(page * PAGE);
             let end = extent.end().min((page + 1) * PAGE);
             self.purge_in_page(&first_part(&(start..end)));
@@ -117,7 +109,7 @@ impl Writer {
         }
         let dirty = self.dirty.forget(part.extent());
         let whole = Part::whole(part.page).extent();
-        dirty.policy.dirty_in(FILE, whole).next().is_some()
+        dirty.policy.dirty_in(whole).next().is_some()
     }
 
     /// Takes the flag of dirty pages from a page that has nothing dirty any more.

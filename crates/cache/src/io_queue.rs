@@ -22,7 +22,7 @@ use pagewell_counters::names::{
 };
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
 use pagewell_policy::elevator::{
-    Class, Dispatch, DispatchId, Elevator, Extent, Member, Reason, RequestId, Settings,
+    Class, Dispatch, DispatchId, Elevator, Extent, Reason, RequestId, Settings,
 };
 use pagewell_policy::readahead::LeastLatency;
 
@@ -49,10 +49,13 @@ pub(crate) struct Transfer {
 
 /// The requests of one device.
 pub(crate) struct IoQueue {
-    device: Arc<dyn Device>,
+    pub(crate) device: Arc<dyn Device>,
     length_bytes: u64,
-    memory_alignment_bytes: usize,
+    /// Addresses of memory are multiples of this.
+    pub(crate) memory_alignment_bytes: usize,
     state: Mutex<State>,
+    /// Requests that have a name.
+    named: AtomicU64,
     /// [`State::latency`] in nanoseconds; 0 before it is known.
     least_latency: AtomicU64,
     origin: Instant,
@@ -88,7 +91,6 @@ impl Drop for Pumping<'_> {
 struct State {
     elevator: Elevator,
     waiting: HashMap<RequestId, Transfer>,
-    next: u64,
     /// How long reads took at the device.
     latency: LeastLatency,
     /// A thread is sending requests; what comes meanwhile is its to send.
@@ -106,19 +108,14 @@ impl IoQueue {
                 State {
                     elevator: Elevator::new(settings),
                     waiting: HashMap::new(),
-                    next: 0,
                     latency: LeastLatency::default(),
                     pumping: false,
                 },
             ),
+            named: AtomicU64::new(0),
             least_latency: AtomicU64::new(0),
             origin: Instant::now(),
         }
-    }
-
-    /// The device.
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.device
     }
 
     /// Of the device.
@@ -140,11 +137,6 @@ impl IoQueue {
         }
     }
 
-    /// Addresses of memory are multiples of this.
-    pub(crate) fn memory_alignment_bytes(&self) -> usize {
-        self.memory_alignment_bytes
-    }
-
     /// The least time that the device took for a read lately.
     pub(crate) fn least_latency(&self) -> Option<Duration> {
         let nanoseconds = self.least_latency.load(Ordering::Relaxed);
@@ -153,9 +145,7 @@ impl IoQueue {
 
     /// A name for a request to come.
     pub(crate) fn name_request(&self) -> RequestId {
-        let mut state = self.state.lock();
-        state.next += 1;
-        RequestId(state.next)
+        RequestId(self.named.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Queues requests and sends what may go.
@@ -246,16 +236,17 @@ impl IoQueue {
                 continue;
             };
             if member.extent.offset > at {
-                let (gap, segment) = gap(member.extent.offset - at, self.memory_alignment_bytes);
-                segments.push(segment);
+                // For bytes that nobody wants: at most the widest hole that is read over.
+                let length = usize::try_from(member.extent.offset - at).unwrap_or(0);
+                let mut gap = Buffer::new(length, self.memory_alignment_bytes);
+                segments.push(gap.as_segment());
                 gaps.push(gap);
             }
-            at = member.extent.offset + member.extent.length;
-            transfer
-                .segments
-                .iter()
-                .for_each(|part| append(&mut segments, *part));
-            transfers.push((member, transfer));
+            at = member.extent.end();
+            for part in &transfer.segments {
+                append(&mut segments, *part);
+            }
+            transfers.push(transfer);
         }
         let issuer = issuer_of(&transfers);
         let this = self.clone();
@@ -267,7 +258,7 @@ impl IoQueue {
         } else {
             Operation::Read
         };
-        let durable = transfers.iter().any(|(_, transfer)| transfer.durable);
+        let durable = transfers.iter().any(|transfer| transfer.durable);
         // SAFETY: the memory of the members by the contract of `submit`, as their completions run
         // in this one; that of the gaps is owned by it.
         let mut request = unsafe {
@@ -286,12 +277,11 @@ impl IoQueue {
         self: &Arc<Self>,
         (id, sent): (DispatchId, Duration),
         offset: u64,
-        transfers: Vec<(Member, Transfer)>,
+        transfers: Vec<Transfer>,
         outcome: &Outcome,
     ) {
-        let is_write = transfers
-            .first()
-            .is_some_and(|(_, transfer)| transfer.operation == Operation::Write);
+        let mut operations = transfers.iter().map(|transfer| transfer.operation);
+        let is_write = operations.any(|operation| operation == Operation::Write);
         if !is_write && outcome.transferred_bytes > 0 {
             self.note_latency(self.origin.elapsed().saturating_sub(sent));
         }
@@ -303,30 +293,25 @@ impl IoQueue {
         bytes.add(outcome.transferred_bytes as u64);
         let end = offset + outcome.transferred_bytes as u64;
         let alone = transfers.len() == 1;
-        let fails_alone = |member: &Member, transfer: &Transfer| {
+        let (ended, again): (Vec<_>, Vec<_>) = transfers.into_iter().partition(|transfer| {
             // The end of the device is no failure, and nobody asked for a guess.
             alone
                 || transfer.issuer == Issuer::ReadAhead
                 || end >= self.length_bytes
-                || member.extent.end() <= end
-        };
-        let (ended, again): (Vec<_>, Vec<_>) = transfers
-            .into_iter()
-            .partition(|(member, transfer)| fails_alone(member, transfer));
+                || transfer.extent.end() <= end
+        });
         if again.is_empty() {
             self.end(id);
         }
-        for (member, transfer) in ended {
-            let there = end.saturating_sub(member.extent.offset);
-            #[allow(clippy::cast_possible_truncation)] // at most the length of memory
-            let there = there.min(member.extent.length) as usize;
-            let is_whole = there as u64 == member.extent.length;
-            let result = if is_whole {
-                Ok(())
-            } else {
-                outcome.result.clone()
+        for transfer in ended {
+            let Extent { offset, length } = transfer.extent;
+            let there = end.saturating_sub(offset).min(length);
+            let result = match there == length {
+                true => Ok(()),
+                false => outcome.result.clone(),
             };
-            (transfer.completion)(there, result);
+            #[allow(clippy::cast_possible_truncation)] // at most the length of memory
+            (transfer.completion)(there as usize, result);
         }
         self.again(id, again);
         self.pump();
@@ -342,7 +327,7 @@ impl IoQueue {
     }
 
     /// Makes pieces of a dispatch again: what failed may be another's part of the way.
-    fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<(Member, Transfer)>) {
+    fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<Transfer>) {
         if pieces.is_empty() {
             return;
         }
@@ -350,7 +335,7 @@ impl IoQueue {
             queue: self.clone(),
             id,
         });
-        for (_, transfer) in pieces {
+        for transfer in pieces {
             CACHE_RETRIES.add(1);
             self.device.submit(single(transfer, unended.clone()));
         }
@@ -406,15 +391,6 @@ fn count(dispatch: &Dispatch) {
     }
 }
 
-/// Memory for bytes that nobody wants.
-fn gap(length: u64, alignment_bytes: usize) -> (Buffer, Segment) {
-    // At most the widest hole that the elevator reads over.
-    let length = usize::try_from(length).unwrap_or(0);
-    let mut buffer = Buffer::new(length, alignment_bytes);
-    let segment = buffer.as_segment();
-    (buffer, segment)
-}
-
 /// Appends memory, as one piece with what it follows.
 fn append(segments: &mut Vec<Segment>, part: Segment) {
     if let Some(last) = segments.last_mut() {
@@ -428,16 +404,11 @@ fn append(segments: &mut Vec<Segment>, part: Segment) {
 }
 
 /// The most urgent issuer stands for all.
-fn issuer_of(transfers: &[(Member, Transfer)]) -> Issuer {
-    let issuers = transfers.iter().map(|(_, transfer)| transfer.issuer);
-    issuers
-        .min_by_key(|issuer| match issuer {
-            Issuer::Reader => 0,
-            Issuer::Metadata => 1,
-            Issuer::ReadAhead => 2,
-            Issuer::Flusher => 3,
-        })
-        .unwrap_or(Issuer::Reader)
+fn issuer_of(transfers: &[Transfer]) -> Issuer {
+    use Issuer::{Flusher, Metadata, ReadAhead, Reader};
+    let is_one = |issuer: &Issuer| transfers.iter().any(|transfer| transfer.issuer == *issuer);
+    let mut issuers = [Reader, Metadata, ReadAhead, Flusher].into_iter();
+    issuers.find(is_one).unwrap_or(Reader)
 }
 
 #[cfg(all(test, not(feature = "loom")))]

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
-//!              └─ miss ──> Fetcher ──> io_queue (elevator) ──> Device
+//!              └─ miss ──> claims ───> io_queue (elevator) ──> Device
 //!
-//!  write ──> Writer ──> page, dirty ──> DirtySet ──> WriteOut: submit ──> io_queue ──> Device
+//!  write ──> Writer ──> page, dirty ──> DirtySet ──> Writer: submit ───> io_queue ──> Device
 //!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
@@ -32,14 +32,14 @@
 //! |---|---|
 //! | `frame` | memory for pages, which of it is free |
 //! | `table` | the page table, and a guess of where a page is |
-//! | `residency` | which page has which frame, what is valid of it or in flight, what goes |
+//! | `residency` | which page has which frame, pins, what is valid or in flight, what goes |
 //! | `dirty` | what is not durable of a device, and its quota |
 //! | `read` | hit, miss, claim, read-ahead |
-//! | `writeback` | submit loop, staging, flush, commit |
-//! | `write` | writer, copy-on-write |
+//! | `writeback` | the parts of the writer; submit loop, staging, flush, commit |
+//! | `write` | writes into pages, copy-on-write |
 //!
-//! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
-//! what is not true any more; `cached_device` puts the parts of a device together.
+//! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges what is
+//! not true any more; `cache` puts the parts of a device together.
 //!
 //! # Who may touch which byte when
 //!
@@ -96,10 +96,10 @@
 //! ```
 //! use std::sync::Arc;
 //! use pagewell_cache::{Cache, CacheOptions, ReadMode, WriteMode};
-//! use pagewell_device::{MemoryDevice, RamDevice};
+//! use pagewell_device::RamDevice;
 //!
 //! let cache = Cache::new(CacheOptions::new(16 << 20))?;
-//! let device = cache.open(Arc::new(MemoryDevice::new("numbers", vec![7; 100_000])));
+//! let device = cache.open(Arc::new(RamDevice::holding("numbers", &[7; 100_000])));
 //! let mut bytes = [0; 8192];
 //! device.read_at(65_000, &mut bytes, ReadMode::WAIT)?;
 //! assert_eq!(bytes, [7; 8192]);
@@ -118,7 +118,6 @@ mod flusher;
 mod frame;
 mod invalidate;
 mod io_queue;
-mod layout;
 mod memory_limit;
 mod mode;
 mod open_options;
@@ -129,7 +128,6 @@ mod orders;
 mod page;
 mod read;
 mod residency;
-mod shared;
 mod sync;
 mod table;
 mod write;
@@ -141,10 +139,10 @@ pub use error::{CreateError, Error, Result, SizeError};
 pub use frame::arena::PageSize;
 pub use memory_limit::{memory_available_bytes, memory_bytes};
 pub use mode::{ReadMode, WriteMode};
-pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
+pub use open_options::OpenOptions;
 pub use options::{CacheOptions, ReadAheadRule, WriteRule};
 pub use pagewell_policy::readahead::Bounds;
-pub use read::pinned::{PagePin, PinnedPage};
+pub use residency::pins::{PagePin, PinnedPage};
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

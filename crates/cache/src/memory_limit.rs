@@ -77,10 +77,8 @@ fn least(machine: u64, groups: &str, read: impl Fn(&Path) -> Option<String>) -> 
 
 /// Where the limits of a group and of those around it are: of a line `number:controllers:path`.
 fn limit_files(line: &str) -> Vec<PathBuf> {
-    let mut fields = line.splitn(3, ':');
-    let (Some(number), Some(controllers), Some(path)) =
-        (fields.next(), fields.next(), fields.next())
-    else {
+    let fields: Vec<_> = line.splitn(3, ':').collect();
+    let [number, controllers, path] = fields[..] else {
         return Vec::new();
     };
     let (root, names): (_, &[&str]) = match controllers {

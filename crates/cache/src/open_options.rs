@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use pagewell_device::Geometry;
-use pagewell_policy::elevator::{Depth, Order, Settings};
-use pagewell_policy::readahead::{self, ReadAhead};
+use pagewell_policy::elevator::{Class, Depth, Order, Settings};
+use pagewell_policy::readahead::{Adaptive, Settings as ReadAheadSettings};
 
 use crate::PAGE_BYTES;
 use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
@@ -16,10 +16,8 @@ use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
 /// What every stream may come to: 40 ms at 100 MB/s, and four requests of 1 MiB, so that a server
-/// whose threads are held up for a moment has others.
-const REMOTE_DISTANCE_BYTES_MIN: u64 = 4 << 20;
-/// Where growth ends: 50 ms at 1.3 GB/s.
-const REMOTE_DISTANCE_BYTES_MAX: u64 = 64 << 20;
+/// whose threads are held up for a moment has others. And where growth ends: 50 ms at 1.3 GB/s.
+const REMOTE_DISTANCE_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 
 /// Longer blocks than this are no blocks of anybody.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
@@ -35,54 +33,11 @@ const REMOTE_READ_DEPTH: Depth = Depth {
     maximum: 64,
 };
 
-/// What is read ahead of the readers of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceReadAhead {
-    /// By a rule, with the constants for the kind of medium.
-    Rule(ReadAheadRule),
-    /// Streams found from offsets, windows that adapt between these bounds.
-    Windows(ReadAheadWindows),
-    /// Always so many blocks behind the one that a stream is in, as clients of NFS do, once it has
-    /// read a quarter as much. None: nothing.
-    Blocks {
-        /// Bytes of a block. Counted are whole pages of the cache.
-        block_bytes: u64,
-        /// Blocks.
-        count: u32,
-    },
-}
-
-/// The bounds of windows that adapt. See [`pagewell_policy::readahead::Settings`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadAheadWindows {
-    /// Streams that are followed at a time, at most 64.
-    pub streams_max: usize,
-    /// Where doubling of the distance ends.
-    pub distance_bytes_min: u64,
-    /// Where growth of the distance ends. The cache has a budget, too.
-    pub distance_bytes_max: u64,
-    /// How much to ask for at a time by a stream that has grown, in whole pages of the cache.
-    pub block_bytes: u64,
-}
-
-impl ReadAheadWindows {
-    /// For a server, 0.1 to 50 ms away, that answers requests of this length best.
-    #[must_use]
-    pub fn remote(request_bytes: u64) -> Self {
-        Self {
-            streams_max: REMOTE_STREAMS_MAX,
-            distance_bytes_min: REMOTE_DISTANCE_BYTES_MIN,
-            distance_bytes_max: REMOTE_DISTANCE_BYTES_MAX,
-            block_bytes: request_bytes,
-        }
-    }
-}
-
 /// Settings of one device behind a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// What is read ahead.
-    pub read_ahead: DeviceReadAhead,
+    /// Which rule guesses what will be read.
+    pub read_ahead: ReadAheadRule,
     /// When what was written goes to the device.
     pub write_rule: WriteRule,
     /// Bytes of a block of the rules of the report, a power of two, at most [`PAGE_BYTES`].
@@ -112,7 +67,7 @@ impl OpenOptions {
     #[must_use]
     pub fn new(options: &CacheOptions) -> Self {
         Self {
-            read_ahead: DeviceReadAhead::Rule(options.read_ahead),
+            read_ahead: options.read_ahead,
             write_rule: options.write_rule,
             block_bytes: pagewell_policy::writeback::settings::BLOCK_BYTES,
             read_timeout: options.read_timeout,
@@ -130,44 +85,37 @@ impl OpenOptions {
         length_bytes: u64,
         unit_bytes: u64,
         geometry: &Geometry,
-    ) -> Box<dyn ReadAhead> {
-        let adaptive = |mut settings: readahead::Settings| -> Box<dyn ReadAhead> {
-            settings.page_bytes = PAGE_BYTES as u64;
-            settings.unit_bytes = unit_bytes;
-            settings.file_alignment_bytes = self.file_alignment_bytes;
-            Box::new(readahead::Adaptive::new(settings))
-        };
-        match self.read_ahead {
-            DeviceReadAhead::Rule(ReadAheadRule::Adaptive) if geometry.rotational => {
-                adaptive(readahead::Settings::rotating(length_bytes))
+    ) -> Adaptive {
+        let flash = ReadAheadSettings::flash(length_bytes);
+        let remote =
+            |(distance_bytes_min, distance_bytes_max), block_bytes: u64| ReadAheadSettings {
+                streams_max: REMOTE_STREAMS_MAX,
+                distance_bytes_min,
+                distance_bytes_max,
+                batch_bytes_min: block_bytes.max(PAGE_BYTES as u64),
+                block_bytes: Some(block_bytes),
+                ..flash
+            };
+        let settings = match self.read_ahead {
+            ReadAheadRule::Adaptive if geometry.rotational => {
+                ReadAheadSettings::rotating(length_bytes)
             }
-            DeviceReadAhead::Rule(ReadAheadRule::Adaptive) => {
-                adaptive(readahead::Settings::flash(length_bytes))
-            }
-            DeviceReadAhead::Rule(ReadAheadRule::Off)
-            | DeviceReadAhead::Blocks { count: 0, .. } => Box::new(readahead::NoReadAhead::new()),
-            DeviceReadAhead::Windows(windows) => adaptive(readahead::Settings {
-                streams_max: windows.streams_max,
-                distance_bytes_min: windows.distance_bytes_min,
-                distance_bytes_max: windows.distance_bytes_max,
-                batch_bytes_min: windows.block_bytes.max(PAGE_BYTES as u64),
-                block_bytes: Some(windows.block_bytes),
-                ..readahead::Settings::flash(length_bytes)
-            }),
-            DeviceReadAhead::Blocks { block_bytes, count } => {
+            ReadAheadRule::Adaptive => flash,
+            ReadAheadRule::Server { request_bytes } => remote(REMOTE_DISTANCE_BYTES, request_bytes),
+            ReadAheadRule::Off | ReadAheadRule::Blocks { count: 0, .. } => ReadAheadSettings::off(),
+            ReadAheadRule::Blocks { block_bytes, count } => {
                 let block = block_bytes.clamp(1, BLOCK_BYTES_MAX);
                 let block = block.next_multiple_of(PAGE_BYTES as u64);
                 let distance = block.saturating_mul(u64::from(count));
-                adaptive(readahead::Settings {
-                    streams_max: REMOTE_STREAMS_MAX,
-                    distance_bytes_min: distance,
-                    distance_bytes_max: distance,
-                    batch_bytes_min: block,
-                    block_bytes: Some(block),
-                    ..readahead::Settings::flash(length_bytes)
-                })
+                remote((distance, distance), block)
             }
-        }
+        };
+        Adaptive::new(ReadAheadSettings {
+            page_bytes: PAGE_BYTES as u64,
+            unit_bytes,
+            file_alignment_bytes: self.file_alignment_bytes,
+            ..settings
+        })
     }
 
     /// The elevator of a device.
@@ -188,9 +136,13 @@ impl OpenOptions {
         } else {
             Settings::flash(request_bytes_max)
         };
-        if !matches!(self.read_ahead, DeviceReadAhead::Rule(_)) {
-            settings.synchronous_read_depth = REMOTE_READ_DEPTH;
-            settings.asynchronous_read_depth = REMOTE_READ_AHEAD_DEPTH;
+        let is_local = matches!(
+            self.read_ahead,
+            ReadAheadRule::Adaptive | ReadAheadRule::Off
+        );
+        if !is_local {
+            settings.depths[Class::SynchronousRead as usize] = REMOTE_READ_DEPTH;
+            settings.depths[Class::AsynchronousRead as usize] = REMOTE_READ_AHEAD_DEPTH;
         }
         // The rules of the report count requests.
         settings.merge = options.merge && self.write_rule == WriteRule::Delayed;

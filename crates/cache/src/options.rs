@@ -16,9 +16,22 @@ use crate::{BYTES_MIN, PAGE_BYTES};
 /// Which rule guesses what will be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAheadRule {
-    /// Streams found from offsets, windows that adapt.
+    /// Streams found from offsets, windows that adapt, with the constants for the kind of medium.
     #[default]
     Adaptive,
+    /// The same with constants for a server that is 0.1 to 50 ms away.
+    Server {
+        /// It answers requests of this length best.
+        request_bytes: u64,
+    },
+    /// Always so many blocks behind the one that a stream is in, as clients of NFS do, once it has
+    /// read a quarter as much. None: nothing.
+    Blocks {
+        /// Bytes of a block. Counted are whole pages of the cache.
+        block_bytes: u64,
+        /// Blocks.
+        count: u32,
+    },
     /// None.
     Off,
 }
@@ -181,7 +194,6 @@ impl CacheOptions {
         let memory_bytes = memory_bytes();
         let refused = |reason| SizeError {
             wanted_bytes: self.size_bytes,
-            minimum_bytes: BYTES_MIN,
             memory_bytes,
             reason,
         };

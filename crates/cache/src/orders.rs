@@ -9,16 +9,12 @@ use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
 use crate::cached_device::CachedDevice;
-use crate::dirty::quota::Quota;
 use crate::frame::arena::Arena;
 use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};
-use crate::read::pinned::PinBudget;
-use crate::residency::pages::Pages;
-use crate::shared::Shared;
-use crate::table::state::DIRTY;
+use crate::table::lines::DIRTY;
 use crate::write::writer::{Attempt, Piece};
-use crate::{CacheOptions, OpenOptions, PAGE_BYTES};
+use crate::{Cache, CacheOptions, PAGE_BYTES};
 
 const UNIT: usize = 4096;
 /// Bytes of the page before anything happens.
@@ -35,16 +31,10 @@ impl Model {
     fn new(units: u64) -> Arc<Self> {
         let frames = 3;
         let options = CacheOptions::new(u64::from(frames) * PAGE);
-        let shared = Shared {
-            options,
-            pages: Arc::new(Pages::new(Arena::new(frames, &options).unwrap(), false).unwrap()),
-            quota: Arc::new(Quota::new(u64::from(frames) * PAGE)),
-            staging: Arc::default(),
-            flusher: Arc::default(),
-            pins: Arc::new(PinBudget::new(frames)),
-        };
+        let arena = Arena::new(frames, &options).unwrap();
+        let cache = Cache::with(options, arena).unwrap();
         let ram = Arc::new(RamDevice::new("ram", PAGE));
-        let device = CachedDevice::new(&shared, ram, &OpenOptions::new(&options));
+        let device = cache.open(ram);
         device.writer.dirty.start();
         let this = Self { device };
         let pages = &this.device.reader.own.pages;
@@ -86,10 +76,8 @@ impl Model {
         };
         let first = look();
         let mut claims = Claims::default();
-        self.device
-            .reader
-            .fetcher
-            .claim(&wanted, false, false, &mut claims);
+        let reader = &self.device.reader;
+        reader.claim(&wanted, false, false, &mut claims);
         for mut claim in claims.ours {
             // The device reads what it has when it is asked.
             let bytes = [version.load(Ordering::SeqCst); UNIT];
@@ -213,7 +201,7 @@ fn what_is_staged_is_never_half_of_a_write() {
         let pinned = model.device.reader.own.own(pinned);
         let writer = loom::thread::spawn(move || other.write(0..2));
         let mut staged = [0; 2 * UNIT];
-        let submit = &model.device.writer.out;
+        let submit = &model.device.writer;
         let missing = submit.copy_out(&part(0..2), &mut staged);
         assert_eq!(missing, Some(0));
         let is = |byte: u8| staged.iter().all(|other| *other == byte);

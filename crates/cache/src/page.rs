@@ -1,17 +1,26 @@
-//! Names of pages, parts of them, and the units that they are fetched in.
+//! How a device is divided: pages and their names, parts of them, the units that they are fetched
+//! in, and blocks.
 
 use std::ops::Range;
 
+use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
+use crate::options::CacheOptions;
 
 /// Bytes of a page, as offsets are counted.
 pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
 /// The lower bits of a key are the page, the others the number of the device.
 pub(crate) const PAGE_BITS: u32 = 40;
 /// Bytes of the longest device whose pages have names; what is behind that cannot be read.
-pub(crate) const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
+const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
+
+/// Smallest piece that is fetched.
+const CHUNK_BYTES: u64 = 4096;
+/// The same without page chunks: a sector of a disc.
+const SECTOR_BYTES: u64 = 2048;
+const _: () = assert!(PAGE / SECTOR_BYTES == Units::BITS as u64);
 
 /// Units of one page, one bit each, first unit lowest.
 pub(crate) type Units = u32;
@@ -84,6 +93,120 @@ pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
         range.start += part.length;
         Some(part)
     })
+}
+
+/// The numbers of one device behind a cache.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    /// Of the device, in the names of its pages.
+    pub(crate) number: u32,
+    pub(crate) length_bytes: u64,
+    /// Bytes of a unit: what one bit of [`Units`] stands for.
+    pub(crate) unit_bytes: u64,
+    /// Offsets and lengths of requests are multiples of this.
+    pub(crate) block_bytes: u64,
+    /// Writes are whole pieces of so many bytes: blocks, and what memory has to be aligned to.
+    pub(crate) grain_bytes: u64,
+    pub(crate) request_bytes_max: u64,
+    file_alignment_bytes: Option<u64>,
+}
+
+impl Layout {
+    /// Without a number.
+    pub(crate) fn new(
+        device: &dyn Device,
+        options: &CacheOptions,
+        file_alignment_bytes: Option<u64>,
+    ) -> Self {
+        let geometry = device.geometry();
+        let block_bytes = u64::from(geometry.logical_block_bytes.max(1));
+        let unit_bytes = if options.page_chunk {
+            CHUNK_BYTES
+        } else {
+            SECTOR_BYTES
+        };
+        let alignment_bytes = u64::from(geometry.memory_alignment_bytes);
+        let unit_bytes = unit_bytes.max(block_bytes).max(alignment_bytes).min(PAGE);
+        let request_bytes_max = if options.merge {
+            let device_max = u64::from(geometry.transfer_bytes_max).max(unit_bytes);
+            options.request_bytes_max.clamp(unit_bytes, device_max)
+        } else {
+            unit_bytes
+        };
+        Self {
+            number: 0,
+            length_bytes: device.length_bytes().min(LENGTH_BYTES_MAX),
+            unit_bytes,
+            block_bytes,
+            grain_bytes: block_bytes.max(alignment_bytes).min(unit_bytes),
+            request_bytes_max,
+            file_alignment_bytes,
+        }
+    }
+
+    /// The name of a page of this device.
+    pub(crate) fn key(&self, page: u64) -> u64 {
+        key_of(self.number, page)
+    }
+
+    /// The units that hold `length` bytes of a page from `start`.
+    pub(crate) fn units(&self, start: u64, length: u64) -> Units {
+        let first = start / self.unit_bytes;
+        let end = (start + length).div_ceil(self.unit_bytes);
+        mask(end) & !mask(first)
+    }
+
+    /// The units that hold a part of a page.
+    pub(crate) fn units_of(&self, part: &Part) -> Units {
+        self.units(part.start, part.length)
+    }
+
+    /// The units of which a part has all bytes.
+    pub(crate) fn whole_units_of(&self, part: &Part) -> Units {
+        let first = part.start.div_ceil(self.unit_bytes);
+        let end = part.start + part.length;
+        // Behind the end of the device there are no bytes.
+        let last = if part.extent().end() == self.length_bytes {
+            end.div_ceil(self.unit_bytes)
+        } else {
+            end / self.unit_bytes
+        };
+        mask(last) & !mask(first)
+    }
+
+    /// Each of these units, and its bytes in the page.
+    #[allow(clippy::cast_possible_truncation)] // inside a page
+    pub(crate) fn each(&self, units: Units) -> impl Iterator<Item = (Units, Range<usize>)> + use<> {
+        let unit_bytes = self.unit_bytes as usize;
+        let all = (0..Units::BITS).map(|unit| 1 << unit).enumerate();
+        let these = all.filter(move |(_, bit)| units & bit != 0);
+        these.map(move |(unit, bit)| (bit, unit * unit_bytes..(unit + 1) * unit_bytes))
+    }
+
+    /// All units of a page, fewer in the last one.
+    pub(crate) fn all_units(&self, page: u64) -> Units {
+        let rest = self.length_bytes.saturating_sub(page * PAGE).min(PAGE);
+        mask(rest.div_ceil(self.unit_bytes))
+    }
+
+    /// Where the last block ends, which may reach past the end.
+    pub(crate) fn blocks_end(&self) -> u64 {
+        self.length_bytes.next_multiple_of(self.block_bytes)
+    }
+
+    /// Whether a file may begin at `offset`.
+    pub(crate) fn begins_file_at(&self, offset: u64) -> bool {
+        let alignment = self.file_alignment_bytes;
+        alignment.is_some_and(|alignment| offset.is_multiple_of(alignment))
+    }
+}
+
+/// The lowest `count` units.
+pub(crate) fn mask(count: u64) -> Units {
+    match u32::try_from(count) {
+        Ok(count) if count < Units::BITS => (1 << count) - 1,
+        _ => Units::MAX,
+    }
 }
 
 #[cfg(all(test, not(feature = "loom")))]

@@ -1,8 +1,7 @@
 //! Reading: the hit, the miss, the claim of what is missing, and read-ahead.
 
 pub(crate) mod claim;
-mod fill;
+pub(crate) mod fill;
 pub(crate) mod miss;
-pub(crate) mod pinned;
 pub(crate) mod prefetch;
 pub(crate) mod reader;

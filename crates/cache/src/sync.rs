@@ -176,39 +176,33 @@ impl Tally {
     }
 }
 
-/// A lock that this thread has.
-struct Held {
-    #[cfg(all(debug_assertions, not(feature = "loom")))]
-    rank: Rank,
-}
+/// Whether the order of locks is checked.
+const IS_CHECKED: bool = cfg!(all(debug_assertions, not(feature = "loom")));
 
-#[cfg(all(debug_assertions, not(feature = "loom")))]
+/// A lock that this thread has.
+struct Held(Rank);
+
 thread_local! {
     /// A bit for each rank that this thread has.
     static RANKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-#[cfg(all(debug_assertions, not(feature = "loom")))]
 impl Held {
     fn new(rank: Rank) -> Self {
-        let held = RANKS.get();
-        assert!(held >> rank as u32 == 0, "{rank:?} after {held:#b}");
-        RANKS.set(held | 1 << rank as u32);
-        Self { rank }
+        if IS_CHECKED {
+            let held = RANKS.get();
+            assert!(held >> rank as u32 == 0, "{rank:?} after {held:#b}");
+            RANKS.set(held | 1 << rank as u32);
+        }
+        Self(rank)
     }
 }
 
-#[cfg(all(debug_assertions, not(feature = "loom")))]
 impl Drop for Held {
     fn drop(&mut self) {
-        RANKS.set(RANKS.get() & !(1 << self.rank as u32));
-    }
-}
-
-#[cfg(not(all(debug_assertions, not(feature = "loom"))))]
-impl Held {
-    fn new(_: Rank) -> Self {
-        Self {}
+        if IS_CHECKED {
+            RANKS.set(RANKS.get() & !(1 << self.0 as u32));
+        }
     }
 }
 

@@ -5,6 +5,5 @@ pub(crate) mod locality;
 #[cfg(all(test, feature = "loom"))]
 mod orders;
 pub(crate) mod page_table;
-pub(crate) mod state;
 #[cfg(test)]
 mod tests;

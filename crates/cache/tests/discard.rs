@@ -7,8 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use pagewell_cache::{
-    Cache, CacheOptions, CachedDevice, DeviceReadAhead, OpenOptions, ReadAheadRule, ReadMode,
-    WriteMode,
+    Cache, CacheOptions, CachedDevice, OpenOptions, ReadAheadRule, ReadMode, WriteMode,
 };
 use pagewell_device::Geometry;
 use support::disk::Disk;
@@ -19,7 +18,7 @@ const PAGE: u64 = 65_536;
 fn open(disk: &Arc<Disk>) -> (Cache, CachedDevice) {
     let cache = Cache::new(CacheOptions::new(16 * MIB)).unwrap();
     let options = OpenOptions {
-        read_ahead: DeviceReadAhead::Rule(ReadAheadRule::Off),
+        read_ahead: ReadAheadRule::Off,
         ..cache.open_options()
     };
     let device = cache.open_with(disk.clone(), options);

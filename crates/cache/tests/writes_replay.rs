@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_cache::{
-    BYTES_MIN, Cache, CacheOptions, CachedDevice, DeviceReadAhead, Error, OpenOptions, PagePin,
-    ReadAheadWindows, ReadMode, WriteMode, WriteRule,
+    BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, OpenOptions, PagePin, ReadAheadRule,
+    ReadMode, WriteMode, WriteRule,
 };
 use pagewell_device::{Device, Stripe};
 use support::Random;
@@ -42,7 +42,9 @@ impl Model {
         let server = Disk::server(bytes.clone());
         let cache = Cache::new(CacheOptions::new(BYTES_MIN)).unwrap();
         let mut options = OpenOptions {
-            read_ahead: DeviceReadAhead::Windows(ReadAheadWindows::remote(PAGE)),
+            read_ahead: ReadAheadRule::Server {
+                request_bytes: PAGE,
+            },
             ..cache.open_options()
         };
         change(&mut options);

@@ -8,14 +8,12 @@ use crate::{Device, Geometry};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CombineError {
     /// There are none, or too many.
-    #[error("{device}: {count} devices: 1 to {count_max} are possible")]
+    #[error("{device}: {count} devices: 1 to {COUNT_MAX} are possible")]
     Count {
         /// The name of what was to be made.
         device: String,
         /// How many there were.
         count: usize,
-        /// The limit.
-        count_max: usize,
     },
     /// The chunk is zero or holds no whole number of blocks.
     #[error("{device}: chunks of {chunk_bytes} bytes hold no whole number of {block_bytes}")]
@@ -70,14 +68,12 @@ pub(crate) fn check_count(device: &str, count: usize) -> Result<(), CombineError
     Err(CombineError::Count {
         device: device.to_owned(),
         count,
-        count_max: COUNT_MAX,
     })
 }
 
 /// What suits all of the devices: the largest alignments, the smallest transfer, all queues.
 pub(crate) fn geometry_of(children: &[Arc<dyn Device>]) -> Geometry {
     let mut all = Geometry {
-        optimal_transfer_bytes: 1,
         queue_depth: 0,
         ..Geometry::MEMORY
     };
@@ -85,7 +81,6 @@ pub(crate) fn geometry_of(children: &[Arc<dyn Device>]) -> Geometry {
         let one = child.geometry();
         all.logical_block_bytes = all.logical_block_bytes.max(one.logical_block_bytes);
         all.memory_alignment_bytes = all.memory_alignment_bytes.max(one.memory_alignment_bytes);
-        all.optimal_transfer_bytes = all.optimal_transfer_bytes.max(one.optimal_transfer_bytes);
         all.transfer_bytes_max = all.transfer_bytes_max.min(one.transfer_bytes_max);
         all.rotational |= one.rotational;
         all.queue_depth = all.queue_depth.saturating_add(one.queue_depth);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::Request;
+use crate::{Request, Segment};
 
 /// What every request returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -104,8 +104,6 @@ pub struct Geometry {
     pub logical_block_bytes: u32,
     /// Addresses and lengths of segments are multiples of this many bytes, a power of two.
     pub memory_alignment_bytes: u32,
-    /// Transfers of a multiple of this many bytes go best.
-    pub optimal_transfer_bytes: u32,
     /// Longer requests are cut by the device.
     pub transfer_bytes_max: u32,
     /// Whether going to another place costs time.
@@ -119,7 +117,6 @@ impl Geometry {
     pub const MEMORY: Self = Self {
         logical_block_bytes: 1,
         memory_alignment_bytes: 1,
-        optimal_transfer_bytes: 1 << 20,
         transfer_bytes_max: 1 << 30,
         rotational: false,
         queue_depth: 64,
@@ -129,15 +126,9 @@ impl Geometry {
 /// Memory that many requests will use, so that a device can prepare it once.
 #[derive(Clone)]
 pub struct Memory {
-    start: NonNull<u8>,
-    length: usize,
-    keeper: Arc<dyn Send + Sync>,
+    segment: Segment,
+    _keeper: Arc<dyn Send + Sync>,
 }
-
-// SAFETY: it is an address, a length and an owner that may be shared.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
 
 impl Memory {
     /// `length` bytes at `start`, mapped as long as `keeper` lives.
@@ -147,28 +138,15 @@ impl Memory {
     /// `keeper` is dropped.
     pub unsafe fn new(start: NonNull<u8>, length: usize, keeper: Arc<dyn Send + Sync>) -> Self {
         Self {
-            start,
-            length,
-            keeper,
+            segment: Segment::new(start, length),
+            _keeper: keeper,
         }
     }
 
-    /// Address of the first byte.
+    /// All of it.
     #[must_use]
-    pub fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    /// Bytes.
-    #[must_use]
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
-    /// What keeps it mapped.
-    #[must_use]
-    pub fn keeper(&self) -> &Arc<dyn Send + Sync> {
-        &self.keeper
+    pub fn segment(&self) -> Segment {
+        self.segment
     }
 }
 
@@ -208,4 +186,30 @@ pub trait Device: Send + Sync {
 
     /// Tells of memory that most requests will use.
     fn register_memory(&self, _memory: &Memory) {}
+}
+
+/// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
+/// length, rounded up to a block ([`Error::PastEnd`]). A flush always does.
+pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
+    let geometry = device.geometry();
+    let block = u64::from(geometry.logical_block_bytes.max(1));
+    let alignment = geometry.memory_alignment_bytes.max(1) as usize;
+    let length = request.len() as u64;
+    let ends = device.length_bytes().checked_next_multiple_of(block);
+    let end = request.offset().checked_add(length);
+    if end.is_none() || end > Some(ends.unwrap_or(u64::MAX)) {
+        return Err(Error::past_end(
+            device.name(),
+            request.offset(),
+            request.len(),
+        ));
+    }
+    let aligned = request.segments().iter().all(|segment| {
+        let address = segment.start().as_ptr() as usize;
+        address.is_multiple_of(alignment) && segment.len().is_multiple_of(alignment)
+    });
+    if aligned && request.offset().is_multiple_of(block) && length.is_multiple_of(block) {
+        return Ok(());
+    }
+    Err(Error::failed(device.name(), request.offset(), Errno::INVAL))
 }

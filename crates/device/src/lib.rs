@@ -3,38 +3,33 @@
 //! A [`Device`] is a run of bytes with a fixed length that can be used from any number of
 //! threads at once. It caches nothing; what stands above it does.
 
-pub mod bounds;
 mod buffer;
 mod combined;
 mod completing;
 mod device;
 mod file;
-mod memory;
 mod mirror;
 pub mod model;
-mod pattern;
 mod ram;
-mod read_exact;
 mod request;
 mod stripe;
+mod waiting;
 mod warning;
 
 pub use buffer::Buffer;
 pub use combined::CombineError;
 pub use completing::{after_burst, complete};
-pub use device::{Device, Error, Geometry, Memory, Result};
+pub use device::{Device, Error, Geometry, Memory, Result, check};
 pub use file::{Engine, FileDevice, FileOptions, is_claimed};
-pub use memory::MemoryDevice;
 pub use mirror::{
     Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal, Resync, ResyncReport, Standing,
 };
 pub use model::Model;
-pub use pattern::Pattern;
 pub use ram::RamDevice;
-pub use read_exact::read_exact;
 pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};
 pub use stripe::Stripe;
+pub use waiting::read_exact;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -57,8 +57,8 @@ pub use assess::{Assessment, Condition, MirrorError, Refusal};
 pub use record::{LegState, MemoryRecord, MirrorRecord, RecordError, Standing};
 pub use resync::{Resync, ResyncReport};
 
-use crate::bounds::{bytes_there, check};
-use crate::combined::{COUNT_MAX, CombineError, check_count, geometry_of};
+use crate::combined::{CombineError, check_count, geometry_of};
+use crate::device::check;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Outcome, Request};
 use keeper::Keeper;
@@ -70,7 +70,7 @@ pub struct Mirror {
 
 struct Shared {
     name: String,
-    legs: Vec<Leg>,
+    legs: Vec<Arc<Leg>>,
     /// Legs in service, a bit for each.
     in_service: AtomicU64,
     /// Held while legs are taken out of service, so that the last one stays.
@@ -169,11 +169,13 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
             block_bytes,
         });
     }
-    let leg = |device: &Arc<dyn Device>| Leg {
-        device: device.clone(),
-        on_their_way: AtomicUsize::new(0),
-        last_end: AtomicU64::new(0),
-        warned: Once::new(),
+    let leg = |device: &Arc<dyn Device>| {
+        Arc::new(Leg {
+            device: device.clone(),
+            on_their_way: AtomicUsize::new(0),
+            last_end: AtomicU64::new(0),
+            warned: Once::new(),
+        })
     };
     Ok(Shared {
         name: name.to_owned(),
@@ -192,15 +194,13 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
 
 impl Leg {
     /// Sends a request that is counted until it is complete.
-    fn submit(&self, shared: &Arc<Shared>, index: usize, mut request: Request) {
+    fn submit(self: &Arc<Self>, mut request: Request) {
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
         let end = request.offset().saturating_add(request.len() as u64);
         self.last_end.store(end, Ordering::Relaxed);
-        let shared = shared.clone();
+        let leg = self.clone();
         request.observe(move |_| {
-            if let Some(leg) = shared.legs.get(index) {
-                leg.on_their_way.fetch_sub(1, Ordering::Relaxed);
-            }
+            leg.on_their_way.fetch_sub(1, Ordering::Relaxed);
         });
         self.device.submit(request);
     }
@@ -208,26 +208,23 @@ impl Leg {
 
 impl Shared {
     /// The best leg for a read at `offset`, without those whose bit is set in `tried`.
-    fn choose(&self, offset: u64, tried: u64) -> Option<usize> {
+    fn choose(&self, offset: u64, tried: u64) -> Option<(usize, &Arc<Leg>)> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let count = self.legs.len();
-        let wanted = self.in_service() & !tried;
-        let candidates = self.legs.iter().enumerate();
-        let candidates = candidates.filter(|(index, _)| wanted & (1 << index) != 0);
-        let best = candidates.min_by_key(|(index, leg)| {
+        let candidates = self.members(self.in_service() & !tried);
+        candidates.min_by_key(|(index, leg)| {
             let way = if self.geometry.rotational {
                 leg.last_end.load(Ordering::Relaxed).abs_diff(offset)
             } else {
                 ((index + count - turn % count) % count) as u64
             };
             (leg.on_their_way.load(Ordering::Relaxed), way)
-        });
-        best.map(|(index, _)| index)
+        })
     }
 
     /// Reads from the best leg that was not tried. `last` is how the one before it failed.
     fn read(self: &Arc<Self>, request: Request, tried: u64, last: Option<Outcome>) {
-        let Some(index) = self.choose(request.offset(), tried) else {
+        let Some((index, leg)) = self.choose(request.offset(), tried) else {
             MIRROR_READS_FAILED.add(1);
             // There is always a leg in service, so one was tried. Else it is abandoned.
             if let Some(outcome) = last {
@@ -253,19 +250,16 @@ impl Shared {
                 shared.read(request, tried, Some(outcome));
             }
         });
-        if let Some(leg) = self.legs.get(index) {
-            leg.submit(self, index, copy);
-        }
+        leg.submit(copy);
     }
 
     /// Sends a write or a flush to all legs in service.
     fn spread(self: &Arc<Self>, request: Request) {
         let flushed = self.written.load(Ordering::SeqCst);
-        let asked: Vec<usize> = members(self.in_service()).collect();
+        let asked = self.in_service();
         let shared = self.clone();
-        let indexes = asked.clone();
-        let copies = request.fan_out(asked.len(), move |request, outcomes| {
-            let (outcome, good) = shared.judge(&request, &indexes, outcomes);
+        let copies = request.fan_out(asked.count_ones() as usize, move |request, outcomes| {
+            let (outcome, good) = shared.judge(&request, asked, outcomes);
             if good == 0 {
                 shared.torn.store(true, Ordering::SeqCst);
             } else if request.operation() == Operation::Flush {
@@ -275,10 +269,8 @@ impl Shared {
             }
             shared.finish(request, outcome, good);
         });
-        for (index, copy) in asked.into_iter().zip(copies) {
-            if let Some(leg) = self.legs.get(index) {
-                leg.submit(self, index, copy);
-            }
+        for ((_, leg), copy) in self.members(asked).zip(copies) {
+            leg.submit(copy);
         }
     }
 
@@ -288,17 +280,17 @@ impl Shared {
         match request.operation() {
             Operation::Flush => outcome.result.is_ok(),
             Operation::Read | Operation::Write => {
-                outcome.transferred_bytes >= bytes_there(self.length_bytes, request)
+                outcome.transferred_bytes >= request.bytes_there(self.length_bytes)
             }
         }
     }
 
     /// The outcome of a write or flush that these legs were asked for, and the legs that have
     /// it; takes those out of service that missed it.
-    fn judge(&self, request: &Request, asked: &[usize], outcomes: Vec<Outcome>) -> (Outcome, u64) {
+    fn judge(&self, request: &Request, asked: u64, outcomes: Vec<Outcome>) -> (Outcome, u64) {
         let guard = self.service.lock();
         let (mut good, mut best, mut bad) = (0u64, None, Vec::new());
-        for (index, outcome) in asked.iter().zip(outcomes) {
+        for ((index, leg), outcome) in self.members(asked).zip(outcomes) {
             if self.in_service() & (1 << index) == 0 {
                 continue;
             }
@@ -306,14 +298,14 @@ impl Shared {
                 good |= 1 << index;
                 best = Some(outcome);
             } else {
-                bad.push((*index, outcome));
+                bad.push((index, leg, outcome));
             }
         }
         if let Some(outcome) = best {
-            for (index, failure) in bad {
+            for (index, leg, failure) in bad {
                 let error = failure.result.as_ref().err();
                 let reason = error.map_or_else(|| "a short write".to_owned(), ToString::to_string);
-                self.leave(index, &reason);
+                self.leave(index, leg, &reason);
             }
             return (outcome, good);
         }
@@ -322,7 +314,7 @@ impl Shared {
             Operation::Flush => MIRROR_FLUSHES_FAILED.add(1),
             Operation::Read | Operation::Write => MIRROR_WRITES_FAILED.add(1),
         }
-        let failures = bad.into_iter().map(|(_, outcome)| outcome);
+        let failures = bad.into_iter().map(|(_, _, outcome)| outcome);
         let worst = failures.min_by_key(|outcome| outcome.transferred_bytes);
         let outcome = worst.unwrap_or_else(|| Outcome {
             transferred_bytes: 0,
@@ -339,15 +331,19 @@ impl Shared {
         self.in_service.load(Ordering::SeqCst)
     }
 
+    /// The legs that have a bit, and which ones they are.
+    fn members(&self, bits: u64) -> impl Iterator<Item = (usize, &Arc<Leg>)> {
+        let legs = self.legs.iter().enumerate();
+        legs.filter(move |(index, _)| bits & (1 << index) != 0)
+    }
+
     /// Takes one of them out of service.
-    fn leave(&self, index: usize, reason: &str) {
+    fn leave(&self, index: usize, leg: &Leg, reason: &str) {
         self.in_service.fetch_and(!(1 << index), Ordering::SeqCst);
         MIRROR_HALVES_FAILED.add(1);
-        if let Some(leg) = self.legs.get(index) {
-            let (mirror, name) = (&self.name, leg.device.name());
-            let text = format!("{mirror}: {name} is out of service: {reason}");
-            warn_once(&leg.warned, &text);
-        }
+        let (mirror, name) = (&self.name, leg.device.name());
+        let text = format!("{mirror}: {name} is out of service: {reason}");
+        warn_once(&leg.warned, &text);
     }
 
     /// Whether all legs in service hold the same bytes, durably.
@@ -355,11 +351,6 @@ impl Shared {
         !self.torn.load(Ordering::SeqCst)
             && self.flushed.load(Ordering::SeqCst) == self.written.load(Ordering::SeqCst)
     }
-}
-
-/// The legs that have a bit.
-fn members(bits: u64) -> impl Iterator<Item = usize> {
-    (0..COUNT_MAX).filter(move |leg| bits & (1 << leg) != 0)
 }
 
 impl Drop for Shared {

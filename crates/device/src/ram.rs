@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use pagewell_base::sync::RwLock;
 
-use crate::bounds::check;
+use crate::device::check;
 use crate::{Device, Geometry, Operation, Request};
 
 /// What is brought into being at once: small enough for sparse images, large enough that the
@@ -43,12 +43,12 @@ impl RamDevice {
         }
     }
 
-    /// Bytes of memory that hold data: a multiple of 64 KiB.
+    /// A device that begins with these bytes and ends with them.
     #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        let pages = |shard: &Shard| shard.read().len();
-        let pages: usize = self.shards.iter().map(pages).sum();
-        (pages * PAGE_BYTES) as u64
+    pub fn holding(name: &str, bytes: &[u8]) -> Self {
+        let device = Self::new(name, bytes.len() as u64);
+        device.write(0, bytes);
+        device
     }
 
     fn shard(&self, page: u64) -> &Shard {
@@ -142,16 +142,37 @@ mod tests {
     use crate::testing::{flush, pattern, read, write, write_durable};
     use proptest::prelude::*;
 
+    /// Bytes of memory that hold data: a multiple of 64 KiB.
+    fn memory_bytes(device: &RamDevice) -> u64 {
+        let pages = |shard: &Shard| shard.read().len();
+        let pages: usize = device.shards.iter().map(pages).sum();
+        (pages * PAGE_BYTES) as u64
+    }
+
+    #[test]
+    fn reads_all_or_nothing() {
+        let device = RamDevice::holding("memory", b"0123456789");
+        let mut target = [0; 4];
+        assert_eq!(read_exact(&device, 6, &mut target), Ok(()));
+        assert_eq!(&target, b"6789");
+        for offset in [7, 10, 11, u64::MAX] {
+            let error = read_exact(&device, offset, &mut target).unwrap_err();
+            assert!(matches!(error, Error::PastEnd { .. }), "{error}");
+            assert!(error.to_string().contains("memory"), "{error}");
+        }
+        assert_eq!(read_exact(&device, 10, &mut []), Ok(()));
+    }
+
     #[test]
     fn zeros_take_no_memory_and_the_end_is_the_end() {
         let device = RamDevice::new("ram", 4 << 30);
         let (outcome, buffer) = read(&device, (4 << 30) - 100_000, 100_000);
         assert_eq!(outcome.result, Ok(()));
         assert!(buffer.iter().all(|byte| *byte == 0));
-        assert_eq!(device.memory_bytes(), 0);
+        assert_eq!(memory_bytes(&device), 0);
         assert_eq!(write_durable(&device, (4 << 30) - 3, b"end").result, Ok(()));
         assert_eq!(flush(&device).result, Ok(()));
-        assert_eq!(device.memory_bytes(), PAGE_BYTES as u64);
+        assert_eq!(memory_bytes(&device), PAGE_BYTES as u64);
         for offset in [(4 << 30) - 2, 4 << 30, u64::MAX - 1, u64::MAX] {
             let outcome = write(&device, offset, b"end");
             assert!(matches!(outcome.result, Err(Error::PastEnd { .. })));

@@ -22,6 +22,7 @@ mod split;
 use std::ptr::NonNull;
 
 pub use split::Piece;
+pub(crate) use split::pieces;
 
 use crate::{Buffer, Error, Result};
 
@@ -212,6 +213,13 @@ impl Request {
         self.length == 0
     }
 
+    /// How many of its bytes a device of this length has.
+    #[must_use]
+    pub fn bytes_there(&self, length_bytes: u64) -> usize {
+        let there = length_bytes.saturating_sub(self.offset);
+        usize::try_from(there).map_or(self.length, |there| there.min(self.length))
+    }
+
     /// Where it comes from.
     #[must_use]
     pub fn issuer(&self) -> Issuer {
@@ -312,20 +320,6 @@ impl Drop for Request {
                 }),
             });
         }
-    }
-}
-
-impl std::fmt::Debug for Request {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{}{:?} of {} bytes at {} for {}",
-            if self.durable { "durable " } else { "" },
-            self.operation,
-            self.length,
-            self.offset,
-            self.issuer.name()
-        )
     }
 }
 

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use pagewell_counters::names::{STRIPE_PIECES_MERGED, STRIPE_REQUESTS_DEALT};
 
-use crate::bounds::check;
 use crate::combined::{CombineError, check_count, geometry_of};
+use crate::device::check;
 use crate::{Device, Geometry, Memory, Operation, Piece, Request};
 
 /// Devices side by side.
@@ -76,12 +76,8 @@ impl Stripe {
             length_bytes: smallest,
         })?;
         let count = children.len() as u32; // at most 64
-        let row = chunk_bytes.saturating_mul(u64::from(count));
-        let transfer_bytes_max = one.transfer_bytes_max.saturating_mul(count);
-        let row = u32::try_from(row).unwrap_or(transfer_bytes_max);
         let geometry = Geometry {
-            optimal_transfer_bytes: row.min(transfer_bytes_max),
-            transfer_bytes_max,
+            transfer_bytes_max: one.transfer_bytes_max.saturating_mul(count),
             ..one
         };
         Ok(Self {
@@ -136,27 +132,25 @@ impl Stripe {
             request.redirect(first.offset);
             return vec![(first.child, request)];
         }
-        let mut pieces = Vec::new();
-        let mut groups: Vec<usize> = Vec::new();
-        let mut offsets = Vec::new();
+        let (mut pieces, mut children, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
         let mut done = 0;
         while done < request.len() {
             let place = self.place(request.offset() + done as u64);
-            let group = groups.iter().position(|child| *child == place.child);
-            let group = group.unwrap_or_else(|| {
-                groups.push(place.child);
+            let group = pieces.len() % self.children.len();
+            if group == pieces.len() {
+                // The first chunk of a child says where its request begins.
+                children.push(place.child);
                 offsets.push(place.offset);
-                groups.len() - 1
-            });
+            }
             let rest = request.len() - done;
             let length = usize::try_from(place.left).map_or(rest, |left| left.min(rest));
             pieces.push(Piece { length, group });
             done += length;
         }
         STRIPE_REQUESTS_DEALT.add(1);
-        STRIPE_PIECES_MERGED.add((pieces.len() - groups.len()) as u64);
+        STRIPE_PIECES_MERGED.add((pieces.len() - children.len()) as u64);
         let requests = request.deal(pieces, &offsets);
-        groups.into_iter().zip(requests).collect()
+        children.into_iter().zip(requests).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::bounds::check;
+use crate::device::check;
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, RamDevice, Request};
 
 /// Longer than anything takes: a test that hangs fails.
@@ -38,19 +38,21 @@ pub fn read(device: &dyn Device, offset: u64, length: usize) -> (Outcome, Buffer
 
 /// Writes and waits.
 pub fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
-    let mut buffer = Buffer::new(bytes.len(), 4096);
-    buffer[..bytes.len()].copy_from_slice(bytes);
-    let (request, receiver) = request(Operation::Write, offset, buffer);
-    device.submit(request);
-    receiver.recv_timeout(PATIENCE).unwrap().0
+    write_as(device, offset, bytes, false)
 }
 
 /// Writes durably and waits.
 pub fn write_durable(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
+    write_as(device, offset, bytes, true)
+}
+
+fn write_as(device: &dyn Device, offset: u64, bytes: &[u8], durable: bool) -> Outcome {
     let mut buffer = Buffer::new(bytes.len(), 4096);
     buffer[..bytes.len()].copy_from_slice(bytes);
     let (mut request, receiver) = request(Operation::Write, offset, buffer);
-    request.set_durable();
+    if durable {
+        request.set_durable();
+    }
     device.submit(request);
     receiver.recv_timeout(PATIENCE).unwrap().0
 }

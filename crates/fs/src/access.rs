@@ -3,7 +3,7 @@
 //! Reading is decided here for every source that has no permissions of its own to ask; changing
 //! only for those that can be changed: the others do not ask.
 
-use crate::{Access, Attributes, Credentials, Error, FileType, Result};
+use crate::{Access, Attributes, Credentials, Error, Result};
 
 /// The permission bit that lets a caller read.
 pub const READ: u32 = 4;
@@ -38,29 +38,20 @@ pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
 /// that the caller is in decides: owner, group or others. Uid 0 may do everything, except execute a
 /// file that has no bit to be executed.
 #[must_use]
-pub fn allows(
-    credentials: &Credentials,
-    file_type: FileType,
-    (mode, uid, gid): (u32, u32, u32),
-    wanted: u32,
-) -> bool {
+pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
+    let mode = attributes.mode;
     if credentials.uid == 0 {
-        return wanted & EXECUTE == 0 || file_type.is_directory() || mode & 0o111 != 0;
+        let is_directory = attributes.file_type.is_directory();
+        return wanted & EXECUTE == 0 || is_directory || mode & 0o111 != 0;
     }
-    let shift = if credentials.uid == uid {
+    let shift = if credentials.uid == attributes.uid {
         6
-    } else if credentials.in_group(gid) {
+    } else if credentials.in_group(attributes.gid) {
         3
     } else {
         0
     };
     mode >> shift & wanted == wanted
-}
-
-/// [`allows`] of an object with these attributes.
-fn mode_allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
-    let rights = (attributes.mode, attributes.uid, attributes.gid);
-    allows(credentials, attributes.file_type, rights, wanted)
 }
 
 /// The kinds of access among `wanted` whose permission bits `allowed` has.
@@ -75,18 +66,13 @@ pub fn among(wanted: Access, is_directory: bool, allowed: impl Fn(u32) -> bool) 
 #[must_use]
 pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
     among(wanted, attributes.file_type.is_directory(), |needed| {
-        needed & WRITE == 0 && mode_allows(credentials, attributes, needed)
+        needed & WRITE == 0 && allows(credentials, attributes, needed)
     })
 }
 
-/// Refuses who may not look names up in a directory.
-pub fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(granted(credentials, attributes, Access::LOOKUP) == Access::LOOKUP)
-}
-
-/// Refuses who may not list a directory.
-pub fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(granted(credentials, attributes, Access::READ) == Access::READ)
+/// Refuses who has not all of `wanted`, which changes nothing.
+pub fn check(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Result<()> {
+    Error::AccessDenied.unless(granted(credentials, attributes, wanted) == wanted)
 }
 
 /// Refuses who may not read a file. The owner may, and who may execute it
@@ -94,49 +80,25 @@ pub fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<
 pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     let wanted = Access::READ | Access::EXECUTE;
-    check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
-}
-
-/// Whether the mode bits let the caller change a file. Root may, whatever they say.
-#[must_use]
-pub fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
-    mode_allows(credentials, attributes, WRITE)
+    let granted = granted(credentials, attributes, wanted);
+    Error::AccessDenied.unless(is_owner || granted.intersects(wanted))
 }
 
 /// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).
 pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    check(credentials.uid == attributes.uid || may_change(credentials, attributes))
+    let is_owner = credentials.uid == attributes.uid;
+    Error::AccessDenied.unless(is_owner || allows(credentials, attributes, WRITE))
 }
 
 /// Refuses callers that are neither the owner nor root.
 pub fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
-    if credentials.uid == 0 || credentials.uid == attributes.uid {
-        return Ok(());
-    }
-    Err(Error::NotPermitted)
-}
-
-/// Refuses reading or writing what has no data.
-pub fn check_regular(attributes: &Attributes) -> Result<()> {
-    match attributes.file_type {
-        FileType::Regular => Ok(()),
-        FileType::Directory => Err(Error::IsDirectory),
-        _ => Err(Error::Invalid),
-    }
-}
-
-fn check(allowed: bool) -> Result<()> {
-    if allowed {
-        Ok(())
-    } else {
-        Err(Error::AccessDenied)
-    }
+    Error::NotPermitted.unless(credentials.uid == 0 || credentials.uid == attributes.uid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timestamp;
+    use crate::{FileType, Timestamp};
 
     fn attributes(file_type: FileType, mode: u32) -> Attributes {
         Attributes {
@@ -173,8 +135,9 @@ mod tests {
         let directory = attributes(FileType::Directory, 0o711);
         let other = Credentials::new(11, 11, &[]);
         assert_eq!(granted(&other, &directory, Access::ALL), Access::LOOKUP);
-        assert_eq!(check_search(&other, &directory), Ok(()));
-        assert_eq!(check_list(&other, &directory), Err(Error::AccessDenied));
+        assert_eq!(check(&other, &directory, Access::LOOKUP), Ok(()));
+        let listed = check(&other, &directory, Access::READ);
+        assert_eq!(listed, Err(Error::AccessDenied));
         let closed = attributes(FileType::Directory, 0);
         let root = Credentials::root();
         assert_eq!(
@@ -205,7 +168,7 @@ mod tests {
             (0, &[], true, true, true),
         ] {
             let caller = Credentials::new(uid, 99, groups);
-            assert_eq!(may_change(&caller, &file), may, "{uid} {groups:?}");
+            assert_eq!(allows(&caller, &file, WRITE), may, "{uid} {groups:?}");
             assert_eq!(check_write(&caller, &file).is_ok(), write, "{uid}");
             assert_eq!(check_owner(&caller, &file).is_ok(), owns, "{uid}");
         }

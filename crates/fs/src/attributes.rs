@@ -1,5 +1,7 @@
 //! Attributes of an object and requests to change them (RFC 1813 section 2.5, `fattr3`, `sattr3`).
 
+use crate::{Error, Result};
+
 /// A point in time: seconds since 1970 (may be negative, may exceed 32 bits) and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
@@ -61,6 +63,15 @@ impl FileType {
     #[must_use]
     pub fn is_directory(self) -> bool {
         self == Self::Directory
+    }
+
+    /// Refuses reading or writing what has no data.
+    pub fn expect_regular(self) -> Result<()> {
+        match self {
+            Self::Regular => Ok(()),
+            Self::Directory => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
     }
 }
 

@@ -252,7 +252,7 @@ impl Bytes {
     pub(crate) fn of_memory(bytes: Vec<u8>) -> Self {
         let options = pagewell_cache::CacheOptions::new(pagewell_cache::BYTES_MIN);
         let cache = pagewell_cache::Cache::new(options).unwrap();
-        Self::new(cache.open(Arc::new(pagewell_device::MemoryDevice::new("m", bytes))))
+        Self::new(cache.open(Arc::new(pagewell_device::RamDevice::holding("m", &bytes))))
     }
 }
 

@@ -1,6 +1,8 @@
 //! What calls are given, and what they answer.
 
-use crate::{Attributes, Change, Credentials, FileId, Payload, SetAttributes};
+use std::time::Duration;
+
+use crate::{Attributes, Change, Credentials, FileId, OpenFile, Payload, SetAttributes};
 
 /// On whose behalf a call is made, and whether this thread may wait.
 #[derive(Clone, Copy, Debug)]
@@ -177,4 +179,88 @@ pub struct Limits {
     pub time_grain_nanoseconds: u32,
     /// Whether lookups ignore the case of letters.
     pub case_insensitive: bool,
+}
+
+/// What a file is searched for (lseek(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// Bytes that were written.
+    Data,
+    /// None.
+    Hole,
+}
+
+/// What is done with a range of a file, instead of writing to it (fallocate(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Space is allocated for it, so that writes to it find some. What is there stays. The file
+    /// gets as long as the range reaches.
+    Reserve,
+    /// The same, and the file stays as long as it is.
+    ReserveOnly,
+    /// It becomes a hole; the file stays as long as it is.
+    Punch,
+    /// It reads as zeros, and space is allocated for it. The file gets as long as the range
+    /// reaches.
+    Zero,
+    /// The same, and the file stays as long as it is.
+    ZeroOnly,
+}
+
+/// Keeps an object there, also without a name, until it is dropped.
+pub type Hold = Box<dyn Send + Sync>;
+
+/// An open file.
+pub struct Opened {
+    /// Its attributes, asked for anew where others may have changed them.
+    pub attributes: Attributes,
+    /// Whether data that a front kept from an earlier open is still right.
+    pub keep_cache: bool,
+    /// The file itself, where it is one of this machine: a front may have the kernel read and
+    /// write it without asking again.
+    pub file: Option<OpenFile>,
+    /// Keeps the object there, also without a name, until it is dropped.
+    pub hold: Option<Hold>,
+}
+
+impl Opened {
+    /// A file of a source that needs to know nothing of opening, and that nobody else changes.
+    #[must_use]
+    pub fn plain(attributes: Attributes) -> Self {
+        Self {
+            attributes,
+            keep_cache: true,
+            file: None,
+            hold: None,
+        }
+    }
+}
+
+/// How long a front may keep what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coherence {
+    /// Attributes.
+    pub attributes: Duration,
+    /// What a name means.
+    pub names: Duration,
+    /// That a name means nothing.
+    pub missing_names: Duration,
+}
+
+impl Coherence {
+    /// Nothing is kept: others change the source in ways that it cannot see.
+    pub const NONE: Self = Self::same(Duration::ZERO);
+
+    /// Nothing changes but through the front itself: as good as for ever.
+    pub const UNCHANGED: Self = Self::same(Duration::from_secs(24 * 60 * 60));
+
+    /// Everything is kept so long.
+    #[must_use]
+    pub const fn same(time: Duration) -> Self {
+        Self {
+            attributes: time,
+            names: time,
+            missing_names: time,
+        }
+    }
 }

@@ -101,6 +101,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// This error, when something is so.
+    #[inline]
+    pub fn when(self, is_so: bool) -> Result<()> {
+        if is_so { Err(self) } else { Ok(()) }
+    }
+
+    /// This error, unless something is so.
+    #[inline]
+    pub fn unless(self, is_so: bool) -> Result<()> {
+        self.when(!is_so)
+    }
+
     /// What storage did, for its operator: a caller learns the errno and no more.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {

@@ -31,9 +31,7 @@ pub enum Presence {
 /// Refuses names that are none, and those that are not for the user `uid`.
 pub fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
     let name = name.to_bytes();
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(name.is_empty() || name.len() > NAME_BYTES_MAX)?;
     let is_closed = name.starts_with(TRUSTED) || changes && name.starts_with(SECURITY);
     let is_open = uid == 0 || !is_closed;
     match (is_open, changes) {
@@ -51,11 +49,7 @@ pub fn is_shown(name: &[u8], uid: u32) -> bool {
 
 /// Refuses values that are too long.
 pub fn check_value(value: &[u8]) -> Result<()> {
-    if value.len() <= VALUE_BYTES_MAX {
-        Ok(())
-    } else {
-        Err(Error::TooBig)
-    }
+    Error::TooBig.unless(value.len() <= VALUE_BYTES_MAX)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, FileId, Hold, Limits, Move, NodeKind, OpenIntent, Opened, Presence,
-    ReadReply, Result, Seek, SetAttributes, Space, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, FileId, Hold, Limits, Move, NodeKind, Opened, Presence, ReadReply,
+    Result, Seek, SetAttributes, Space, Stability, Statistics, Timestamp, Written,
 };
 
 /// A tree of files. Every method may be called from any number of threads at once.
@@ -335,7 +335,7 @@ pub trait FileSystem: Send + Sync {
     /// no such calls, so every other method works on objects that nobody has opened.
     ///
     /// Access is not checked here: the caller has asked [`FileSystem::access`].
-    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+    fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         Ok(Opened::plain(self.attributes(call, id)?))
     }
 

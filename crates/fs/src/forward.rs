@@ -47,11 +47,8 @@ macro_rules! forward_method {
 macro_rules! forward_one {
     (describe $($to:tt)*) => { $crate::forward_method! { $($to)* describe() -> String } };
     (root $($to:tt)*) => { $crate::forward_method! { $($to)* root() -> $crate::FileId } };
-    (tree_id $($to:tt)*) => { $crate::forward_method! { $($to)* tree_id() -> Vec<u8> } };
     (path_of $($to:tt)*) => { $crate::forward_method! { $($to)*
         path_of(id: &$crate::FileId) -> Option<String> } };
-    (id_of_number $($to:tt)*) => { $crate::forward_method! { $($to)*
-        id_of_number(number: u64) -> Option<$crate::FileId> } };
     (limits $($to:tt)*) => { $crate::forward_method! { $($to)* limits() -> $crate::Limits } };
     (lookup $($to:tt)*) => { $crate::forward_method! { $($to)*
         lookup(call: &$crate::Call<'_>, directory: &$crate::FileId, name: &[u8])
@@ -141,8 +138,7 @@ macro_rules! forward_one {
         statistics(call: &$crate::Call<'_>) -> $crate::Result<$crate::Statistics> } };
     (sync $($to:tt)*) => { $crate::forward_method! { $($to)* sync() -> $crate::Result<()> } };
     (open $($to:tt)*) => { $crate::forward_method! { $($to)*
-        open(call: &$crate::Call<'_>, id: &$crate::FileId, intent: $crate::OpenIntent)
-            -> $crate::Result<$crate::Opened> } };
+        open(call: &$crate::Call<'_>, id: &$crate::FileId) -> $crate::Result<$crate::Opened> } };
     (hold $($to:tt)*) => { $crate::forward_method! { $($to)*
         hold(call: &$crate::Call<'_>, id: &$crate::FileId)
             -> $crate::Result<Option<$crate::Hold>> } };

@@ -23,11 +23,9 @@ pub mod identity;
 mod mapping;
 pub mod moment;
 pub mod name;
-pub mod open;
 pub mod payload;
 pub mod seen;
 pub mod source;
-pub mod space;
 pub mod trim;
 pub mod verifier;
 
@@ -35,8 +33,8 @@ pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
 pub use call::{
-    Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Limits, Move,
-    NodeKind, ReadReply, Stability, Statistics, Written,
+    Call, Coherence, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Hold,
+    Limits, Move, NodeKind, Opened, ReadReply, Seek, Space, Stability, Statistics, Written,
 };
 pub use compact_id::CompactId;
 pub use error::{Error, Result};
@@ -44,6 +42,4 @@ pub use extended::Presence;
 pub use filesystem::FileSystem;
 pub use identity::{Credentials, FileId};
 pub use mapping::MappedRange;
-pub use open::{Coherence, Hold, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
-pub use space::{Seek, Space};

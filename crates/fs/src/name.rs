@@ -8,33 +8,25 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Refuses what can never be a name: empty, over [`NAME_BYTES_MAX`], or with `/` or NUL in it.
 /// `.` and `..` pass: a lookup may ask for them.
 pub fn check(name: &[u8]) -> Result<()> {
-    if name.len() > NAME_BYTES_MAX {
-        return Err(Error::NameTooLong);
-    }
-    if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
-        return Err(Error::Invalid);
-    }
+    Error::NameTooLong.when(name.len() > NAME_BYTES_MAX)?;
+    Error::Invalid.when(name.is_empty() || name.contains(&b'/') || name.contains(&0))?;
     Ok(())
+}
+
+fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
 }
 
 /// [`check`] for a name to be made: `.` and `..` exist already.
 pub fn check_new(name: &[u8]) -> Result<()> {
     check(name)?;
-    if name == b"." || name == b".." {
-        Err(Error::Exists)
-    } else {
-        Ok(())
-    }
+    Error::Exists.when(is_dots(name))
 }
 
 /// [`check`] for a name to be removed or moved: `.` and `..` cannot be.
 pub fn check_old(name: &[u8]) -> Result<()> {
     check(name)?;
-    if name == b"." || name == b".." {
-        Err(Error::Invalid)
-    } else {
-        Ok(())
-    }
+    Error::Invalid.when(is_dots(name))
 }
 
 #[cfg(test)]

@@ -14,11 +14,8 @@
 use std::sync::Arc;
 
 use fuser::{INodeNo, Notifier, OpenFlags, WriteFlags};
-use pagewell_counters::names;
-use pagewell_fs::{FileId, Result};
 
 use crate::front::Front;
-use crate::handles::OpenFile;
 
 /// Whether a write is an append of a program, and not of pages that the kernel writes late: of
 /// those it knows the place.
@@ -39,26 +36,6 @@ impl Front {
             }
         })?;
         Ok(())
-    }
-
-    /// Where an append goes.
-    pub(crate) fn end_of_file(
-        &self,
-        file: Option<&OpenFile>,
-        may_block: bool,
-        id: &FileId,
-    ) -> Result<u64> {
-        let any = |_: &OpenFile| true;
-        let attributes = Self::ask_open(file, may_block, any, |call| {
-            self.filesystem.attributes(call, id)
-        })?;
-        Ok(attributes.size)
-    }
-
-    /// After the answer to an append that did not go where the kernel believes.
-    pub(crate) fn forget_pages(&self, node: u64) {
-        names::FUSE_APPENDS_MOVED.add(1);
-        self.forgetting.want(node);
     }
 }
 

@@ -12,19 +12,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::mount::MountFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::mounts::{self, KIND};
+use crate::mounts::{KIND, mounted_on};
 use crate::options::Options;
-
-/// The program that mounts for users who are not root.
-const HELPER: &str = "fusermount3";
+use crate::unmount::{HELPER, said, unmount};
 
 /// A mount on its place.
 pub(crate) struct Attached {
-    place: PathBuf,
+    pub(crate) place: PathBuf,
     /// Of the mount, as the kernel's list has it.
     device: Option<String>,
 }
@@ -43,7 +41,7 @@ pub(crate) fn attach(
     }?;
     let attached = Attached {
         place: place.to_owned(),
-        device: mounts::mounted_on(place).map(|entry| entry.device),
+        device: mounted_on(place).map(|entry| entry.device),
     };
     Ok((connection, attached))
 }
@@ -51,16 +49,10 @@ pub(crate) fn attach(
 impl Attached {
     /// Takes the mount away, if it is there and nothing was mounted over it.
     pub(crate) fn detach(&self) {
-        let there = mounts::mounted_on(&self.place).map(|entry| entry.device);
-        if there.is_none() || there != self.device {
-            return;
-        }
-        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        if rustix::mount::unmount(&self.place, flags) == Err(Errno::PERM) {
-            let mut command = Command::new(HELPER);
-            command.args(["-u", "-q", "-z", "--"]).arg(&self.place);
+        let there = mounted_on(&self.place).map(|entry| entry.device);
+        if there.is_some() && there == self.device {
             // What is in the way then is told by what looks at the place.
-            let _ = command.stdin(Stdio::null()).output();
+            let _ = unmount(&self.place, true);
         }
     }
 }
@@ -119,17 +111,6 @@ fn with_helper(place: &Path, options: &Options, read_only: bool) -> io::Result<O
     }
 }
 
-/// What the helper said, on one line.
-pub(crate) fn said(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines: Vec<&str> = lines.collect();
-    match lines.as_slice() {
-        [] => format!("{HELPER} failed and did not say why"),
-        lines => lines.join("; "),
-    }
-}
-
 fn helper_options(options: &Options, read_only: bool) -> String {
     // A comma would end the name in the list of options, a backslash is its escape.
     let source = options.source.replace([',', '\\'], "_");
@@ -178,14 +159,5 @@ mod tests {
             helper_options(&options, true),
             "fsname=a_b,subtype=pagewell,default_permissions,allow_other,ro"
         );
-    }
-
-    #[test]
-    fn what_the_helper_says_is_one_line() {
-        assert_eq!(
-            said(b"fusermount3: one\n\nthen two\n"),
-            "fusermount3: one; then two"
-        );
-        assert!(said(b"\n").contains("did not say why"));
     }
 }

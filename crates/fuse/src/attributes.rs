@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
-use pagewell_fs::{Attributes, Error, FileType, SetTime, Timestamp};
+use fuser::{FileAttr, INodeNo, TimeOrNow};
+use pagewell_fs::{Attributes, FileType, SetTime, Timestamp};
 
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
@@ -27,29 +27,50 @@ impl Appearance {
     pub(crate) fn differs(&self) -> bool {
         *self != Self::default()
     }
+
+    /// What the kernel is told of an object that it knows as `node`.
+    pub(crate) fn shown(&self, attributes: &Attributes, node: u64) -> FileAttr {
+        let (major, minor) = attributes.device;
+        let mode = match self.umask {
+            Some(umask) => 0o777 & !umask,
+            None => attributes.mode & 0o7777,
+        };
+        FileAttr {
+            ino: INodeNo(node),
+            size: attributes.size,
+            blocks: attributes.used.div_ceil(BLOCK_BYTES),
+            atime: time(attributes.accessed),
+            mtime: time(attributes.modified),
+            ctime: time(attributes.changed),
+            crtime: UNIX_EPOCH,
+            kind: kind(attributes.file_type),
+            perm: u16::try_from(mode).unwrap_or(0),
+            nlink: attributes.link_count,
+            uid: self.uid.unwrap_or(attributes.uid),
+            gid: self.gid.unwrap_or(attributes.gid),
+            rdev: device_number(major, minor),
+            blksize: PREFERRED_BYTES,
+            flags: 0,
+        }
+    }
 }
 
-/// What the kernel is told of an object that it knows as `node`.
-pub(crate) fn to_kernel(appearance: &Appearance, attributes: &Attributes, node: u64) -> FileAttr {
-    let (major, minor) = attributes.device;
-    let mode = match appearance.umask {
-        Some(umask) => 0o777 & !umask,
-        None => attributes.mode & 0o7777,
-    };
+/// Attributes of something that could not be examined: the kernel uses its number only.
+pub(crate) fn unknown(number: u64) -> FileAttr {
     FileAttr {
-        ino: INodeNo(node),
-        size: attributes.size,
-        blocks: attributes.used.div_ceil(BLOCK_BYTES),
-        atime: time(attributes.accessed),
-        mtime: time(attributes.modified),
-        ctime: time(attributes.changed),
+        ino: INodeNo(number),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
         crtime: UNIX_EPOCH,
-        kind: kind(attributes.file_type),
-        perm: u16::try_from(mode).unwrap_or(0),
-        nlink: attributes.link_count,
-        uid: appearance.uid.unwrap_or(attributes.uid),
-        gid: appearance.gid.unwrap_or(attributes.gid),
-        rdev: device_number(major, minor),
+        kind: fuser::FileType::RegularFile,
+        perm: 0,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
         blksize: PREFERRED_BYTES,
         flags: 0,
     }
@@ -117,11 +138,6 @@ fn timestamp(time: SystemTime) -> Timestamp {
             }
         }
     }
-}
-
-/// How an error is told to programs.
-pub(crate) fn errno(error: &Error) -> Errno {
-    Errno::from_i32(error.to_errno().raw_os_error())
 }
 
 #[cfg(test)]

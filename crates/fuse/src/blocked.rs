@@ -57,23 +57,9 @@ trait Interrupt: Send + Sync {
 
 impl<R: Refuse> Interrupt for Mutex<Option<R>> {
     fn interrupt(&self) -> bool {
-        match take(self) {
-            Some(reply) => {
-                reply.refuse(Errno::EINTR);
-                true
-            }
-            None => false,
-        }
+        let reply = self.lock().take();
+        reply.map(|reply| reply.refuse(Errno::EINTR)).is_some()
     }
-}
-
-fn take<R>(reply: &Mutex<Option<R>>) -> Option<R> {
-    reply.lock().take()
-}
-
-fn is_there<R>(reply: &Mutex<Option<R>>) -> bool {
-    let reply = reply.lock();
-    reply.is_some()
 }
 
 /// The right to answer a request that waits.
@@ -86,18 +72,13 @@ pub(crate) struct Ticket<R: Refuse> {
 impl<R: Refuse> Ticket<R> {
     /// The reply, unless the caller was let go.
     pub(crate) fn finish(self) -> Option<R> {
-        take(&self.reply)
+        self.reply.lock().take()
     }
 
     /// Tells at any time whether the caller still waits.
     pub(crate) fn wanted(&self) -> Wanted {
         let reply = Arc::clone(&self.reply);
-        Box::new(move || is_there(&reply))
-    }
-
-    /// Whether the caller still waits.
-    pub(crate) fn is_wanted(&self) -> bool {
-        is_there(&self.reply)
+        Box::new(move || reply.lock().is_some())
     }
 }
 
@@ -261,12 +242,12 @@ mod tests {
             .unwrap();
         let ticket = register.enter(child.id(), Told(said.clone()));
         let wanted = ticket.wanted();
-        assert!(wanted() && ticket.is_wanted());
+        assert!(wanted());
         let other = register.enter(std::process::id(), Told(said));
         child.kill().unwrap();
         assert_eq!(told.recv(), Ok(true));
         was_freed.recv().unwrap();
-        assert!(!wanted() && !ticket.is_wanted());
+        assert!(!wanted());
         assert!(ticket.finish().is_none());
         assert!(other.finish().is_some());
         assert!(register.state.lock().waiting.is_empty());

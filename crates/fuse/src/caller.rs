@@ -5,17 +5,29 @@
 //! call was refused without them, and before changes whose outcome depends on them (set-group-id).
 //! The caller waits for the answer meanwhile, so its thread is there.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
+use std::sync::LazyLock;
 
 use fuser::Request;
 use pagewell_counters::names;
 use pagewell_fs::{Call, Credentials, Error, Result, SetAttributes};
 
+static ROOT: LazyLock<Credentials> = LazyLock::new(Credentials::root);
+
+/// A call as root: where the kernel has judged, or nobody in particular asks.
+pub(crate) fn as_root(may_block: bool) -> Call<'static> {
+    Call {
+        credentials: &ROOT,
+        may_block,
+    }
+}
+
 /// The program that asks.
-#[derive(Clone, Debug)]
 pub(crate) struct Caller {
+    /// Whether the thread that works for it may wait for storage.
+    pub(crate) may_block: Cell<bool>,
     /// The thread, or 0 when it cannot be seen from here.
-    pub(crate) thread: u32,
+    thread: u32,
     plain: Credentials,
     with_groups: OnceCell<Credentials>,
 }
@@ -28,6 +40,7 @@ impl Caller {
             false => (request.uid(), request.gid()),
         };
         Self {
+            may_block: Cell::new(false),
             thread: request.pid(),
             plain: Credentials::new(uid, gid, &[]),
             with_groups: OnceCell::new(),
@@ -52,27 +65,25 @@ impl Caller {
 
     /// Makes a call that changes nothing when it is refused: with supplementary groups only if
     /// it is refused without.
-    pub(crate) fn ask<T>(
-        &self,
-        may_block: bool,
-        operation: impl Fn(&Call<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let answer = operation(&Call {
-            credentials: &self.plain,
-            may_block,
-        });
+    pub(crate) fn ask<T>(&self, operation: impl Fn(&Call<'_>) -> Result<T>) -> Result<T> {
+        let answer = operation(&self.call_as(&self.plain));
         let is_refused = matches!(answer, Err(Error::AccessDenied | Error::NotPermitted));
         if !is_refused || self.complete().groups().is_empty() {
             return answer;
         }
-        operation(&self.call(may_block))
+        operation(&self.call())
     }
 
     /// A call with supplementary groups.
-    pub(crate) fn call(&self, may_block: bool) -> Call<'_> {
+    pub(crate) fn call(&self) -> Call<'_> {
+        self.call_as(self.complete())
+    }
+
+    /// A call for this caller, as somebody else.
+    pub(crate) fn call_as<'a>(&self, credentials: &'a Credentials) -> Call<'a> {
         Call {
-            credentials: self.complete(),
-            may_block,
+            credentials,
+            may_block: self.may_block.get(),
         }
     }
 }

@@ -65,8 +65,8 @@ impl Drop for ReadLease {
     fn drop(&mut self) {
         let mut queue = self.dispatch.queue.lock();
         queue.lent_bytes -= self.bytes;
-        // Workers may have waited for it.
-        self.dispatch.wake(&queue);
+        // Reads may have waited for it.
+        self.dispatch.wake(&mut queue);
     }
 }
 
@@ -101,6 +101,12 @@ struct Job {
     work: Work,
 }
 
+impl Job {
+    fn is_wanted(&self) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted())
+    }
+}
+
 /// See the top of the file.
 pub(crate) struct Dispatch {
     readers: usize,
@@ -127,19 +133,19 @@ struct Queue {
 }
 
 impl Queue {
-    /// What workers could begin now. Neither reads nor writes overtake their own kind.
-    fn startable(&self) -> Startable {
-        let mut found = Startable::default();
-        let mut left = READ_BYTES_MAX - self.lent_bytes;
-        let (mut budget_is_left, mut data_may_go, mut working) = (true, true, self.working_bytes);
-        for (index, job) in self.jobs.iter().enumerate() {
-            found.last = match job.memory {
+    /// The places of the jobs that workers could begin now. Neither reads nor writes overtake their
+    /// own kind.
+    fn startable(&self) -> impl Iterator<Item = usize> {
+        let (mut left, mut working) = (READ_BYTES_MAX - self.lent_bytes, self.working_bytes);
+        let (mut leases_are_left, mut data_may_go) = (true, true);
+        let may_begin = move |(index, job): (usize, &Job)| {
+            let may_begin = match job.memory {
                 Memory::None => true,
                 Memory::Lease(bytes) => {
                     let bytes = bytes.min(READ_BYTES_MAX);
-                    budget_is_left &= bytes <= left;
+                    leases_are_left &= bytes <= left;
                     left = left.saturating_sub(bytes);
-                    budget_is_left
+                    leases_are_left
                 }
                 Memory::Data(bytes) => {
                     data_may_go &= working == 0 || working + bytes <= HELD_BYTES_MAX;
@@ -147,22 +153,10 @@ impl Queue {
                     data_may_go
                 }
             };
-            if found.last {
-                found.count += 1;
-                found.first = found.first.or(Some(index));
-            }
-        }
-        found
+            may_begin.then_some(index)
+        };
+        self.jobs.iter().enumerate().filter_map(may_begin)
     }
-}
-
-/// Which of the jobs can begin.
-#[derive(Default)]
-struct Startable {
-    count: usize,
-    first: Option<usize>,
-    /// The last one is among them.
-    last: bool,
 }
 
 /// A reader that may wait; until it is dropped.
@@ -195,17 +189,17 @@ impl Dispatch {
         }
     }
 
-    /// Whether the reader that asks may wait.
-    pub(crate) fn here(&self) -> Option<Here<'_>> {
+    /// Whether the reader that asks may wait, with the lease of a read. A read of more than there
+    /// ever is counts as all of it.
+    pub(crate) fn here(self: &Arc<Self>, memory: Memory) -> Option<(Here<'_>, Option<ReadLease>)> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
         let here = Here(self);
-        (before + 1 < self.readers).then_some(here)
-    }
-
-    /// Whether the reader that asks may wait for a read, and the lease for it. More than there ever
-    /// is counts as all of it.
-    pub(crate) fn here_with_lease(self: &Arc<Self>, bytes: usize) -> Option<(Here<'_>, ReadLease)> {
-        let here = self.here()?;
+        if before + 1 >= self.readers {
+            return None;
+        }
+        let Memory::Lease(bytes) = memory else {
+            return Some((here, None));
+        };
         let mut queue = self.queue.lock();
         let bytes = bytes.min(READ_BYTES_MAX);
         let is_read = |job: &Job| matches!(job.memory, Memory::Lease(_));
@@ -214,7 +208,7 @@ impl Dispatch {
             return None;
         }
         let lease = self.lend(&mut queue, bytes);
-        Some((here, lease))
+        Some((here, Some(lease)))
     }
 
     fn lend(self: &Arc<Self>, queue: &mut Queue, bytes: usize) -> ReadLease {
@@ -225,10 +219,22 @@ impl Dispatch {
         }
     }
 
-    /// Wakes a worker, if one is idle while jobs are there.
-    fn wake(&self, queue: &Queue) {
-        if queue.idle > 0 && !queue.jobs.is_empty() {
+    /// Has what can begin begun: by an idle worker, and by a new one if those are too few.
+    fn wake(self: &Arc<Self>, queue: &mut Queue) {
+        if queue.jobs.is_empty() {
+            return;
+        }
+        let startable = queue.startable().count();
+        if startable > 0 && queue.idle > 0 {
             self.ready.notify_one();
+        }
+        // One is always there, so that it needs none to be started when a job can begin.
+        let is_short = queue.idle < startable || queue.workers == 0;
+        if is_short && queue.workers < self.workers_max {
+            let dispatch = Arc::clone(self);
+            let worker = std::thread::Builder::new().name("fuse-worker".to_owned());
+            let started = worker.spawn(move || dispatch.work());
+            queue.workers += usize::from(started.is_ok());
         }
     }
 
@@ -268,31 +274,18 @@ impl Dispatch {
             wanted,
             work,
         });
-        let startable = queue.startable();
-        if matches!(memory, Memory::Lease(_)) && !startable.last {
+        let last = queue.jobs.len() - 1;
+        if matches!(memory, Memory::Lease(_)) && queue.startable().last() != Some(last) {
             names::FUSE_READS_HELD.add(1);
         }
-        self.wake(&queue);
-        // A thread must be there when a lease is.
-        let is_needed = queue.idle < startable.count || queue.workers == 0;
-        if is_needed && queue.workers < self.workers_max {
-            let dispatch = Arc::clone(self);
-            let started = std::thread::Builder::new()
-                .name("fuse-worker".to_owned())
-                .spawn(move || dispatch.work());
-            match started {
-                Ok(_) => queue.workers += 1,
-                // Without any worker nobody would ever do it.
-                Err(_) if queue.workers == 0 => {
-                    let job = queue.jobs.pop_back();
-                    queue.bytes -= memory.data();
-                    drop(queue);
-                    if let Some(job) = job {
-                        (job.work)(None);
-                    }
-                }
-                Err(_) => {}
-            }
+        self.wake(&mut queue);
+        // Without any worker nobody would ever do it.
+        if queue.workers == 0
+            && let Some(job) = queue.jobs.pop_back()
+        {
+            queue.bytes -= memory.data();
+            drop(queue);
+            (job.work)(None);
         }
     }
 
@@ -303,7 +296,8 @@ impl Dispatch {
                 let data = job.memory.data();
                 drop(queue);
                 // A defect costs the request, not the worker of all that come later.
-                if catch_unwind(AssertUnwindSafe(|| (job.work)(lease))).is_err() {
+                let work = || job.is_wanted().then(|| (job.work)(lease));
+                if catch_unwind(AssertUnwindSafe(work)).is_err() {
                     names::PANICS.add(1);
                 }
                 queue = self.queue.lock();
@@ -321,7 +315,7 @@ impl Dispatch {
 
     /// The next job that may begin, with its lease.
     fn next(self: &Arc<Self>, queue: &mut Queue) -> Option<(Job, Option<ReadLease>)> {
-        let index = queue.startable().first?;
+        let index = queue.startable().next()?;
         let job = queue.jobs.remove(index)?;
         let lease = match job.memory {
             Memory::Lease(bytes) => Some(self.lend(queue, bytes.min(READ_BYTES_MAX))),
@@ -345,9 +339,8 @@ impl Dispatch {
     pub(crate) fn drop_unwanted(&self) {
         let mut queue = self.queue.lock();
         let jobs = std::mem::take(&mut queue.jobs);
-        let is_wanted = |job: &Job| job.wanted.as_ref().is_none_or(|wanted| wanted());
         let (wanted, unwanted): (VecDeque<Job>, VecDeque<Job>) =
-            jobs.into_iter().partition(is_wanted);
+            jobs.into_iter().partition(Job::is_wanted);
         queue.jobs = wanted;
         queue.bytes -= unwanted.iter().map(|job| job.memory.data()).sum::<usize>();
         if !unwanted.is_empty() {

@@ -14,9 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
-use pagewell_fs::{Call, Credentials, Error, FileId, Presence, Result, SetAttributes};
+use pagewell_counters::names;
+use pagewell_fs::{Call, Error, FileId, Presence, Result, SetAttributes};
 
-use crate::attributes::errno;
+use crate::caller::as_root;
 use crate::front::Front;
 
 /// The attribute of programs that have rights of their own.
@@ -36,21 +37,22 @@ fn without_privileges(mode: u32) -> u32 {
     mode & !(SET_UID | set_gid)
 }
 
-fn name_of(name: &OsStr) -> Result<CString> {
-    CString::new(name.as_bytes()).map_err(|_| Error::Invalid)
-}
-
 /// A program asks with a size of 0 how long the answer is.
-fn reply_sized(reply: ReplyXattr, size: u32, found: Result<Vec<u8>>) {
-    match found {
-        Ok(found) if size == 0 => reply.size(u32::try_from(found.len()).unwrap_or(u32::MAX)),
-        Ok(found) if found.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(found) => reply.data(&found),
-        Err(error) => reply.error(errno(&error)),
+fn reply_sized(reply: ReplyXattr, size: u32, found: &[u8]) {
+    match u32::try_from(found.len()).unwrap_or(u32::MAX) {
+        length if size == 0 => reply.size(length),
+        length if length > size => reply.error(Errno::ERANGE),
+        _ => reply.data(found),
     }
 }
 
 impl Front {
+    /// Whether there are extended attributes that programs may ask for. Not where owner and
+    /// permissions are not the source's: those are what it would judge by.
+    pub(crate) fn has_extended(&self) -> bool {
+        self.filesystem.has_extended_attributes() && !self.appearance.differs()
+    }
+
     pub(crate) fn answer_get_extended(
         self: &Arc<Self>,
         request: &Request,
@@ -59,16 +61,21 @@ impl Front {
         size: u32,
         reply: ReplyXattr,
     ) {
-        let name = name_of(name);
+        if !self.has_extended() {
+            return reply.error(Errno::ENOSYS); // the kernel never asks again
+        }
+        names::FUSE_EXTENDED_ASKED.add(1);
+        let Ok(name) = CString::new(name.as_bytes()) else {
+            return reply.error(Errno::EINVAL);
+        };
         self.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
-                let files = &front.filesystem;
-                caller.ask(may_block, |call| files.extended_attribute(call, &id, name))
+            move |front, caller, id| {
+                caller.ask(|call| front.filesystem.extended_attribute(call, id, &name))
             },
-            move |_, reply, value| reply_sized(reply, size, value),
+            move |_, reply, value| reply_sized(reply, size, &value),
         );
     }
 
@@ -79,15 +86,17 @@ impl Front {
         size: u32,
         reply: ReplyXattr,
     ) {
+        if !self.has_extended() {
+            return reply.error(Errno::ENOSYS);
+        }
         self.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let id = front.id(node.0)?;
-                let files = &front.filesystem;
-                caller.ask(may_block, |call| files.extended_attribute_names(call, &id))
+            |front, caller, id| {
+                caller.ask(|call| front.filesystem.extended_attribute_names(call, id))
             },
-            move |_, reply, names| reply_sized(reply, size, names),
+            move |_, reply, names| reply_sized(reply, size, &names),
         );
     }
 
@@ -99,18 +108,22 @@ impl Front {
         flags: i32,
         reply: ReplyEmpty,
     ) {
+        if !self.has_extended() {
+            return reply.error(Errno::ENOSYS);
+        }
         let presence = match flags {
             0 => Presence::Any,
             libc::XATTR_CREATE => Presence::Absent,
             libc::XATTR_REPLACE => Presence::Present,
             _ => return reply.error(Errno::EINVAL),
         };
-        let (name, value) = (name_of(name), value.to_vec());
-        self.answer_done(request, reply, move |front, caller, may_block| {
-            let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
-            let call = caller.call(may_block);
+        let Ok(name) = CString::new(name.as_bytes()) else {
+            return reply.error(Errno::EINVAL);
+        };
+        let value = value.to_vec();
+        self.answer_done(request, node, reply, move |front, caller, id| {
             let files = &front.filesystem;
-            files.set_extended_attribute(&call, &id, name, &value, presence)
+            files.set_extended_attribute(&caller.call(), id, &name, &value, presence)
         });
     }
 
@@ -121,22 +134,20 @@ impl Front {
         name: &OsStr,
         reply: ReplyEmpty,
     ) {
-        let name = name_of(name);
-        self.answer_done(request, reply, move |front, caller, may_block| {
-            let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
+        if !self.has_extended() {
+            return reply.error(Errno::ENOSYS);
+        }
+        let Ok(name) = CString::new(name.as_bytes()) else {
+            return reply.error(Errno::EINVAL);
+        };
+        self.answer_done(request, node, reply, move |front, caller, id| {
             let files = &front.filesystem;
-            if name != CAPABILITIES || caller.is_root() {
-                let call = caller.call(may_block);
-                return files.remove_extended_attribute(&call, &id, name);
+            if name.as_c_str() != CAPABILITIES || caller.is_root() {
+                return files.remove_extended_attribute(&caller.call(), id, &name);
             }
             // Programs that may not are refused by the kernel. This is the kernel itself,
             // before a write of a user.
-            let root = Credentials::root();
-            let as_root = Call {
-                credentials: &root,
-                may_block,
-            };
-            match files.remove_extended_attribute(&as_root, &id, name) {
+            match files.remove_extended_attribute(&as_root(caller.may_block.get()), id, &name) {
                 // Without root's rights here the file system beneath does it at the write.
                 Err(Error::NotPermitted) => Ok(()),
                 done => done,
@@ -169,17 +180,12 @@ impl Front {
         if left == mode {
             return Ok(false);
         }
-        let root = Credentials::root();
-        let as_root = Call {
-            credentials: &root,
-            may_block: call.may_block,
-        };
         let wanted = SetAttributes {
             mode: Some(left),
             ..SetAttributes::default()
         };
         let files = &self.filesystem;
-        files.set_attributes(&as_root, id, &wanted, None)?;
+        files.set_attributes(&as_root(call.may_block), id, &wanted, None)?;
         Ok(true)
     }
 }

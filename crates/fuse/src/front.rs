@@ -2,29 +2,29 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fuser::{FileAttr, Notifier, ReplyData, Request};
+use fuser::{Errno, INodeNo, Notifier, Request};
 use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{
-    Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
-    Hold, OpenIntent, Opened, Result, SetAttributes,
+    Access, Attributes, Call, Change, Coherence, CreateMode, Credentials, Entry, Error, FileId,
+    FileSystem, Hold, Opened, Result, SetAttributes,
 };
 
-use crate::attributes::{Appearance, to_kernel};
-use crate::blocked::Blocked;
+use crate::attributes::Appearance;
+use crate::blocked::{Blocked, Ticket};
 use crate::caller::{Caller, Permissions};
 use crate::dispatch::{Dispatch, Memory, ReadLease};
-use crate::forgetting::Forgetting;
-use crate::handles::{Handles, Modes, OpenFile};
-use crate::listing_sizes::Sizes;
+use crate::handles::{Handles, OpenFile, READING, Target, asked_for};
+use crate::listing::Sizes;
 use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passthrough::Passthrough;
-use crate::pruning::Pruning;
 use crate::pushing::Pushing;
 use crate::reply::{Data, Device, Refuse};
+use crate::telling::ToTell;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
@@ -41,13 +41,16 @@ pub(crate) struct Front {
     pub(crate) directories: Handles<Hold>,
     pub(crate) sizes: Sizes,
     pub(crate) passthrough: Arc<Passthrough>,
-    pub(crate) pruning: Pruning,
     pub(crate) pushing: Pushing,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) blocked: Arc<Blocked>,
     /// Verifiers under which files were written that no commit has covered yet, by node.
     pub(crate) written: Shards<HashMap<u64, [u8; 8]>>,
-    pub(crate) forgetting: Forgetting,
+    /// Files whose pages the kernel is to give up.
+    pub(crate) forgetting: ToTell<u64>,
+    /// Parts of the objects that it is to forget, and how many times one was chosen.
+    pub(crate) pruning: ToTell<usize>,
+    pub(crate) parts_pruned: AtomicUsize,
     pub(crate) appearance: Appearance,
     pub(crate) device: Device,
     pub(crate) notifier: OnceLock<Notifier>,
@@ -61,12 +64,12 @@ impl Front {
         coherence: Coherence,
         dispatch: Dispatch,
     ) -> Self {
-        let is_unchanged = filesystem.coherence() == Coherence::UNCHANGED;
-        let objects_max = match is_unchanged {
-            true => OBJECTS_UNCHANGED_MAX,
-            false => OBJECTS_MAX,
+        let objects_max = if filesystem.coherence() == Coherence::UNCHANGED {
+            OBJECTS_UNCHANGED_MAX
+        } else {
+            OBJECTS_MAX
         };
-        Self {
+        let mut front = Self {
             nodes: Nodes::new(filesystem.root(), objects_max),
             filesystem,
             coherence,
@@ -74,22 +77,20 @@ impl Front {
             directories: Handles::default(),
             sizes: Sizes::default(),
             passthrough: Arc::default(),
-            pruning: Pruning::default(),
             pushing: Pushing::default(),
             dispatch: Arc::new(dispatch),
             blocked: Arc::default(),
             written: Shards::default(),
-            forgetting: Forgetting::default(),
+            forgetting: ToTell::default(),
+            pruning: ToTell::default(),
+            parts_pruned: AtomicUsize::new(0),
             appearance: Appearance::default(),
             device: Device::default(),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
-        }
-    }
-
-    /// What the kernel is told of an object that it knows as `node`.
-    pub(crate) fn shown(&self, attributes: &Attributes, node: u64) -> FileAttr {
-        to_kernel(&self.appearance, attributes, node)
+        };
+        front.pushing.is_on = front.is_immutable();
+        front
     }
 
     /// Whether nobody but this mount changes the source.
@@ -109,227 +110,170 @@ impl Front {
         id.ok_or(Error::Stale)
     }
 
-    /// Answers a request: here if nothing has to be waited for, else where waiting is allowed.
-    /// `finish` is given the reply unless the caller was let go meanwhile.
+    /// Answers a request of an object: here if nothing has to be waited for, else where waiting is
+    /// allowed. `finish` is given the reply unless the caller was let go meanwhile.
     pub(crate) fn answer<R: Refuse, T>(
         self: &Arc<Self>,
         request: &Request,
+        node: INodeNo,
         reply: R,
-        work: impl Fn(&Self, &Caller, bool) -> Result<T> + Send + 'static,
-        finish: impl FnOnce(&Self, R, Result<T>) + Send + 'static,
+        work: impl Fn(&Self, &Caller, &FileId) -> Result<T> + Send + 'static,
+        finish: impl FnOnce(&Self, R, T) + Send + 'static,
     ) {
         let caller = Caller::of(request, self.appearance.differs());
-        match guarded(|| work(self, &caller, false)) {
-            Err(Error::WouldBlock) => {}
-            answer => return finish(self, reply, answer),
-        }
-        let ticket = self.blocked.enter(caller.thread, reply);
-        let job = move |front: &Self| {
-            let answer = guarded(|| work(front, &caller, true));
-            if let Some(reply) = ticket.finish() {
-                finish(front, reply, answer);
-            }
+        let work = move |front: &Self, may_block, _| {
+            caller.may_block.set(may_block);
+            work(front, &caller, &front.id(node.0)?)
         };
-        match self.dispatch.here() {
-            Some(_here) => job(self),
-            None => {
-                let front = Arc::clone(self);
-                self.dispatch
-                    .hand_over(Memory::None, None, Box::new(move |_| job(&front)));
-            }
-        }
+        self.answer_with(request, Memory::None, reply, work, finish);
     }
 
-    /// As [`Front::answer`], for reads: a call that waits has a lease of `bytes`, and a read whose
-    /// caller was let go before its turn is not done.
-    pub(crate) fn answer_read(
+    /// As [`Front::answer`], for a request that takes `memory`: once it waits it has the lease of
+    /// that, and it is not done when its caller was let go before its turn.
+    pub(crate) fn answer_with<R: Refuse, T>(
         self: &Arc<Self>,
         request: &Request,
-        reply: ReplyData,
-        bytes: usize,
-        read: impl Fn(&Self, bool, Option<ReadLease>) -> Result<Data> + Send + 'static,
-        finish: impl FnOnce(&Self, ReplyData, Result<Data>) + Send + 'static,
+        memory: Memory,
+        reply: R,
+        work: impl Fn(&Self, bool, Option<ReadLease>) -> Result<T> + Send + 'static,
+        finish: impl FnOnce(&Self, R, T) + Send + 'static,
     ) {
-        match guarded(|| read(self, false, None)) {
+        match guarded(|| work(self, false, None)) {
             Err(Error::WouldBlock) => {}
-            answer => return finish(self, reply, answer),
+            answer => return self.finish(reply, answer, finish),
         }
         let ticket = self.blocked.enter(request.pid(), reply);
-        let wanted = ticket.wanted();
-        let job = move |front: &Self, lease| {
-            if !ticket.is_wanted() {
-                return;
+        match self.dispatch.here(memory) {
+            Some((_here, lease)) => {
+                let answer = guarded(|| work(self, true, lease));
+                self.settle(ticket, answer, finish);
             }
-            let answer = guarded(|| read(front, true, lease));
-            if let Some(reply) = ticket.finish() {
-                finish(front, reply, answer);
+            None => {
+                let work = move |front: &Self, lease| work(front, true, lease);
+                self.hand_over(ticket, memory, work, finish);
             }
-        };
-        if let Some((_here, lease)) = self.dispatch.here_with_lease(bytes) {
-            return job(self, Some(lease));
         }
-        let front = Arc::clone(self);
-        let job = Box::new(move |lease| job(&front, lease));
-        let dispatch = &self.dispatch;
-        dispatch.hand_over(Memory::Lease(bytes), Some(wanted), job);
     }
 
-    pub(crate) fn attributes(
+    /// Has what waits done by a worker.
+    pub(crate) fn hand_over<R: Refuse, T>(
+        self: &Arc<Self>,
+        ticket: Ticket<R>,
+        memory: Memory,
+        work: impl FnOnce(&Self, Option<ReadLease>) -> Result<T> + Send + 'static,
+        finish: impl FnOnce(&Self, R, T) + Send + 'static,
+    ) {
+        let wanted = (memory != Memory::None).then(|| ticket.wanted());
+        let front = Arc::clone(self);
+        let job = move |lease| {
+            let answer = guarded(|| work(&front, lease));
+            front.settle(ticket, answer, finish);
+        };
+        self.dispatch.hand_over(memory, wanted, Box::new(job));
+    }
+
+    /// Gives the answer to a request that waited, unless its caller was let go.
+    pub(crate) fn settle<R: Refuse, T>(
         &self,
-        caller: &Caller,
-        may_block: bool,
-        id: &FileId,
-    ) -> Result<Attributes> {
-        let attributes = caller.ask(may_block, |call| self.filesystem.attributes(call, id))?;
+        ticket: Ticket<R>,
+        answer: Result<T>,
+        finish: impl FnOnce(&Self, R, T),
+    ) {
+        if let Some(reply) = ticket.finish() {
+            self.finish(reply, answer, finish);
+        }
+    }
+
+    pub(crate) fn finish<R: Refuse, T>(
+        &self,
+        reply: R,
+        answer: Result<T>,
+        finish: impl FnOnce(&Self, R, T),
+    ) {
+        match answer {
+            Ok(answer) => finish(self, reply, answer),
+            Err(error) => reply.refuse(Errno::from_i32(error.to_errno().raw_os_error())),
+        }
+    }
+
+    pub(crate) fn attributes(&self, caller: &Caller, id: &FileId) -> Result<Attributes> {
+        let attributes = caller.ask(|call| self.filesystem.attributes(call, id))?;
         if *id == self.filesystem.root() {
             let _ = self.root_file_id.set(attributes.file_id);
         }
         Ok(attributes)
     }
 
-    /// Opens an object for the caller.
-    pub(crate) fn open(
-        &self,
-        caller: &Caller,
-        may_block: bool,
-        id: &FileId,
-        modes: Modes,
-    ) -> Result<Opened> {
-        self.check_open(caller, may_block, id, modes)?;
-        let intent = OpenIntent {
-            reads: modes.reads,
-            writes: modes.writes,
-            truncates: false, // the kernel sets the length by a request of its own
-        };
-        caller.ask(may_block, |call| self.filesystem.open(call, id, intent))
-    }
-
-    /// The kernel has judged the mode bits; the source may know more.
-    fn check_open(
-        &self,
-        caller: &Caller,
-        may_block: bool,
-        id: &FileId,
-        modes: Modes,
-    ) -> Result<()> {
-        let needed = |is_needed: bool, access| if is_needed { access } else { Access(0) };
-        let data = if modes.runs {
-            Access::EXECUTE
-        } else {
-            Access::READ
-        };
-        let wanted = needed(modes.reads, data) | needed(modes.writes, Access::MODIFY);
-        caller.ask(may_block, |call| {
+    /// Opens an object for the caller. The kernel has judged the mode bits; the source may know
+    /// more.
+    pub(crate) fn open(&self, caller: &Caller, id: &FileId, wanted: Access) -> Result<Opened> {
+        caller.ask(|call| {
             let (granted, _) = self.filesystem.access(call, id, wanted)?;
             if granted & wanted == wanted {
                 Ok(())
             } else {
                 Err(Error::AccessDenied)
             }
-        })
+        })?;
+        caller.ask(|call| self.filesystem.open(call, id))
     }
 
     /// Makes a regular file, or finds the one that is there unless `exclusive`.
     pub(crate) fn create(
         &self,
         caller: &Caller,
-        may_block: bool,
-        directory: &FileId,
-        name: &[u8],
+        (directory, name): (&FileId, &[u8]),
         permissions: Permissions,
         flags: i32,
     ) -> Result<(Entry, Opened)> {
         let credentials = permissions.of(caller);
-        let call = Call {
-            credentials: &credentials,
-            may_block,
-        };
-        let modes = Modes::of(flags);
+        let call = caller.call_as(&credentials);
         let guarded = CreateMode::Guarded(permissions.attributes());
         match self.filesystem.create(&call, directory, name, &guarded) {
+            // A program that made a file may use it, whatever its mode says.
             Ok(created) => {
-                // A program that made a file may use it, whatever its mode says.
-                let intent = OpenIntent {
-                    reads: modes.reads,
-                    writes: modes.writes,
-                    truncates: false,
-                };
-                let opened = self.filesystem.open(&call, &created.entry.id, intent)?;
+                let opened = self.filesystem.open(&call, &created.entry.id)?;
                 Ok((created.entry, opened))
             }
             Err(Error::Exists) if flags & libc::O_EXCL == 0 => {
-                let entry = self.filesystem.lookup(&call, directory, name)?;
-                let opened = self.open(caller, may_block, &entry.id, modes)?;
+                let found = self.filesystem.lookup(&call, directory, name)?;
+                let opened = self.open(caller, &found.id, asked_for(flags))?;
                 if flags & libc::O_TRUNC != 0 {
                     let empty = SetAttributes {
                         size: Some(0),
                         ..SetAttributes::default()
                     };
                     let filesystem = &self.filesystem;
-                    filesystem.set_attributes(&call, &entry.id, &empty, None)?;
+                    filesystem.set_attributes(&call, &found.id, &empty, None)?;
                 }
-                let attributes = self.filesystem.attributes(&call, &entry.id)?;
-                Ok((
-                    Entry {
-                        attributes,
-                        ..entry
-                    },
-                    opened,
-                ))
+                let attributes = self.filesystem.attributes(&call, &found.id)?;
+                let id = found.id;
+                Ok((Entry { id, attributes }, opened))
             }
             Err(error) => Err(error),
-        }
-    }
-
-    /// Makes a call through an open file: as the user that opened it, and as root if that is
-    /// refused, since what was allowed at the open stays allowed.
-    pub(crate) fn ask_open<T>(
-        file: Option<&OpenFile>,
-        may_block: bool,
-        is_allowed: impl Fn(&OpenFile) -> bool,
-        operation: impl Fn(&Call<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let root = Credentials::root();
-        let as_root = Call {
-            credentials: &root,
-            may_block,
-        };
-        // Without an open file the kernel has judged, and tells of nobody in particular.
-        let Some(file) = file else {
-            return operation(&as_root);
-        };
-        let answer = operation(&Call {
-            credentials: &file.credentials,
-            may_block,
-        });
-        match answer {
-            Err(Error::AccessDenied) if is_allowed(file) => operation(&as_root),
-            answer => answer,
         }
     }
 
     /// Reads until there is all that was asked for, or the end: the kernel takes less for the end.
     pub(crate) fn read(
         &self,
-        file: Option<&OpenFile>,
+        target: &Target,
         may_block: bool,
-        id: &FileId,
-        offset: u64,
-        size: u32,
+        (offset, size): (u64, u32),
         lease: Option<ReadLease>,
     ) -> Result<Data> {
+        let id = match &target.file {
+            Some(file) => file.id,
+            None => self.id(target.node)?,
+        };
         let wanted = size as usize;
         let mut data = Data::with_lease(lease);
         while data.len() < wanted {
             let at = offset + data.len() as u64;
             let rest = u32::try_from(wanted - data.len()).unwrap_or(size);
-            let filesystem = &self.filesystem;
-            let reply = Self::ask_open(
-                file,
-                may_block,
-                |file| file.reads,
-                |call| filesystem.read(call, id, at, rest),
-            )?;
+            let reply = target.ask(may_block, READING, |call| {
+                self.filesystem.read(call, &id, at, rest)
+            })?;
             let came = data.add(reply.payload, may_block)?;
             if reply.end_of_file || came == 0 {
                 break;
@@ -338,48 +282,28 @@ impl Front {
         Ok(data)
     }
 
-    /// A descriptor is closed.
-    pub(crate) fn close(
-        &self,
-        file: Option<&OpenFile>,
-        may_block: bool,
-        id: &FileId,
-    ) -> Result<()> {
-        Self::ask_open(
-            file,
-            may_block,
-            |_| true,
-            |call| self.filesystem.close(call, id),
-        )
-    }
-
     /// Changes attributes. The kernel has judged the caller. It also takes set-user-id away when
     /// another user writes to a file, in the name of that user, who may not: such a change
     /// is made as the owner.
     pub(crate) fn set_attributes(
         &self,
         caller: &Caller,
-        may_block: bool,
         id: &FileId,
-        file: Option<&OpenFile>,
+        target: &Target,
         wanted: &SetAttributes,
     ) -> Result<Attributes> {
-        let call = caller.call(may_block);
+        let call = caller.call();
         let change = match self.filesystem.set_attributes(&call, id, wanted, None) {
             Err(Error::NotPermitted) if wanted.mode.is_some() => {
                 self.take_privileges(&call, id, wanted)?
             }
-            Err(Error::AccessDenied) if wanted.size.is_some() && file.is_some() => Self::ask_open(
-                file,
-                may_block,
-                |file| file.writes,
-                |call| {
+            Err(Error::AccessDenied) if wanted.size.is_some() && target.file.is_some() => target
+                .ask(call.may_block, Access::MODIFY, |call| {
                     if call.credentials.uid == 0 {
                         self.drop_privileges(call, id)?;
                     }
                     self.filesystem.set_attributes(call, id, wanted, None)
-                },
-            )?,
+                })?,
             change => change?,
         };
         match change.after {
@@ -393,7 +317,7 @@ impl Front {
         call: &Call<'_>,
         id: &FileId,
         wanted: &SetAttributes,
-    ) -> Result<pagewell_fs::Change> {
+    ) -> Result<Change> {
         let before = self.filesystem.attributes(call, id)?;
         let lost = before.mode & !wanted.mode.unwrap_or(before.mode);
         let gained = wanted.mode.unwrap_or(0) & !before.mode;

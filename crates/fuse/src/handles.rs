@@ -6,29 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_base::shards::Shards;
 use pagewell_counters::names;
-use pagewell_fs::{Credentials, FileId, Hold};
+use pagewell_fs::{Access, Call, Credentials, Error, FileId, Hold, Result};
 
+use crate::caller::as_root;
 use crate::passthrough::Pass;
 
 /// Linux' flag of an open that is for running the file (`FMODE_EXEC`), seen in no header.
 const OPEN_TO_RUN: i32 = 0x20;
 
-/// Which access modes an open asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Modes {
-    pub(crate) reads: bool,
-    pub(crate) writes: bool,
-    pub(crate) runs: bool,
-}
+/// A file is read when it was opened for reading, or to be run.
+pub(crate) const READING: Access = Access(Access::READ.0 | Access::EXECUTE.0);
 
-impl Modes {
-    pub(crate) fn of(flags: i32) -> Self {
-        let mode = flags & libc::O_ACCMODE;
-        Self {
-            reads: mode != libc::O_WRONLY,
-            writes: mode != libc::O_RDONLY,
-            runs: flags & OPEN_TO_RUN != 0,
-        }
+/// What an open with these flags asks for.
+pub(crate) fn asked_for(flags: i32) -> Access {
+    let data = if flags & OPEN_TO_RUN != 0 {
+        Access::EXECUTE
+    } else {
+        Access::READ
+    };
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => data,
+        libc::O_WRONLY => Access::MODIFY,
+        _ => data | Access::MODIFY,
     }
 }
 
@@ -36,11 +35,9 @@ impl Modes {
 pub(crate) struct OpenFile {
     pub(crate) id: FileId,
     /// The user that opened it: what was allowed then is allowed for as long as it is open.
-    pub(crate) credentials: Credentials,
-    /// It was opened for reading, or to be run.
-    pub(crate) reads: bool,
-    /// It was opened for writing.
-    pub(crate) writes: bool,
+    credentials: Credentials,
+    /// What it was opened for.
+    pub(crate) allowed: Access,
     /// Keeps the object there.
     _hold: Option<Hold>,
     /// What the kernel reads and writes by itself, while it does.
@@ -50,8 +47,7 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(
         id: FileId,
-        credentials: Credentials,
-        modes: Modes,
+        (credentials, allowed): (Credentials, Access),
         hold: Option<Hold>,
         pass: Option<Pass>,
     ) -> Self {
@@ -59,8 +55,7 @@ impl OpenFile {
         Self {
             id,
             credentials,
-            reads: modes.reads,
-            writes: modes.writes,
+            allowed,
             _hold: hold,
             _pass: pass,
         }
@@ -70,6 +65,38 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         names::FUSE_OPEN_FILES.add(-1);
+    }
+}
+
+/// A node, and the file through which a program uses it.
+pub(crate) struct Target {
+    pub(crate) node: u64,
+    pub(crate) file: Option<Arc<OpenFile>>,
+}
+
+impl Target {
+    /// Makes a call through the open file: as the user that opened it, and as root if that is
+    /// refused and any of `needed` was allowed at the open.
+    pub(crate) fn ask<T>(
+        &self,
+        may_block: bool,
+        needed: Access,
+        operation: impl Fn(&Call<'_>) -> Result<T>,
+    ) -> Result<T> {
+        // Without an open file the kernel has judged, and tells of nobody in particular.
+        let Some(file) = &self.file else {
+            return operation(&as_root(may_block));
+        };
+        let answer = operation(&Call {
+            credentials: &file.credentials,
+            may_block,
+        });
+        match answer {
+            Err(Error::AccessDenied) if file.allowed.intersects(needed) => {
+                operation(&as_root(may_block))
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -16,8 +16,8 @@
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing`, `ranges`, `extended` and `listing` (what
 //! each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch` and `blocked`
-//! (what waits), `caller`, `passthrough`, `pruning`, `pushing`, `reading_around`, `reply`,
-//! `buffer_pool`.
+//! (what waits), `caller`, `passthrough`, `telling`, `pruning`, `pushing`, `reading_around`,
+//! `reply`, `buffer_pool`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -44,11 +44,9 @@ mod busy;
 mod caller;
 mod dispatch;
 mod extended;
-mod forgetting;
 mod front;
 mod handles;
 mod listing;
-mod listing_sizes;
 mod mount;
 mod mounts;
 mod naming;
@@ -62,8 +60,8 @@ mod pushing;
 mod ranges;
 mod reading_around;
 mod reply;
-mod seeking;
 mod service;
+mod telling;
 mod unmount;
 mod writing;
 

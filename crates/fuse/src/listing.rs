@@ -5,17 +5,43 @@
 //! as many as fitted the last time, and a few more.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use pagewell_counters::names;
-use pagewell_fs::{Call, Entry, Error, FileId, FileType, Result};
+use pagewell_fs::{Entry, Error, FileId, Result};
 
-use crate::attributes::{Appearance, errno, kind, to_kernel};
+use crate::attributes::{kind, unknown};
 use crate::caller::Caller;
 use crate::front::Front;
 use crate::nodes::ROOT;
 use crate::reply::Refuse;
+
+/// Entries that are collected at least, and at most.
+const ENTRIES_MIN: usize = 16;
+const ENTRIES_MAX: usize = 4096;
+
+/// How many entries fitted lately, without and with attributes.
+#[derive(Default)]
+pub(crate) struct Sizes([AtomicUsize; 2]);
+
+impl Sizes {
+    fn to_collect(&self, with_attributes: bool) -> usize {
+        let fitted = self.0[usize::from(with_attributes)].load(Ordering::Relaxed);
+        (fitted + fitted / 8).clamp(ENTRIES_MIN, ENTRIES_MAX)
+    }
+
+    /// `fitted` of `collected` entries fitted. When all did, there may be room for more.
+    fn learn(&self, with_attributes: bool, fitted: usize, collected: usize) {
+        let next = if fitted == collected {
+            (fitted * 2).min(ENTRIES_MAX)
+        } else {
+            fitted
+        };
+        self.0[usize::from(with_attributes)].store(next, Ordering::Relaxed);
+    }
+}
 
 /// One name.
 pub(crate) struct Named {
@@ -39,15 +65,13 @@ impl Front {
         (node, cookie): (INodeNo, u64),
         plus: bool,
         reply: R,
-        finish: fn(&Self, R, Result<Page>),
+        finish: fn(&Self, R, Page),
     ) {
         self.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let directory = front.id(node.0)?;
-                front.list(caller, may_block, &directory, cookie, plus)
-            },
+            move |front, caller, directory| front.list(caller, directory, cookie, plus),
             finish,
         );
     }
@@ -55,33 +79,25 @@ impl Front {
     /// Collects what comes after `cookie`, for an answer with attributes (`plus`) or without. They
     /// are asked for in any case, and where a listing does not have them by a lookup: an answer
     /// without them tells the type of each name all the same, and `rm -r` and `find` believe it.
-    pub(crate) fn list(
-        &self,
-        caller: &Caller,
-        may_block: bool,
-        directory: &FileId,
-        cookie: u64,
-        plus: bool,
-    ) -> Result<Page> {
+    fn list(&self, caller: &Caller, directory: &FileId, cookie: u64, plus: bool) -> Result<Page> {
         let count = self.sizes.to_collect(plus);
-        caller.ask(may_block, |call: &Call<'_>| {
+        let files = &self.filesystem;
+        caller.ask(|call| {
             let mut entries = Vec::with_capacity(count);
-            let page =
-                self.filesystem
-                    .read_directory(call, directory, cookie, true, &mut |entry| {
-                        if entries.len() == count {
-                            return false;
-                        }
-                        entries.push(Named {
-                            name: entry.name.to_vec(),
-                            file_id: entry.file_id,
-                            cookie: entry.cookie,
-                            entry: entry.entry,
-                        });
-                        true
-                    })?;
+            let page = files.read_directory(call, directory, cookie, true, &mut |entry| {
+                if entries.len() == count {
+                    return false;
+                }
+                entries.push(Named {
+                    name: entry.name.to_vec(),
+                    file_id: entry.file_id,
+                    cookie: entry.cookie,
+                    entry: entry.entry,
+                });
+                true
+            })?;
             for named in entries.iter_mut().filter(|named| named.entry.is_none()) {
-                match self.filesystem.lookup(call, directory, &named.name) {
+                match files.lookup(call, directory, &named.name) {
                     Ok(entry) => named.entry = Some(entry),
                     Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                     // It has gone since, or the caller may not know.
@@ -96,11 +112,7 @@ impl Front {
     }
 
     /// Answers with names only.
-    pub(crate) fn reply_names(&self, mut reply: ReplyDirectory, page: Result<Page>) {
-        let page = match page {
-            Ok(page) => page,
-            Err(error) => return reply.error(errno(&error)),
-        };
+    pub(crate) fn reply_names(&self, mut reply: ReplyDirectory, page: Page) {
         let mut fitted = 0;
         for named in &page.entries {
             let file_type = match &named.entry {
@@ -118,11 +130,7 @@ impl Front {
     }
 
     /// Answers with names and what they mean.
-    pub(crate) fn reply_entries(&self, mut reply: ReplyDirectoryPlus, page: Result<Page>) {
-        let page = match page {
-            Ok(page) => page,
-            Err(error) => return reply.error(errno(&error)),
-        };
+    pub(crate) fn reply_entries(&self, mut reply: ReplyDirectoryPlus, page: Page) {
         let mut fitted = 0;
         for named in &page.entries {
             if self.add_entry(&mut reply, named) {
@@ -140,29 +148,18 @@ impl Front {
     fn add_entry(&self, reply: &mut ReplyDirectoryPlus, named: &Named) -> bool {
         // The kernel does not count what it is told of these two.
         let is_dot = named.name == b"." || named.name == b"..";
-        let (entry, is_counted) = match &named.entry {
-            Some(entry) => (Some(entry), !is_dot),
-            None => (None, false),
+        let counted = named.entry.as_ref().filter(|_| !is_dot);
+        let counted = counted.map(|it| (it, self.nodes.remember(&*self.filesystem, it)));
+        let told = counted.map_or(0, |(_, node)| node);
+        let shown = counted.map_or_else(|| self.number_shown(named.file_id), |(_, node)| node);
+        let (attributes, keep_for) = match &named.entry {
+            Some(entry) => (
+                self.appearance.shown(&entry.attributes, shown),
+                // One time for both.
+                self.keep_for(&entry.attributes).min(self.coherence.names),
+            ),
+            None => (unknown(shown), Duration::ZERO),
         };
-        let Some(entry) = entry else {
-            return reply.add(
-                INodeNo(0),
-                named.cookie,
-                name_of(named),
-                &Duration::ZERO,
-                &unknown(self.number_shown(named.file_id)),
-                Generation(0),
-            );
-        };
-        let node = if is_counted {
-            self.nodes.remember(&*self.filesystem, entry)
-        } else {
-            self.number_shown(named.file_id)
-        };
-        let attributes = self.shown(&entry.attributes, node);
-        let told = if is_counted { node } else { 0 };
-        // One time for both.
-        let keep_for = self.keep_for(&entry.attributes).min(self.coherence.names);
         let is_full = reply.add(
             INodeNo(told),
             named.cookie,
@@ -171,12 +168,12 @@ impl Front {
             &attributes,
             Generation(0),
         );
-        match (is_counted, is_full) {
-            (true, true) => {
+        match counted {
+            Some((_, node)) if is_full => {
                 self.nodes.forget(node, 1);
             }
-            (true, false) => self.pushing.listed(node, entry),
-            (false, _) => {}
+            Some((entry, node)) => self.pushing.listed(node, entry),
+            None => {}
         }
         is_full
     }
@@ -202,26 +199,26 @@ fn name_of(named: &Named) -> &std::ffi::OsStr {
     std::ffi::OsStr::from_bytes(&named.name)
 }
 
-/// Attributes of something that could not be examined: the kernel uses its number only.
-pub(crate) fn unknown(number: u64) -> fuser::FileAttr {
-    to_kernel(
-        &Appearance::default(),
-        &pagewell_fs::Attributes {
-            file_type: FileType::Regular,
-            mode: 0,
-            link_count: 1,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            used: 0,
-            device: (0, 0),
-            filesystem_id: 0,
-            file_id: number,
-            accessed: pagewell_fs::Timestamp::default(),
-            modified: pagewell_fs::Timestamp::default(),
-            changed: pagewell_fs::Timestamp::default(),
-            may_be_kept: true,
-        },
-        number,
-    )
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_collected_as_fitted_and_some_more() {
+        let sizes = Sizes::default();
+        assert_eq!(sizes.to_collect(true), ENTRIES_MIN);
+        sizes.learn(true, 16, 16);
+        sizes.learn(true, 32, 32);
+        assert_eq!(sizes.to_collect(true), 72);
+        sizes.learn(true, 50, 72);
+        assert_eq!(sizes.to_collect(true), 56);
+        assert_eq!(sizes.to_collect(false), ENTRIES_MIN);
+        for _ in 0..20 {
+            let all = sizes.to_collect(true);
+            sizes.learn(true, all, all);
+        }
+        assert_eq!(sizes.to_collect(true), ENTRIES_MAX);
+        sizes.learn(true, 0, 10);
+        assert_eq!(sizes.to_collect(true), ENTRIES_MIN);
+    }
 }

@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use fuser::Session;
 use pagewell_base::sync::Mutex;
@@ -26,32 +25,26 @@ use crate::service::Service;
 /// requests are under way while one is copied.
 const READ_AHEAD_KIBIBYTES: u32 = 2048;
 
-/// Why something cannot be mounted.
+/// Why something cannot be mounted, and where.
 #[derive(Debug, thiserror::Error)]
-pub enum MountError {
+#[error("{0}")]
+pub struct MountError(String);
+
+impl MountError {
     /// The place cannot be mounted on.
-    #[error("{}: {reason}", place.display())]
-    Place {
-        /// Where.
-        place: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// The system refuses.
-    #[error("cannot mount on {}: {cause}{hint}", place.display())]
-    System {
-        /// Where.
-        place: PathBuf,
-        /// What it said.
-        cause: io::Error,
-        /// What may help.
-        hint: &'static str,
-    },
+    fn of_place(place: &Path, reason: &str) -> Self {
+        Self(format!("{}: {reason}", place.display()))
+    }
+
+    /// What was mounted there is in the way.
+    fn died(place: &Path) -> Self {
+        let reason = "a mount whose program died is in the way; unmount it first (pagewell umount)";
+        Self::of_place(place, reason)
+    }
 }
 
 /// A source that is mounted.
 pub struct Mounted {
-    place: PathBuf,
     front: Arc<Front>,
     session: Mutex<Option<JoinHandle<io::Result<()>>>>,
     /// The library's descriptor of the connection.
@@ -109,12 +102,11 @@ pub fn mount(
 ) -> Result<Mounted, MountError> {
     let place = checked_place(place)?;
     let failed = |cause: io::Error| match cause.raw_os_error() {
-        Some(libc::ENOTCONN) => died(&place),
-        _ => MountError::System {
-            hint: hint(&cause),
-            place: place.clone(),
-            cause,
-        },
+        Some(libc::ENOTCONN) => MountError::died(&place),
+        _ => {
+            let (place, hint) = (place.display(), hint(&cause));
+            MountError(format!("cannot mount on {place}: {cause}{hint}"))
+        }
     };
     let coherence = options.coherence.unwrap_or_else(|| filesystem.coherence());
     let read_only = options.read_only || filesystem.limits().read_only;
@@ -125,7 +117,7 @@ pub fn mount(
     let front = Arc::new(front);
     let service = Service {
         front: Arc::clone(&front),
-        negotiation: Negotiation::new(options, &front),
+        negotiation: Negotiation::new(options),
     };
     let dispatch = Arc::clone(&front.dispatch);
     let let_go = move || dispatch.drop_unwanted();
@@ -138,7 +130,6 @@ pub fn mount(
     })?;
     read_further_ahead(&place);
     Ok(Mounted {
-        place,
         front,
         session: Mutex::new(Some(running)),
         number,
@@ -158,50 +149,35 @@ fn start(
     front.device.set(session.as_fd().try_clone_to_owned()?);
     front.notify_through(session.notifier())?;
     front.start_pruning()?;
-    if front.is_immutable() {
-        front.pushing.start();
-    }
     let thread = std::thread::Builder::new().name("fuse-session".to_owned());
     thread.spawn(move || session.run())
 }
 
 fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
-    let refused = |reason: String| MountError::Place {
-        place: place.to_owned(),
-        reason,
-    };
+    let refused = |reason: &str| MountError::of_place(place, reason);
     let looked_at = std::fs::metadata(place).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOTCONN) => died(place),
-        Some(libc::ENOENT) => refused("no such directory to mount on".to_owned()),
-        _ => refused(error.to_string()),
+        Some(libc::ENOTCONN) => MountError::died(place),
+        Some(libc::ENOENT) => refused("no such directory to mount on"),
+        _ => refused(&error.to_string()),
     })?;
     if !looked_at.is_dir() {
-        return Err(refused("is not a directory to mount on".to_owned()));
+        return Err(refused("is not a directory to mount on"));
     }
-    let place = std::fs::canonicalize(place).map_err(|error| refused(error.to_string()))?;
+    let place = std::fs::canonicalize(place).map_err(|error| refused(&error.to_string()))?;
     // What the kernel remembers of a mount looks alive for long after its program has died.
     let is_ours = mounted_on(&place).is_some_and(|entry| entry.is_ours());
     if is_ours && rustix::fs::statfs(&place).err() == Some(rustix::io::Errno::NOTCONN) {
-        return Err(died(&place));
+        return Err(MountError::died(&place));
     }
     Ok(place)
 }
 
-fn died(place: &Path) -> MountError {
-    MountError::Place {
-        place: place.to_owned(),
-        reason: "a mount whose program died is in the way; unmount it first (pagewell umount)"
-            .to_owned(),
-    }
-}
-
 fn hint(error: &io::Error) -> &'static str {
-    let text = error.to_string();
     if !Path::new("/dev/fuse").exists() {
         " (there is no /dev/fuse: 'modprobe fuse' makes it; a container must be given it)"
     } else if error.kind() == io::ErrorKind::NotFound {
         " (without root, mounting needs the program fusermount3, from the package fuse3)"
-    } else if text.contains("user_allow_other") || text.contains("allow_other") {
+    } else if error.to_string().contains("allow_other") {
         " (--allow-other needs 'user_allow_other' in /etc/fuse.conf unless root mounts)"
     } else if error.kind() == io::ErrorKind::PermissionDenied {
         " (may this user open /dev/fuse?)"
@@ -226,7 +202,7 @@ impl Mounted {
     /// Where it is mounted.
     #[must_use]
     pub fn place(&self) -> &Path {
-        &self.place
+        &self.attached.place
     }
 
     /// Whether it is unmounted and nobody uses it any more. Requests of programs that have gone may
@@ -253,18 +229,9 @@ impl Mounted {
         session.take()
     }
 
-    /// Brings everything that was written to the source's device.
-    pub fn sync(&self) -> pagewell_fs::Result<()> {
-        self.front.filesystem.sync()
-    }
-
-    /// Ends every request; see [`FileSystem::abandon`].
-    pub fn abandon(&self) -> u64 {
-        self.front.filesystem.abandon()
-    }
-
-    /// [`Mounted::sync`] when nobody uses the mount any more; see [`FileSystem::finish`].
-    pub fn finish(&self, patience: Duration) -> pagewell_fs::Result<u64> {
-        self.front.filesystem.finish(patience)
+    /// What is mounted.
+    #[must_use]
+    pub fn filesystem(&self) -> &dyn FileSystem {
+        &*self.front.filesystem
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that make, move and remove names, and the answers that several requests share.
+//! Requests that find, make, move and remove names, and the answers that several requests share.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,20 +10,20 @@ use fuser::{
     Request,
 };
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Entry, Error, FileId, FileSystem, Move, NodeKind, Result,
-    SetAttributes, Statistics,
+    Attributes, Call, Change, CreateMode, Created, Entry, Error, FileId, FileSystem, Move,
+    NodeKind, Result, Statistics,
 };
 
-use crate::attributes::{device_parts, errno};
+use crate::attributes::{device_parts, unknown};
 use crate::caller::{Caller, Permissions};
 use crate::front::Front;
-use crate::service::Service;
 
 /// Unit of the numbers of statfs.
 const STATISTICS_BLOCK_BYTES: u32 = 4096;
 
 /// One of the two methods that remove a name.
-type Remove = fn(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> Result<Change>;
+type Remove = fn(&Files, &Call<'_>, &FileId, &[u8]) -> Result<Change>;
+type Files = dyn FileSystem;
 
 impl Front {
     /// How long the kernel may keep attributes: not at all when they lack something.
@@ -35,155 +35,119 @@ impl Front {
         }
     }
 
-    pub(crate) fn reply_entry(&self, reply: ReplyEntry, entry: Result<Entry>) {
-        match entry {
-            Ok(entry) => {
-                let node = self.nodes.remember(&*self.filesystem, &entry);
-                reply.entry_with_ttls(
-                    &self.keep_for(&entry.attributes),
-                    &self.coherence.names,
-                    &self.shown(&entry.attributes, node),
-                    Generation(0),
-                );
-                self.prune_if_crowded();
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
+    fn reply_entry(&self, reply: ReplyEntry, entry: &Entry) {
+        let node = self.nodes.remember(&*self.filesystem, entry);
+        reply.entry_with_ttls(
+            &self.keep_for(&entry.attributes),
+            &self.coherence.names,
+            &self.appearance.shown(&entry.attributes, node),
+            Generation(0),
+        );
+        self.prune_if_crowded();
     }
 
-    pub(crate) fn reply_attributes(
-        &self,
-        node: u64,
-        reply: ReplyAttr,
-        attributes: Result<Attributes>,
-    ) {
-        match attributes {
-            Ok(attributes) => {
-                let keep_for = self.keep_for(&attributes);
-                reply.attr(&keep_for, &self.shown(&attributes, node));
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
+    pub(crate) fn reply_attributes(&self, node: INodeNo, reply: ReplyAttr, found: &Attributes) {
+        reply.attr(&self.keep_for(found), &self.appearance.shown(found, node.0));
+    }
+
+    pub(crate) fn reply_statistics(&self, reply: ReplyStatfs, found: Statistics) {
+        let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);
+        reply.statfs(
+            blocks(found.bytes_total),
+            blocks(found.bytes_free),
+            blocks(found.bytes_available),
+            found.files_total,
+            found.files_free,
+            STATISTICS_BLOCK_BYTES,
+            self.filesystem.limits().name_bytes_max,
+            STATISTICS_BLOCK_BYTES,
+        );
     }
 
     /// As [`Front::answer`], for what has no result.
     pub(crate) fn answer_done(
         self: &Arc<Self>,
         request: &Request,
+        node: INodeNo,
         reply: ReplyEmpty,
-        work: impl Fn(&Self, &Caller, bool) -> Result<()> + Send + 'static,
+        work: impl Fn(&Self, &Caller, &FileId) -> Result<()> + Send + 'static,
     ) {
-        self.answer(request, reply, work, |_, reply, done| match done {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        });
+        self.answer(request, node, reply, work, |_, reply, ()| reply.ok());
     }
-}
 
-impl Service {
     /// Finds a name.
-    pub(crate) fn find(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    pub(crate) fn answer_lookup(
+        self: &Arc<Self>,
+        request: &Request,
+        (parent, name): (INodeNo, &OsStr),
+        reply: ReplyEntry,
+    ) {
         let name = name.as_bytes().to_vec();
-        let work = move |front: &Front, caller: &Caller, may_block| {
-            let directory = front.id(parent.0)?;
-            if name == b"." {
-                // Of whatever object: what a file handle means that the kernel has forgotten.
-                let attributes = front.attributes(caller, may_block, &directory)?;
-                return Ok(Entry {
-                    id: directory,
+        let work = move |front: &Self, caller: &Caller, directory: &FileId| {
+            // Of whatever object: what a file handle means that the kernel has forgotten.
+            let found = if name == b"." {
+                let of_itself = |attributes| Entry {
+                    id: *directory,
                     attributes,
-                });
+                };
+                front.attributes(caller, directory).map(of_itself)
+            } else {
+                caller.ask(|call| front.filesystem.lookup(call, directory, &name))
+            };
+            match found {
+                Err(Error::NotFound) if !front.coherence.missing_names.is_zero() => Ok(None),
+                found => found.map(Some),
             }
-            caller.ask(may_block, |call| {
-                front.filesystem.lookup(call, &directory, &name)
-            })
         };
-        self.front
-            .answer(request, reply, work, |front, reply, entry| {
-                let keeps_missing = front.coherence.missing_names;
-                if entry.as_ref().err() == Some(&Error::NotFound) && keeps_missing > Duration::ZERO
-                {
-                    let missing = fuser::FileAttr {
-                        ino: INodeNo(0),
-                        ..crate::listing::unknown(0)
-                    };
-                    let zero = Duration::ZERO;
-                    return reply.entry_with_ttls(&zero, &keeps_missing, &missing, Generation(0));
-                }
-                front.reply_entry(reply, entry);
-            });
+        self.answer(
+            request,
+            parent,
+            reply,
+            work,
+            |front, reply, found| match found {
+                Some(entry) => front.reply_entry(reply, &entry),
+                None => reply.entry_with_ttls(
+                    &Duration::ZERO,
+                    &front.coherence.missing_names,
+                    &unknown(0),
+                    Generation(0),
+                ),
+            },
+        );
     }
 
     /// Makes an object that is not a regular file, and tells of it.
-    pub(crate) fn make(
-        &self,
+    pub(crate) fn answer_make(
+        self: &Arc<Self>,
         request: &Request,
         (parent, name): (INodeNo, &OsStr),
         permissions: Permissions,
         reply: ReplyEntry,
-        make: impl Fn(&Front, &Call<'_>, &FileId, &[u8]) -> Result<Entry> + Send + 'static,
+        make: impl Fn(&Files, &Call<'_>, &FileId, &[u8]) -> Result<Created> + Send + 'static,
     ) {
         let name = name.as_bytes().to_vec();
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let directory = front.id(parent.0)?;
-                let credentials = permissions.of(caller);
-                let call = Call {
-                    credentials: &credentials,
-                    may_block,
-                };
-                make(front, &call, &directory, &name)
-            },
-            Front::reply_entry,
-        );
-    }
-}
-
-impl Front {
-    pub(crate) fn answer_statistics(self: &Arc<Self>, request: &Request, reply: ReplyStatfs) {
         self.answer(
             request,
+            parent,
             reply,
-            |front, caller, may_block| {
-                caller.ask(may_block, |call| front.filesystem.statistics(call))
+            move |front, caller, directory| {
+                let credentials = permissions.of(caller);
+                let call = caller.call_as(&credentials);
+                make(&*front.filesystem, &call, directory, &name)
             },
-            Self::reply_statistics,
+            |front, reply, made| front.reply_entry(reply, &made.entry),
         );
     }
 
-    fn reply_statistics(&self, reply: ReplyStatfs, statistics: Result<Statistics>) {
-        match statistics {
-            Ok(statistics) => {
-                let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);
-                reply.statfs(
-                    blocks(statistics.bytes_total),
-                    blocks(statistics.bytes_free),
-                    blocks(statistics.bytes_available),
-                    statistics.files_total,
-                    statistics.files_free,
-                    STATISTICS_BLOCK_BYTES,
-                    self.filesystem.limits().name_bytes_max,
-                    STATISTICS_BLOCK_BYTES,
-                );
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
-    }
-}
-
-impl Service {
-    pub(crate) fn make_node(
-        &self,
+    pub(crate) fn answer_make_node(
+        self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        permissions: Permissions,
+        place: (INodeNo, &OsStr),
+        given: Permissions,
         (mode, device): (u32, u32),
         reply: ReplyEntry,
     ) {
-        let attributes = permissions.attributes();
+        let attributes = given.attributes();
         let (major, minor) = device_parts(device);
         let kind = match mode & libc::S_IFMT {
             libc::S_IFCHR => Some(NodeKind::CharacterDevice(major, minor)),
@@ -192,108 +156,58 @@ impl Service {
             libc::S_IFSOCK => Some(NodeKind::Socket),
             _ => None,
         };
-        self.make(
+        self.answer_make(
             request,
-            (parent, name),
-            permissions,
+            place,
+            given,
             reply,
-            move |front, call, directory, name| {
-                let files = &front.filesystem;
-                let made = match kind {
-                    Some(kind) => files.make_node(call, directory, name, kind, &attributes)?,
-                    None => {
-                        files.create(call, directory, name, &CreateMode::Guarded(attributes))?
-                    }
-                };
-                Ok(made.entry)
+            move |files, call, id, name| match kind {
+                Some(kind) => files.make_node(call, id, name, kind, &attributes),
+                None => files.create(call, id, name, &CreateMode::Guarded(attributes)),
             },
         );
     }
 
-    pub(crate) fn make_directory(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        permissions: Permissions,
-        reply: ReplyEntry,
-    ) {
-        let attributes = permissions.attributes();
-        self.make(
-            request,
-            (parent, name),
-            permissions,
-            reply,
-            move |front, call, directory, name| {
-                let files = &front.filesystem;
-                let made = files.make_directory(call, directory, name, &attributes)?;
-                Ok(made.entry)
-            },
-        );
-    }
-
-    pub(crate) fn make_symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: Vec<u8>,
-        reply: ReplyEntry,
-    ) {
-        self.make(
-            request,
-            (parent, name),
-            Permissions::NONE,
-            reply,
-            move |front, call, directory, name| {
-                let files = &front.filesystem;
-                let attributes = SetAttributes::default();
-                let made = files.make_symlink(call, directory, name, &target, &attributes)?;
-                Ok(made.entry)
-            },
-        );
-    }
-
-    pub(crate) fn make_link(
-        &self,
+    pub(crate) fn answer_link(
+        self: &Arc<Self>,
         request: &Request,
         node: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
+        (parent, name): (INodeNo, &OsStr),
         reply: ReplyEntry,
     ) {
-        self.make(
+        let name = name.as_bytes().to_vec();
+        self.answer(
             request,
-            (parent, name),
-            Permissions::NONE,
+            node,
             reply,
-            move |front, call, directory, name| {
-                let id = front.id(node.0)?;
-                let (attributes, _) = front.filesystem.link(call, &id, directory, name)?;
-                Ok(Entry { id, attributes })
+            move |front, caller, id| {
+                let directory = front.id(parent.0)?;
+                let files = &front.filesystem;
+                let (attributes, _) = files.link(&caller.call(), id, &directory, &name)?;
+                Ok(Entry {
+                    id: *id,
+                    attributes,
+                })
             },
+            |front, reply, entry| front.reply_entry(reply, &entry),
         );
     }
 
-    pub(crate) fn remove(
-        &self,
+    pub(crate) fn answer_remove(
+        self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        reply: ReplyEmpty,
+        (parent, name): (INodeNo, &OsStr),
         remove: Remove,
+        reply: ReplyEmpty,
     ) {
         let name = name.as_bytes().to_vec();
-        self.front
-            .answer_done(request, reply, move |front, caller, may_block| {
-                let directory = front.id(parent.0)?;
-                let call = caller.call(may_block);
-                remove(&*front.filesystem, &call, &directory, &name).map(drop)
-            });
+        self.answer_done(request, parent, reply, move |front, caller, directory| {
+            remove(&*front.filesystem, &caller.call(), directory, &name).map(drop)
+        });
     }
 
-    pub(crate) fn move_name(
-        &self,
+    pub(crate) fn answer_move(
+        self: &Arc<Self>,
         request: &Request,
         from: (INodeNo, &OsStr),
         to: (INodeNo, &OsStr),
@@ -306,18 +220,16 @@ impl Service {
             RenameFlags::RENAME_EXCHANGE => Some(Move::Exchange),
             _ => return reply.error(Errno::EINVAL),
         };
-        let (from_parent, from_name) = (from.0, from.1.as_bytes().to_vec());
-        let (to_parent, to_name) = (to.0, to.1.as_bytes().to_vec());
-        self.front
-            .answer_done(request, reply, move |front, caller, may_block| {
-                let (from, to) = (front.id(from_parent.0)?, front.id(to_parent.0)?);
-                let call = caller.call(may_block);
-                let files = &front.filesystem;
-                let moved = match how {
-                    None => files.rename(&call, &from, &from_name, &to, &to_name),
-                    Some(how) => files.move_name(&call, (&from, &from_name), (&to, &to_name), how),
-                };
-                moved.map(drop)
-            });
+        let from_name = from.1.as_bytes().to_vec();
+        let (to, to_name) = (to.0, to.1.as_bytes().to_vec());
+        self.answer_done(request, from.0, reply, move |front, caller, from| {
+            let (to, call) = (front.id(to.0)?, caller.call());
+            let files = &front.filesystem;
+            let moved = match how {
+                None => files.rename(&call, from, &from_name, &to, &to_name),
+                Some(how) => files.move_name(&call, (from, &from_name), (&to, &to_name), how),
+            };
+            moved.map(drop)
+        });
     }
 }

@@ -1,7 +1,5 @@
 //! What is agreed with the kernel when a mount begins.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use fuser::{InitFlags, KernelConfig};
 use pagewell_fs::Coherence;
 
@@ -16,49 +14,34 @@ const BACKGROUND_MAX: u16 = 64;
 
 /// What was agreed with the kernel.
 pub(crate) struct Negotiation {
-    kernel_write_back: bool,
+    pub(crate) kernel_write_back: bool,
     passthrough: bool,
-    /// There are extended attributes that programs may ask for. Not where owner and permissions are
-    /// not the source's: those are what it would judge by.
-    pub(crate) has_extended: bool,
-    opens_are_free: AtomicBool,
-    leaves_umask: AtomicBool,
+    /// The kernel opens files without asking.
+    pub(crate) opens_are_free: bool,
+    leaves_umask: bool,
 }
 
 impl Negotiation {
     /// Nothing is agreed yet.
-    pub(crate) fn new(options: &Options, front: &Front) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         Self {
             kernel_write_back: options.kernel_write_back,
             passthrough: options.passthrough,
-            has_extended: front.filesystem.has_extended_attributes()
-                && !options.appearance.differs(),
-            opens_are_free: AtomicBool::new(false),
-            leaves_umask: AtomicBool::new(false),
+            opens_are_free: false,
+            leaves_umask: false,
         }
-    }
-
-    /// Whether the kernel opens files without asking.
-    pub(crate) fn opens_are_free(&self) -> bool {
-        self.opens_are_free.load(Ordering::Relaxed)
     }
 
     /// Permissions of what a program makes: the umask is left to the source where directories may
     /// say otherwise, and where the kernel has applied it there is none.
     pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
-        let is_left = self.leaves_umask.load(Ordering::Relaxed);
         Permissions {
             mode: mode & 0o7777,
-            umask: if is_left { umask } else { 0 },
+            umask: if self.leaves_umask { umask } else { 0 },
         }
     }
 
-    /// Whether the source knows all data of files: not while the kernel writes later.
-    pub(crate) fn may_seek(&self) -> bool {
-        !self.kernel_write_back
-    }
-
-    pub(crate) fn agree(&self, front: &Front, config: &mut KernelConfig) {
+    pub(crate) fn agree(&mut self, front: &Front, config: &mut KernelConfig) {
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
         let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
@@ -79,7 +62,7 @@ impl Negotiation {
             && want(InitFlags::FUSE_NO_OPEN_SUPPORT)
             && want(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
         {
-            self.opens_are_free.store(true, Ordering::Relaxed);
+            self.opens_are_free = true;
         }
         // What others change as well may be a file of this machine.
         let passes = !self.kernel_write_back
@@ -90,16 +73,16 @@ impl Negotiation {
             want(InitFlags::FUSE_WRITEBACK_CACHE);
         }
         // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
-        if self.has_extended && (!passes || front.coherence.attributes.is_zero()) {
+        if front.has_extended() && (!passes || front.coherence.attributes.is_zero()) {
             want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         }
         // The kernel asks for lists, goes by them, and lets them be set.
-        if self.has_extended
+        if front.has_extended()
             && front.filesystem.has_access_lists()
             && want(InitFlags::FUSE_POSIX_ACL)
             && want(InitFlags::FUSE_DONT_MASK)
         {
-            self.leaves_umask.store(true, Ordering::Relaxed);
+            self.leaves_umask = true;
         }
         if passes {
             // The files are on a file system that is not itself stacked on another.

@@ -22,7 +22,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_base::shards::Shards;
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{CompactId, Entry, FileId, FileSystem};
 
@@ -30,8 +31,8 @@ use pagewell_fs::{CompactId, Entry, FileId, FileSystem};
 pub(crate) const ROOT: u64 = 1;
 /// Numbers from here on are made up.
 const MADE_UP: u64 = 1 << 63;
-/// Locks; a power of two, several times the processors of a usual machine.
-pub(crate) const SHARDS: usize = 16;
+/// Parts that the kernel is asked to forget one after the other.
+pub(crate) const PARTS: usize = 16;
 /// Objects from which on the kernel is asked to forget some: some 3 MiB.
 pub(crate) const OBJECTS_MAX: usize = 50_000;
 /// The same where only the mount itself changes anything: some 30 MiB.
@@ -45,7 +46,7 @@ struct Node {
 /// The table.
 pub(crate) struct Nodes {
     root: FileId,
-    shards: Vec<Mutex<HashMap<u64, Node>>>,
+    shards: Shards<HashMap<u64, Node>>,
     /// Objects with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
     next: AtomicU64,
@@ -60,7 +61,7 @@ impl Nodes {
     pub(crate) fn new(root: FileId, objects_max: usize) -> Self {
         Self {
             root,
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: Shards::default(),
             others: Mutex::default(),
             next: AtomicU64::new(MADE_UP),
             count: AtomicUsize::new(0),
@@ -69,19 +70,15 @@ impl Nodes {
         }
     }
 
-    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Node>> {
-        // The numbers of some sources are places, and all even.
-        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        #[allow(clippy::cast_possible_truncation)] // only the low bits count
-        self.shards[mixed as usize % SHARDS].lock()
-    }
-
     /// The object that a number means.
     pub(crate) fn id(&self, number: u64) -> Option<FileId> {
         if number == ROOT {
             return Some(self.root);
         }
-        self.shard(number).get(&number).map(|node| node.id.whole())
+        self.shards
+            .lock(number)
+            .get(&number)
+            .map(|node| node.id.whole())
     }
 
     /// The number of an object that the kernel is about to be told of once more.
@@ -107,7 +104,7 @@ impl Nodes {
     /// Counts once more that the kernel was told that `number` means `id`; false when it means
     /// something else.
     fn count(&self, filesystem: &dyn FileSystem, number: u64, id: FileId) -> bool {
-        let mut shard = self.shard(number);
+        let mut shard = self.shards.lock(number);
         match shard.get_mut(&number) {
             Some(node) => {
                 let known = node.id.whole();
@@ -132,7 +129,7 @@ impl Nodes {
 
     /// The kernel gives `lookups` counts back. Returns whether it does not know the object now.
     pub(crate) fn forget(&self, number: u64, lookups: u64) -> bool {
-        let mut shard = self.shard(number);
+        let mut shard = self.shards.lock(number);
         let Some(node) = shard.get_mut(&number) else {
             return false;
         };
@@ -170,19 +167,22 @@ impl Nodes {
 
     /// Objects that come between two times that the kernel is asked.
     fn step(&self) -> usize {
-        self.objects_max / SHARDS
+        self.objects_max / PARTS
     }
 
-    /// The numbers of one of [`SHARDS`] parts of the objects.
+    /// The numbers of one of [`PARTS`] parts of the objects.
     pub(crate) fn part(&self, part: usize) -> Vec<u64> {
-        self.shards[part % SHARDS].lock().keys().copied().collect()
+        let shards = self.shards.each().skip(part % PARTS).step_by(PARTS);
+        shards
+            .flat_map(|shard| shard.keys().copied().collect::<Vec<u64>>())
+            .collect()
     }
 }
 
 impl Drop for Nodes {
     fn drop(&mut self) {
         // The kernel forgets all at once when it is unmounted.
-        let left: usize = self.shards.iter().map(|shard| shard.lock().len()).sum();
+        let left: usize = self.shards.each().map(|shard| shard.len()).sum();
         names::FUSE_NODES.add(-i64::try_from(left).unwrap_or(i64::MAX));
     }
 }
@@ -268,7 +268,7 @@ mod tests {
             }
         }
         assert!(
-            asked > SHARDS && most <= OBJECTS_MAX + nodes.step(),
+            asked > PARTS && most <= OBJECTS_MAX + nodes.step(),
             "{asked} {most}"
         );
         for number in numbers {
@@ -287,6 +287,6 @@ mod tests {
             assert!(nodes.count(&files, number, id));
             asked += usize::from(nodes.is_crowded());
         }
-        assert!((SHARDS - 1..=SHARDS + 1).contains(&asked), "{asked}");
+        assert!((PARTS - 1..=PARTS + 1).contains(&asked), "{asked}");
     }
 }

@@ -1,18 +1,19 @@
 //! Opening and creating files.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fuser::{
     BackingId, FileHandle, FopenFlags, Generation, INodeNo, ReplyCreate, ReplyOpen, Request,
 };
-use pagewell_fs::{Credentials, FileId, Opened};
+use pagewell_fs::{Access, Credentials, FileId, Opened};
 
-use crate::attributes::errno;
 use crate::caller::Permissions;
 use crate::dispatch::Memory;
 use crate::front::Front;
-use crate::handles::{Modes, OpenFile};
+use crate::handles::{OpenFile, asked_for};
 
 /// A file that was opened, as the kernel is told of it.
 struct Told {
@@ -31,28 +32,23 @@ impl Front {
         flags: i32,
         reply: ReplyOpen,
     ) {
-        let modes = Modes::of(flags);
+        let wanted = asked_for(flags);
         self.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let id = front.id(node.0)?;
-                let opened = front.open(caller, may_block, &id, modes)?;
-                Ok((id, *caller.complete(), opened))
+            move |front, caller, id| {
+                let opened = front.open(caller, id, wanted)?;
+                Ok((*id, (*caller.complete(), wanted), opened))
             },
-            move |front, reply, opened| match opened {
-                Ok((id, credentials, opened)) => {
-                    front.forget_attributes(node);
-                    let register = |file: BorrowedFd<'_>| reply.open_backing(file);
-                    let told = front.keep(node.0, id, credentials, modes, opened, register);
-                    match told.backing {
-                        Some(backing) => {
-                            reply.opened_passthrough(told.handle, told.flags, &backing);
-                        }
-                        None => reply.opened(told.handle, told.flags),
-                    }
+            move |front, reply, (id, allowed, opened)| {
+                front.forget_attributes(node);
+                let register = |file: BorrowedFd<'_>| reply.open_backing(file);
+                let told = front.keep(node.0, id, allowed, opened, register);
+                match told.backing {
+                    Some(backing) => reply.opened_passthrough(told.handle, told.flags, &backing),
+                    None => reply.opened(told.handle, told.flags),
                 }
-                Err(error) => reply.error(errno(&error)),
             },
         );
     }
@@ -66,29 +62,24 @@ impl Front {
     ) {
         self.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let id = front.id(node.0)?;
-                caller.ask(may_block, |call| front.filesystem.hold(call, &id))
-            },
-            move |front, reply, held| match held {
-                Ok(held) => {
-                    let handle = held.map_or(0, |hold| front.directories.insert(hold));
-                    let flags = if front.is_private() {
-                        FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
-                    } else {
-                        FopenFlags::empty()
-                    };
-                    reply.opened(FileHandle(handle), flags);
-                }
-                Err(error) => reply.error(errno(&error)),
+            |front, caller, id| caller.ask(|call| front.filesystem.hold(call, id)),
+            |front, reply, held| {
+                let handle = held.map_or(0, |hold| front.directories.insert(hold));
+                let flags = if front.is_private() {
+                    FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
+                } else {
+                    FopenFlags::empty()
+                };
+                reply.opened(FileHandle(handle), flags);
             },
         );
     }
 
     /// Lets go of what was open, which may wait: the object may have lost its name meanwhile.
     pub(crate) fn let_go<T: Send + Sync + 'static>(&self, open: Option<Arc<T>>) {
-        match self.dispatch.here() {
+        match self.dispatch.here(Memory::None) {
             Some(_here) => drop(open),
             None => {
                 let job = Box::new(move |_| drop(open));
@@ -118,48 +109,35 @@ impl Front {
     pub(crate) fn answer_create(
         self: &Arc<Self>,
         request: &Request,
-        parent: INodeNo,
-        name: Vec<u8>,
+        (parent, name): (INodeNo, &OsStr),
         permissions: Permissions,
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let name = name.as_bytes().to_vec();
         self.answer(
             request,
+            parent,
             reply,
-            move |front, caller, may_block| {
-                let directory = front.id(parent.0)?;
-                let made =
-                    front.create(caller, may_block, &directory, &name, permissions, flags)?;
-                Ok((made, *caller.complete()))
+            move |front, caller, directory| {
+                let made = front.create(caller, (directory, &name), permissions, flags)?;
+                Ok((made, (*caller.complete(), asked_for(flags))))
             },
-            move |front, reply, made| match made {
-                Ok(((entry, opened), credentials)) => {
-                    let node = front.nodes.remember(&*front.filesystem, &entry);
-                    front.prune_if_crowded();
-                    let register = |file: BorrowedFd<'_>| reply.open_backing(file);
-                    let modes = Modes::of(flags);
-                    let told = front.keep(node, entry.id, credentials, modes, opened, register);
-                    let keep_for = front.keep_for(&entry.attributes);
-                    let ttl = keep_for.min(front.coherence.names);
-                    let attributes = front.shown(&entry.attributes, node);
-                    let (handle, flags) = (told.handle, told.flags);
-                    let zero = Generation(0);
-                    match told.backing {
-                        Some(backing) => {
-                            reply.created_passthrough(
-                                &ttl,
-                                &attributes,
-                                zero,
-                                handle,
-                                flags,
-                                &backing,
-                            );
-                        }
-                        None => reply.created(&ttl, &attributes, zero, handle, flags),
+            |front, reply, ((entry, opened), allowed)| {
+                let node = front.nodes.remember(&*front.filesystem, &entry);
+                front.prune_if_crowded();
+                let register = |file: BorrowedFd<'_>| reply.open_backing(file);
+                let told = front.keep(node, entry.id, allowed, opened, register);
+                let keep_for = front.keep_for(&entry.attributes);
+                let ttl = keep_for.min(front.coherence.names);
+                let attributes = front.appearance.shown(&entry.attributes, node);
+                let (handle, flags, zero) = (told.handle, told.flags, Generation(0));
+                match told.backing {
+                    Some(backing) => {
+                        reply.created_passthrough(&ttl, &attributes, zero, handle, flags, &backing);
                     }
+                    None => reply.created(&ttl, &attributes, zero, handle, flags),
                 }
-                Err(error) => reply.error(errno(&error)),
             },
         );
     }
@@ -169,8 +147,7 @@ impl Front {
         &self,
         node: u64,
         id: FileId,
-        credentials: Credentials,
-        modes: Modes,
+        allowed: (Credentials, Access),
         opened: Opened,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Told {
@@ -182,7 +159,7 @@ impl Front {
         } else {
             FopenFlags::empty()
         };
-        let file = OpenFile::new(id, credentials, modes, opened.hold, pass);
+        let file = OpenFile::new(id, allowed, opened.hold, pass);
         Told {
             handle: FileHandle(self.handles.insert(file)),
             flags,

@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::BackingId;
 use pagewell_base::sync::Mutex;
@@ -24,9 +23,13 @@ use rustix::thread::CapabilitySet;
 
 /// What the open files of a mount are.
 #[derive(Default)]
-pub(crate) struct Passthrough {
-    is_possible: AtomicBool,
-    open: Mutex<HashMap<u64, Kind>>,
+pub(crate) struct Passthrough(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The kernel says that it can, and has not refused for good.
+    is_possible: bool,
+    open: HashMap<u64, Kind>,
 }
 
 struct Kind {
@@ -45,7 +48,7 @@ pub(crate) struct Pass {
 impl Passthrough {
     /// The kernel says that it can.
     pub(crate) fn allow(&self) {
-        self.is_possible.store(true, Ordering::Relaxed);
+        self.0.lock().is_possible = true;
     }
 
     /// Opens a node, whose file is `file` if it has one; `register` tells the kernel of it.
@@ -55,28 +58,26 @@ impl Passthrough {
         file: Option<BorrowedFd<'_>>,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Option<Pass> {
-        if !self.is_possible.load(Ordering::Relaxed) && self.open.lock().is_empty() {
+        let mut guard = self.0.lock();
+        let State { is_possible, open } = &mut *guard;
+        if !*is_possible && open.is_empty() {
             return None;
         }
-        let mut open = self.open.lock();
-        let backing = match open.entry(node) {
-            Entry::Occupied(mut kind) => {
-                kind.get_mut().opens += 1;
-                kind.get().backing.clone()
+        let kind = open.entry(node).or_insert_with(|| {
+            let file = file.filter(|_| *is_possible);
+            let registered = file.map(|file| without_set_id(|| register(file)));
+            if let Some(Err(error)) = &registered {
+                names::FUSE_PASSTHROUGH_REFUSED.add(1);
+                let for_good = [libc::EPERM, libc::ENOTTY, libc::ELOOP, libc::EOPNOTSUPP];
+                let code = error.raw_os_error();
+                *is_possible = !code.is_some_and(|code| for_good.contains(&code));
             }
-            Entry::Vacant(place) => {
-                let backing = file
-                    .filter(|_| self.is_possible.load(Ordering::Relaxed))
-                    .and_then(|file| self.registered(without_set_id(|| register(file))))
-                    .map(Arc::new);
-                place.insert(Kind {
-                    opens: 1,
-                    backing: backing.clone(),
-                });
-                backing
-            }
-        };
-        drop(open);
+            let backing = registered.and_then(Result::ok).map(Arc::new);
+            Kind { opens: 0, backing }
+        });
+        kind.opens += 1;
+        let backing = kind.backing.clone();
+        drop(guard);
         if backing.is_some() {
             names::FUSE_PASSTHROUGH_OPENS.add(1);
         }
@@ -85,23 +86,6 @@ impl Passthrough {
             node,
             backing,
         })
-    }
-
-    fn registered(&self, result: std::io::Result<BackingId>) -> Option<BackingId> {
-        match result {
-            Ok(backing) => Some(backing),
-            Err(error) => {
-                names::FUSE_PASSTHROUGH_REFUSED.add(1);
-                let for_good = [libc::EPERM, libc::ENOTTY, libc::ELOOP, libc::EOPNOTSUPP];
-                if error
-                    .raw_os_error()
-                    .is_some_and(|code| for_good.contains(&code))
-                {
-                    self.is_possible.store(false, Ordering::Relaxed);
-                }
-                None
-            }
-        }
     }
 }
 
@@ -125,8 +109,8 @@ fn without_set_id(
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut open = self.passthrough.open.lock();
-        if let Entry::Occupied(mut kind) = open.entry(self.node) {
+        let mut state = self.passthrough.0.lock();
+        if let Entry::Occupied(mut kind) = state.open.entry(self.node) {
             kind.get_mut().opens -= 1;
             if kind.get().opens == 0 {
                 kind.remove();
@@ -153,9 +137,9 @@ mod tests {
         let second = passthrough.open(7, Some(file.as_fd()), never).unwrap();
         assert!(second.backing.is_none());
         drop(first);
-        assert_eq!(passthrough.open.lock().len(), 1);
+        assert_eq!(passthrough.0.lock().open.len(), 1);
         drop(second);
-        assert!(passthrough.open.lock().is_empty());
+        assert!(passthrough.0.lock().open.is_empty());
         assert!(passthrough.open(8, Some(file.as_fd()), never).is_none());
     }
 }

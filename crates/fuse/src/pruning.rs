@@ -25,12 +25,12 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 
 use crate::front::Front;
-use crate::nodes::SHARDS;
+use crate::nodes::PARTS;
 use crate::reply::write_message;
 
 /// Linux' number of the notification.
@@ -38,50 +38,13 @@ const NOTIFY_PRUNE: i32 = 9;
 /// Objects of one notification: what the kernel takes at a time.
 const BATCH: usize = 512;
 
-/// Wakes the thread that asks.
-#[derive(Default)]
-pub(crate) struct Pruning {
-    state: Mutex<State>,
-    change: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Parts that are to be given up.
-    wanted: usize,
-    stopping: bool,
-}
-
-impl Pruning {
-    fn want(&self) {
-        let mut state = self.state.lock();
-        // More than all of them at a time makes no sense.
-        state.wanted = (state.wanted + 1).min(SHARDS);
-        self.change.notify_one();
-    }
-
-    /// Waits until a part is to be given up; false when the mount ends.
-    fn next(&self) -> bool {
-        let mut state = self.state.lock();
-        while state.wanted == 0 && !state.stopping {
-            state = self.change.wait(state);
-        }
-        state.wanted = state.wanted.saturating_sub(1);
-        !state.stopping
-    }
-
-    /// The mount ends.
-    pub(crate) fn stop(&self) {
-        self.state.lock().stopping = true;
-        self.change.notify_one();
-    }
-}
-
 impl Front {
     /// The kernel was told of an object.
     pub(crate) fn prune_if_crowded(&self) {
         if self.nodes.is_crowded() {
-            self.pruning.want();
+            // One after the other.
+            let part = self.parts_pruned.fetch_add(1, Ordering::Relaxed) % PARTS;
+            self.pruning.want(part);
         }
     }
 
@@ -90,10 +53,8 @@ impl Front {
         let front = Arc::clone(self);
         let thread = std::thread::Builder::new().name("fuse-prune".to_owned());
         thread.spawn(move || {
-            let mut part = 0;
-            while front.pruning.next() {
+            while let Some(part) = front.pruning.next() {
                 front.prune(part);
-                part = (part + 1) % SHARDS;
             }
         })?;
         Ok(())
@@ -150,20 +111,5 @@ mod tests {
         let mut expected = words.concat();
         expected.extend([7, 9u64].map(u64::to_ne_bytes).concat());
         assert_eq!(sent, expected);
-    }
-
-    #[test]
-    fn the_thread_wakes_for_each_part_and_ends() {
-        let pruning = Pruning::default();
-        pruning.want();
-        pruning.want();
-        assert!(pruning.next() && pruning.next());
-        assert_eq!(pruning.state.lock().wanted, 0);
-        for _ in 0..100 {
-            pruning.want();
-        }
-        assert_eq!(pruning.state.lock().wanted, SHARDS);
-        pruning.stop();
-        assert!(!pruning.next());
     }
 }

@@ -24,12 +24,13 @@
 //! sorting, is not helped.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Call, Credentials, Entry, FileId, FileType};
+use pagewell_fs::{Entry, FileId, FileType};
 
+use crate::caller::as_root;
+use crate::dispatch::Memory;
 use crate::front::Front;
 use crate::reading_around::{PIECE_BYTES, ReadingAround};
 use crate::reply::Data;
@@ -49,7 +50,8 @@ const STREAMS_MAX: usize = 8;
 /// What was listed, and what reads along.
 #[derive(Default)]
 pub(crate) struct Pushing {
-    is_on: AtomicBool,
+    /// Whether the kernel may be given what it has not asked for.
+    pub(crate) is_on: bool,
     order: Mutex<Order>,
     around: ReadingAround,
 }
@@ -130,38 +132,36 @@ impl Order {
 }
 
 impl Pushing {
-    /// From here on files are pushed.
-    pub(crate) fn start(&self) {
-        self.is_on.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the kernel may be given what it has not asked for.
-    fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-
     /// A directory lists this object, which the kernel knows as `node` from now on.
     pub(crate) fn listed(&self, node: u64, entry: &Entry) {
         let attributes = &entry.attributes;
         let is_small = (1..=FILE_BYTES_MAX).contains(&attributes.size);
-        if self.is_on() && is_small && attributes.file_type == FileType::Regular {
+        if self.is_on && is_small && attributes.file_type == FileType::Regular {
             self.order.lock().add(node, attributes.size);
         }
     }
 }
 
 impl Front {
-    /// After the answer to a read of `node` from its start.
-    pub(crate) fn push_after(&self, node: u64) {
-        if !self.pushing.is_on() {
+    /// After the answer to a read: puts what a program is likely to want next into the kernel's
+    /// pages.
+    pub(crate) fn push_after(&self, node: u64, offset: u64, size: u32) {
+        if !self.pushing.is_on {
             return;
         }
+        if offset == 0 {
+            self.push_files_after(node);
+        }
+        self.push_around(node, offset, size);
+    }
+
+    fn push_files_after(&self, node: u64) {
         let batch = self.pushing.order.lock().asked(node);
         if batch.is_empty() {
             return;
         }
         // A page may have to be waited for: a program asks for it at this moment.
-        let Some(_here) = self.dispatch.here() else {
+        let Some(_here) = self.dispatch.here(Memory::None) else {
             return;
         };
         for node in batch {
@@ -183,16 +183,13 @@ impl Front {
         self.device.store(node, 0, &data)
     }
 
-    /// After the answer to a read: puts what is around it into the kernel's pages.
-    pub(crate) fn push_around(&self, node: u64, offset: u64, size: u32) {
-        if !self.pushing.is_on() {
-            return;
-        }
+    /// Puts what is around a read into the kernel's pages.
+    fn push_around(&self, node: u64, offset: u64, size: u32) {
         let mut pieces = self.pushing.around.asked(node, offset, size).peekable();
         let (Some(_), Some(id)) = (pieces.peek(), self.nodes.id(node)) else {
             return;
         };
-        let Some(_here) = self.dispatch.here() else {
+        let Some(_here) = self.dispatch.here(Memory::None) else {
             return;
         };
         for piece in pieces {
@@ -210,13 +207,11 @@ impl Front {
 
     /// What a file has in a range, if all of that is in memory. Else the source begins to fetch it.
     fn in_memory(&self, id: &FileId, offset: u64, length: u64) -> Option<Data> {
-        let credentials = Credentials::root();
-        let call = Call {
-            credentials: &credentials,
-            may_block: false,
-        };
         let wanted = u32::try_from(length).ok()?;
-        let reply = self.filesystem.read(&call, id, offset, wanted).ok()?;
+        let reply = self
+            .filesystem
+            .read(&as_root(false), id, offset, wanted)
+            .ok()?;
         let is_all = reply.end_of_file || reply.payload.len() as u64 == length;
         let mut data = Data::default();
         (is_all && data.add(reply.payload, false).is_ok()).then_some(data)

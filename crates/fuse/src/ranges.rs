@@ -1,19 +1,20 @@
-//! Room and holes in files, and copies of a range to another file.
+//! Room and holes in files, their data and holes, and copies of a range to another file.
 
 use std::sync::Arc;
 
-use fuser::{Errno, INodeNo, ReplyEmpty, ReplyWrite, Request};
-use pagewell_fs::{Call, Error, FileId, Result, Space};
+use fuser::{Errno, INodeNo, ReplyEmpty, ReplyLseek, ReplyWrite, Request};
+use pagewell_fs::{Access, Call, Error, FileId, Result, Seek, Space};
 
-use crate::attributes::errno;
+use crate::caller::Caller;
 use crate::front::Front;
-use crate::handles::OpenFile;
+use crate::handles::{OpenFile, READING, Target};
 
-/// A place in a file that a program has open.
-pub(crate) struct Spot {
-    pub(crate) node: INodeNo,
-    pub(crate) file: Option<Arc<OpenFile>>,
-    pub(crate) offset: u64,
+/// What the source cannot do the kernel does by itself, from the first ENOSYS on.
+fn if_supported<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Err(Error::NotSupported) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 impl Front {
@@ -21,8 +22,8 @@ impl Front {
     pub(crate) fn answer_allocate(
         self: &Arc<Self>,
         request: &Request,
-        spot: Spot,
-        length: u64,
+        target: Target,
+        range: (u64, u64),
         mode: i32,
         reply: ReplyEmpty,
     ) {
@@ -36,43 +37,42 @@ impl Front {
             ZERO_ONLY => Space::ZeroOnly,
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        self.answer_done(request, reply, move |front, caller, may_block| {
-            let id = front.id(spot.node.0)?;
-            let range = (spot.offset, length);
-            front.change_data(&spot, (&id, !caller.is_root()), may_block, |call| {
-                front.filesystem.allocate(call, &id, range, space)
+        let node = INodeNo(target.node);
+        self.answer_done(request, node, reply, move |front, caller, id| {
+            front.change_data(caller, &target, id, |call| {
+                front.filesystem.allocate(call, id, range, space)
             })
         });
     }
 
-    /// Answers copy_file_range(2). From the first ENOSYS on the kernel copies by itself.
+    /// Answers copy_file_range(2).
     pub(crate) fn answer_copy(
         self: &Arc<Self>,
         request: &Request,
-        from: Spot,
-        to: Spot,
+        (from, from_offset): (Target, u64),
+        (to, to_offset): (Target, u64),
         length: u64,
         reply: ReplyWrite,
     ) {
         self.answer(
             request,
+            INodeNo(from.node),
             reply,
-            move |front, caller, may_block| {
-                let (from_id, to_id) = (front.id(from.node.0)?, front.id(to.node.0)?);
-                let (source, target) = ((&from_id, from.offset), (&to_id, to.offset));
-                let may_read = from.file.as_ref().is_none_or(|file| file.reads);
-                if !may_read {
+            move |front, caller, from_id| {
+                let to_id = front.id(to.node)?;
+                let is_refused = |file: &Arc<OpenFile>| !file.allowed.intersects(READING);
+                if from.file.as_ref().is_some_and(is_refused) {
                     return Err(Error::AccessDenied);
                 }
-                front.change_data(&to, (&to_id, !caller.is_root()), may_block, |call| {
+                let (source, target) = ((from_id, from_offset), (&to_id, to_offset));
+                if_supported(front.change_data(caller, &to, &to_id, |call| {
                     front.filesystem.copy(call, source, target, length)
-                })
+                }))
             },
             |_, reply, copied| match copied.map(u32::try_from) {
-                Ok(Ok(copied)) => reply.written(copied),
-                Ok(Err(_)) => reply.error(Errno::EOVERFLOW),
-                Err(Error::NotSupported) => reply.error(Errno::ENOSYS),
-                Err(error) => reply.error(errno(&error)),
+                Some(Ok(copied)) => reply.written(copied),
+                Some(Err(_)) => reply.error(Errno::EOVERFLOW),
+                None => reply.error(Errno::ENOSYS),
             },
         );
     }
@@ -81,24 +81,51 @@ impl Front {
     /// the next commit.
     fn change_data<T>(
         &self,
-        spot: &Spot,
-        (id, takes_privileges): (&FileId, bool),
-        may_block: bool,
+        caller: &Caller,
+        target: &Target,
+        id: &FileId,
         change: impl Fn(&Call<'_>) -> Result<T>,
     ) -> Result<T> {
-        let node = spot.node.0;
         let verifier = self.filesystem.write_verifier();
-        let file = spot.file.as_deref();
-        let done = Self::ask_open(
-            file,
-            may_block,
-            |file| file.writes,
-            |call| {
-                self.before_change(call, (node, id), takes_privileges)?;
-                change(call)
-            },
-        )?;
-        self.note_written(node, verifier);
+        let done = target.ask(caller.may_block.get(), Access::MODIFY, |call| {
+            self.before_change(call, (target.node, id), !caller.is_root())?;
+            change(call)
+        })?;
+        self.note_written(target.node, verifier);
         Ok(done)
+    }
+
+    /// Answers a request for the next data or hole of a file. The kernel moves to other places by
+    /// itself; what it searches by itself is all data.
+    pub(crate) fn answer_seek(
+        self: &Arc<Self>,
+        request: &Request,
+        target: Target,
+        (offset, whence): (i64, i32),
+        reply: ReplyLseek,
+    ) {
+        let wanted = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let Ok(offset) = u64::try_from(offset) else {
+            return reply.error(Errno::ENXIO); // before the beginning
+        };
+        self.answer(
+            request,
+            INodeNo(target.node),
+            reply,
+            move |front, caller, id| {
+                if_supported(target.ask(caller.may_block.get(), READING, |call| {
+                    front.filesystem.seek(call, id, offset, wanted)
+                }))
+            },
+            |_, reply, found| match found.map(i64::try_from) {
+                Some(Ok(found)) => reply.offset(found),
+                Some(Err(_)) => reply.error(Errno::EOVERFLOW),
+                None => reply.error(Errno::ENOSYS),
+            },
+        );
     }
 }

@@ -126,15 +126,16 @@ pub(crate) struct Data {
     /// Used instead of the pages once it holds anything.
     bytes: Vec<u8>,
     /// Given back when the answer is sent.
-    lease: Option<ReadLease>,
+    _lease: Option<ReadLease>,
 }
 
 impl Data {
     /// Nothing yet, with the lease for what will come.
     pub(crate) fn with_lease(lease: Option<ReadLease>) -> Self {
-        let mut data = Self::default();
-        data.lease = lease;
-        data
+        Self {
+            _lease: lease,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -182,49 +183,26 @@ impl Data {
             [page] => reply.data(page),
             pages => match device.past_library() {
                 Some(device) => {
-                    send_pages(device, unique, pages, length);
+                    let pieces = pages.iter().map(|page| &**page);
+                    // An error means that the kernel does not wait for the answer any more.
+                    let _ = write_message(device, 0, unique, &[], pieces, length);
                     // Dropped it would answer once more, with an error. Forgotten it keeps its
                     // share of the library's descriptor, which the mount lets go of at its end.
                     std::mem::forget(reply);
                 }
-                None => reply.data(&pages.concat_bytes()),
+                None => {
+                    let pieces: Vec<&[u8]> = pages.iter().map(|page| &**page).collect();
+                    reply.data(&pieces.concat());
+                }
             },
         }
+        buffer_pool::give_back(self.bytes);
     }
 }
 
-impl Drop for Data {
-    fn drop(&mut self) {
-        drop(self.lease.take());
-        buffer_pool::give_back(std::mem::take(&mut self.bytes));
-    }
-}
-
-trait ConcatBytes {
-    fn concat_bytes(&self) -> Vec<u8>;
-}
-
-impl ConcatBytes for [PageSlice] {
-    fn concat_bytes(&self) -> Vec<u8> {
-        self.iter().flat_map(|page| page.iter().copied()).collect()
-    }
-}
-
-/// Writes `struct fuse_out_header` (length, error, number of the request) and the pages. An error
-/// means that the kernel does not wait for the answer any more.
-fn send_pages(device: BorrowedFd<'_>, unique: u64, pages: &[PageSlice], length: usize) {
-    let _ = write_message(
-        device,
-        0,
-        unique,
-        &[],
-        pages.iter().map(|page| &**page),
-        length,
-    );
-}
-
-/// Writes `struct fuse_out_header`, what belongs to a message of this kind (0: an answer) and
-/// `length` bytes of data, as it is in `pieces`.
+/// Writes `struct fuse_out_header` (length, kind of a message or error of an answer, number of the
+/// request), what belongs to a message of this kind (0: an answer) and `length` bytes of data, as
+/// it is in `pieces`.
 pub(crate) fn write_message<'a>(
     device: BorrowedFd<'_>,
     kind: i32,
@@ -260,7 +238,8 @@ mod tests {
     fn pages_leave_as_they_are_behind_a_header() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let pages = [page(b"abc"), page(b"defg")];
-        send_pages(writer.as_fd(), 0x0102_0304, &pages, 7);
+        let pieces = pages.iter().map(|page| &**page);
+        write_message(writer.as_fd(), 0, 0x0102_0304, &[], pieces, 7).unwrap();
         drop(writer);
         let mut sent = Vec::new();
         reader.read_to_end(&mut sent).unwrap();

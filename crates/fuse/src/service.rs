@@ -13,13 +13,16 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
-use pagewell_fs::SetAttributes;
+use pagewell_fs::{Access, FileSystem, SetAttributes};
 
 use crate::appending::appends;
-use crate::attributes::{errno, set_time};
+use crate::attributes::set_time;
+use crate::caller::Permissions;
+use crate::dispatch::Memory;
 use crate::front::Front;
+use crate::handles::Target;
 use crate::negotiation::Negotiation;
-use crate::ranges::Spot;
+use crate::reply::Data;
 use crate::writing::Place;
 
 /// A mount, for the crate `fuser`.
@@ -29,11 +32,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    fn spot(&self, node: INodeNo, handle: FileHandle, offset: u64) -> Spot {
-        Spot {
-            node,
+    fn target(&self, node: INodeNo, handle: FileHandle) -> Target {
+        Target {
+            node: node.0,
             file: self.front.handles.get(handle.0),
-            offset,
         }
     }
 }
@@ -46,7 +48,7 @@ impl Filesystem for Service {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         names::FUSE_LOOKUPS.add(1);
-        self.find(request, parent, name, reply);
+        self.front.answer_lookup(request, (parent, name), reply);
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, lookups: u64) {
@@ -61,15 +63,9 @@ impl Filesystem for Service {
         reply: ReplyAttr,
     ) {
         names::FUSE_ATTRIBUTES_ASKED.add(1);
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let id = front.id(node.0)?;
-                front.attributes(caller, may_block, &id)
-            },
-            move |front, reply, attributes| front.reply_attributes(node.0, reply, attributes),
-        );
+        let finish = move |front: &Front, reply, found| front.reply_attributes(node, reply, &found);
+        let front = &self.front;
+        front.answer(request, node, reply, Front::attributes, finish);
     }
 
     fn setattr(
@@ -98,30 +94,26 @@ impl Filesystem for Service {
             accessed: accessed.map(set_time),
             modified: modified.map(set_time),
         };
+        let target = Target {
+            node: node.0,
+            file: handle.and_then(|handle| self.front.handles.get(handle.0)),
+        };
         self.front.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let id = front.id(node.0)?;
-                let file = handle.and_then(|handle| front.handles.get(handle.0));
-                front.set_attributes(caller, may_block, &id, file.as_deref(), &wanted)
-            },
-            move |front, reply, attributes| front.reply_attributes(node.0, reply, attributes),
+            move |front, caller, id| front.set_attributes(caller, id, &target, &wanted),
+            move |front, reply, found| front.reply_attributes(node, reply, &found),
         );
     }
 
     fn readlink(&self, request: &Request, node: INodeNo, reply: ReplyData) {
         self.front.answer(
             request,
+            node,
             reply,
-            move |front, caller, may_block| {
-                let id = front.id(node.0)?;
-                caller.ask(may_block, |call| front.filesystem.read_link(call, &id))
-            },
-            |_, reply, target| match target {
-                Ok((target, _)) => reply.data(&target),
-                Err(error) => reply.error(errno(&error)),
-            },
+            |front, caller, id| caller.ask(|call| front.filesystem.read_link(call, id)),
+            |_, reply, (target, _)| reply.data(&target),
         );
     }
 
@@ -136,7 +128,9 @@ impl Filesystem for Service {
         reply: ReplyEntry,
     ) {
         let permissions = self.negotiation.permissions(mode, umask);
-        self.make_node(request, parent, name, permissions, (mode, device), reply);
+        let (place, kind) = ((parent, name), (mode, device));
+        self.front
+            .answer_make_node(request, place, permissions, kind, reply);
     }
 
     fn mkdir(
@@ -148,8 +142,15 @@ impl Filesystem for Service {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let permissions = self.negotiation.permissions(mode, umask);
-        self.make_directory(request, parent, name, permissions, reply);
+        let (front, place) = (&self.front, (parent, name));
+        let given = self.negotiation.permissions(mode, umask);
+        front.answer_make(
+            request,
+            place,
+            given,
+            reply,
+            move |files, call, id, name| files.make_directory(call, id, name, &given.attributes()),
+        );
     }
 
     fn symlink(
@@ -161,7 +162,10 @@ impl Filesystem for Service {
         reply: ReplyEntry,
     ) {
         let target = target.as_os_str().as_bytes().to_vec();
-        self.make_symlink(request, parent, name, target, reply);
+        let (front, place, none) = (&self.front, (parent, name), Permissions::NONE);
+        front.answer_make(request, place, none, reply, move |files, call, id, name| {
+            files.make_symlink(call, id, name, &target, &SetAttributes::default())
+        });
     }
 
     fn link(
@@ -172,27 +176,19 @@ impl Filesystem for Service {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.make_link(request, node, parent, name, reply);
+        self.front.answer_link(request, node, (parent, name), reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove(
-            request,
-            parent,
-            name,
-            reply,
-            |files, call, directory, name| files.remove(call, directory, name),
-        );
+        let remove = <dyn FileSystem>::remove;
+        self.front
+            .answer_remove(request, (parent, name), remove, reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove(
-            request,
-            parent,
-            name,
-            reply,
-            |files, call, directory, name| files.remove_directory(call, directory, name),
-        );
+        let remove = <dyn FileSystem>::remove_directory;
+        self.front
+            .answer_remove(request, (parent, name), remove, reply);
     }
 
     fn rename(
@@ -206,11 +202,11 @@ impl Filesystem for Service {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((from_parent, from_name), (to_parent, to_name));
-        self.move_name(request, from, to, flags, reply);
+        self.front.answer_move(request, from, to, flags, reply);
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if self.negotiation.opens_are_free() {
+        if self.negotiation.opens_are_free {
             return reply.error(Errno::ENOSYS); // the kernel never asks again
         }
         names::FUSE_OPENS.add(1);
@@ -228,10 +224,9 @@ impl Filesystem for Service {
         reply: ReplyCreate,
     ) {
         names::FUSE_OPENS.add(1);
-        let name = name.as_bytes().to_vec();
         let permissions = self.negotiation.permissions(mode, umask);
         self.front
-            .answer_create(request, parent, name, permissions, flags, reply);
+            .answer_create(request, (parent, name), permissions, flags, reply);
     }
 
     fn read(
@@ -247,27 +242,15 @@ impl Filesystem for Service {
     ) {
         names::FUSE_READS.add(1);
         let unique = request.unique().0;
-        let file = self.front.handles.get(handle.0);
-        self.front.answer_read(
+        let target = self.target(node, handle);
+        self.front.answer_with(
             request,
+            Memory::Lease(size as usize),
             reply,
-            size as usize,
-            move |front, may_block, lease| {
-                let id = match &file {
-                    Some(file) => file.id,
-                    None => front.id(node.0)?,
-                };
-                front.read(file.as_deref(), may_block, &id, offset, size, lease)
-            },
-            move |front, reply, data| match data {
-                Ok(data) => {
-                    data.send(reply, unique, &front.device);
-                    if offset == 0 {
-                        front.push_after(node.0);
-                    }
-                    front.push_around(node.0, offset, size);
-                }
-                Err(error) => reply.error(errno(&error)),
+            move |front, may_block, lease| front.read(&target, may_block, (offset, size), lease),
+            move |front, reply, data: Data| {
+                data.send(reply, unique, &front.device);
+                front.push_after(node.0, offset, size);
             },
         );
     }
@@ -285,14 +268,13 @@ impl Filesystem for Service {
         reply: ReplyWrite,
     ) {
         names::FUSE_WRITES.add(1);
-        let file = self.front.handles.get(handle.0);
         let place = Place {
-            node: node.0,
+            target: self.target(node, handle),
             offset,
             appends: appends(flags, write_flags),
             takes_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
-        self.front.answer_write(request, place, file, data, reply);
+        self.front.answer_write(request, place, data, reply);
     }
 
     fn fallocate(
@@ -305,9 +287,9 @@ impl Filesystem for Service {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let spot = self.spot(node, handle, offset);
+        let (target, range) = (self.target(node, handle), (offset, length));
         self.front
-            .answer_allocate(request, spot, length, mode, reply);
+            .answer_allocate(request, target, range, mode, reply);
     }
 
     fn copy_file_range(
@@ -323,8 +305,8 @@ impl Filesystem for Service {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let from = self.spot(node, handle, offset);
-        let to = self.spot(to_node, to_handle, to_offset);
+        let from = (self.target(node, handle), offset);
+        let to = (self.target(to_node, to_handle), to_offset);
         self.front.answer_copy(request, from, to, length, reply);
     }
 
@@ -337,12 +319,13 @@ impl Filesystem for Service {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        if !self.negotiation.may_seek() {
-            return reply.error(Errno::ENOSYS); // the kernel never asks again
+        if self.negotiation.kernel_write_back {
+            // The source does not know all data of files. The kernel never asks again.
+            return reply.error(Errno::ENOSYS);
         }
-        let file = self.front.handles.get(handle.0);
+        let target = self.target(node, handle);
         self.front
-            .answer_seek(request, node, file, (offset, whence), reply);
+            .answer_seek(request, target, (offset, whence), reply);
     }
 
     fn flush(
@@ -353,12 +336,17 @@ impl Filesystem for Service {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        if self.negotiation.opens_are_free() {
+        if self.negotiation.opens_are_free {
             return reply.error(Errno::ENOSYS); // nor is anybody told of closing
         }
         names::FUSE_CLOSES.add(1);
-        let file = self.front.handles.get(handle.0);
-        self.front.answer_close(request, node, file, reply);
+        let (front, target) = (&self.front, self.target(node, handle));
+        front.answer_done(request, node, reply, move |front, caller, id| {
+            let may_block = caller.may_block.get();
+            target.ask(may_block, Access::ALL, |call| {
+                front.filesystem.close(call, id)
+            })
+        });
     }
 
     fn release(
@@ -383,13 +371,14 @@ impl Filesystem for Service {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let file = self.front.handles.get(handle.0);
-        self.front
-            .answer_commit(request, node, file, data_only, reply);
+        let (front, target) = (&self.front, self.target(node, handle));
+        front.answer_done(request, node, reply, move |front, caller, id| {
+            front.commit(&target, caller.may_block.get(), id, data_only)
+        });
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        if self.negotiation.opens_are_free() {
+        if self.negotiation.opens_are_free {
             return reply.error(Errno::ENOSYS); // the kernel never asks again
         }
         self.front.answer_open_directory(request, node, reply);
@@ -441,7 +430,10 @@ impl Filesystem for Service {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.front.answer_commit_directory(request, node, reply);
+        let front = &self.front;
+        front.answer_done(request, node, reply, |front, caller, directory| {
+            front.filesystem.commit_metadata(&caller.call(), directory)
+        });
     }
 
     fn getxattr(
@@ -452,18 +444,11 @@ impl Filesystem for Service {
         size: u32,
         reply: ReplyXattr,
     ) {
-        if !self.negotiation.has_extended {
-            return reply.error(Errno::ENOSYS); // the kernel never asks again
-        }
-        names::FUSE_EXTENDED_ASKED.add(1);
         self.front
             .answer_get_extended(request, node, name, size, reply);
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        if !self.negotiation.has_extended {
-            return reply.error(Errno::ENOSYS);
-        }
         self.front.answer_list_extended(request, node, size, reply);
     }
 
@@ -477,22 +462,22 @@ impl Filesystem for Service {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        if !self.negotiation.has_extended {
-            return reply.error(Errno::ENOSYS);
-        }
         self.front
             .answer_set_extended(request, node, (name, value), flags, reply);
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        if !self.negotiation.has_extended {
-            return reply.error(Errno::ENOSYS);
-        }
         self.front
             .answer_remove_extended(request, node, name, reply);
     }
 
     fn statfs(&self, request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        self.front.answer_statistics(request, reply);
+        self.front.answer(
+            request,
+            INodeNo::ROOT,
+            reply,
+            |front, caller, _| caller.ask(|call| front.filesystem.statistics(call)),
+            Front::reply_statistics,
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! Taking a mount away.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -8,8 +7,10 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::getuid;
 
-use crate::attach::said;
 use crate::mounts::mounted_on;
+
+/// The program that mounts and unmounts for users who are not root.
+pub(crate) const HELPER: &str = "fusermount3";
 
 /// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
@@ -20,22 +21,15 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted on {}", .0.display())]
     NotMounted(PathBuf),
-    /// What is mounted there is not ours.
-    #[error("{} is a mount of {kind}, not of pagewell; umount(8) takes it away", place.display())]
-    Foreign {
-        /// Where.
-        place: PathBuf,
-        /// What kind of file system it is.
-        kind: String,
-    },
-    /// The system refuses.
-    #[error("cannot unmount {}: {reason}", place.display())]
-    System {
-        /// Where.
-        place: PathBuf,
-        /// What it said.
-        reason: String,
-    },
+    /// What is mounted there is not ours, or the system refuses.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl UnmountError {
+    fn failed(place: &Path, reason: &str) -> Self {
+        Self::Refused(format!("cannot unmount {}: {reason}", place.display()))
+    }
 }
 
 /// Unmounts what is mounted on `place`. With `lazy` it goes from its place at once, and ends when
@@ -45,10 +39,10 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         return Err(UnmountError::NotMounted(place.to_owned()));
     };
     if !entry.is_ours() {
-        return Err(UnmountError::Foreign {
-            place: place.to_owned(),
-            kind: entry.kind,
-        });
+        let (place, kind) = (place.display(), entry.kind);
+        return Err(UnmountError::Refused(format!(
+            "{place} is a mount of {kind}, not of pagewell; umount(8) takes it away"
+        )));
     }
     let flags = if lazy {
         UnmountFlags::DETACH
@@ -61,26 +55,19 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted(place.to_owned())),
         // The helper says of the mounts of others that they are not there.
         Err(Errno::PERM) => match entry.user.filter(|user| *user != getuid().as_raw()) {
-            Some(user) => Err(UnmountError::System {
-                place: place.to_owned(),
-                reason: format!("user {user} mounted it: that user or root can unmount it"),
-            }),
+            Some(user) => {
+                let reason = format!("user {user} mounted it: that user or root can unmount it");
+                Err(UnmountError::failed(place, &reason))
+            }
             None => with_helper(place, lazy),
         },
-        Err(errno) => Err(UnmountError::System {
-            place: place.to_owned(),
-            reason: errno.to_string(),
-        }),
+        Err(errno) => Err(UnmountError::failed(place, &errno.to_string())),
     }
 }
 
 /// Without root: by the helper program that mounted it.
 fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
-    let failed = |reason: String| UnmountError::System {
-        place: place.to_owned(),
-        reason,
-    };
-    let mut command = Command::new("fusermount3");
+    let mut command = Command::new(HELPER);
     command.arg("-u");
     if lazy {
         command.arg("-z");
@@ -90,7 +77,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
         .arg(place)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error: io::Error| failed(format!("fusermount3: {error}")))?;
+        .map_err(|error| UnmountError::failed(place, &format!("{HELPER}: {error}")))?;
     if done.status.success() {
         return Ok(());
     }
@@ -98,7 +85,18 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     if said.contains("busy") {
         Err(UnmountError::Busy(place.to_owned()))
     } else {
-        Err(failed(said))
+        Err(UnmountError::failed(place, &said))
+    }
+}
+
+/// What the helper said, on one line.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    match lines.as_slice() {
+        [] => format!("{HELPER} failed and did not say why"),
+        lines => lines.join("; "),
     }
 }
 
@@ -113,5 +111,14 @@ mod tests {
         assert!(matches!(error, UnmountError::NotMounted(_)), "{error}");
         let error = unmount(Path::new("/proc"), false).unwrap_err();
         assert!(error.to_string().contains("mount of proc"), "{error}");
+    }
+
+    #[test]
+    fn what_the_helper_says_is_one_line() {
+        assert_eq!(
+            said(b"fusermount3: one\n\nthen two\n"),
+            "fusermount3: one; then two"
+        );
+        assert!(said(b"\n").contains("did not say why"));
     }
 }

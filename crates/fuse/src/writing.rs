@@ -10,22 +10,18 @@
 
 use std::sync::Arc;
 
-use fuser::{INodeNo, ReplyEmpty, ReplyWrite, Request};
-
+use fuser::{ReplyWrite, Request};
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileId, Result, Stability};
+use pagewell_fs::{Access, Error, FileId, Result, Stability};
 
-use crate::attributes::errno;
-use crate::blocked::Ticket;
-use crate::buffer_pool::Copied;
+use crate::buffer_pool;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
-use crate::handles::OpenFile;
+use crate::handles::Target;
 
 /// Where the kernel wants bytes to go.
-#[derive(Clone, Copy)]
 pub(crate) struct Place {
-    pub(crate) node: u64,
+    pub(crate) target: Target,
     pub(crate) offset: u64,
     /// At the end of the file, wherever that is.
     pub(crate) appends: bool,
@@ -45,134 +41,80 @@ impl Front {
         self: &Arc<Self>,
         request: &Request,
         place: Place,
-        file: Option<Arc<OpenFile>>,
         data: &[u8],
         reply: ReplyWrite,
     ) {
+        let (node, offset) = (place.target.node, place.offset);
         let write = move |front: &Self, may_block, data: &[u8]| {
-            guarded(|| {
-                let id = front.id(place.node)?;
-                let file = file.as_deref();
-                let offset = if place.appends {
-                    front.end_of_file(file, may_block, &id)?
-                } else {
-                    place.offset
-                };
-                let node = (place.node, &id);
-                let takes_privileges = place.takes_privileges;
-                let count = front.write(file, may_block, node, offset, data, takes_privileges)?;
-                Ok(Done { count, offset })
-            })
+            guarded(|| front.write_at(&place, may_block, data))
+        };
+        let finish = move |front: &Self, reply: ReplyWrite, done: Done| {
+            reply.written(done.count);
+            if done.offset != offset {
+                names::FUSE_APPENDS_MOVED.add(1);
+                front.forgetting.want(node);
+            }
         };
         match write(self, false, data) {
             Err(Error::WouldBlock) => {}
-            done => return self.reply_written(reply, place, done),
+            done => return self.finish(reply, done, finish),
         }
         let ticket = self.blocked.enter(request.pid(), reply);
-        let finish = move |front: &Arc<Self>, ticket: Ticket<ReplyWrite>, done| {
-            if let Some(reply) = ticket.finish() {
-                front.reply_written(reply, place, done);
-            }
-        };
-        if let Some(_here) = self.dispatch.here() {
-            return finish(self, ticket, write(self, true, data));
+        if let Some(_here) = self.dispatch.here(Memory::None) {
+            return self.settle(ticket, write(self, true, data), finish);
         }
-        let (front, data) = (Arc::clone(self), Copied::of(data));
+        let data = buffer_pool::copy_of(data);
         names::COPIED_BYTES.add(data.len() as u64);
-        let (held, wanted) = (Memory::Data(data.len()), ticket.wanted());
-        let job = move |_| {
-            if ticket.is_wanted() {
-                finish(&front, ticket, write(&front, true, &data));
-            }
+        let memory = Memory::Data(data.len());
+        let write = move |front: &Self, _| {
+            let done = write(front, true, &data);
+            buffer_pool::give_back(data);
+            done
         };
-        self.dispatch.hand_over(held, Some(wanted), Box::new(job));
+        self.hand_over(ticket, memory, write, finish);
     }
 
-    /// Answers a request to close a descriptor.
-    pub(crate) fn answer_close(
-        self: &Arc<Self>,
-        request: &Request,
-        node: INodeNo,
-        file: Option<Arc<OpenFile>>,
-        reply: ReplyEmpty,
-    ) {
-        self.answer_done(request, reply, move |front, _, may_block| {
-            let id = front.id(node.0)?;
-            front.close(file.as_deref(), may_block, &id)
-        });
-    }
-
-    /// Answers a request to make a file durable.
-    pub(crate) fn answer_commit(
-        self: &Arc<Self>,
-        request: &Request,
-        node: INodeNo,
-        file: Option<Arc<OpenFile>>,
-        data_only: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.answer_done(request, reply, move |front, _, may_block| {
-            let id = front.id(node.0)?;
-            front.commit(file.as_deref(), may_block, (node.0, &id), data_only)
-        });
-    }
-
-    /// Answers a request to make the names in a directory durable.
-    pub(crate) fn answer_commit_directory(
-        self: &Arc<Self>,
-        request: &Request,
-        node: INodeNo,
-        reply: ReplyEmpty,
-    ) {
-        self.answer_done(request, reply, move |front, caller, may_block| {
-            let directory = front.id(node.0)?;
-            let call = caller.call(may_block);
-            front.filesystem.commit_metadata(&call, &directory)
-        });
-    }
-
-    fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
-        match done {
-            Ok(done) => {
-                reply.written(done.count);
-                if done.offset != place.offset {
-                    self.forget_pages(place.node);
-                }
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
+    fn write_at(&self, place: &Place, may_block: bool, data: &[u8]) -> Result<Done> {
+        let target = &place.target;
+        let id = self.id(target.node)?;
+        let offset = if place.appends {
+            let attributes = target.ask(may_block, Access::ALL, |call| {
+                self.filesystem.attributes(call, &id)
+            })?;
+            attributes.size
+        } else {
+            place.offset
+        };
+        let takes_privileges = place.takes_privileges;
+        let count = self.write(target, may_block, &id, (offset, data), takes_privileges)?;
+        Ok(Done { count, offset })
     }
 
     /// Writes all of `data`, or what goes before an error: then that is what counts.
-    pub(crate) fn write(
+    fn write(
         &self,
-        file: Option<&OpenFile>,
+        target: &Target,
         may_block: bool,
-        (node, id): (u64, &FileId),
-        offset: u64,
-        data: &[u8],
+        id: &FileId,
+        (offset, data): (u64, &[u8]),
         takes_privileges: bool,
     ) -> Result<u32> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
-            let filesystem = &self.filesystem;
             let at = offset + done as u64;
-            let written = Self::ask_open(
-                file,
-                // Once a part is written, the rest cannot be left to another thread.
-                may_block || done > 0,
-                |file| file.writes,
-                |call| {
-                    self.before_change(call, (node, id), takes_privileges && done == 0)?;
-                    filesystem.write(call, id, at, rest, Stability::Unstable)
-                },
-            );
+            // Once a part is written, the rest cannot be left to another thread.
+            let may_block = may_block || done > 0;
+            let written = target.ask(may_block, Access::MODIFY, |call| {
+                self.before_change(call, (target.node, id), takes_privileges && done == 0)?;
+                self.filesystem
+                    .write(call, id, at, rest, Stability::Unstable)
+            });
             match written {
                 Ok(written) if written.count == 0 => break,
                 Ok(written) => {
                     done += written.count as usize;
                     if written.committed == Stability::Unstable {
-                        self.note_written(node, written.verifier);
+                        self.note_written(target.node, written.verifier);
                     }
                 }
                 Err(error) if done == 0 => return Err(error),
@@ -191,18 +133,18 @@ impl Front {
     /// Brings a file to the device. What was lost since it was written is an error, once.
     pub(crate) fn commit(
         &self,
-        file: Option<&OpenFile>,
+        target: &Target,
         may_block: bool,
-        (node, id): (u64, &FileId),
+        id: &FileId,
         data_only: bool,
     ) -> Result<()> {
+        let node = target.node;
         let before = self.written.lock(node).get(&node).copied();
-        let any = |_: &OpenFile| true;
-        let committed = Self::ask_open(file, may_block, any, |call| {
+        let committed = target.ask(may_block, Access::ALL, |call| {
             self.filesystem.commit(call, id, 0, 0)
         })?;
         if !data_only {
-            Self::ask_open(file, may_block, any, |call| {
+            target.ask(may_block, Access::ALL, |call| {
                 self.filesystem.commit_metadata(call, id)
             })?;
         }
@@ -294,15 +236,15 @@ mod tests {
 
         fn write(&self, node: u64) {
             let id = self.front.id(node).unwrap();
-            let written = self
-                .front
-                .write(None, true, (node, &id), 0, b"bytes", false);
+            let target = Target { node, file: None };
+            let written = self.front.write(&target, true, &id, (0, b"bytes"), false);
             assert_eq!(written, Ok(5));
         }
 
         fn commit(&self, node: u64) -> Result<()> {
             let id = self.front.id(node).unwrap();
-            self.front.commit(None, true, (node, &id), true)
+            let target = Target { node, file: None };
+            self.front.commit(&target, true, &id, true)
         }
     }
 
@@ -331,7 +273,7 @@ mod tests {
         let mounted = Mounted::new(place.path());
         let node = mounted.create(b"file");
         let prunable = || {
-            let parts = 0..crate::nodes::SHARDS;
+            let parts = 0..crate::nodes::PARTS;
             parts
                 .flat_map(|part| mounted.front.prunable(part))
                 .collect::<Vec<_>>()

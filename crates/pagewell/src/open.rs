@@ -10,7 +10,7 @@ use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_image::ImageFileSystem;
-use pagewell_source_iso::{IsoFileSystem, IsoOptions};
+use pagewell_source_iso::IsoFileSystem;
 use pagewell_source_nfs::NfsFileSystem;
 use pagewell_source_ram::RamFileSystem;
 
@@ -195,7 +195,7 @@ fn unsupported(shown: &str, what: &str) -> anyhow::Error {
 /// Opens a directory as a source, and says what of it is not part of the source.
 fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Result<Opened> {
     let files = open_directory(path, purpose)?;
-    if let [first, others @ ..] = files.mounts_inside()
+    if let [first, others @ ..] = files.mounts_inside().as_slice()
         && purpose.is_whole()
     {
         let others = match others.len() {
@@ -242,7 +242,7 @@ fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Directory> {
 pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> {
     let opened = engine.open(storage, false)?;
     let cache = engine.cache()?;
-    let iso = IsoFileSystem::from_device(opened.device, cache, IsoOptions::default())?;
+    let iso = IsoFileSystem::from_device(opened.device, cache)?;
     Ok(Opened {
         files: opened.files,
         ..Opened::new(iso)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
-use pagewell_source_iso as iso;
+use pagewell_source_iso::{self as iso, NotIso};
 
 /// What a path holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
 pub(crate) fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     let failed = |error: pagewell_device::Error| OpenError::new(device.name(), &error.to_string());
     Ok(match iso::recognise(device).map_err(failed)? {
-        iso::Recognised::Iso => SourceKind::Iso,
-        iso::Recognised::Unsupported(what) => SourceKind::Unsupported(what),
-        iso::Recognised::Other => SourceKind::Other,
+        Ok(()) => SourceKind::Iso,
+        Err(NotIso::Unsupported(what)) => SourceKind::Unsupported(what),
+        Err(NotIso::Unknown(_)) => SourceKind::Other,
     })
 }
 

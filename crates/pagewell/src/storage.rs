@@ -164,7 +164,7 @@ fn open_path(path: &Path, writable: bool) -> anyhow::Result<Opened> {
     };
     let engine = match device.engine() {
         Engine::Workers => "threads",
-        Engine::Ring | Engine::Automatic => "io_uring",
+        Engine::Ring => "io_uring",
     };
     Ok(Opened {
         notes: vec![format!("{}: {used} {way}, by {engine}", device.name())],

@@ -12,9 +12,9 @@ mod compared;
 
 use std::time::Instant;
 
-use compared::{Clock, Lru, Replay, Sieve};
+use compared::{Clock, Eviction, Lru, Replay, Sieve};
 use pagewell_base::mix::{STEP, mix};
-use pagewell_policy::eviction::{Arrival, Eviction, S3Fifo};
+use pagewell_policy::eviction::{Arrival, S3Fifo};
 
 const FRAMES: u32 = 4096;
 const MIB_PAGES: u64 = 16;

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use pagewell_base::mix::{STEP, mix};
-use pagewell_policy::readahead::{Access, AccessKind, Adaptive, NoReadAhead, ReadAhead, Settings};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Settings};
 
 const LENGTH: u64 = 1 << 40;
 const REQUEST: u64 = 8192;
@@ -52,7 +52,7 @@ fn strides(number: u64, _: Option<u64>) -> (u64, AccessKind) {
     (number * 262_144, AccessKind::Late)
 }
 
-fn measure(name: &str, policy: &mut dyn ReadAhead, pattern: Pattern, accesses: u64) {
+fn measure(name: &str, policy: &mut Adaptive, pattern: Pattern, accesses: u64) {
     let mut marker = None;
     let start = Instant::now();
     for number in 0..accesses {
@@ -98,7 +98,7 @@ fn main() {
         measure(&format!("adaptive {name}"), adaptive, pattern, accesses);
         measure(
             &format!("none     {name}"),
-            &mut NoReadAhead::new(),
+            &mut Adaptive::new(Settings::off()),
             pattern,
             accesses,
         );

@@ -7,10 +7,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use pagewell_base::mix::{STEP, mix};
-use pagewell_policy::writeback::{Admission, Extent, FileNumber, Rule, Settings, WriteBack};
+use pagewell_policy::writeback::{Admission, Extent, Rule, Settings, WriteBack};
 
 const CALLS: u64 = 400_000;
-const FILE: FileNumber = FileNumber(1);
 
 fn mixed(number: u64) -> u64 {
     mix(number.wrapping_mul(STEP))
@@ -27,13 +26,13 @@ fn run(rule: Rule, length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
             offset: place(number),
             length,
         };
-        while let Admission::Refused | Admission::Busy = policy.admit(FILE, extent, now) {
+        while let Admission::Refused | Admission::Busy = policy.admit(extent, true, now) {
             under_way.extend(std::iter::from_fn(|| policy.next(now)).map(|write| write.id));
             if let Some(id) = under_way.pop_front() {
                 policy.finished(id, true, now);
             }
         }
-        black_box(policy.wrote(FILE, extent, now));
+        black_box(policy.wrote(extent, now));
         while let Some(write) = policy.next(now) {
             under_way.push_back(write.id);
             if under_way.len() > 8

@@ -94,10 +94,9 @@ struct Samples {
 }
 
 impl Samples {
-    fn add(&mut self, cost: u64) {
-        if let Some(slot) = self.kept.get_mut(self.next) {
-            *slot = cost;
-        }
+    fn add(&mut self, bytes: usize, nanoseconds: u64) {
+        let cost = nanoseconds.saturating_mul(1000) / (bytes as u64).max(1);
+        self.kept[self.next] = cost;
         self.count = self.count.max(self.next + 1);
         self.next = (self.next + 1) % KEPT;
     }
@@ -120,9 +119,7 @@ impl Samples {
     /// The middle half, in order.
     fn middle(&self) -> ([u64; KEPT], std::ops::Range<usize>) {
         let mut kept = self.kept;
-        if let Some(kept) = kept.get_mut(..self.count) {
-            kept.sort_unstable();
-        }
+        kept[..self.count].sort_unstable();
         let quarter = self.count / 4;
         (kept, quarter..self.count - quarter)
     }
@@ -130,7 +127,7 @@ impl Samples {
     /// The mean of the middle half.
     fn typical(&self) -> Option<u64> {
         let (kept, middle) = self.middle();
-        let middle = kept.get(middle)?;
+        let middle = &kept[middle];
         let sum = middle
             .iter()
             .fold(0u64, |sum, cost| sum.saturating_add(*cost));
@@ -140,7 +137,7 @@ impl Samples {
     /// Between which the middle half lies.
     fn quartiles(&self) -> Option<(u64, u64)> {
         let (kept, middle) = self.middle();
-        let middle = kept.get(middle)?;
+        let middle = &kept[middle];
         Some((*middle.first()?, *middle.last()?))
     }
 }
@@ -225,38 +222,37 @@ impl Sending {
         if self.is_best_next {
             return self.best;
         }
-        for _ in 0..Way::ALL.len() {
+        loop {
             self.tried = (self.tried + 1) % Way::ALL.len();
-            let way = Way::ALL.get(self.tried).copied().unwrap_or(self.best);
+            let way = Way::ALL[self.tried];
             if way != self.best {
                 return way;
             }
         }
-        self.best
     }
 
     /// A sample: `bytes` went this way and took `nanoseconds` of the sender's processor time.
     pub fn sampled(&mut self, way: Way, bytes: usize, nanoseconds: u64) {
-        add(&mut self.processor, way, bytes, nanoseconds);
+        self.processor[way as usize].add(bytes, nanoseconds);
         self.choose();
     }
 
     /// A stretch of `bytes` went this way, and after `nanoseconds` the next one could follow.
     pub fn delivered(&mut self, way: Way, bytes: usize, nanoseconds: u64) {
-        add(&mut self.elapsed, way, bytes, nanoseconds);
+        self.elapsed[way as usize].add(bytes, nanoseconds);
         self.choose();
     }
 
     /// What a byte costs the sender this way, in picoseconds; `None` before the first sample.
     #[must_use]
     pub fn cost(&self, way: Way) -> Option<u64> {
-        self.processor.get(way as usize)?.typical()
+        self.processor[way as usize].typical()
     }
 
     /// How long a byte takes this way, in picoseconds; `None` before the first stretch.
     #[must_use]
     pub fn time(&self, way: Way) -> Option<u64> {
-        self.elapsed.get(way as usize)?.typical()
+        self.elapsed[way as usize].typical()
     }
 
     /// How often the best way has changed.
@@ -270,15 +266,15 @@ impl Sending {
         if scarce(&self.elapsed, TIMED).is_some() {
             return false;
         }
+        let own = &self.elapsed[way as usize];
         let fastest = self.elapsed.iter().min_by_key(|samples| samples.typical());
-        let (Some(own), Some(fastest)) = (self.elapsed.get(way as usize), fastest) else {
+        let (Some(fastest), Some((low, _))) = (fastest, own.quartiles()) else {
             return false;
         };
         let count = own.count.min(fastest.count) as u64;
-        let (own, fastest) = (own.quartiles(), fastest.quartiles());
         let beyond =
-            |low: u64, high: u64| low.saturating_mul(count) > high.saturating_mul(count + 1);
-        matches!((own, fastest), (Some((low, _)), Some((_, high))) if beyond(low, high))
+            |(_, high): (u64, u64)| low.saturating_mul(count) > high.saturating_mul(count + 1);
+        fastest.quartiles().is_some_and(beyond)
     }
 
     /// The way of which too little is known, while there is one.
@@ -313,16 +309,9 @@ impl Sending {
     }
 }
 
-fn add(all: &mut [Samples; 3], way: Way, bytes: usize, nanoseconds: u64) {
-    let cost = nanoseconds.saturating_mul(1000) / (bytes as u64).max(1);
-    if let Some(samples) = all.get_mut(way as usize) {
-        samples.add(cost);
-    }
-}
-
 /// The way with the fewest samples, while one has less than `least`.
 fn scarce(all: &[Samples; 3], least: usize) -> Option<Way> {
-    let count = |way: &Way| all.get(*way as usize).map_or(0, |samples| samples.count);
+    let count = |way: &Way| all[*way as usize].count;
     let fewest = Way::ALL.into_iter().min_by_key(count);
     fewest.filter(|way| count(way) < least)
 }

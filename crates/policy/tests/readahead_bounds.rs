@@ -6,9 +6,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Bounds, Counts, Plan, ReadAhead, Settings,
-};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Bounds, Counts, Plan, Settings};
 use readahead_support::{Device, KIB, MIB, Model, Random, Seen, access, bytes_of};
 
 const LENGTH: u64 = 1 << 30;
@@ -26,7 +24,10 @@ const DVD: Device = Device {
 
 fn miss(policy: &mut Adaptive, offset: u64, bound: u64, milliseconds: u64) -> Plan {
     policy.access(&Access {
-        bounds: Some(Bounds::up_to(bound)),
+        bounds: Some(Bounds {
+            start: 0,
+            end: bound,
+        }),
         ..access(offset, BLOCK, AccessKind::Miss, milliseconds)
     })
 }
@@ -98,11 +99,14 @@ fn files() -> Vec<(u64, u64)> {
 
 /// Reads files in blocks, and says what it took.
 fn walk(files: &[(u64, u64)], is_told: bool) -> (Seen, Counts, Duration) {
-    let policy = Box::new(Adaptive::new(Settings::rotating(LENGTH)));
+    let policy = Adaptive::new(Settings::rotating(LENGTH));
     let mut model = Model::new(policy, LENGTH, 32 * MIB, DVD);
     let mut now = Duration::from_millis(1);
     for (start, end) in files {
-        model.bounds = is_told.then(|| Bounds::up_to(*end));
+        model.bounds = is_told.then_some(Bounds {
+            start: 0,
+            end: *end,
+        });
         for offset in (*start..*end).step_by(usize::try_from(BLOCK).unwrap()) {
             now = model.read(offset, BLOCK.min(end - offset), now) + Duration::from_micros(20);
         }

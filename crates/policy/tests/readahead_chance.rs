@@ -7,7 +7,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{AccessKind, Adaptive, Bounds, Counts, Plan, ReadAhead, Settings};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Bounds, Counts, Plan, Settings};
 use readahead_support::{Device, KIB, MIB, Model, PAGE, Random, Seen, access};
 
 /// Reads of a run, and bytes of one.
@@ -46,8 +46,11 @@ fn auto(length_bytes: u64) -> Settings {
 fn reads(settings: Settings, seed: u64) -> (u64, Seen, Counts) {
     let length = settings.length_bytes;
     let device = Device::far(Duration::from_millis(1), 1_000_000_000);
-    let mut model = Model::new(Box::new(Adaptive::new(settings)), length, 1 << 30, device);
-    model.bounds = Some(Bounds::up_to(length));
+    let mut model = Model::new(Adaptive::new(settings), length, 1 << 30, device);
+    model.bounds = Some(Bounds {
+        start: 0,
+        end: length,
+    });
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut blocks: Vec<u64> = (0..length / READ).collect();
     let mut now = Duration::ZERO;
@@ -97,7 +100,7 @@ fn windows_that_adapt_cost_random_reads_no_more_than_one_block() {
 fn a_reader_among_random_ones_is_read_ahead_of() {
     let length = FILES[1] * READ;
     let device = Device::far(Duration::from_millis(1), 1_000_000_000);
-    let policy = Box::new(Adaptive::new(auto(2 * length)));
+    let policy = Adaptive::new(auto(2 * length));
     let mut model = Model::new(policy, 2 * length, 1 << 30, device);
     let (mut random, mut now) = (Random(5), Duration::ZERO);
     for at in (0..16 * MIB).step_by(16 << 10) {

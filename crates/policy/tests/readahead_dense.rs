@@ -56,7 +56,7 @@ fn model(length: u64, streams_max: usize, far: bool) -> Model {
         streams_max,
         ..Settings::flash(length)
     };
-    Model::new(Box::new(Adaptive::new(settings)), length, 1 << 30, device)
+    Model::new(Adaptive::new(settings), length, 1 << 30, device)
 }
 
 impl Reader {

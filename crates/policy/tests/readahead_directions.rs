@@ -4,7 +4,7 @@
 
 mod readahead_support;
 
-use pagewell_policy::readahead::{AccessKind, Adaptive, Plan, ReadAhead, Settings};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Plan, Settings};
 use readahead_support::{KIB, MIB, PAGE, access, bytes_of};
 
 const LENGTH: u64 = 1 << 34;

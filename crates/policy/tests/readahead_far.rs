@@ -6,9 +6,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Bounds, Counts, ReadAhead, Settings,
-};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Bounds, Counts, Settings};
 use readahead_support::{Device, KIB, MIB, Model, Random, Seen, access};
 
 const LENGTH: u64 = 1 << 56;
@@ -44,7 +42,7 @@ fn fixed(count: u64) -> Settings {
 }
 
 fn model(settings: Settings, capacity: u64, device: Device) -> Model {
-    Model::new(Box::new(Adaptive::new(settings)), LENGTH, capacity, device)
+    Model::new(Adaptive::new(settings), LENGTH, capacity, device)
 }
 
 /// Reads the beginning of a file, and says when it was done.
@@ -241,7 +239,10 @@ fn a_file_that_was_read_gives_its_place_away() {
     for number in 0..200 {
         let begin = number * REGION;
         let told = |offset, kind| Access {
-            bounds: Some(Bounds::up_to(begin + MIB / 2)),
+            bounds: Some(Bounds {
+                start: 0,
+                end: begin + MIB / 2,
+            }),
             ..access(offset, READ, kind, number)
         };
         let plan = policy.access(&told(begin, AccessKind::Miss));
@@ -250,7 +251,10 @@ fn a_file_that_was_read_gives_its_place_away() {
         // There is nothing to read ahead of who takes a file in one read.
         let begin = (1000 + number) * REGION;
         let small = Access {
-            bounds: Some(Bounds::up_to(begin + READ)),
+            bounds: Some(Bounds {
+                start: 0,
+                end: begin + READ,
+            }),
             ..access(begin, READ, AccessKind::Miss, number)
         };
         assert_eq!(policy.access(&small).fetch, []);

@@ -6,9 +6,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Bounds, Feedback, NoReadAhead, Plan, ReadAhead, Settings,
-};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Bounds, Feedback, Plan, Settings};
 use proptest::prelude::*;
 use readahead_support::{Device, KIB, MIB, Model, PAGE, access, bytes_of};
 
@@ -54,7 +52,7 @@ fn event(length: u64) -> impl Strategy<Value = Event> {
 }
 
 /// Runs events, and checks each plan against what any plan must be.
-fn check(policy: &mut dyn ReadAhead, length: u64, events: &[Event]) -> Result<(), TestCaseError> {
+fn check(policy: &mut Adaptive, length: u64, events: &[Event]) -> Result<(), TestCaseError> {
     let mut now = Duration::ZERO;
     let (mut end, mut marker) = (0u64, 0u64);
     let mut planned = 0u64;
@@ -142,7 +140,7 @@ proptest! {
             false => Settings::flash(length),
         };
         check(&mut Adaptive::new(settings), length, &events)?;
-        check(&mut NoReadAhead::new(), length, &events)?;
+        check(&mut Adaptive::new(Settings::off()), length, &events)?;
     }
 
     /// However markers, late pages and budgets alternate, windows follow each other without gaps
@@ -238,7 +236,7 @@ proptest! {
             bytes_per_second: 200_000_000,
             depth: 2,
         };
-        let policy = Box::new(Adaptive::new(Settings::flash(length)));
+        let policy = Adaptive::new(Settings::flash(length));
         let mut model = Model::new(policy, length, 128 * MIB, device);
         let span = 48 * MIB;
         let reads = span / request;

@@ -6,9 +6,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Feedback, Plan, ReadAhead, Settings,
-};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Feedback, Plan, Settings};
 use readahead_support::{KIB, MIB, PAGE, access, bytes_of};
 
 const LENGTH: u64 = 1 << 34;

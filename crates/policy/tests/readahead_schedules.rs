@@ -18,7 +18,7 @@
 use std::time::Duration;
 
 use pagewell_base::mix::Random;
-use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Plan, ReadAhead, Settings};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Plan, Settings};
 
 const SCHEDULES: u64 = 1_000_000;
 const ACCESSES: u64 = 24;

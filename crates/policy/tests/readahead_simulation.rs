@@ -8,7 +8,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Adaptive, NoReadAhead, ReadAhead, Settings};
+use pagewell_policy::readahead::{Adaptive, Settings};
 use readahead_support::{Device, KIB, MIB, Model, Random};
 
 /// Enough for the windows of eight streams.
@@ -97,8 +97,8 @@ const DVD: Device = Device {
     depth: 1,
 };
 
-fn adaptive(length: u64) -> Box<dyn ReadAhead> {
-    Box::new(Adaptive::new(Settings::flash(length)))
+fn adaptive(length: u64) -> Adaptive {
+    Adaptive::new(Settings::flash(length))
 }
 
 fn forward(start: u64, span: u64, request: u64) -> Reader {
@@ -262,7 +262,7 @@ fn strides_are_fetched_ahead() {
     assert!(seen.ahead_bytes <= seen.reads * 16 * KIB + MIB, "{seen:?}");
 }
 
-fn megabytes_per_second(policy: Box<dyn ReadAhead>, readers: &mut [Reader]) -> f64 {
+fn megabytes_per_second(policy: Adaptive, readers: &mut [Reader]) -> f64 {
     let mut model = Model::new(policy, 4 << 30, CAPACITY, DVD);
     let elapsed = run(&mut model, readers, &mut Random(3));
     let bytes: u64 = readers.iter().map(|reader| reader.done).sum();
@@ -271,7 +271,7 @@ fn megabytes_per_second(policy: Box<dyn ReadAhead>, readers: &mut [Reader]) -> f
 
 #[test]
 fn one_stream_runs_at_the_media_rate_and_three_at_four_fifths_of_it() {
-    let settings = || Box::new(Adaptive::new(Settings::rotating(4 << 30)));
+    let settings = || Adaptive::new(Settings::rotating(4 << 30));
     let streams = |count: u64| -> Vec<Reader> {
         (0..count)
             .map(|number| forward(number << 30, 160 * MIB, 8 * KIB))
@@ -282,7 +282,7 @@ fn one_stream_runs_at_the_media_rate_and_three_at_four_fifths_of_it() {
     assert!(one >= 0.95 * media, "{one} of {media}");
     let three = megabytes_per_second(settings(), &mut streams(3));
     assert!(three >= 0.8 * media, "{three} of {media}");
-    let none = megabytes_per_second(Box::new(NoReadAhead::new()), &mut streams(3));
+    let none = megabytes_per_second(Adaptive::new(Settings::off()), &mut streams(3));
     assert!(none < 0.05 * media, "{none} of {media}");
 }
 

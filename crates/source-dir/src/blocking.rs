@@ -69,30 +69,19 @@ pub(super) fn knows_inodes(magic: i64) -> bool {
 impl Tree {
     /// For any call.
     pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
-        if self.knows_inodes {
-            Ok(())
-        } else {
-            may_wait(call)
-        }
+        Error::WouldBlock.unless(call.may_block || self.knows_inodes)
     }
 }
 
 /// For what always may wait.
 pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
-    if call.may_block {
-        Ok(())
-    } else {
-        Err(Error::WouldBlock)
-    }
+    Error::WouldBlock.unless(call.may_block)
 }
 
 /// For reading the target of a symbolic link.
 pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
-    if status.attributes.size <= INLINE_TARGET_BYTES_MAX {
-        Ok(())
-    } else {
-        may_wait(call)
-    }
+    let is_short = status.attributes.size <= INLINE_TARGET_BYTES_MAX;
+    Error::WouldBlock.unless(call.may_block || is_short)
 }
 
 /// Whether the kernel has lately held back a write to the directory, or holds one back now.
@@ -179,7 +168,7 @@ pub(super) fn may_write(
         && object.write_if_open().is_some()
         && starts_clean
         && ends_clean;
-    if inline { Ok(()) } else { may_wait(call) }
+    Error::WouldBlock.unless(call.may_block || inline)
 }
 
 #[cfg(test)]

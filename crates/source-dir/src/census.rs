@@ -27,7 +27,7 @@
 //! numbers than stat (some union mounts) nothing is found.
 
 use super::Tree;
-use super::entries::parse;
+use super::entries::{entries, parse};
 use super::object::open_directory;
 use super::path_hint::Step;
 use super::status::{Inode, Node, Status};
@@ -109,7 +109,7 @@ fn is_listed(inside: &HashMap<u64, HashMap<u64, u64>>, inode: u64) -> bool {
 impl State {
     fn has(&self, node: Node) -> bool {
         let words = self.inside.get(&node.device);
-        words.is_some_and(|words| has(words, node.inode))
+        words.is_some_and(|words| has(words, node.inode.number))
     }
 
     fn note(&mut self, device: u64, inode: u64) {
@@ -176,13 +176,9 @@ impl Tree {
         if let Some(found) = answer(&mut state) {
             return Ok(found);
         }
-        if !may_wait {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(may_wait)?;
         self.start_reading(&mut state);
-        if state.waiting >= WAITING_MAX {
-            return Err(Error::TryLater);
-        }
+        Error::TryLater.when(state.waiting >= WAITING_MAX)?;
         state.waiting += 1;
         let until = Instant::now() + WAIT;
         let mut found = None;
@@ -257,7 +253,7 @@ impl Level {
             file,
             device: status.node.device,
             step: Step {
-                inode: status.inode(),
+                inode: status.node.inode,
                 name: name.into(),
             },
             bytes: Vec::with_capacity(BUFFER_BYTES),
@@ -335,12 +331,7 @@ impl Tree {
         let Some(level) = levels.last() else { return };
         let mut found = Vec::new();
         let mut state = self.census.state.lock();
-        let mut at = 0;
-        while let Some((entry, next)) = parse(&level.bytes, at) {
-            at = next;
-            if entry.is_dots() {
-                continue;
-            }
+        for (entry, _) in entries(&level.bytes).filter(|(entry, _)| !entry.is_dots()) {
             state.note(level.device, entry.inode);
             if let Some(wanted) = state.wanted.get(&entry.inode) {
                 found.push((Box::<[u8]>::from(entry.name), *wanted));
@@ -350,7 +341,7 @@ impl Tree {
         for (name, Wanted { id, inode, .. }) in found {
             let opened = self.resolver.child(level.file.as_fd(), &name, true);
             let status = opened.and_then(|opened| Status::of(&opened));
-            if status.is_ok_and(|status| status.inode() == inode) {
+            if status.is_ok_and(|status| status.node.inode == inode) {
                 let above = levels.iter().skip(1).map(|level| &level.step);
                 self.note_path(above, Step { inode, name }, id);
                 self.census.state.lock().wanted.remove(&inode.number);

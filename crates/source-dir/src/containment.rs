@@ -110,7 +110,8 @@ impl Tree {
         self.is_listed(status.node, may_wait)
     }
 
-    fn root_path(&self) -> Option<Vec<u8>> {
+    /// The path of the export's root.
+    pub(super) fn root_path(&self) -> Option<Vec<u8>> {
         let original = self.original.as_ref().map(mount::Original::root);
         path_of(original.unwrap_or_else(|| self.root.as_fd()))
     }
@@ -156,21 +157,13 @@ impl Tree {
             if status.node == self.root.node {
                 return Ok(true);
             }
-            if status.node == below || !self.same_mount(&status) {
+            if status.node == below || !self.resolver.same_mount(&status) {
                 return Ok(false);
             }
             below = status.node;
             at = Some(parent);
         }
         Ok(false)
-    }
-
-    /// Whether something reached from the export is on the export's own mount.
-    pub(super) fn same_mount(&self, status: &Status) -> bool {
-        match (self.mount_number, status.mount) {
-            (Some(own), Some(other)) => own == other,
-            _ => self.root.node.device == status.node.device,
-        }
     }
 }
 

@@ -14,10 +14,9 @@
 use super::Tree;
 use super::blocking;
 use super::error_of;
-use super::identity::Caller;
-use super::naming::Place;
 use super::object::Object;
-use super::permission::has_default_list;
+use super::objects::Place;
+use super::permission::{Judge, has_default_list};
 use super::status::Status;
 use pagewell_fs::{
     Call, Change, CreateMode, Created, Entry, Error, FileId, FileType, NodeKind, OpenFile, Result,
@@ -51,7 +50,6 @@ struct Made {
 struct Making<'a> {
     tree: &'a Tree,
     call: &'a Call<'a>,
-    caller: Caller<'a>,
     directory: &'a Object,
     name: &'a [u8],
     file_type: FileType,
@@ -101,12 +99,8 @@ impl Tree {
         target: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        if target.is_empty() || target.contains(&0) {
-            return Err(Error::Invalid);
-        }
-        if target.len() > TARGET_BYTES_MAX {
-            return Err(Error::NameTooLong);
-        }
+        Error::Invalid.when(target.is_empty() || target.contains(&0))?;
+        Error::NameTooLong.when(target.len() > TARGET_BYTES_MAX)?;
         // a link has no mode on Linux, and clients send one
         let attributes = SetAttributes {
             mode: None,
@@ -129,18 +123,19 @@ impl Tree {
         attributes: &SetAttributes,
     ) -> Result<Created> {
         use rustix::fs::FileType as Raw;
-        let (file_type, raw, device) = match kind {
-            NodeKind::CharacterDevice(major, minor) => {
-                let device = rustix::fs::makedev(major, minor);
-                (FileType::CharacterDevice, Raw::CharacterDevice, device)
-            }
+        let (file_type, raw, (major, minor)) = match kind {
+            NodeKind::CharacterDevice(major, minor) => (
+                FileType::CharacterDevice,
+                Raw::CharacterDevice,
+                (major, minor),
+            ),
             NodeKind::BlockDevice(major, minor) => {
-                let device = rustix::fs::makedev(major, minor);
-                (FileType::BlockDevice, Raw::BlockDevice, device)
+                (FileType::BlockDevice, Raw::BlockDevice, (major, minor))
             }
-            NodeKind::Socket => (FileType::Socket, Raw::Socket, 0),
-            NodeKind::Fifo => (FileType::Fifo, Raw::Fifo, 0),
+            NodeKind::Socket => (FileType::Socket, Raw::Socket, (0, 0)),
+            NodeKind::Fifo => (FileType::Fifo, Raw::Fifo, (0, 0)),
         };
+        let device = rustix::fs::makedev(major, minor);
         let what = (file_type, attributes);
         self.make(call, directory, name, what, |making| {
             let mode = making.mode_or(FILE_MODE);
@@ -162,29 +157,22 @@ impl Tree {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
         pagewell_fs::name::check_new(name)?;
-        let caller = self.acting.caller(call);
         let (made, parent) = self.change_directory(&directory, || {
-            self.acting.become_caller(&caller)?;
+            self.acting.become_caller(&self.acting.caller(call))?;
             act(&Making {
                 tree: self,
                 call,
-                caller,
                 directory: &directory,
                 name,
                 file_type,
                 wanted: self.masked(call, &directory, wanted)?,
             })
         })?;
-        let Made { object, status, .. } = &made;
-        if made.is_new || made.touched {
-            self.sync_new(object, made.touched, &directory)?;
-        } else {
-            self.sync_found(object, &directory)?;
-        }
+        self.sync_new(&made.object, (made.is_new, made.touched), &directory)?;
         Ok(Created {
             entry: Entry {
-                id: object.id,
-                attributes: self.attributes_of(status),
+                id: made.object.id,
+                attributes: self.attributes_of(&made.status),
             },
             parent,
         })
@@ -226,14 +214,9 @@ impl Tree {
         directory: &Object,
         act: impl FnOnce() -> Result<R>,
     ) -> Result<(R, Change)> {
-        let locked = self.stripes.lock(directory.node);
-        let running = directory.changes().begin();
-        let before = self.look(directory)?;
+        let changing = self.begin_change(directory, true)?;
         let done = act()?;
-        let after = directory.status().ok();
-        let alone = running.was_alone();
-        drop((running, locked));
-        Ok((done, self.change(&before, after.as_ref(), alone)))
+        Ok((done, self.end_change(changing)))
     }
 }
 
@@ -247,15 +230,13 @@ impl Making<'_> {
         let mode = self.mode_or(FILE_MODE);
         let (tree, directory) = (self.tree, self.directory.as_fd());
         for _ in 0..ATTEMPTS_MAX {
-            tree.acting.become_caller(&self.caller)?;
+            tree.acting.become_caller(&tree.acting.caller(self.call))?;
             match tree.resolver.create(directory, self.name, mode) {
                 Ok(opened) => return self.finish_file(OpenFile::new(opened)),
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
             }
-            if matches!(how, CreateMode::Guarded(_)) {
-                return Err(Error::Exists);
-            }
+            Error::Exists.when(matches!(how, CreateMode::Guarded(_)))?;
             match tree.find(self.call, self.directory, self.name) {
                 Ok((object, status)) => return self.open_existing(object, status, how),
                 Err(Error::NotFound) => {} // removed meanwhile
@@ -277,15 +258,14 @@ impl Making<'_> {
             CreateMode::Unchecked(_) => true,
             CreateMode::Guarded(_) => false,
         };
-        if object.file_type != FileType::Regular || !is_meant {
-            return Err(Error::Exists);
-        }
+        Error::Exists.when(object.file_type != FileType::Regular || !is_meant)?;
         let size = self.wanted.size; // EXCLUSIVE asks for none
         if let Some(size) = size {
-            let locked = object.lock_contents(true);
-            let running = object.changes().begin();
-            self.tree.check_size(&object, &status, &self.caller, size)?;
-            self.tree.truncate(&object, &self.caller, size)?;
+            let locked = object.contents.lock();
+            let running = object.changes.begin();
+            let judge = self.tree.judge(self.call, &object, &status);
+            judge.check_size(size)?;
+            judge.truncate(size)?;
             drop((running, locked));
             status = self.tree.look(&object)?;
         }
@@ -304,27 +284,27 @@ impl Making<'_> {
         let id = self.tree.identify(file.as_fd(), &status, &place)?;
         let object = Object::new(id, &status, file.clone());
         object.keep_write(file);
-        let object = self.tree.hold_object(object, &status, true)?;
+        let object = self.tree.hold_open(object, &status, true)?;
         self.dress(object, status)
     }
 
     /// The same for what was made by name: opens what the name means now.
     fn finish(&self) -> Result<Made> {
         let (object, status) = self.tree.find(self.call, self.directory, self.name)?;
-        if object.file_type != self.file_type {
-            return Err(Error::TryLater); // a local program replaced it at once
-        }
+        // a local program replaced it at once
+        Error::TryLater.unless(object.file_type == self.file_type)?;
         self.dress(object, status)
     }
 
     /// Sets what creation itself did not set; takes the name away again when that fails.
     fn dress(&self, object: Arc<Object>, mut status: Status) -> Result<Made> {
-        let (tree, caller) = (self.tree, &self.caller);
-        let rest = self.not_set_yet(&status);
+        let tree = self.tree;
+        let judge = tree.judge(self.call, &object, &status);
+        let rest = self.not_set_yet(&judge);
         let touched = rest != SetAttributes::default();
         if touched {
-            if let Err(error) = tree.apply(&object, &status, caller, &rest) {
-                if tree.acting.become_caller(caller).is_ok() {
+            if let Err(error) = judge.apply(&rest) {
+                if tree.acting.become_caller(&judge.caller).is_ok() {
                     let flags = removal_flags(object.is_directory());
                     let _ = rustix::fs::unlinkat(self.directory, self.name, flags);
                 }
@@ -342,8 +322,8 @@ impl Making<'_> {
     }
 
     /// What of the attributes creation did not set, and the caller may.
-    fn not_set_yet(&self, status: &Status) -> SetAttributes {
-        let (wanted, has, caller) = (&self.wanted, &status.attributes, &self.caller);
+    fn not_set_yet(&self, judge: &Judge<'_>) -> SetAttributes {
+        let (wanted, has, caller) = (&self.wanted, &judge.status.attributes, &judge.caller);
         let is_other = |id: u32, now: u32| id != now && id != u32::MAX;
         let uid = wanted
             .uid

@@ -9,7 +9,7 @@
 //! [`pagewell_fs::FileSystem::sync`], which synchronises the whole file system and is told by the
 //! kernel of everything that was lost since the directory was opened (syncfs(2), Linux 5.8).
 
-use super::naming::Naming;
+use super::objects::Naming;
 use super::{Directory, handle};
 use pagewell_fs::{Call, FileId, OpenFile, Result};
 use rustix::fs::Mode;
@@ -26,10 +26,9 @@ impl Directory {
     /// A regular file, open for reading and writing, if the caller may write to it.
     pub fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
         let object = self.tree.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let status = self.tree.look(&object)?;
-        let caller = self.tree.acting.caller(call);
-        self.tree.check_write(&object, &status, &caller)?;
+        self.tree.judge(call, &object, &status).check_write()?;
         self.tree.writable(&object).cloned()
     }
 
@@ -60,7 +59,7 @@ impl Directory {
             return Ok(None);
         }
         tree.acting.become_caller(&tree.acting.caller(call))?;
-        let opened = handle::open_to_read(tree.mount.as_fd(), id)?;
+        let opened = handle::open_to_read(tree.root.as_fd(), id)?;
         Ok(Some(OpenFile::new(opened)))
     }
 }

@@ -24,7 +24,7 @@ use super::Tree;
 use super::error_of;
 use super::object::Object;
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileType, OpenFile, Result, verifier};
+use pagewell_fs::{Error, OpenFile, Result, verifier};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) struct Durability {
     verifier: AtomicU64,
     calls: Arc<dyn SyncCalls>,
     /// Whether one sync commits all metadata of an operation.
-    one_journal: bool,
+    pub(super) one_journal: bool,
     metadata_sync: bool,
 }
 
@@ -77,11 +77,6 @@ impl Durability {
 
     pub(super) fn verifier(&self) -> [u8; 8] {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
-    }
-
-    #[cfg(test)]
-    pub(super) fn one_journal(&self) -> bool {
-        self.one_journal
     }
 
     fn watched(&self, result: Result<(), Errno>) -> Result<()> {
@@ -112,7 +107,7 @@ impl Durability {
     }
 }
 
-/// [`Tree::sync_all`] of a directory that is not used any more. It is given up when for so long the
+/// [`Tree::sync`] of a directory that is not used any more. It is given up when for so long the
 /// kernel has written nothing to any device; on a file system that asks a program or another
 /// machine, when it has taken so long. The kernel keeps what was written, and goes on writing it.
 pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
@@ -120,7 +115,7 @@ pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
     let syncing = Arc::clone(tree);
     let thread = std::thread::Builder::new().name("dir-sync".to_owned());
     thread
-        .spawn(move || done.send(syncing.sync_all()))
+        .spawn(move || done.send(syncing.sync()))
         .map_err(|error| Error::Io(error.to_string()))?;
     let written = || written_pages().filter(|_| tree.knows_inodes);
     let mut before = written();
@@ -157,45 +152,37 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
-        if can_open && let Ok(file) = self.readable(object) {
+        if object.can_open()
+            && let Ok(file) = self.readable(object)
+        {
             return self.durability.sync_all(object, file);
         }
         self.sync_everything()
     }
 
-    /// Brings a new name to the device: the object it names, with `touched` when its attributes
-    /// were changed after it was made, and the directory it is in.
+    /// Brings a name in a directory to the device, and the object it names, with `touched` when its
+    /// attributes were changed after it was made. Also a name that was found there: the call that
+    /// made it may still be waiting for that, or be a local program that does not.
     pub(super) fn sync_new(
         &self,
         object: &Object,
-        touched: bool,
+        (is_new, touched): (bool, bool),
         directory: &Object,
     ) -> Result<()> {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
-        if !can_open && touched {
+        if touched && !object.can_open() {
             return self.sync_everything();
         }
-        if can_open {
+        let one_journal = self.durability.one_journal;
+        if object.can_open() && (is_new || touched || !one_journal) {
             self.sync_attributes(object)?;
-            if self.durability.one_journal {
+            if one_journal {
                 return Ok(());
             }
         }
         self.sync_names(&[directory])
-    }
-
-    /// Brings a name that was found there to the device: the call that made it may still be waiting
-    /// for that, or be a local program that does not.
-    pub(super) fn sync_found(&self, object: &Object, directory: &Object) -> Result<()> {
-        if self.durability.one_journal {
-            self.sync_names(&[directory])
-        } else {
-            self.sync_new(object, false, directory)
-        }
     }
 
     /// Brings the names in these directories to the device; all of them were changed by one
@@ -216,26 +203,23 @@ impl Tree {
     }
 
     fn sync_everything(&self) -> Result<()> {
-        self.durability.sync_filesystem(&self.mount)
+        self.durability.sync_filesystem(self.root.as_fd())
     }
 
-    /// Syncs and closes what the cache pushed out.
-    pub(super) fn let_go(&self, evicted: super::cache::Evicted) {
-        for object in evicted {
-            if !object.is_unsynced() {
-                continue;
-            }
+    /// Syncs what the cache pushed out and is to be closed.
+    pub(super) fn let_go(&self, evicted: &[Object]) {
+        for object in evicted.iter().filter(|object| object.is_unsynced()) {
             names::DIR_EVICTION_SYNCS.add(1);
             if let Some(file) = object.write_if_open() {
                 // a failure has changed the verifier: the writers will be told
-                let _ = self.durability.sync_data(&object, file);
+                let _ = self.durability.sync_data(object, file);
             }
         }
     }
 
     /// Brings everything unstable to the device: the whole file system at once, and then each
     /// object that was written, which finds little to do and tells whether its data was lost.
-    pub(super) fn sync_all(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         let mut outcome = self.sync_everything();
         self.cache.each(|object| {
             if let Some(file) = object.write_if_open()

@@ -4,7 +4,7 @@
 //! are known by type, or recognised when the export is opened or when they first do so. Their
 //! directories are given in an order of our own (`ordered`).
 
-use super::kept_names::{Gathered, Names, Ticket};
+use super::kept_names::{Gathered, Names};
 use super::object::{Descriptor, open_directory};
 use super::ordered::{SMALL_BYTES_MAX, Window};
 use super::status::{Node, Status};
@@ -69,6 +69,16 @@ pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     Some((entry, at + usize::from(length)))
 }
 
+/// All whole entries, each with where the next one begins.
+pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (RawEntry<'_>, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let parsed = parse(bytes, at)?;
+        at = parsed.1;
+        Some(parsed)
+    })
+}
+
 /// Appends an entry in the kernel's own shape, without its padding.
 pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     let length = HEADER_BYTES + entry.name.len() + 1;
@@ -92,12 +102,8 @@ pub(super) fn each_entry(
 ) -> Result<()> {
     let mut bytes = Vec::with_capacity(BUFFER_BYTES);
     while system::read_entries(directory, &mut bytes).map_err(error_of)? {
-        let mut at = 0;
-        while let Some((entry, next)) = parse(&bytes, at) {
-            if !visit(&entry) {
-                return Ok(());
-            }
-            at = next;
+        if !entries(&bytes).all(|(entry, _)| visit(&entry)) {
+            return Ok(());
         }
         bytes.clear();
     }
@@ -107,14 +113,11 @@ pub(super) fn each_entry(
 /// Whether the kernel's positions in this chunk can be cookies: none is 0, no two neighbours have
 /// the same.
 fn cookies_are_sound(bytes: &[u8]) -> bool {
-    let (mut at, mut previous) = (0, 0);
-    while let Some((entry, next)) = parse(bytes, at) {
-        if entry.cookie == 0 || entry.cookie == previous {
-            return false;
-        }
-        (at, previous) = (next, entry.cookie);
-    }
-    true
+    let mut previous = 0;
+    entries(bytes).all(|(entry, _)| {
+        let before = std::mem::replace(&mut previous, entry.cookie);
+        entry.cookie != 0 && entry.cookie != before
+    })
 }
 
 /// Whether the file system of a directory gives positions that can be cookies.
@@ -157,7 +160,7 @@ pub(super) struct Listing {
     /// Times of the directory when `bytes` was read; `None`: not to be used later.
     read_when: Option<(Timestamp, Timestamp)>,
     /// All that was read from the first name on, if it may be kept.
-    gathered: Option<Gathered>,
+    pub(super) gathered: Option<Gathered>,
 }
 
 impl Listing {
@@ -176,9 +179,7 @@ impl Listing {
     pub(super) fn open(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
         let file = open_directory(directory)?;
         if cookie != 0 {
-            if i64::try_from(cookie).is_err() {
-                return Err(Error::BadCookie);
-            }
+            Error::BadCookie.when(i64::try_from(cookie).is_err())?;
             rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::BadCookie)?;
         }
         let mut listing = Self::new(Source::File(Descriptor::new(file)), cookie);
@@ -238,16 +239,6 @@ impl Listing {
     /// Whether it is of names that were kept.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.source, Source::Kept(..))
-    }
-
-    /// Gathers what it reads from now on: it has read nothing yet.
-    pub(super) fn gather(&mut self, ticket: Ticket) {
-        self.gathered = Some(Gathered::new(ticket));
-    }
-
-    /// What it has gathered, at its end.
-    pub(super) fn gathered(&mut self) -> Option<Gathered> {
-        self.gathered.take()
     }
 
     /// Whether what was read ahead is still what the directory holds.

@@ -10,7 +10,7 @@
 use super::object::Object;
 use super::{Directory, Tree, blocking, error_of};
 use pagewell_fs::extended::{Presence, VALUE_BYTES_MAX, check, check_value, is_shown};
-use pagewell_fs::{Call, Error, FileId, FileType, Result};
+use pagewell_fs::{Call, Error, FileId, Result};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -95,13 +95,11 @@ impl Tree {
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
         check(name, caller.uid, true)?;
-        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
-        let running = object.changes().begin();
-        self.look(&object)?;
+        let changing = self.begin_change(&object, true)?;
         self.acting.become_caller(&caller)?;
         let done = act(&object.link()).map_err(error_of);
         object.forget_acl(); // the clock may not have moved since it was asked for
-        drop((running, locked));
+        drop(changing);
         done?;
         self.sync_attributes(&object)
     }
@@ -116,8 +114,7 @@ impl Directory {
         id: &FileId,
     ) -> Result<Vec<ExtendedAttribute>> {
         let tree = &self.now().tree;
-        let file_type = tree.object(call, id)?.file_type;
-        if !matches!(file_type, FileType::Regular | FileType::Directory) {
+        if !tree.object(call, id)?.can_open() {
             return Ok(Vec::new());
         }
         let names = match tree.extended_attribute_names(call, id) {
@@ -152,11 +149,10 @@ fn sized(
     query: impl FnOnce() -> Result<usize, Errno>,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
 ) -> Result<Vec<u8>, Errno> {
-    let wanted = query()?;
-    if wanted == 0 {
-        return Ok(Vec::new());
+    let mut buffer = vec![0; query()?.min(VALUE_BYTES_MAX)];
+    if buffer.is_empty() {
+        return Ok(buffer);
     }
-    let mut buffer = vec![0; wanted.min(VALUE_BYTES_MAX)];
     let length = match get(&mut buffer) {
         // it has grown since
         Err(Errno::RANGE) => {

@@ -14,7 +14,6 @@
 //! directories above an object: a client that was given its identifier may use it, as with other
 //! NFS servers.
 
-use super::object::Object;
 use super::status::Status;
 use super::system::{self, KernelHandle};
 use super::{ID_BYTES_MAX, Tree, error_of};
@@ -42,10 +41,8 @@ pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
 /// The identifier that carries `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
     let kind = u8::try_from(handle.kind()).ok()?;
-    let mut bytes = Vec::with_capacity(2 + handle.bytes().len());
-    bytes.extend([TAG, kind]);
-    bytes.extend(handle.bytes());
-    FileId::new(&bytes).filter(|id| id.as_bytes().len() <= ID_BYTES_MAX)
+    let bytes = [&[TAG, kind], handle.bytes()].concat();
+    FileId::new(&bytes).filter(|_| bytes.len() <= ID_BYTES_MAX)
 }
 
 fn handle_of(id: &FileId) -> Result<KernelHandle> {
@@ -109,37 +106,23 @@ impl Tree {
         let handle = handle_of(id)?;
         self.acting.become_server()?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut opened = system::open_by_handle(self.mount.as_fd(), &handle, flags);
-        for _ in 0..REUSE_RETRIES {
-            if opened.as_ref().err() != Some(&Errno::NOMEM) {
-                break;
+        let mut retries = 0..REUSE_RETRIES;
+        let opened = loop {
+            match system::open_by_handle(self.root.as_fd(), &handle, flags) {
+                Err(Errno::NOMEM) if retries.next().is_some() => std::thread::yield_now(),
+                Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
+                Err(Errno::INVAL) => return Err(Error::BadId),
+                opened => break opened.map_err(error_of)?,
             }
-            std::thread::yield_now();
-            opened = system::open_by_handle(self.mount.as_fd(), &handle, flags);
-        }
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
-            Err(Errno::INVAL) => return Err(Error::BadId),
-            Err(errno) => return Err(error_of(errno)),
         };
         let status = Status::of(&opened)?;
-        if self.is_gone(&status) || !self.same_mount(&status) {
-            return Err(Error::Stale);
-        }
+        Error::Stale.when(self.is_gone(&status) || !self.resolver.same_mount(&status))?;
         if self.is_inside(opened.as_fd(), &status, true)? {
             Ok((opened, status))
         } else {
             names::DIR_OBJECTS_OUTSIDE.add(1);
             Err(Error::Stale)
         }
-    }
-}
-
-impl Object {
-    /// Whether this is the same object as the one just looked at.
-    pub(super) fn is(&self, status: &Status) -> bool {
-        self.node == status.node && self.birth == status.birth
     }
 }
 

@@ -134,7 +134,7 @@ impl Acting {
     /// From here on the kernel judges this thread as the server itself.
     pub(super) fn become_server(&self) -> Result<()> {
         match self {
-            Self::AsCaller => assume_root(),
+            Self::AsCaller => set_user(0),
             Self::AsSelf { .. } => Ok(()),
         }
     }
@@ -150,14 +150,6 @@ pub fn restore_thread() -> Result<()> {
     }
 }
 
-fn assume_root() -> Result<()> {
-    let thread = THREAD.get();
-    if thread.uid == Some(0) {
-        return Ok(());
-    }
-    set_user(0, thread)
-}
-
 fn assume(wanted: &Credentials) -> Result<()> {
     let mut thread = THREAD.get();
     let same_groups = thread
@@ -166,9 +158,8 @@ fn assume(wanted: &Credentials) -> Result<()> {
     if thread.uid == Some(wanted.uid) && same_groups {
         return Ok(());
     }
-    if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
-        return Err(Error::AccessDenied); // no such user: the kernel takes it for "unchanged"
-    }
+    // no such user: the kernel takes it for "unchanged"
+    Error::AccessDenied.when(wanted.uid == u32::MAX || wanted.gid == u32::MAX)?;
     names::DIR_IDENTITY_SWITCHES.add(1);
     if !same_groups {
         THREAD.set(Thread {
@@ -179,10 +170,7 @@ fn assume(wanted: &Credentials) -> Result<()> {
         thread.groups = Some(*wanted);
         THREAD.set(thread);
     }
-    if thread.uid == Some(wanted.uid) {
-        return Ok(());
-    }
-    set_user(wanted.uid, thread)
+    set_user(wanted.uid)
 }
 
 fn set_groups(wanted: &Credentials) -> Result<()> {
@@ -190,27 +178,29 @@ fn set_groups(wanted: &Credentials) -> Result<()> {
     let mut groups = [Gid::ROOT; pagewell_fs::identity::GROUPS_MAX];
     let count = wanted.groups().len();
     for (slot, gid) in groups.iter_mut().zip(wanted.groups()) {
-        if *gid == u32::MAX {
-            return Err(Error::AccessDenied);
-        }
+        Error::AccessDenied.when(*gid == u32::MAX)?;
         *slot = Gid::from_raw(*gid);
     }
     let groups = groups.get(..count).unwrap_or(&[]);
     rustix::thread::set_thread_groups(groups)
         .map_err(|errno| refused(&format!("groups of user {}: {errno}", wanted.uid)))?;
     system::set_fs_gid(wanted.gid);
-    if system::fs_gid() == wanted.gid {
+    if system::set_fs_gid(u32::MAX) == wanted.gid {
         Ok(())
     } else {
         Err(refused(&format!("group {}", wanted.gid)))
     }
 }
 
-fn set_user(uid: u32, mut thread: Thread) -> Result<()> {
+fn set_user(uid: u32) -> Result<()> {
+    let mut thread = THREAD.get();
+    if thread.uid == Some(uid) {
+        return Ok(());
+    }
     thread.uid = None;
     THREAD.set(thread);
     system::set_fs_uid(uid);
-    if system::fs_uid() != uid {
+    if system::set_fs_uid(u32::MAX) != uid {
         return Err(refused(&format!("user {uid}")));
     }
     if uid != 0 && !thread.verified {

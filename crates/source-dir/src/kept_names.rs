@@ -12,12 +12,13 @@
 //! Not kept: names of encrypted directories, which change with the key, and the kernel reports
 //! nothing; those of large ones, see [`NAMES_BYTES_MAX`].
 
-use super::entries::parse;
-use pagewell_fs::FileId;
-use std::collections::HashMap;
+use super::entries::{entries, parse};
+use pagewell_base::clock::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How long something is remembered at most.
+const KEPT_FOR: Duration = Duration::from_secs(1);
 /// Of one directory: some 7,000 names.
 pub(super) const NAMES_BYTES_MAX: usize = 256 << 10;
 /// Of all directories.
@@ -45,17 +46,11 @@ impl Names {
 
     /// Where the entry behind that of `cookie` is, if there is one of `cookie`.
     pub(super) fn behind(&self, cookie: u64) -> Option<usize> {
-        let mut at = 0;
         if cookie == 0 {
-            return Some(at);
+            return Some(0);
         }
-        while let Some((entry, next)) = parse(&self.0, at) {
-            if entry.cookie == cookie {
-                return Some(next);
-            }
-            at = next;
-        }
-        None
+        let found = entries(&self.0).find(|(entry, _)| entry.cookie == cookie);
+        found.map(|(_, next)| next)
     }
 }
 
@@ -90,45 +85,34 @@ struct Kept {
     names: Option<Arc<Names>>,
 }
 
-impl Kept {
-    fn bytes(&self) -> usize {
-        self.names.as_ref().map_or(0, |names| names.0.len())
-    }
+/// Whether what was read then may still be used.
+pub(super) fn is_young(since: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(since) < KEPT_FOR
 }
 
-/// Names of the directories of one file system.
+/// Names of the directories of one file system, by inode number.
 #[derive(Default)]
 pub(super) struct KeptNames {
-    directories: HashMap<FileId, Kept>,
-    bytes: usize,
+    /// Each weighs the bytes of its names.
+    directories: Clock<u64, Kept>,
     tickets: u64,
 }
 
 impl KeptNames {
-    /// The names of a directory, if they are younger than `kept_for`.
-    pub(super) fn get(
-        &self,
-        directory: &FileId,
-        (now, kept_for): (Instant, Duration),
-    ) -> Option<Arc<Names>> {
-        let kept = self.directories.get(directory)?;
-        let is_young = now.saturating_duration_since(kept.since) < kept_for;
-        kept.names.clone().filter(|_| is_young)
+    /// The names of a directory, if they are young.
+    pub(super) fn get(&self, directory: u64, now: Instant) -> Option<Arc<Names>> {
+        let kept = self.directories.peek(&directory)?;
+        kept.names.clone().filter(|_| is_young(kept.since, now))
     }
 
     /// A listing begins, with all changes heard of. Listings that begin while another is under way
     /// share its ticket: nothing has changed since then.
-    pub(super) fn begin(
-        &mut self,
-        directory: &FileId,
-        (now, kept_for): (Instant, Duration),
-    ) -> Ticket {
-        if let Some(kept) = self.directories.get(directory)
-            && now.saturating_duration_since(kept.since) < kept_for
+    pub(super) fn begin(&mut self, directory: u64, now: Instant) -> Ticket {
+        if let Some(kept) = self.directories.peek(&directory)
+            && is_young(kept.since, now)
         {
             return kept.ticket;
         }
-        self.forget(directory);
         if self.directories.len() >= DIRECTORIES_MAX {
             self.forget_all();
         }
@@ -139,35 +123,33 @@ impl KeptNames {
             since: now,
             names: None,
         };
-        self.directories.insert(*directory, kept);
+        self.directories.insert(directory, kept, 0);
         ticket
     }
 
     /// A listing has come to its end. Its names are kept if nothing has changed since it began.
-    pub(super) fn end(&mut self, directory: &FileId, gathered: Gathered) {
+    pub(super) fn end(&mut self, directory: u64, gathered: Gathered) {
         let length = gathered.bytes.len();
-        if self.bytes + length > ALL_BYTES_MAX {
+        if self.directories.weight() + length > ALL_BYTES_MAX {
             self.forget_all();
         }
-        if let Some(kept) = self.directories.get_mut(directory)
+        if let Some(kept) = self.directories.peek(&directory)
             && kept.ticket == gathered.ticket
             && kept.names.is_none()
         {
-            kept.names = Some(Arc::new(Names(gathered.bytes)));
-            self.bytes += length;
+            let names = Some(Arc::new(Names(gathered.bytes)));
+            let kept = Kept { names, ..*kept };
+            self.directories.insert(directory, kept, length);
         }
     }
 
-    pub(super) fn forget(&mut self, directory: &FileId) {
-        if let Some(kept) = self.directories.remove(directory) {
-            self.bytes -= kept.bytes();
-        }
+    pub(super) fn forget(&mut self, directory: u64) {
+        self.directories.remove(&directory);
     }
 
     /// Forgets all; tickets stay unique.
     pub(super) fn forget_all(&mut self) {
-        self.directories = HashMap::new();
-        self.bytes = 0;
+        self.directories = Clock::default();
     }
 }
 
@@ -176,7 +158,7 @@ mod tests {
     use super::super::entries::{RawEntry, append};
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
+    const DIRECTORY: u64 = 12;
 
     fn gathered(ticket: Ticket, cookies: &[u64]) -> Gathered {
         let mut gathered = Gathered::new(ticket);
@@ -216,48 +198,46 @@ mod tests {
 
     #[test]
     fn a_listing_keeps_nothing_when_the_directory_has_changed_since_it_began() {
-        let directory = FileId::of(b"directory");
         let (now, mut all) = (Instant::now(), KeptNames::default());
-        let first = all.begin(&directory, (now, SECOND));
-        assert!(first == all.begin(&directory, (now, SECOND)), "shared");
-        all.forget(&directory);
-        all.end(&directory, gathered(first, &[1]));
-        assert!(all.get(&directory, (now, SECOND)).is_none());
-        let second = all.begin(&directory, (now, SECOND));
-        all.end(&directory, gathered(first, &[1]));
-        assert!(all.get(&directory, (now, SECOND)).is_none());
-        all.end(&directory, gathered(second, &[1, 2]));
-        let names = all.get(&directory, (now, SECOND)).unwrap();
-        assert_eq!(names.behind(2), Some(all.bytes));
-        all.forget(&directory);
-        assert_eq!(all.bytes, 0);
+        let first = all.begin(DIRECTORY, now);
+        assert!(first == all.begin(DIRECTORY, now), "shared");
+        all.forget(DIRECTORY);
+        all.end(DIRECTORY, gathered(first, &[1]));
+        assert!(all.get(DIRECTORY, now).is_none());
+        let second = all.begin(DIRECTORY, now);
+        all.end(DIRECTORY, gathered(first, &[1]));
+        assert!(all.get(DIRECTORY, now).is_none());
+        all.end(DIRECTORY, gathered(second, &[1, 2]));
+        let names = all.get(DIRECTORY, now).unwrap();
+        assert_eq!(names.behind(2), Some(all.directories.weight()));
+        all.forget(DIRECTORY);
+        assert_eq!(all.directories.weight(), 0);
     }
 
     #[test]
     fn what_is_old_is_neither_given_nor_shared() {
-        let directory = FileId::of(b"directory");
         let (now, mut all) = (Instant::now(), KeptNames::default());
-        let first = all.begin(&directory, (now, SECOND));
-        all.end(&directory, gathered(first, &[1]));
-        let later = now + SECOND;
-        assert!(all.get(&directory, (now, SECOND)).is_some());
-        assert!(all.get(&directory, (later, SECOND)).is_none());
-        assert!(first != all.begin(&directory, (later, SECOND)));
-        assert!(all.get(&directory, (later, SECOND)).is_none(), "not yet");
-        assert_eq!(all.bytes, 0);
+        let first = all.begin(DIRECTORY, now);
+        all.end(DIRECTORY, gathered(first, &[1]));
+        let later = now + KEPT_FOR;
+        assert!(all.get(DIRECTORY, now).is_some());
+        assert!(all.get(DIRECTORY, later).is_none());
+        assert!(first != all.begin(DIRECTORY, later));
+        assert!(all.get(DIRECTORY, later).is_none(), "not yet");
+        assert_eq!(all.directories.weight(), 0);
     }
 
     #[test]
     fn memory_is_bounded() {
         let (now, mut all) = (Instant::now(), KeptNames::default());
         for number in 0..100u8 {
-            let directory = FileId::of(&[number]);
-            let mut gathered = Gathered::new(all.begin(&directory, (now, SECOND)));
+            let directory = u64::from(number);
+            let mut gathered = Gathered::new(all.begin(directory, now));
             assert!(gathered.add(&vec![0; NAMES_BYTES_MAX]));
             assert!(!Gathered::new(gathered.ticket).add(&vec![0; NAMES_BYTES_MAX + 1]));
-            all.end(&directory, gathered);
-            assert!(all.bytes <= ALL_BYTES_MAX);
+            all.end(directory, gathered);
+            assert!(all.directories.weight() <= ALL_BYTES_MAX);
         }
-        assert!(all.bytes > 0);
+        assert!(all.directories.weight() > 0);
     }
 }

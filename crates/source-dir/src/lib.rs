@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `path_hint` (what an
-//! identifier is), `containment` and `census` (whether its object is in the export), `object` and
-//! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `opening` (what
-//! stays there without a name), `permission`, `read_write`, `space`, `set_attributes`, `extended`,
-//! `create`, `links`, `listing` with `remembered` and `watch`, [`durability`], `sweeper`, and
-//! `blocking` (what a thread that may not wait answers).
+//! identifier is), `containment` and `census` (whether its object is in the export), `object` (one
+//! that is held open), `objects` (from an identifier to one), `resolve` and `lookup` (from a name
+//! to one), `opening` (what stays there without a name), `permission`, `read_write`, `space`,
+//! `set_attributes`, `extended`, `create`, `links`, `listing` with `remembered` and `watch`,
+//! [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special
@@ -23,7 +23,6 @@
 //! updates access times as the mount options say.
 
 mod blocking;
-mod cache;
 mod census;
 mod containment;
 mod create;
@@ -37,24 +36,20 @@ mod kept_names;
 mod links;
 mod listing;
 mod lookup;
-mod missing;
 mod mount;
-mod naming;
 mod object;
+mod objects;
 mod open;
 mod opening;
 mod ordered;
 mod path_hint;
-mod path_hint_id;
 mod permission;
 mod read_write;
-mod recent;
 mod remembered;
 mod resolve;
 mod set_attributes;
 mod space;
 mod status;
-mod stripes;
 mod sweeper;
 mod system;
 mod watch;
@@ -67,8 +62,7 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile,
-    OpenIntent, Opened, Result, Statistics, forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -79,7 +73,6 @@ use std::time::Duration;
 /// A served directory.
 pub struct Directory {
     tree: Arc<Tree>,
-    _sweeper: sweeper::Sweeper,
     /// What is served since this one was removed.
     next: OnceLock<Box<Directory>>,
 }
@@ -92,26 +85,20 @@ const ID_BYTES_MAX: usize = 48;
 struct Tree {
     path: PathBuf,
     options: Options,
-    /// The root, open for reading: names the file system to open_by_handle_at and syncfs.
-    mount: OpenFile,
+    /// Open for reading: its descriptor names the file system to open_by_handle_at and syncfs.
     root: Arc<object::Object>,
-    naming: naming::Naming,
+    naming: objects::Naming,
     acting: identity::Acting,
     resolver: resolve::Resolver,
-    cache: cache::Cache,
-    stripes: stripes::Stripes,
+    cache: objects::Cache,
     held_writes: blocking::HeldWrites,
     durability: durability::Durability,
     limits: Limits,
     filesystem_id: u64,
     /// What tells this tree from others.
     tree_id: Vec<u8>,
-    /// Number of the mount the root is on, where the kernel tells.
-    mount_number: Option<u64>,
     /// The mount that `mount` is a private copy of.
     original: Option<mount::Original>,
-    /// Where other file systems were mounted in the export when it was opened.
-    mounts_inside: Vec<PathBuf>,
     /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,
     /// The file system can have extended attributes.
@@ -142,10 +129,10 @@ impl Directory {
     /// Sets the umask of the process to 0, so that objects get the mode their caller asks for,
     /// and raises the soft limit of open files.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let tree = Arc::new(Tree::open(path, options)?);
+        let tree = Arc::new(Tree::of_path(path, options)?);
         let _ = tree.myself.set(Arc::downgrade(&tree));
+        sweeper::start(&tree).map_err(|error| OpenError::new(path, error))?;
         Ok(Self {
-            _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
             tree,
             next: OnceLock::new(),
         })
@@ -172,26 +159,20 @@ impl Directory {
         }
     }
 
-    /// Whether calls are made as their callers (the program runs as root) or all as the
-    /// program's own user.
-    #[must_use]
-    pub fn acts_as_caller(&self) -> bool {
-        matches!(self.tree.acting, identity::Acting::AsCaller)
-    }
-
     /// Where other file systems are mounted in it: what is there is not served.
     #[must_use]
-    pub fn mounts_inside(&self) -> &[PathBuf] {
-        &self.tree.mounts_inside
+    pub fn mounts_inside(&self) -> Vec<PathBuf> {
+        let path = self.tree.root_path();
+        path.map_or_else(Vec::new, |path| mount::below(&path))
     }
 }
 
 impl FileSystem for Directory {
     forward! { self => self.now().tree;
-        describe, path_of, lookup, set_attributes, read_link, read, seek, allocate, copy,
-        extended_attribute, extended_attribute_names, set_extended_attribute,
+        describe, path_of, lookup, attributes, access, set_attributes, read_link, read, seek,
+        allocate, copy, extended_attribute, extended_attribute_names, set_extended_attribute,
         remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
-        move_name, read_directory, same_object, commit_metadata,
+        move_name, read_directory, statistics, sync, open, same_object, commit_metadata,
     }
 
     fn root(&self) -> FileId {
@@ -210,20 +191,6 @@ impl FileSystem for Directory {
 
     fn limits(&self) -> Limits {
         self.now().tree.limits
-    }
-
-    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        let object = self.now().tree.object(call, id)?;
-        let status = self.now().tree.look_once(&object)?;
-        Ok(self.now().tree.attributes_of(&status))
-    }
-
-    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
-        let object = self.now().tree.object(call, id)?;
-        let status = self.now().tree.look_once(&object)?;
-        let caller = self.now().tree.acting.caller(call);
-        let granted = self.now().tree.granted(&object, &status, &caller, wanted)?;
-        Ok((granted, self.now().tree.attributes_of(&status)))
     }
 
     fn has_extended_attributes(&self) -> bool {
@@ -263,25 +230,12 @@ impl FileSystem for Directory {
         self.now().tree.rename(call, from, to, flags)
     }
 
-    fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
-        self.now().tree.may_look(call)?;
-        self.now().tree.statistics()
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.now().tree.sync_all()
-    }
-
     fn finish(&self, patience: Duration) -> Result<u64> {
         durability::finish(&self.now().tree, patience).map(|()| 0)
     }
 
-    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
-        self.now().tree.open_object(call, id)
-    }
-
     fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
-        self.now().tree.hold_directory(call, id).map(Some)
+        self.now().tree.hold(call, id).map(Some)
     }
 }
 

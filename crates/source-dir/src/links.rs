@@ -6,8 +6,8 @@ use super::Tree;
 use super::blocking;
 use super::create::removal_flags;
 use super::error_of;
-use super::naming::Place;
 use super::object::Object;
+use super::objects::Place;
 use super::status::Status;
 use pagewell_fs::{Attributes, Call, Change, Error, FileId, Move, Result};
 use rustix::fs::{AtFlags, RenameFlags};
@@ -30,8 +30,8 @@ impl Tree {
         let (victim, change) = self.change_directory(&directory, || {
             self.acting.become_caller(&caller)?;
             let victim = self.held_name(&directory, name);
-            let running = victim.as_ref().map(|victim| victim.changes().begin());
-            rustix::fs::unlinkat(&**directory, name, removal_flags(is_directory))
+            let running = victim.as_ref().map(|victim| victim.changes.begin());
+            rustix::fs::unlinkat(directory.as_fd(), name, removal_flags(is_directory))
                 .map_err(error_of)?;
             drop(running);
             Ok(victim)
@@ -78,52 +78,59 @@ impl Tree {
         let to = self.directory(call, to.0)?;
         pagewell_fs::name::check_old(from_name)?;
         pagewell_fs::name::check_old(to_name)?;
-        let locked = self.stripes.lock_both(from.node, to.node);
-        let same = from.node == to.node;
-        let running = (
-            from.changes().begin(),
-            (!same).then(|| to.changes().begin()),
-        );
-        let before = (self.look(&from)?, self.look(&to)?);
-        self.acting.become_caller(&self.acting.caller(call))?;
-        let moved = Status::of_name(from.as_fd(), from_name).ok();
-        let is_exchange = flags.contains(RenameFlags::EXCHANGE);
-        let moved_back = match is_exchange {
-            true => Status::of_name(to.as_fd(), to_name).ok(),
-            false => None,
-        };
-        let held = [
-            self.held_name(&from, from_name),
-            self.held_name(&to, to_name),
-        ];
-        let touching: Vec<_> = held.iter().flatten().map(|o| o.changes().begin()).collect();
-        rustix::fs::renameat_with(from.as_fd(), from_name, to.as_fd(), to_name, flags)
-            .map_err(error_of)?;
-        drop(touching);
-        if let Some(moved) = moved {
-            self.naming
-                .note(&moved, &Place::Child(&to, to_name), &self.root);
-        }
-        if let Some(moved) = moved_back {
-            self.naming
-                .note(&moved, &Place::Child(&from, from_name), &self.root);
-        }
-        let after = (from.status().ok(), to.status().ok());
-        let from_alone = running.0.was_alone();
-        let to_alone = running.1.as_ref().map_or(from_alone, |one| one.was_alone());
-        drop((running, locked));
+        let (held, changes) = self.change_directories(&from, &to, || {
+            self.acting.become_caller(&self.acting.caller(call))?;
+            let moved = Status::of_name(from.as_fd(), from_name).ok();
+            let moved_back = match flags.contains(RenameFlags::EXCHANGE) {
+                true => Status::of_name(to.as_fd(), to_name).ok(),
+                false => None,
+            };
+            let held = [
+                self.held_name(&from, from_name),
+                self.held_name(&to, to_name),
+            ];
+            let touching: Vec<_> = held.iter().flatten().map(|o| o.changes.begin()).collect();
+            rustix::fs::renameat_with(from.as_fd(), from_name, to.as_fd(), to_name, flags)
+                .map_err(error_of)?;
+            drop(touching);
+            if let Some(moved) = moved {
+                self.naming.note(&moved, &Place::Child(&to, to_name));
+            }
+            if let Some(moved) = moved_back {
+                self.naming.note(&moved, &Place::Child(&from, from_name));
+            }
+            Ok(held)
+        })?;
         for object in held.iter().flatten() {
             let _ = self.look(object); // lets go of what was replaced
         }
-        if same {
+        if from.node == to.node {
             self.sync_names(&[&to])?;
         } else {
             self.sync_names(&[&to, &from])?;
         }
-        Ok((
-            self.change(&before.0, after.0.as_ref(), from_alone),
-            self.change(&before.1, after.1.as_ref(), to_alone),
-        ))
+        Ok(changes)
+    }
+
+    /// [`Self::change_directory`] of two directories, which may be the same.
+    fn change_directories<R>(
+        &self,
+        one: &Object,
+        other: &Object,
+        act: impl FnOnce() -> Result<R>,
+    ) -> Result<(R, (Change, Change))> {
+        if one.node == other.node {
+            let (done, change) = self.change_directory(one, act)?;
+            return Ok((done, (change, change)));
+        }
+        // The lower is locked first: two threads cannot wait for each other.
+        if one.node > other.node {
+            let (done, (other, one)) = self.change_directories(other, one, act)?;
+            return Ok((done, (one, other)));
+        }
+        let both = || self.change_directory(other, act);
+        let ((done, other), one) = self.change_directory(one, both)?;
+        Ok((done, (one, other)))
     }
 
     /// [`pagewell_fs::FileSystem::link`].
@@ -139,12 +146,10 @@ impl Tree {
         let directory = self.directory(call, directory)?;
         pagewell_fs::name::check_new(name)?;
         self.look(&object)?;
-        if object.is_directory() {
-            return Err(Error::NotPermitted); // as link(2) says
-        }
+        Error::NotPermitted.when(object.is_directory())?; // as link(2) says
         let caller = self.acting.caller(call);
         let (status, change) = self.change_directory(&directory, || {
-            let running = object.changes().begin();
+            let running = object.changes.begin();
             self.acting.become_caller(&caller)?;
             let flags = AtFlags::SYMLINK_FOLLOW; // through /proc, to the object itself
             let source = object.link();
@@ -153,8 +158,7 @@ impl Tree {
             drop(running);
             object.status()
         })?;
-        self.naming
-            .note(&status, &Place::Child(&directory, name), &self.root);
+        self.naming.note(&status, &Place::Child(&directory, name));
         self.sync_names(&[&directory])?;
         Ok((self.attributes_of(&status), change))
     }

@@ -25,25 +25,19 @@ use super::blocking;
 use super::entries::{Filled, Listing, RawEntry, parse};
 use super::handle;
 use super::identity::Caller;
-use super::naming::{Naming, Place};
+use super::kept_names::Gathered;
 use super::object::Object;
+use super::objects::{Naming, Place};
 use super::remembered::Moment;
 use super::status::Status;
 use super::system;
 use pagewell_counters::names;
-use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
+use pagewell_fs::access::{EXECUTE, READ};
+use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, FileId, Result};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 type Visitor<'a> = &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
-
-/// What a listing tells of each name.
-#[derive(Clone, Copy)]
-enum Detail {
-    Names,
-    /// Attributes too; with what is remembered of them, where that may be used.
-    Attributes(Option<Moment>),
-}
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::read_directory`].
@@ -58,18 +52,13 @@ impl Tree {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
         let status = self.look(&directory)?;
-        if !self.permits(&directory, &status, &self.acting.caller(call), 4)? {
-            return Err(Error::AccessDenied);
-        }
+        self.judge(call, &directory, &status).check(READ)?;
         let memory = match with_attributes {
             true => self.memory_for(call, &directory, &status)?,
             false => None,
         };
         let mut listing = self.listing_at(&directory, &status, cookie, memory)?;
-        let detail = match with_attributes {
-            true => Detail::Attributes(memory),
-            false => Detail::Names,
-        };
+        let detail = with_attributes.then_some(memory);
         let end = self.list(call, &directory, &mut listing, detail, visit)?;
         // Of names that were kept the times are those from before: a client that knew later times
         // would take the names for those of a later state, and not ask again.
@@ -80,8 +69,9 @@ impl Tree {
         if !end {
             listing.note_times(&status, &after);
             self.listings.leave(directory.node, listing);
-        } else if let Some(gathered) = listing.gathered() {
-            self.remembered.end_names(&directory.id, gathered);
+        } else if let Some(gathered) = listing.gathered {
+            let inode = directory.node.inode.number;
+            self.remembered.end_names(inode, gathered);
         }
         Ok(DirectoryPage {
             attributes: self.attributes_of(&after),
@@ -98,7 +88,8 @@ impl Tree {
         memory: Option<Moment>,
     ) -> Result<Listing> {
         let memory = memory.filter(|_| !status.is_encrypted);
-        let names = memory.and_then(|moment| self.remembered.names(moment, &directory.id));
+        let inode = directory.node.inode.number;
+        let names = memory.and_then(|moment| self.remembered.names(moment, inode));
         if let Some(listing) = names.and_then(|names| Listing::of_names(names, cookie)) {
             names::DIR_LISTINGS_REMEMBERED.add(1);
             return Ok(listing);
@@ -115,11 +106,9 @@ impl Tree {
             return self.ordered_at(directory, cookie, cookie);
         }
         let mut listing = Listing::open(directory.as_fd(), cookie)?;
-        let begin = |moment| self.remembered.begin_names(moment, &directory.id);
-        if cookie == 0
-            && let Some(ticket) = memory.and_then(begin)
-        {
-            listing.gather(ticket);
+        if cookie == 0 {
+            let ticket = memory.and_then(|moment| self.remembered.begin_names(moment, inode));
+            listing.gathered = ticket.map(Gathered::new);
         }
         Ok(listing)
     }
@@ -144,21 +133,21 @@ impl Tree {
         status: &Status,
     ) -> Result<Option<Moment>> {
         let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
-        let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
-        let caller = self.acting.caller(call);
-        if usable && self.permits(directory, status, &caller, 1)? {
-            Ok(self.remembered.begin(self.mount.as_fd()))
-        } else {
-            Ok(None)
-        }
+        let usable = matches!(self.naming, Naming::Handles)
+            && known.contains(&self.magic)
+            && self.judge(call, directory, status).permits(EXECUTE)?;
+        let begin = || self.remembered.begin(self.root.as_fd(), self.magic);
+        Ok(usable.then(begin).flatten())
     }
 
+    /// Gives the entries that follow to `visit`, with attributes if a detail is wanted: with what
+    /// is remembered of them, where that may be used.
     fn list(
         &self,
         call: &Call<'_>,
         directory: &Object,
         listing: &mut Listing,
-        detail: Detail,
+        detail: Option<Option<Moment>>,
         visit: Visitor<'_>,
     ) -> Result<bool> {
         let caller = self.acting.caller(call);
@@ -181,8 +170,8 @@ impl Tree {
             let mut more = true;
             while more && let Some((raw, next)) = parse(&bytes, listing.at) {
                 let entry = match detail {
-                    Detail::Names => None,
-                    Detail::Attributes(memory) => self.recall(directory, &raw, &caller, memory)?,
+                    None => None,
+                    Some(memory) => self.recall(directory, &raw, &caller, memory)?,
                 };
                 let entry = DirectoryEntry {
                     name: raw.name,
@@ -208,8 +197,8 @@ impl Tree {
         let is_root = directory.node == self.root.node;
         match (entry, raw.name) {
             (Some(entry), _) => entry.attributes.file_id,
-            (None, b".") => directory.node.inode,
-            (None, b"..") if is_root => directory.node.inode,
+            (None, b".") => directory.node.inode.number,
+            (None, b"..") if is_root => directory.node.inode.number,
             _ => raw.inode,
         }
     }
@@ -251,22 +240,19 @@ impl Tree {
             return Some(self.entry_of(&parent, &status));
         }
         let status = Status::of_name(directory.as_fd(), raw.name).ok()?;
-        if !self.same_mount(&status) {
+        if !self.resolver.same_mount(&status) {
             return None;
         }
         let place = Place::Child(directory, raw.name);
         let attributes = self.attributes_of(&status);
-        if let Some(object) = self.held(&status, &place) {
-            return Some(Entry {
-                id: object.id,
-                attributes,
-            });
-        }
-        let id = match &self.naming {
-            Naming::PathHints(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
-            Naming::Handles => {
+        let id = match (self.held(&status, &place), &self.naming) {
+            (Some(object), _) => object.id,
+            (None, Naming::PathHints(_)) => {
+                self.identify(directory.as_fd(), &status, &place).ok()?
+            }
+            (None, Naming::Handles) => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
-                if handle::inode_in(self.magic, &made) != Some(status.node.inode) {
+                if handle::inode_in(self.magic, &made) != Some(status.node.inode.number) {
                     return self.examine_opened(directory, raw);
                 }
                 handle::id_of(&made)?

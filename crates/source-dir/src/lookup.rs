@@ -1,191 +1,95 @@
-//! From identifiers and names to objects.
+//! From names to objects, and what names meant a moment ago.
+//!
+//! Problem: names are looked up again and again, by each client for itself. A table of them that
+//! all threads share would have to be locked, and each use of it would move a cache line from one
+//! processor to another.
+//!
+//! Rule: a small table for each thread, in which what is new overwrites what was at its place. What
+//! a name means is only a guess: in a later moment ([`pagewell_fs::moment`]) it must be looked at,
+//! with one system call instead of the three that open it. The table keeps nothing open.
+//!
+//! Weakness: a name that was taken away, and that the kernel does not remember, makes the thread
+//! wait for the directory once.
 
 use super::Tree;
 use super::blocking;
-use super::cache::Evicted;
-use super::containment;
-use super::naming::Place;
 use super::object::Object;
-use super::recent;
+use super::objects::{Held, Place};
 use super::status::Status;
 use pagewell_counters::names;
-use pagewell_fs::{Attributes, Call, Entry, Error, FileId, OpenFile, Result, moment};
-use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
-use std::sync::Arc;
+use pagewell_fs::access::EXECUTE;
+use pagewell_fs::{Call, Entry, Error, FileId, Result, moment};
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Weak};
 
-/// An object that a call uses, which the calls behind it may use, too.
-pub(super) type Held = Rc<Arc<Object>>;
+/// Names of a thread: those of a source tree's busiest directory.
+const NAMES: usize = 256;
+
+struct Found {
+    directory: Weak<Object>,
+    name: Box<[u8]>,
+    object: Weak<Object>,
+    /// The moment in which it was looked at, and how it was.
+    seen: Option<(NonZeroU64, Status)>,
+}
+
+impl Found {
+    fn is_of(&self, directory: &Arc<Object>, name: &[u8]) -> bool {
+        *self.name == *name && self.directory.as_ptr() == Arc::as_ptr(directory)
+    }
+}
+
+thread_local! {
+    static FOUND: RefCell<Vec<Option<Found>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The object that `name` meant when this thread last found it, and how it is if that was in this
+/// moment.
+fn named(directory: &Arc<Object>, name: &[u8]) -> Option<(Arc<Object>, Option<Status>)> {
+    FOUND.with_borrow(|all| {
+        let found = all.get(slot_of(directory, name))?.as_ref()?;
+        let is_same = found.is_of(directory, name);
+        let object = is_same.then(|| found.object.upgrade())??;
+        let seen = found.seen.filter(|seen| moment::current() == Some(seen.0));
+        Some((object, seen.map(|seen| seen.1)))
+    })
+}
+
+/// A name means this object, which is so.
+fn note(directory: &Arc<Object>, name: &[u8], object: &Arc<Object>, status: &Status) {
+    let seen = moment::current().map(|moment| (moment, *status));
+    FOUND.with_borrow_mut(|all| {
+        all.resize_with(NAMES, || None);
+        match &mut all[slot_of(directory, name)] {
+            Some(found)
+                if found.is_of(directory, name) && found.object.as_ptr() == Arc::as_ptr(object) =>
+            {
+                found.seen = seen;
+            }
+            slot => {
+                *slot = Some(Found {
+                    directory: Arc::downgrade(directory),
+                    name: name.into(),
+                    object: Arc::downgrade(object),
+                    seen,
+                });
+            }
+        }
+    });
+}
+
+#[allow(clippy::cast_possible_truncation)] // only the low bits are wanted
+fn slot_of(directory: &Arc<Object>, name: &[u8]) -> usize {
+    let mut hasher = DefaultHasher::new();
+    directory.node.hash(&mut hasher);
+    name.hash(&mut hasher);
+    hasher.finish() as usize % NAMES
+}
 
 impl Tree {
-    /// The object of an identifier, held open. Calls of one moment that are for one object look
-    /// for it once.
-    pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
-        self.may_look(call)?;
-        if let Some(object) = moment::kept(self, id) {
-            return Ok(object);
-        }
-        let object = Rc::new(self.look_for(call, id)?);
-        moment::keep(self, id, &object);
-        Ok(object)
-    }
-
-    fn look_for(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Object>> {
-        if *id == self.root.id {
-            return Ok(Arc::clone(&self.root));
-        }
-        let key = self.naming.key_of(id)?;
-        if let Some(object) = self.cache.get(&key) {
-            self.check_place(&object, call.may_block)?;
-            names::DIR_OBJECTS_HIT.add(1);
-            return Ok(object);
-        }
-        blocking::may_wait(call)?;
-        names::DIR_OBJECTS_MISSED.add(1);
-        let (opened, status) = self.reopen(id)?;
-        self.hold(*id, opened, &status, true)
-    }
-
-    /// [`pagewell_fs::FileSystem::path_of`]: the path of an object that is held.
-    pub(super) fn path_of(&self, id: &FileId) -> Option<String> {
-        let held = self
-            .naming
-            .key_of(id)
-            .ok()
-            .and_then(|key| self.cache.get(&key));
-        let path = match held {
-            Some(object) => containment::path_of(object.as_fd())?,
-            None if *id == self.root.id => b"/".to_vec(),
-            None => return Some(format!("{}/...", self.path.display())),
-        };
-        let path = String::from_utf8_lossy(&path);
-        if self.original.is_some() || *id == self.root.id {
-            Some(format!("{}{path}", self.path.display())) // as its own mount shows it
-        } else {
-            Some(path.into_owned())
-        }
-    }
-
-    /// The same, if it is a directory.
-    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
-        let object = self.object(call, id)?;
-        if object.is_directory() {
-            Ok(object)
-        } else {
-            Err(Error::NotDirectory)
-        }
-    }
-
-    /// One look at an object. One that has no names any more is let go, so that its space is freed,
-    /// unless a program has it open.
-    pub(super) fn look(&self, object: &Object) -> Result<Status> {
-        let status = object.status()?;
-        if self.is_gone(&status) && !object.is_held() {
-            self.release(object);
-            return Err(Error::Stale);
-        }
-        if !self.whole_mount && object.may_have_moved(&status) {
-            self.check_place_of(object, &status, true)?; // a directory tells without waiting
-        }
-        Ok(object.settled(status))
-    }
-
-    /// The same for a call that only looks: one look serves all calls of a moment.
-    pub(super) fn look_once(&self, object: &Object) -> Result<Status> {
-        let Some(moment) = moment::current() else {
-            return self.look(object);
-        };
-        if let Some(status) = recent::status(moment, object) {
-            return Ok(status);
-        }
-        let status = self.look(object)?;
-        recent::seen(moment, &status);
-        Ok(status)
-    }
-
-    /// Whether the object has lost its last name. Some file systems count no names at all.
-    pub(super) fn is_gone(&self, status: &Status) -> bool {
-        status.attributes.link_count == 0 && self.counts_links
-    }
-
-    /// Lets go of an object that is gone.
-    pub(super) fn release(&self, object: &Object) {
-        if let Ok(key) = self.naming.key_of(&object.id) {
-            drop(self.cache.remove(&key));
-        }
-        if object.is_directory() {
-            self.listings.forget(object.node);
-            self.ordered.forget(object.node);
-        }
-    }
-
-    pub(super) fn attributes_of(&self, status: &Status) -> Attributes {
-        Attributes {
-            filesystem_id: self.filesystem_id,
-            ..status.attributes
-        }
-    }
-
-    pub(super) fn entry_of(&self, object: &Object, status: &Status) -> Entry {
-        Entry {
-            id: object.id,
-            attributes: self.attributes_of(&object.settled(*status)),
-        }
-    }
-
-    /// Holds what was just opened and looked at.
-    pub(super) fn adopt(
-        &self,
-        opened: OwnedFd,
-        status: &Status,
-        place: &Place<'_>,
-        may_wait: bool,
-    ) -> Result<Arc<Object>> {
-        if let Some(object) = self.held(status, place) {
-            return Ok(object);
-        }
-        let id = self.identify(opened.as_fd(), status, place)?;
-        self.hold(id, opened, status, may_wait)
-    }
-
-    /// The held object that was just looked at, if it is held.
-    pub(super) fn held(&self, status: &Status, place: &Place<'_>) -> Option<Arc<Object>> {
-        if self.root.is(status) {
-            return Some(Arc::clone(&self.root));
-        }
-        let object = self.cache.get_node(status.node)?;
-        if !object.is(status) {
-            return None;
-        }
-        self.naming.note(status, place, &self.root);
-        Some(object)
-    }
-
-    pub(super) fn hold(
-        &self,
-        id: FileId,
-        opened: OwnedFd,
-        status: &Status,
-        may_wait: bool,
-    ) -> Result<Arc<Object>> {
-        let object = Object::new(id, status, OpenFile::new(opened));
-        self.hold_object(object, status, may_wait)
-    }
-
-    /// Holds an object that was just found in the export.
-    pub(super) fn hold_object(
-        &self,
-        object: Object,
-        status: &Status,
-        may_wait: bool,
-    ) -> Result<Arc<Object>> {
-        let key = self.naming.key_of(&object.id)?;
-        object.set_asked(self.turn(), status);
-        let (object, evicted): (_, Evicted) = self.cache.insert(key, object, may_wait);
-        self.let_go(evicted);
-        Ok(object)
-    }
-
     /// [`pagewell_fs::FileSystem::lookup`].
     pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
@@ -194,11 +98,11 @@ impl Tree {
             b"." => self.lookup_itself(call, &directory),
             b".." => self.lookup_parent(call, &directory),
             _ => {
-                if let Some((object, status)) = self.find_again(call, &directory, name)? {
-                    return Ok(self.entry_of(&object, &status));
-                }
-                let (object, status) = self.find(call, &directory, name)?;
-                recent::found(&directory, name, &object, &status);
+                let (object, status) = match self.find_again(call, &directory, name)? {
+                    Some(found) => found,
+                    None => self.find(call, &directory, name)?,
+                };
+                note(&directory, name, &object, &status);
                 Ok(self.entry_of(&object, &status))
             }
         }
@@ -212,15 +116,13 @@ impl Tree {
         name: &[u8],
     ) -> Result<(Arc<Object>, Status)> {
         self.acting.become_caller(&self.acting.caller(call))?;
-        let opened = self
-            .resolver
-            .child(directory.as_fd(), name, call.may_block)
-            .map_err(|error| self.or_stale(directory, error))?;
+        let opened = match self.resolver.child(directory.as_fd(), name, call.may_block) {
+            // there is no such name in a directory that is itself gone
+            Err(Error::NotFound) if self.look(directory).is_err() => return Err(Error::Stale),
+            opened => opened?,
+        };
         let status = Status::of(&opened)?;
-        if !self.same_mount(&status) {
-            names::DIR_MOUNT_POINTS_REFUSED.add(1);
-            return Err(Error::AccessDenied);
-        }
+        self.resolver.check_mount(&status)?;
         let place = Place::Child(directory, name);
         let object = self.adopt(opened, &status, &place, call.may_block)?;
         Ok((object, status))
@@ -231,53 +133,38 @@ impl Tree {
     fn find_again(
         &self,
         call: &Call<'_>,
-        directory: &Arc<Object>,
+        directory: &Held,
         name: &[u8],
     ) -> Result<Option<(Arc<Object>, Status)>> {
-        let Some((object, status)) = recent::named(directory, name) else {
+        let Some((object, status)) = named(directory, name) else {
             return Ok(None);
         };
         self.acting.become_caller(&self.acting.caller(call))?;
         let status = match status {
             Some(status) => {
                 // another caller may not be allowed to
-                let caller = self.acting.caller(call);
                 let around = self.look_once(directory)?;
-                if !self.permits(directory, &around, &caller, 1)? {
+                if !self.judge(call, directory, &around).permits(EXECUTE)? {
                     return Ok(None);
                 }
                 status
             }
-            None => match Status::of_name(directory, name) {
-                Ok(status) if object.is(&status) => status,
+            None => match Status::of_name(directory.as_fd(), name) {
+                Ok(status) if object.node == status.node => status,
                 _ => return Ok(None),
             },
         };
-        recent::found(directory, name, &object, &status);
         object.mark();
         Ok(Some((object, status)))
     }
 
-    /// "No such name" in a directory that is itself gone means that the directory is stale.
-    pub(super) fn or_stale(&self, directory: &Object, error: Error) -> Error {
-        if error == Error::NotFound && self.look(directory).is_err() {
-            Error::Stale
-        } else {
-            error
-        }
-    }
-
-    fn lookup_itself(&self, call: &Call<'_>, directory: &Object) -> Result<Entry> {
+    fn lookup_itself(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {
         let status = self.look_once(directory)?;
-        let caller = self.acting.caller(call);
-        if self.permits(directory, &status, &caller, 1)? {
-            Ok(self.entry_of(directory, &status))
-        } else {
-            Err(Error::AccessDenied)
-        }
+        self.judge(call, directory, &status).check(EXECUTE)?;
+        Ok(self.entry_of(directory, &status))
     }
 
-    fn lookup_parent(&self, call: &Call<'_>, directory: &Object) -> Result<Entry> {
+    fn lookup_parent(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {
         if directory.node == self.root.node {
             return self.lookup_itself(call, directory);
         }
@@ -299,7 +186,7 @@ impl Tree {
             opened => opened?,
         };
         let status = Status::of(&opened)?;
-        let inside = self.same_mount(&status)
+        let inside = self.resolver.same_mount(&status)
             && (status.node == self.root.node || self.walks_to_root(opened.as_fd())?);
         if !inside {
             names::DIR_OBJECTS_OUTSIDE.add(1);

@@ -11,14 +11,14 @@
 //! path that tells whether it has left the export. Elsewhere mount points are listed, and whatever
 //! is asked about them is refused.
 //!
-//! What is mounted there when the export is opened is reported to the operator.
+//! What is mounted there when the export is opened is reported to the operator ([`below`]).
 
-use super::handle;
+use super::object::open_directory;
 use super::status::Status;
-use super::{error_of, system};
+use super::{handle, system};
 use pagewell_counters::names;
 use pagewell_fs::{OpenFile, Result};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -48,9 +48,7 @@ pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
         names::DIR_OWN_MOUNTS_REFUSED.add(1);
         return Ok((root, None));
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(&own, c".", flags, Mode::empty()).map_err(error_of)?;
-    let opened = OpenFile::new(opened);
+    let opened = open_directory(own.as_fd())?;
     if !handle::works(opened.as_fd()) {
         return Ok((root, None));
     }
@@ -65,17 +63,14 @@ pub(super) fn is_whole(root: &Status) -> bool {
         return false;
     };
     let number = number.to_string();
-    let Ok(mounts) = std::fs::read("/proc/thread-self/mountinfo") else {
-        return false;
-    };
-    fields(&mounts)
-        .find(|fields| fields.first() == Some(&number.as_bytes()))
-        .is_some_and(|fields| fields.get(3) == Some(&&b"/"[..]))
+    fields(&mountinfo()).any(|fields| {
+        fields.first() == Some(&number.as_bytes()) && fields.get(3) == Some(&&b"/"[..])
+    })
 }
 
 /// Where something is mounted below a directory with this path.
 pub(super) fn below(root: &[u8]) -> Vec<PathBuf> {
-    let mounts = std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default();
+    let mounts = mountinfo();
     let points = fields(&mounts).filter_map(|fields| fields.get(4).map(|point| plain(point)));
     let mut below: Vec<PathBuf> = points
         .filter(|point| super::containment::beneath(root, point).is_some_and(|rest| rest != b""))
@@ -84,6 +79,10 @@ pub(super) fn below(root: &[u8]) -> Vec<PathBuf> {
     below.sort();
     below.dedup();
     below
+}
+
+fn mountinfo() -> Vec<u8> {
+    std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default()
 }
 
 /// The fields of the lines of mountinfo: number, parent, device, directory that is shown, place.

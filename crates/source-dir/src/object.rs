@@ -5,21 +5,21 @@
 //! and writing. While any of them is open the kernel cannot reuse the inode number.
 //!
 //! Weak cache consistency data is true when nothing comes between the two looks at an object but
-//! the change that lies between them. Changes of contents and of attributes exclude each other (as
-//! the kernel has writes of one file exclude each other, too). What also touches an object, a
-//! change of its names, is detected by counting: it announces itself before its first look and
-//! retires after its last; the first look of others counts only when nobody was announced in
-//! between.
+//! the change that lies between them. Changes of contents (those of a directory are its names) and
+//! of attributes exclude each other, as the kernel has writes of one file exclude each other, too.
+//! What also touches an object, a change of its own names, is detected by counting: it announces
+//! itself before its first look and retires after its last; the first look of others counts only
+//! when nobody was announced in between.
 //!
 //! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
 //! that sees the new times meanwhile, and reads the old bytes, takes them for the new ones for
 //! ever. So while a write is at work, lookers see how the file was before it.
 
-use super::error_of;
 use super::status::{Node, Status, mixed};
+use super::{Tree, error_of};
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileId, FileType, OpenFile, Result, Timestamp};
+use pagewell_fs::{Change, Error, FileId, FileType, OpenFile, Result, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -30,7 +30,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(super) struct Object {
     pub(super) id: FileId,
     pub(super) node: Node,
-    pub(super) birth: u64,
     pub(super) file_type: FileType,
     name: Descriptor,
     read: OnceLock<Descriptor>,
@@ -40,12 +39,12 @@ pub(super) struct Object {
     unsynced: AtomicBool,
     /// How many programs have it open.
     holds: AtomicUsize,
-    changes: Changes,
+    pub(super) changes: Changes,
     /// When it was last asked whether it is in the export, and its change time then.
     asked: AtomicU64,
     asked_changed: AtomicU64,
     /// Held by a change of contents or attributes from its first look to its last.
-    contents: Mutex<()>,
+    pub(super) contents: Mutex<()>,
     /// How it was before the write that is at work.
     before_write: Mutex<Option<Status>>,
     /// Whether there is one.
@@ -80,7 +79,6 @@ impl Object {
         Self {
             id,
             node: status.node,
-            birth: status.birth,
             file_type: status.attributes.file_type,
             name: Descriptor::new(name),
             read: OnceLock::new(),
@@ -139,13 +137,9 @@ impl Object {
         self.file_type == FileType::Directory
     }
 
-    /// Refuses what is not a regular file.
-    pub(super) fn expect_regular(&self) -> Result<()> {
-        match self.file_type {
-            FileType::Regular => Ok(()),
-            FileType::Directory => Err(Error::IsDirectory),
-            _ => Err(Error::Invalid),
-        }
+    /// Whether it can be opened, for what is asked of its descriptor: that has no effects.
+    pub(super) fn can_open(&self) -> bool {
+        matches!(self.file_type, FileType::Regular | FileType::Directory)
     }
 
     /// Adds a descriptor for writing that was opened elsewhere.
@@ -171,36 +165,29 @@ impl Object {
         self.write.get().map(Descriptor::file)
     }
 
-    /// The object open for reading: a file (which may be open for writing too) or a directory.
-    /// The thread must have the identity that may open it.
-    pub(super) fn readable(&self) -> Result<&OpenFile> {
-        if let Some(file) = self.read.get().or_else(|| self.write.get()) {
-            return Ok(file.file());
-        }
-        if self.is_directory() {
-            let opened = open_directory(self.as_fd())?;
-            return Ok(keep(&self.read, opened));
-        }
-        self.expect_regular()?;
-        Ok(keep(&self.read, self.reopen(OFlags::RDONLY)?))
+    /// The object open for reading, if it is; a file may be open for writing, too.
+    pub(super) fn read_if_open(&self) -> Option<&OpenFile> {
+        let opened = self.read.get().or_else(|| self.write.get());
+        opened.map(Descriptor::file)
     }
 
-    /// Whether [`Object::readable`] has nothing to open.
-    pub(super) fn is_readable(&self) -> bool {
-        self.read.get().is_some() || self.write.get().is_some()
+    /// Opens a file or directory for reading, with the identity of the thread.
+    pub(super) fn open_to_read(&self) -> Result<&OpenFile> {
+        let opened = match self.is_directory() {
+            true => open_directory(self.as_fd())?,
+            false => self.reopen(OFlags::RDONLY)?,
+        };
+        Ok(keep(&self.read, opened))
     }
 
-    /// The file open for reading and writing. The thread must have the identity that may open it.
-    pub(super) fn writable(&self) -> Result<&OpenFile> {
-        if let Some(file) = self.write.get() {
-            return Ok(file.file());
-        }
-        self.expect_regular()?;
+    /// Opens a file for reading and writing, with the identity of the thread.
+    pub(super) fn open_to_write(&self) -> Result<&OpenFile> {
         Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
     }
 
     /// Opens the same inode again. Only for regular files: they cannot block or have effects.
     fn reopen(&self, access: OFlags) -> Result<OpenFile> {
+        self.file_type.expect_regular()?;
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = rustix::fs::open(self.link(), flags, Mode::empty()).map_err(error_of)?;
         Ok(OpenFile::new(file))
@@ -211,22 +198,10 @@ impl Object {
         link_to(self.as_fd())
     }
 
-    pub(super) fn changes(&self) -> &Changes {
-        &self.changes
-    }
-
-    /// Keeps other changes of contents and attributes out; `None` where one is at work and the
-    /// caller must not wait for it.
-    pub(super) fn lock_contents(&self, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
-        if may_wait {
-            return Some(self.contents.lock());
-        }
-        self.contents.try_lock()
-    }
-
     /// A write begins, of a thread that holds the contents; it ends when what is returned is
-    /// dropped.
+    /// dropped. From here on there is data that no sync has covered.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
+        self.set_unsynced(true);
         *self.before_write.lock() = Some(*before);
         self.is_written.store(true, Ordering::SeqCst);
         Writing(self)
@@ -281,6 +256,8 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.0.is_written.store(false, Ordering::SeqCst);
         *self.0.before_write.lock() = None;
+        // again: a commit that ran meanwhile has taken the mark away
+        self.0.set_unsynced(true);
     }
 }
 
@@ -353,6 +330,48 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.changes.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A change of an object's contents or attributes that has begun; it keeps others out.
+pub(super) struct Changing<'a> {
+    object: &'a Object,
+    running: Running<'a>,
+    _locked: MutexGuard<'a, ()>,
+    /// How the object was before.
+    pub(super) before: Status,
+}
+
+impl Tree {
+    /// Begins a change with the first look. [`Error::WouldBlock`] where another one is at work and
+    /// the caller must not wait for it.
+    pub(super) fn begin_change<'a>(
+        &self,
+        object: &'a Object,
+        may_wait: bool,
+    ) -> Result<Changing<'a>> {
+        let locked = match may_wait {
+            true => Some(object.contents.lock()),
+            false => object.contents.try_lock(),
+        };
+        let locked = locked.ok_or(Error::WouldBlock)?;
+        let running = object.changes.begin();
+        Ok(Changing {
+            object,
+            running,
+            _locked: locked,
+            before: self.look(object)?,
+        })
+    }
+
+    /// Ends it with the last look: what a client learns of it.
+    pub(super) fn end_change(&self, changing: Changing<'_>) -> Change {
+        let after = changing.object.status().ok();
+        let alone = changing.running.was_alone();
+        Change {
+            before: alone.then(|| changing.before.attributes.wcc()),
+            after: after.map(|status| self.attributes_of(&status)),
+        }
     }
 }
 

@@ -7,22 +7,19 @@ use super::handle::{
     self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC,
 };
 use super::identity::Acting;
-use super::naming::Naming;
 use super::object::Object;
+use super::objects::{Cache, Naming};
 use super::ordered::Ordered;
-use super::path_hint::Places;
-use super::path_hint_id::compose;
+use super::path_hint::{Places, compose};
 use super::permission::has_access_list;
 use super::status::Status;
 use super::{
     blocking::{self, HeldWrites},
-    cache::Cache,
-    containment, error_of, extended, mount,
+    error_of, extended, mount,
     resolve::Resolver,
-    stripes::Stripes,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileId, Limits, OpenFile, Result, Statistics};
+use pagewell_fs::{Call, Error, FileId, Limits, OpenFile, Result, Statistics};
 use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
@@ -68,6 +65,15 @@ pub struct OpenError {
     reason: String,
 }
 
+impl OpenError {
+    pub(super) fn new(path: &Path, reason: impl std::fmt::Display) -> Self {
+        Self {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
 /// Descriptors that the soft limit is raised to at most.
 const DESCRIPTORS_MAX: u64 = 65_536;
 /// Descriptors left to the rest of the program besides the half: connections, logs, listings.
@@ -78,15 +84,12 @@ const DESCRIPTORS_MIN: u64 = 64;
 const OBJECTS_MAX: usize = 16_384;
 
 impl Tree {
-    pub(super) fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let failed = |reason: String| OpenError {
-            path: path.to_owned(),
-            reason,
-        };
+    pub(super) fn of_path(path: &Path, options: Options) -> Result<Self, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mount = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|errno| failed(reason_of(errno)))?;
-        Self::over(path, OpenFile::new(mount), options).map_err(|error| failed(error.to_string()))
+            .map_err(|errno| OpenError::new(path, reason_of(errno)))?;
+        let opened = Self::over(path, OpenFile::new(mount), options);
+        opened.map_err(|error| OpenError::new(path, error))
     }
 
     fn over(path: &Path, mount: OpenFile, options: Options) -> Result<Self> {
@@ -94,9 +97,6 @@ impl Tree {
         let acting = Acting::detect();
         acting.become_server()?;
         let whole_mount = mount::is_whole(&Status::of(&mount)?);
-        let mounts_inside = containment::path_of(mount.as_fd())
-            .map(|path| mount::below(&path))
-            .unwrap_or_default();
         let handles = !options.force_trails && handle::works(mount.as_fd());
         let (mount, original) = if handles && options.own_mount {
             mount::own(mount)?
@@ -111,11 +111,11 @@ impl Tree {
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
             (
-                Naming::PathHints(Places::default()),
-                compose(status.inode(), &[]),
+                Naming::PathHints(Box::new(Places::new(status.node.inode.number))),
+                compose(status.node.inode, &[]),
             )
         };
-        let root = Arc::new(Object::new(id, &status, mount.clone()));
+        let root = Arc::new(Object::new(id, &status, mount));
         let descriptors = descriptors_max();
         let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
         let one_journal = match magic {
@@ -127,18 +127,18 @@ impl Tree {
             options: options.clone(),
             naming,
             acting,
-            resolver: Resolver::probe(mount.as_fd(), &status),
+            resolver: Resolver::probe(root.as_fd(), &status),
             cache: Cache::new(objects.min(descriptors), descriptors),
-            stripes: Stripes::new(),
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
             limits: limits_of(magic, &sizes),
-            filesystem_id: filesystem_id_of(&status, sizes.f_fsid),
+            filesystem_id: match sizes.f_fsid {
+                0 => status.node.device,
+                own => own,
+            },
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
-            mount_number: status.mount,
             whole_mount,
             original,
-            mounts_inside,
             has_extended: extended::are_possible(&root),
             has_acls: acls_possible(&root),
             counts_links: status.attributes.link_count > 0,
@@ -155,16 +155,7 @@ impl Tree {
             turns: AtomicU64::new(1),
             myself: OnceLock::new(),
             root,
-            mount,
         })
-    }
-
-    /// Why this directory cannot be served after all.
-    pub(super) fn failed(&self, reason: &dyn std::fmt::Display) -> OpenError {
-        OpenError {
-            path: self.path.clone(),
-            reason: reason.to_string(),
-        }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -181,8 +172,9 @@ impl Tree {
     }
 
     /// [`pagewell_fs::FileSystem::statistics`].
-    pub(super) fn statistics(&self) -> Result<Statistics> {
-        let sizes = rustix::fs::fstatvfs(&self.mount).map_err(error_of)?;
+    pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
+        self.may_look(call)?;
+        let sizes = rustix::fs::fstatvfs(self.root.as_fd()).map_err(error_of)?;
         let bytes = |blocks: u64| blocks.saturating_mul(sizes.f_frsize);
         Ok(Statistics {
             bytes_total: bytes(sizes.f_blocks),
@@ -209,11 +201,6 @@ fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
     }
 }
 
-/// A number for the file system, its own if it has one.
-fn filesystem_id_of(status: &Status, own: u64) -> u64 {
-    if own == 0 { status.node.device } else { own }
-}
-
 /// What tells this tree from others: the root's inode with its generation and birth, and the
 /// number of its file system, unless that is only the number of its device, which may be another
 /// one after a restart of the machine.
@@ -223,7 +210,7 @@ fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
     let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
     let filesystem = if filesystem == encoded { 0 } else { filesystem };
     let mut bytes = root.as_bytes().to_vec();
-    bytes.extend(status.birth.to_be_bytes());
+    bytes.extend(status.node.inode.birth.to_be_bytes());
     bytes.extend(filesystem.to_be_bytes());
     bytes
 }
@@ -296,15 +283,16 @@ fn links_max(magic: i64) -> u32 {
 /// have the same magic number; there the names of two directories are not written together.
 fn ext4_has_journal(device: u64) -> bool {
     let (major, minor) = (device >> 32, device & 0xffff_ffff);
-    let Ok(link) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
-        return false;
+    let journal = || {
+        let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let task = Path::new("/sys/fs/ext4")
+            .join(link.file_name()?)
+            .join("journal_task");
+        // The number of the journal's thread, or "<none>".
+        let task = std::fs::read_to_string(task).ok()?;
+        task.trim().parse::<u32>().ok()
     };
-    let Some(name) = link.file_name() else {
-        return false;
-    };
-    let task = Path::new("/sys/fs/ext4").join(name).join("journal_task");
-    // The number of the journal's thread, or "<none>".
-    std::fs::read_to_string(task).is_ok_and(|task| task.trim().parse::<u32>().is_ok())
+    journal().is_some()
 }
 
 #[cfg(test)]
@@ -318,7 +306,7 @@ mod tests {
         std::fs::write(&file, b"").unwrap();
         let missing = directory.path().join("missing");
         for (path, reason) in [(&file, "not a directory"), (&missing, "not found")] {
-            let error = Tree::open(path, Options::default()).err().unwrap();
+            let error = Tree::of_path(path, Options::default()).err().unwrap();
             let wanted = format!("{}: {reason}", path.display());
             assert_eq!(error.to_string(), wanted);
         }

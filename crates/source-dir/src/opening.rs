@@ -9,7 +9,7 @@
 
 use super::object::Object;
 use super::{Tree, blocking, identity::Acting};
-use pagewell_fs::{Call, FileId, Opened, Result};
+use pagewell_fs::{self as fs, Call, FileId, FileType, Opened, Result};
 use std::sync::Arc;
 
 struct Hold {
@@ -27,13 +27,14 @@ impl Drop for Hold {
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::open`].
-    pub(super) fn open_object(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
+    pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let hold = self.held_object(call, id)?;
         let object = &hold.object;
         let attributes = self.attributes_of(&self.look(object)?);
         // Opened as the server: good for a kernel that judges callers by itself, which only root
         // can tell it to do.
-        let may_pass = matches!(self.acting, Acting::AsCaller) && object.expect_regular().is_ok();
+        let may_pass =
+            matches!(self.acting, Acting::AsCaller) && object.file_type == FileType::Regular;
         let file = may_pass
             .then(|| self.readable(object).ok().cloned())
             .flatten();
@@ -46,11 +47,7 @@ impl Tree {
     }
 
     /// [`pagewell_fs::FileSystem::hold`].
-    pub(super) fn hold_directory(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        id: &FileId,
-    ) -> Result<pagewell_fs::Hold> {
+    pub(super) fn hold(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<fs::Hold> {
         let hold = self.held_object(call, id)?;
         self.look(&hold.object)?; // it may have left the export
         Ok(Box::new(hold))
@@ -77,10 +74,8 @@ impl Tree {
     pub(super) fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        let file = match object.write_if_open() {
-            Some(file) => file,
-            None => self.readable(&object)?,
-        };
+        let open = object.write_if_open();
+        let file = open.map_or_else(|| self.readable(&object), Ok)?;
         self.durability.sync_all(&object, file)
     }
 }

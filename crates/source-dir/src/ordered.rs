@@ -225,15 +225,6 @@ pub(super) struct Ordered {
     kept: Mutex<VecDeque<(Node, Arc<Window>)>>,
 }
 
-/// One more thread that waits.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Ordered {
     /// A window with what comes behind `cookie`; `look` tells how the directory is now. With the
     /// identity of the thread.
@@ -244,9 +235,7 @@ impl Ordered {
         cookie: u64,
         look: &dyn Fn() -> Result<Status>,
     ) -> Result<Arc<Window>> {
-        if i64::try_from(cookie).is_err() {
-            return Err(Error::BadCookie);
-        }
+        Error::BadCookie.when(i64::try_from(cookie).is_err())?;
         let before = look()?;
         if let Some(window) = self.kept(node, cookie, &before) {
             return Ok(window);
@@ -256,13 +245,13 @@ impl Ordered {
             window.read_when = settled_times(&before, &look()?);
             return Ok(Arc::new(window));
         }
-        let waiting = Waiting(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = (others < WAITING_MAX).then(|| self.turn.lock());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let Some(_turn) = turn else {
             names::DIR_LISTINGS_REFUSED.add(1);
             return Err(Error::TryLater);
-        }
-        let _turn = self.turn.lock();
-        drop(waiting);
+        };
         let before = look()?;
         if let Some(window) = self.kept(node, cookie, &before) {
             return Ok(window);
@@ -292,16 +281,12 @@ impl Ordered {
     /// Forgets windows until `bytes` more can be kept.
     fn evict_for(&self, bytes: usize) {
         let mut kept = self.kept.lock();
-        let mut gone = Vec::new();
-        while kept.iter().map(|(_, window)| window.bytes()).sum::<usize>() + bytes > KEPT_BYTES_MAX
+        let mut held: usize = kept.iter().map(|(_, window)| window.bytes()).sum();
+        while held + bytes > KEPT_BYTES_MAX
+            && let Some((_, oldest)) = kept.pop_front()
         {
-            let Some(oldest) = kept.pop_front() else {
-                break;
-            };
-            gone.push(oldest);
+            held -= oldest.bytes();
         }
-        drop(kept);
-        drop(gone);
     }
 
     /// Forgets the windows of a directory that is gone.

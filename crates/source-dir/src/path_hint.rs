@@ -21,8 +21,10 @@
 //! 3. *census*: the whole export is read, once for all that are looked for ([`super::census`]).
 //!
 //! Whatever was opened is compared with inode number and birth time before it counts. What is not
-//! found is stale, and stays so for a while ([`super::missing`]), so that a client that keeps
-//! asking cannot keep the disk busy. Objects that are where their hints lead wait for nobody.
+//! found is stale, and stays so without another search for [`MISSING_FOR`], or until its name is
+//! seen after all: a local program may have moved it out of the export and back. What has no name
+//! when the whole export was read is nearly always gone for good, and clients ask for it for as
+//! long as they have it open. Objects that are where their hints lead wait for nobody.
 //!
 //! The same object has the same identifier for as long as the table knows it, also by other names
 //! and after a rename. An identifier from an earlier life is put back into the table when it is
@@ -30,33 +32,73 @@
 //!
 //! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
 //! restart an object that was reached by two names may be given the other name's hint. Further
-//! down than a hint has bytes ([`super::path_hint_id`]), and when a file was moved to another
+//! down than a hint has bytes ([`HINT_BYTES_MAX`]), and when a file was moved to another
 //! directory while the program was down, finding it takes the census. File systems whose listings
 //! show other inode numbers than stat (some union mounts) can only be followed by the table.
 
-use super::Tree;
 use super::entries::each_entry;
-use super::missing::Missing;
-use super::naming::Naming;
 use super::object::{Object, open_directory};
-use super::path_hint_id::{compose, hash, parse};
+use super::objects::Naming;
 use super::status::{Inode, Status};
+use super::{ID_BYTES_MAX, Tree};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// Objects whose place is remembered: about 13 MiB.
 const PLACES_MAX: usize = 1 << 16;
 /// Longest way to the root that the table is followed.
 const DEPTH_MAX: usize = 1024;
+/// How long it is remembered that an object was searched in vain.
+const MISSING_FOR: Duration = Duration::from_secs(3600);
+/// How many such objects are remembered: some 1.5 MiB; the oldest go first.
+const MISSING_MAX: usize = 1 << 14;
+
+/// First byte of an identifier of this kind.
+pub(super) const TAG: u8 = 2;
+/// Tag, inode number and birth time: what tells objects apart.
+const KEY_BYTES: usize = 17;
+/// What is left of an identifier for the path hint.
+const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
+
+/// One byte of a path hint: stands for the directory of this inode number.
+pub(super) fn hash(inode: u64) -> u8 {
+    // Fibonacci hashing: the top byte depends on all bits of the number
+    (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
+}
+
+/// The identifier of an object; a hint that is too long is cut.
+pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
+    let hint = hint.get(..HINT_BYTES_MAX).unwrap_or(hint);
+    let (number, birth) = (inode.number.to_be_bytes(), inode.birth.to_be_bytes());
+    let bytes = [&[TAG][..], &number, &birth, hint].concat();
+    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
+}
+
+/// The object and its path hint.
+pub(super) fn parse(id: &FileId) -> Result<(Inode, &[u8])> {
+    let bytes = id.as_bytes();
+    let number = |from: usize| -> Option<u64> {
+        Some(u64::from_be_bytes(
+            bytes.get(from..from + 8)?.try_into().ok()?,
+        ))
+    };
+    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
+        (Some(&TAG), Some(number), Some(birth), Some(hint)) => Ok((Inode { number, birth }, hint)),
+        _ => Err(Error::BadId),
+    }
+}
+
+/// What tells the object apart: the identifier without its path hint.
+pub(super) fn key_of(id: &FileId) -> Result<FileId> {
+    Ok(compose(parse(id)?.0, &[]))
+}
 
 /// Where objects were last seen.
-#[derive(Default)]
-pub(super) struct Places {
-    table: Mutex<Table>,
-}
+pub(super) struct Places(Mutex<Table>);
 
 /// What leads to an object from the directory above it.
 pub(super) struct Step {
@@ -73,37 +115,43 @@ struct Place {
 
 #[derive(Default)]
 struct Table {
+    /// Inode number of the export's root.
+    root: u64,
     /// By inode number.
     places: Clock<u64, Place>,
-    missing: Missing,
+    /// What was searched in vain, and since when.
+    missing: Clock<Inode, Instant>,
 }
 
 impl Places {
+    /// Of an export whose root has this inode number.
+    pub(super) fn new(root: u64) -> Self {
+        Self(Mutex::new(Table {
+            root,
+            ..Table::default()
+        }))
+    }
+
     /// The object just seen as `name` in a directory: notes the place and returns its identifier.
-    pub(super) fn note(
-        &self,
-        status: &Status,
-        parent: &Object,
-        name: &[u8],
-        root_inode: u64,
-    ) -> FileId {
-        let (inode, above) = (status.inode(), parent.node.inode);
-        let mut table = self.table.lock();
+    pub(super) fn note(&self, status: &Status, parent: &Object, name: &[u8]) -> FileId {
+        let (inode, above) = (status.node.inode, parent.node.inode.number);
+        let mut table = self.0.lock();
         if let Some(place) = table.get(inode) {
             place.parent = above;
             if *place.step.name != *name {
                 place.step.name = name.into();
             }
             let id = place.id;
-            table.missing.forget(inode);
+            table.missing.remove(&inode);
             return id;
         }
-        let hint = table.hint_of(above, root_inode).unwrap_or_else(|| {
+        let root = table.root;
+        let hint = table.hint_of(above).unwrap_or_else(|| {
             let Ok((_, hint)) = parse(&parent.id) else {
                 return Vec::new();
             };
             let mut hint = hint.to_vec();
-            if above != root_inode {
+            if above != root {
                 hint.push(hash(above));
             }
             hint
@@ -116,8 +164,8 @@ impl Places {
 
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
-        let inode = status.inode();
-        if let Some(place) = self.table.lock().get(inode) {
+        let inode = status.node.inode;
+        if let Some(place) = self.0.lock().get(inode) {
             return place.id;
         }
         let hint = parse(child).map_or(&[][..], |(_, hint)| hint);
@@ -134,7 +182,7 @@ impl Table {
 
     /// Puts a place in, for one that was not used when there are too many.
     fn put(&mut self, step: Step, parent: u64, id: FileId) {
-        self.missing.forget(step.inode);
+        self.missing.remove(&step.inode);
         if self.places.len() >= PLACES_MAX {
             self.places.evict(usize::MAX, |_| true);
         }
@@ -142,11 +190,23 @@ impl Table {
         self.places.insert(number, Place { step, parent, id }, 1);
     }
 
+    fn is_missing(&self, inode: Inode) -> bool {
+        let since = self.missing.peek(&inode);
+        since.is_some_and(|since| since.elapsed() < MISSING_FOR)
+    }
+
+    fn set_missing(&mut self, inode: Inode) {
+        self.missing.insert(inode, Instant::now(), 1);
+        if self.missing.len() > MISSING_MAX {
+            self.missing.evict(1, |_| true);
+        }
+    }
+
     /// Inodes and names from below the root down to `inode`.
-    fn chain(&mut self, inode: u64, root_inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
+    fn chain(&mut self, inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
         let mut chain = Vec::new();
         let mut at = inode;
-        while at != root_inode {
+        while at != self.root {
             if chain.len() > DEPTH_MAX {
                 return None;
             }
@@ -159,18 +219,10 @@ impl Table {
     }
 
     /// The path hint of what lies in the directory `parent`.
-    fn hint_of(&mut self, parent: u64, root_inode: u64) -> Option<Vec<u8>> {
-        let chain = self.chain(parent, root_inode)?;
+    fn hint_of(&mut self, parent: u64) -> Option<Vec<u8>> {
+        let chain = self.chain(parent)?;
         Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())
     }
-}
-
-/// What a walk looks for.
-struct Walk<'a> {
-    tree: &'a Tree,
-    places: &'a Places,
-    inode: Inode,
-    id: FileId,
 }
 
 impl Tree {
@@ -182,17 +234,10 @@ impl Tree {
             names::DIR_PATH_HINT_TABLE_HITS.add(1);
             return Ok(found);
         }
-        if self.is_missing(inode) {
-            return Err(Error::Stale);
-        }
+        Error::Stale.when(self.is_missing(inode))?;
         names::DIR_PATH_HINT_WALKS.add(1);
-        let walk = Walk {
-            tree: self,
-            places,
-            inode,
-            id: *id,
-        };
-        if let Some(found) = walk.walk(self.root.as_fd(), self.root.node.inode, hint)? {
+        let root = (self.root.as_fd(), self.root.node.inode.number);
+        if let Some(found) = self.walk(places, id, root, hint)? {
             return Ok(found);
         }
         names::DIR_PATH_HINT_SEARCHES.add(1);
@@ -205,16 +250,15 @@ impl Tree {
     }
 
     fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
-        let root_inode = self.root.node.inode;
-        let chain = places.table.lock().chain(inode.number, root_inode)?;
+        let chain = places.0.lock().chain(inode.number)?;
         let found = self.open_below(chain.iter().map(|(_, name)| &**name));
-        found.filter(|(_, status)| status.inode() == inode && self.same_mount(status))
+        found.filter(|(_, status)| status.node.inode == inode && self.resolver.same_mount(status))
     }
 
     /// Whether the object was searched in vain.
     pub(super) fn is_missing(&self, inode: Inode) -> bool {
         match &self.naming {
-            Naming::PathHints(places) => places.table.lock().missing.has(inode),
+            Naming::PathHints(places) => places.0.lock().is_missing(inode),
             Naming::Handles => false,
         }
     }
@@ -222,7 +266,7 @@ impl Tree {
     /// The object was searched in vain.
     pub(super) fn set_missing(&self, inode: Inode) {
         if let Naming::PathHints(places) = &self.naming {
-            places.table.lock().missing.put(inode);
+            places.0.lock().set_missing(inode);
         }
     }
 
@@ -236,8 +280,8 @@ impl Tree {
         let Naming::PathHints(places) = &self.naming else {
             return;
         };
-        let mut table = places.table.lock();
-        let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
+        let mut table = places.0.lock();
+        let (mut parent, mut hashes) = (self.root.node.inode.number, Vec::new());
         for Step { inode, name } in above {
             let known = table.get(*inode).map(|place| place.id);
             let id = known.unwrap_or_else(|| compose(*inode, &hashes));
@@ -248,52 +292,22 @@ impl Tree {
         }
         table.put(found, parent, id);
     }
-}
 
-impl Walk<'_> {
-    /// Goes down from `directory` wherever the hint leads.
+    /// Reads a directory, which has this inode number, notes and returns the object if it is there,
+    /// and else goes down wherever the hint leads.
     fn walk(
         &self,
-        directory: BorrowedFd<'_>,
-        directory_inode: u64,
+        places: &Places,
+        id: &FileId,
+        (directory, directory_inode): (BorrowedFd<'_>, u64),
         hint: &[u8],
-    ) -> Result<Option<(OwnedFd, Status)>> {
-        let mut candidates = Vec::new();
-        let next = hint.first().copied();
-        let found = self.scan(directory, directory_inode, &mut |name, inode| {
-            if Some(hash(inode)) == next {
-                candidates.push((Box::<[u8]>::from(name), inode));
-            }
-        })?;
-        if found.is_some() {
-            return Ok(found);
-        }
-        let below = hint.get(1..).unwrap_or(&[]);
-        for (name, inode) in candidates {
-            let Ok(child) = self.tree.resolver.child(directory, &name, true) else {
-                continue;
-            };
-            let found = self.walk(child.as_fd(), inode, below)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Reads one directory: notes and returns the object if it is there, gives its directories to
-    /// `visit`.
-    fn scan(
-        &self,
-        directory: BorrowedFd<'_>,
-        directory_inode: u64,
-        visit: &mut dyn FnMut(&[u8], u64),
     ) -> Result<Option<(OwnedFd, Status)>> {
         let Ok(listing) = open_directory(directory) else {
             return Ok(None); // not ours to read, or no directory
         };
-        let inode = self.inode;
+        let (inode, _) = parse(id)?;
         let mut matches: Vec<Box<[u8]>> = Vec::new();
+        let mut candidates: Vec<(Box<[u8]>, u64)> = Vec::new();
         each_entry(listing.as_fd(), &mut |entry| {
             if entry.is_dots() {
                 return true;
@@ -301,22 +315,55 @@ impl Walk<'_> {
             if entry.inode == inode.number {
                 matches.push(entry.name.into());
             }
-            if entry.may_be_directory {
-                visit(entry.name, entry.inode);
+            if entry.may_be_directory && hint.first() == Some(&hash(entry.inode)) {
+                candidates.push((entry.name.into(), entry.inode));
             }
             true
         })?;
+        drop(listing);
         for name in matches {
-            let Ok(opened) = self.tree.resolver.child(directory, &name, true) else {
+            let Ok(opened) = self.resolver.child(directory, &name, true) else {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.inode() == inode && self.tree.same_mount(&status) {
-                let mut table = self.places.table.lock();
-                table.put(Step { inode, name }, directory_inode, self.id);
+            if status.node.inode == inode && self.resolver.same_mount(&status) {
+                let mut table = places.0.lock();
+                table.put(Step { inode, name }, directory_inode, *id);
                 return Ok(Some((opened, status)));
             }
         }
+        let below = hint.get(1..).unwrap_or(&[]);
+        for (name, inode) in candidates {
+            let Ok(child) = self.resolver.child(directory, &name, true) else {
+                continue;
+            };
+            let found = self.walk(places, id, (child.as_fd(), inode), below)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_remembered_and_the_oldest_go() {
+        let inode = |number: usize| Inode {
+            number: number as u64,
+            birth: 7,
+        };
+        let mut table = Table::default();
+        for number in 0..MISSING_MAX + 10 {
+            table.set_missing(inode(number));
+        }
+        assert!((0..10).all(|number| !table.is_missing(inode(number))));
+        assert!((10..MISSING_MAX + 10).all(|number| table.is_missing(inode(number))));
+        table.missing.remove(&inode(77));
+        assert!(!table.is_missing(inode(77)) && table.is_missing(inode(78)));
+        assert!(table.missing.len() <= MISSING_MAX);
     }
 }

@@ -22,71 +22,62 @@ use super::status::Status;
 use super::system;
 use pagewell_counters::names;
 use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
-use pagewell_fs::{Access, Error, FileType, Result};
+use pagewell_fs::{Access, Attributes, Call, Error, FileId, FileType, Result};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-impl Tree {
+/// An object as one look has found it, and who asks for it.
+pub(super) struct Judge<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) object: &'a Object,
+    pub(super) status: &'a Status,
+    pub(super) caller: Caller<'a>,
+}
+
+impl Judge<'_> {
+    /// Whether the caller is the owner.
+    pub(super) fn is_owner(&self) -> bool {
+        self.status.attributes.uid == self.caller.uid
+    }
+
     /// Refuses a caller who may not read the file's data.
-    pub(super) fn check_read(
-        &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
-    ) -> Result<()> {
-        let allowed = status.attributes.uid == caller.uid
-            || self.permits(object, status, caller, READ)?
-            || self.permits(object, status, caller, EXECUTE)?;
-        if allowed {
-            Ok(())
-        } else {
-            Err(Error::AccessDenied)
-        }
+    pub(super) fn check_read(&self) -> Result<()> {
+        let allowed = self.is_owner() || self.permits(READ)? || self.permits(EXECUTE)?;
+        Error::AccessDenied.unless(allowed)
+    }
+
+    /// Refuses to change what nobody may change, also when it is already open for writing.
+    pub(super) fn check_changeable(&self) -> Result<()> {
+        Error::ReadOnly.when(self.tree.limits.read_only)?;
+        Error::NotPermitted.when(self.status.is_frozen)
     }
 
     /// Refuses a caller who may not change the file's data.
-    pub(super) fn check_write(
-        &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
-    ) -> Result<()> {
-        if self.limits.read_only {
-            return Err(Error::ReadOnly);
-        }
-        if status.is_frozen {
-            return Err(Error::NotPermitted); // also when it is already open for writing
-        }
-        let allowed =
-            status.attributes.uid == caller.uid || self.permits(object, status, caller, WRITE)?;
-        if allowed {
-            Ok(())
-        } else {
-            Err(Error::AccessDenied)
-        }
+    pub(super) fn check_write(&self) -> Result<()> {
+        self.check_changeable()?;
+        Error::AccessDenied.unless(self.is_owner() || self.permits(WRITE)?)
     }
 
-    /// Whether `caller` has all of `wanted` (a sum of the three bits), without NFS' liberties.
-    pub(super) fn permits(
-        &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
-        wanted: u32,
-    ) -> Result<bool> {
-        let mode = status.attributes.mode;
+    /// Refuses a caller who has not all of `wanted`.
+    pub(super) fn check(&self, wanted: u32) -> Result<()> {
+        Error::AccessDenied.unless(self.permits(wanted)?)
+    }
+
+    /// Whether the caller has all of `wanted` (a sum of the three bits), without NFS' liberties.
+    pub(super) fn permits(&self, wanted: u32) -> Result<bool> {
+        let (mode, caller) = (self.status.attributes.mode, &self.caller);
         if caller.is_root() {
-            let runnable = object.is_directory() || mode & 0o111 != 0;
+            let runnable = self.object.is_directory() || mode & 0o111 != 0;
             return Ok(wanted & EXECUTE == 0 || runnable);
         }
-        if status.attributes.uid == caller.uid {
+        if self.is_owner() {
             return Ok(mode >> 6 & wanted == wanted);
         }
-        if mode & 0o070 != 0 && self.has_acl(object, status)? {
-            return self.kernel_permits(object, caller, wanted);
+        if mode & 0o070 != 0 && self.has_acl()? {
+            return self.kernel_permits(wanted);
         }
-        let bits = if caller.in_group(status.attributes.gid) {
+        let bits = if caller.in_group(self.status.attributes.gid) {
             mode >> 3
         } else {
             mode
@@ -94,53 +85,71 @@ impl Tree {
         Ok(bits & wanted == wanted)
     }
 
-    fn has_acl(&self, object: &Object, status: &Status) -> Result<bool> {
-        if !self.has_acls || object.file_type == FileType::Symlink {
+    fn has_acl(&self) -> Result<bool> {
+        let (object, changed) = (self.object, self.status.attributes.changed);
+        if !self.tree.has_acls || object.file_type == FileType::Symlink {
             return Ok(false);
         }
-        if let Some(has) = object.known_acl(status.attributes.changed) {
+        if let Some(has) = object.known_acl(changed) {
             return Ok(has);
         }
         names::DIR_ACL_LOOKS.add(1);
-        self.acting.become_server()?;
+        self.tree.acting.become_server()?;
         let has = has_access_list(&object.link())?;
-        object.remember_acl(status.attributes.changed, has);
+        object.remember_acl(changed, has);
         Ok(has)
     }
 
-    fn kernel_permits(&self, object: &Object, caller: &Caller<'_>, wanted: u32) -> Result<bool> {
+    fn kernel_permits(&self, wanted: u32) -> Result<bool> {
         names::DIR_ACL_CHECKS.add(1);
-        self.acting.become_caller(caller)?;
-        match system::access_effective(object.as_fd(), wanted) {
+        self.tree.acting.become_caller(&self.caller)?;
+        match system::access_effective(self.object.as_fd(), wanted) {
             Ok(()) => Ok(true),
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
             // without faccessat2 (Linux 5.8) a list cannot be judged: refuse rather than guess
-            Err(Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSYS | Errno::INVAL) => {
+                Ok(false)
+            }
             Err(errno) => Err(super::error_of(errno)),
         }
     }
+}
 
-    /// Which of `wanted` the caller has, without NFS' liberties: a client asks this at open.
-    pub(super) fn granted(
+impl Tree {
+    /// Judges an object, which was just looked at, for the caller.
+    pub(super) fn judge<'a>(
+        &'a self,
+        call: &Call<'a>,
+        object: &'a Object,
+        status: &'a Status,
+    ) -> Judge<'a> {
+        Judge {
+            tree: self,
+            object,
+            status,
+            caller: self.acting.caller(call),
+        }
+    }
+
+    /// [`pagewell_fs::FileSystem::access`], without NFS' liberties: a client asks this at open.
+    pub(super) fn access(
         &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
+        call: &Call<'_>,
+        id: &FileId,
         wanted: Access,
-    ) -> Result<Access> {
-        let stored = matches!(
-            object.file_type,
-            FileType::Regular | FileType::Directory | FileType::Symlink
-        );
-        let frozen = self.limits.read_only && stored;
+    ) -> Result<(Access, Attributes)> {
+        let object = self.object(call, id)?;
+        let status = self.look_once(&object)?;
+        let judge = self.judge(call, &object, &status);
+        let is_stored = object.can_open() || object.file_type == FileType::Symlink;
+        let frozen = self.limits.read_only && is_stored;
         let mut granted = Access::default();
         for (access, needed) in access::kinds(object.is_directory()) {
             let asked = wanted.intersects(*access) && !(frozen && needed & WRITE != 0);
-            if asked && self.permits(object, status, caller, *needed)? {
+            if asked && judge.permits(*needed)? {
                 granted = granted | *access;
             }
         }
-        Ok(granted)
+        Ok((granted, self.attributes_of(&status)))
     }
 }
 

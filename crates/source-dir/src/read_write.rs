@@ -6,9 +6,9 @@
 
 use super::Tree;
 use super::blocking;
+use super::error_of;
 use super::object::Object;
 use super::status::Status;
-use super::{error_of, identity::Caller};
 use pagewell_counters::names;
 use pagewell_fs::{
     Attributes, Call, Change, Committed, Error, FileId, FileType, OpenFile, Payload, ReadReply,
@@ -34,9 +34,9 @@ impl Tree {
         count: u32,
     ) -> Result<ReadReply> {
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let status = self.look_once(&object)?;
-        self.check_read(&object, &status, &self.acting.caller(call))?;
+        self.judge(call, &object, &status).check_read()?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
             return self.read_unsized(&object, &status, offset, count);
         }
@@ -87,9 +87,9 @@ impl Tree {
     ) -> Result<u64> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         let status = self.look_once(&object)?;
-        self.check_read(&object, &status, &self.acting.caller(call))?;
+        self.judge(call, &object, &status).check_read()?;
         let from = match wanted {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
@@ -101,9 +101,7 @@ impl Tree {
     /// [`pagewell_fs::FileSystem::read_link`].
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let object = self.object(call, id)?;
-        if object.file_type != FileType::Symlink {
-            return Err(Error::Invalid);
-        }
+        Error::Invalid.unless(object.file_type == FileType::Symlink)?;
         let status = self.look_once(&object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
@@ -120,14 +118,12 @@ impl Tree {
         stability: Stability,
     ) -> Result<Written> {
         let object = self.object(call, id)?;
-        object.expect_regular()?;
-        let caller = self.acting.caller(call);
+        object.file_type.expect_regular()?;
         let verifier = self.durability.verifier();
-        let locked = object.lock_contents(call.may_block);
-        let locked = locked.ok_or(Error::WouldBlock)?;
-        let running = object.changes().begin();
-        let before = self.look(&object)?;
-        self.check_write(&object, &before, &caller)?;
+        let changing = self.begin_change(&object, call.may_block)?;
+        let before = &changing.before;
+        let judge = self.judge(call, &object, before);
+        judge.check_write()?;
         offset
             .checked_add(data.len() as u64)
             .filter(|end| *end <= self.limits.file_bytes_max)
@@ -136,11 +132,10 @@ impl Tree {
         if self.held_writes.are_likely(began) {
             blocking::may_wait(call)?;
         }
-        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
+        blocking::may_write(call, &object, before, offset, data.len(), stability)?;
         let file = self.writable(&object)?;
-        self.acting.become_caller(&caller)?;
-        object.set_unsynced(true);
-        let writing = object.begin_write(&before);
+        self.acting.become_caller(&judge.caller)?;
+        let writing = object.begin_write(before);
         let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
         if inline.is_some() {
@@ -149,12 +144,8 @@ impl Tree {
         drop(inline);
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
-        // again: a commit that ran meanwhile has taken the mark away
-        object.set_unsynced(true);
-        let after = object.status().ok();
-        let alone = running.was_alone();
         // A sync changes no attribute.
-        drop((running, locked));
+        let change = self.end_change(changing);
         match stability {
             Stability::Unstable => {}
             Stability::DataSync => self.durability.sync_data(&object, file)?,
@@ -164,7 +155,7 @@ impl Tree {
             count,
             committed: stability,
             verifier,
-            change: self.change(&before, after.as_ref(), alone),
+            change,
         })
     }
 
@@ -173,12 +164,10 @@ impl Tree {
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        object.expect_regular()?;
+        object.file_type.expect_regular()?;
         self.look(&object)?;
-        let file = match object.write_if_open() {
-            Some(file) => file,
-            None => self.readable(&object)?,
-        };
+        let open = object.write_if_open();
+        let file = open.map_or_else(|| self.readable(&object), Ok)?;
         self.durability.sync_data(&object, file)?;
         // It changes nothing: how the file is at one moment is how it was before and after.
         let settled = object.status().ok().map(|status| object.settled(status));
@@ -195,10 +184,11 @@ impl Tree {
     /// The file or directory open for reading; the permission was checked before, or none is
     /// needed to sync it.
     pub(super) fn readable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
-        if !object.is_readable() {
-            self.acting.become_server()?;
+        if let Some(file) = object.read_if_open() {
+            return Ok(file);
         }
-        object.readable()
+        self.acting.become_server()?;
+        object.open_to_read()
     }
 
     /// The file open for writing; the permission was checked before.
@@ -207,25 +197,7 @@ impl Tree {
             return Ok(file);
         }
         self.acting.become_server()?;
-        object.writable()
-    }
-
-    /// Sets the length of a file, judged as `caller` by what was checked before.
-    pub(super) fn truncate(&self, object: &Object, caller: &Caller<'_>, size: u64) -> Result<()> {
-        let file = self.writable(object)?;
-        self.acting.become_caller(caller)?;
-        object.set_unsynced(true);
-        rustix::fs::ftruncate(file, size).map_err(error_of)?;
-        object.set_unsynced(true);
-        Ok(())
-    }
-
-    /// What a client learns of a change.
-    pub(super) fn change(&self, before: &Status, after: Option<&Status>, alone: bool) -> Change {
-        Change {
-            before: alone.then(|| before.attributes.wcc()),
-            after: after.map(|status| self.attributes_of(status)),
-        }
+        object.open_to_write()
     }
 }
 
@@ -241,8 +213,6 @@ fn write_all(file: &OpenFile, data: &[u8], offset: u64) -> Result<u32> {
             Err(_) => break,
         }
     }
-    if done == 0 && !data.is_empty() {
-        return Err(Error::NoSpace);
-    }
+    Error::NoSpace.when(done == 0 && !data.is_empty())?;
     Ok(u32::try_from(done).unwrap_or(u32::MAX))
 }

@@ -18,30 +18,29 @@
 //! A change may be drained by another listing between this one's statx and its remembering. So a
 //! listing only remembers while nothing has been forgotten since it began.
 //!
-//! Constants: [`KEPT_FOR`] bounds what the kernel does not report (stores through shared mappings,
-//! access times, block counts of delayed allocation). Setting an access time alone is reported as
-//! an access; done through Pagewell, the object is forgotten by hand. [`ENTRIES_MAX`] entries take
-//! 16 MiB. The watch makes each write on the file system a little dearer for everybody on the host,
-//! so it is given up when no listing has used it for [`IDLE_FOR`].
+//! Constants: what is not young any more ([`is_young`]) is read again, for what the kernel does not
+//! report (stores through shared mappings, access times, block counts of delayed allocation).
+//! Setting an access time alone is reported as an access; done through Pagewell, the object is
+//! forgotten by hand. [`ENTRIES_MAX`] entries take 16 MiB. The watch makes each write on the file
+//! system a little dearer for everybody on the host, so it is given up when no listing has used it
+//! for [`IDLE_FOR`].
 //!
 //! Weaknesses: needs root and a file system whose inode numbers in listings are those of statx and
 //! whose handles are known (ext4, XFS, tmpfs). A directory that changes all the time remembers
 //! little.
 
-use super::kept_names::{Gathered, KeptNames, Names, Ticket};
-use super::watch::{News, Watch};
+use super::kept_names::{Gathered, KeptNames, Names, Ticket, is_young};
+use super::watch::Watch;
 use pagewell_base::mix::NumberHasher;
-use pagewell_base::sync::{RwLock, RwLockWriteGuard};
+use pagewell_base::sync::RwLock;
 use pagewell_counters::names;
-use pagewell_fs::{Entry, FileId};
+use pagewell_fs::Entry;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long something is remembered at most.
-const KEPT_FOR: Duration = Duration::from_secs(1);
 /// Objects remembered.
 const ENTRIES_MAX: usize = 32 << 10;
 /// Without a listing for this long the watch ends.
@@ -49,18 +48,15 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 
 /// What is remembered of one file system.
 #[derive(Default)]
-pub(super) struct Remembered {
-    state: RwLock<State>,
-}
+pub(super) struct Remembered(RwLock<State>);
 
 #[derive(Default)]
 struct State {
-    watch: Option<Watch>,
+    /// And when a listing used it last.
+    watch: Option<(Watch, Instant)>,
     refused: bool,
-    used_at: Option<Instant>,
     /// By inode number, which comes from the kernel.
     entries: HashMap<u64, (Entry, Instant), BuildHasherDefault<NumberHasher>>,
-    inodes: HashMap<FileId, u64>,
     names: KeptNames,
     /// Counts what was forgotten.
     forgotten: u64,
@@ -73,39 +69,29 @@ pub(super) struct Moment {
     now: Instant,
 }
 
-impl Moment {
-    fn is_young(&self, since: Instant) -> bool {
-        self.now.saturating_duration_since(since) < KEPT_FOR
-    }
-}
-
 impl Remembered {
-    /// Hears of all changes until now. `None` where they cannot be watched.
-    pub(super) fn begin(&self, mount: BorrowedFd<'_>) -> Option<Moment> {
+    /// Hears of all changes until now, on a file system of this type. `None` where they cannot be
+    /// watched.
+    pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Moment> {
         let now = Instant::now();
-        let mut state = self.write();
+        let mut state = self.0.write();
         if state.refused {
             return None;
         }
-        if state.watch.is_none() {
-            match Watch::new(mount) {
-                Ok(watch) => state.watch = Some(watch),
-                Err(_) => {
-                    names::DIR_WATCHES_REFUSED.add(1);
-                    state.refused = true;
-                    return None;
-                }
-            }
+        let watch = match state.watch.take() {
+            Some((watch, _)) => Ok(watch),
+            None => Watch::new(mount, magic),
+        };
+        let Ok(watch) = watch else {
+            names::DIR_WATCHES_REFUSED.add(1);
+            state.refused = true;
+            return None;
+        };
+        match watch.drain() {
+            Some(changed) => changed.into_iter().for_each(|inode| state.forget(inode)),
+            None => state.forget_all(),
         }
-        state.used_at = Some(now);
-        match state.watch.as_ref().map(Watch::drain) {
-            Some(News::Changed(changed)) => {
-                for id in changed {
-                    state.forget(&id);
-                }
-            }
-            Some(News::Everything) | None => state.forget_all(),
-        }
+        state.watch = Some((watch, now));
         Some(Moment {
             forgotten: state.forgotten,
             now,
@@ -114,77 +100,72 @@ impl Remembered {
 
     /// What is remembered of the object with this inode number.
     pub(super) fn get(&self, moment: Moment, inode: u64) -> Option<Entry> {
-        let state = self.state.read();
+        let state = self.0.read();
         let (entry, since) = state.entries.get(&inode)?;
-        moment.is_young(*since).then_some(*entry)
+        is_young(*since, moment.now).then_some(*entry)
     }
 
     /// The names of a directory.
-    pub(super) fn names(&self, moment: Moment, directory: &FileId) -> Option<Arc<Names>> {
-        let state = self.state.read();
-        state.names.get(directory, (moment.now, KEPT_FOR))
+    pub(super) fn names(&self, moment: Moment, directory: u64) -> Option<Arc<Names>> {
+        self.0.read().names.get(directory, moment.now)
     }
 
     /// A listing of a directory begins that may keep the names.
-    pub(super) fn begin_names(&self, moment: Moment, directory: &FileId) -> Option<Ticket> {
-        let mut state = self.write();
-        let is_heard = state.forgotten == moment.forgotten && state.watch.is_some();
-        is_heard.then(|| state.names.begin(directory, (moment.now, KEPT_FOR)))
+    pub(super) fn begin_names(&self, moment: Moment, directory: u64) -> Option<Ticket> {
+        let mut state = self.0.write();
+        let may_keep = state.has_heard_all_since(moment);
+        may_keep.then(|| state.names.begin(directory, moment.now))
     }
 
     /// It has come to its end, and has read these.
-    pub(super) fn end_names(&self, directory: &FileId, gathered: Gathered) {
-        self.write().names.end(directory, gathered);
+    pub(super) fn end_names(&self, directory: u64, gathered: Gathered) {
+        self.0.write().names.end(directory, gathered);
     }
 
     /// Remembers what was read after `moment`.
     pub(super) fn put(&self, moment: Moment, inode: u64, entry: Entry) {
-        let mut state = self.write();
-        if state.forgotten != moment.forgotten || state.watch.is_none() {
+        let mut state = self.0.write();
+        if !state.has_heard_all_since(moment) {
             return;
         }
         if state.entries.len() >= ENTRIES_MAX && !state.entries.contains_key(&inode) {
             state.entries.clear();
-            state.inodes.clear();
         }
         state.entries.insert(inode, (entry, moment.now));
-        state.inodes.insert(entry.id, inode);
     }
 
     /// Forgets one object that was changed in a way the kernel does not report.
-    pub(super) fn forget(&self, id: &FileId) {
-        self.write().forget(id);
+    pub(super) fn forget(&self, inode: u64) {
+        self.0.write().forget(inode);
     }
 
     /// Ends the watch when it was not used for long.
     pub(super) fn rest(&self, now: Instant) {
-        let mut state = self.write();
-        let used_at = state.used_at.unwrap_or(now);
-        if state.watch.is_some() && now.saturating_duration_since(used_at) > IDLE_FOR {
+        let mut state = self.0.write();
+        let is_idle = |since: Instant| now.saturating_duration_since(since) > IDLE_FOR;
+        if state.watch.as_ref().is_some_and(|(_, used)| is_idle(*used)) {
             state.forget_all();
             state.watch = None;
         }
     }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write()
-    }
 }
 
 impl State {
-    fn forget(&mut self, id: &FileId) {
+    /// Whether nothing was forgotten since, and what is to be forgotten is still told.
+    fn has_heard_all_since(&self, moment: Moment) -> bool {
+        self.forgotten == moment.forgotten && self.watch.is_some()
+    }
+
+    fn forget(&mut self, inode: u64) {
         self.forgotten += 1;
-        if let Some(inode) = self.inodes.remove(id) {
-            self.entries.remove(&inode);
-        }
-        self.names.forget(id);
+        self.entries.remove(&inode);
+        self.names.forget(inode);
     }
 
     fn forget_all(&mut self) {
         names::DIR_ATTRIBUTES_LOST.add(1);
         self.forgotten += 1;
         self.entries = HashMap::default();
-        self.inodes = HashMap::new();
         self.names.forget_all();
     }
 }

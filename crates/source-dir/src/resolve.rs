@@ -25,6 +25,7 @@ const NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLO
 const INSIDE: ResolveFlags = ResolveFlags::NO_SYMLINKS
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
+const BENEATH: ResolveFlags = INSIDE.union(ResolveFlags::BENEATH);
 
 /// How names are looked up on one mount.
 pub(super) struct Resolver {
@@ -43,9 +44,8 @@ impl Resolver {
             let missing = [Errno::NOSYS, Errno::PERM, Errno::INVAL];
             opened.is_err_and(|errno| missing.contains(&errno))
         };
-        let beneath = INSIDE | ResolveFlags::BENEATH;
-        let lacks_openat2 = lacks(beneath);
-        let lacks_cached = lacks(beneath | ResolveFlags::CACHED); // before Linux 5.12
+        let lacks_openat2 = lacks(BENEATH);
+        let lacks_cached = lacks(BENEATH | ResolveFlags::CACHED); // before Linux 5.12
         if lacks_openat2 || lacks_cached {
             names::DIR_RESOLVE_FALLBACKS.add(1);
         }
@@ -76,22 +76,13 @@ impl Resolver {
         name: &[u8],
         may_wait: bool,
     ) -> Result<OwnedFd> {
-        if may_wait {
-            let beneath = INSIDE | ResolveFlags::BENEATH;
-            return self.open(directory, name, NAME_ONLY, Mode::empty(), beneath);
+        let mut how = BENEATH;
+        if !may_wait {
+            let is_old = self.lacks_openat2.load(Ordering::Relaxed);
+            Error::WouldBlock.when(is_old || self.lacks_cached)?;
+            how |= ResolveFlags::CACHED;
         }
-        if self.lacks_cached || self.lacks_openat2.load(Ordering::Relaxed) {
-            return Err(Error::WouldBlock);
-        }
-        let cached = INSIDE | ResolveFlags::BENEATH | ResolveFlags::CACHED;
-        match rustix::fs::openat2(directory, name, NAME_ONLY, Mode::empty(), cached) {
-            Ok(opened) => Ok(opened),
-            Err(Errno::AGAIN) => {
-                names::DIR_LOOKUPS_NOT_CACHED.add(1);
-                Err(Error::WouldBlock)
-            }
-            Err(errno) => Err(refused(errno)),
-        }
+        self.open(directory, name, NAME_ONLY, Mode::empty(), how)
     }
 
     /// Opens the parent of `directory`, wherever that is: the caller must check.
@@ -113,7 +104,7 @@ impl Resolver {
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC
             | OFlags::NOCTTY;
-        self.open(directory, name, flags, mode, INSIDE | ResolveFlags::BENEATH)
+        self.open(directory, name, flags, mode, BENEATH)
     }
 
     fn open(
@@ -122,22 +113,36 @@ impl Resolver {
         name: &[u8],
         flags: OFlags,
         mode: Mode,
-        resolve: ResolveFlags,
+        how: ResolveFlags,
     ) -> Result<OwnedFd> {
         if !self.lacks_openat2.load(Ordering::Relaxed) {
-            let opened = rustix::fs::openat2(directory, name, flags, mode, resolve);
-            return opened.map_err(refused);
+            let opened = rustix::fs::openat2(directory, name, flags, mode, how);
+            return opened.map_err(|errno| match errno {
+                Errno::AGAIN if how.contains(ResolveFlags::CACHED) => {
+                    names::DIR_LOOKUPS_NOT_CACHED.add(1);
+                    Error::WouldBlock
+                }
+                errno => refused(errno),
+            });
         }
         let opened = rustix::fs::openat(directory, name, flags, mode).map_err(refused)?;
-        let status = Status::of(&opened)?;
-        let is_same = match (self.mount, status.mount) {
+        self.check_mount(&Status::of(&opened)?)?;
+        Ok(opened)
+    }
+
+    /// Refuses what is mounted in the export.
+    pub(super) fn check_mount(&self, status: &Status) -> Result<()> {
+        match self.same_mount(status) {
+            true => Ok(()),
+            false => Err(refused(Errno::XDEV)),
+        }
+    }
+
+    /// Whether something is on the export's own mount.
+    pub(super) fn same_mount(&self, status: &Status) -> bool {
+        match (self.mount, status.mount) {
             (Some(own), Some(other)) => own == other,
             _ => self.device == status.node.device,
-        };
-        if is_same {
-            Ok(opened)
-        } else {
-            Err(refused(Errno::XDEV))
         }
     }
 }

@@ -12,10 +12,9 @@
 use super::Tree;
 use super::blocking;
 use super::error_of;
-use super::identity::Caller;
 use super::object::Object;
-use super::status::Status;
-use super::system;
+use super::permission::Judge;
+use pagewell_fs::access::WRITE;
 use pagewell_fs::{
     Call, Change, Error, FileId, FileType, Result, SetAttributes, SetTime, Timestamp,
 };
@@ -34,130 +33,101 @@ impl Tree {
     ) -> Result<Change> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        let caller = self.acting.caller(call);
-        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
-        let running = object.changes().begin();
-        let before = self.look(&object)?;
-        if guard.is_some_and(|guard| guard != before.attributes.changed) {
-            return Err(Error::NotSync);
-        }
-        self.check_set(&object, &before, &caller, wanted)?;
-        self.apply(&object, &before, &caller, wanted)?;
-        let after = object.status().ok();
-        let alone = running.was_alone();
-        drop((running, locked));
+        let changing = self.begin_change(&object, true)?;
+        let before = &changing.before;
+        Error::NotSync.when(guard.is_some_and(|guard| guard != before.attributes.changed))?;
+        let judge = self.judge(call, &object, before);
+        judge.check_set(wanted)?;
+        judge.apply(wanted)?;
+        let change = self.end_change(changing);
         if *wanted != SetAttributes::default() {
             self.sync_attributes(&object)?;
         }
-        Ok(self.change(&before, after.as_ref(), alone))
+        Ok(change)
     }
+}
 
-    /// Refuses what `caller` may not set, or nobody can.
-    fn check_set(
-        &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
-        wanted: &SetAttributes,
-    ) -> Result<()> {
+impl Judge<'_> {
+    /// Refuses what the caller may not set, or nobody can.
+    fn check_set(&self, wanted: &SetAttributes) -> Result<()> {
         if *wanted == SetAttributes::default() {
             return Ok(());
         }
-        if self.limits.read_only {
-            return Err(Error::ReadOnly);
-        }
-        if status.is_frozen {
-            return Err(Error::NotPermitted);
-        }
-        let owner = caller.uid == status.attributes.uid;
+        self.check_changeable()?;
+        let (caller, has) = (&self.caller, &self.status.attributes);
+        let owner = self.is_owner();
         if wanted.mode.is_some() {
-            if object.file_type == FileType::Symlink {
-                return Err(Error::NotSupported); // links have no mode on Linux
-            }
-            permit(owner || caller.is_root())?;
+            // links have no mode on Linux
+            Error::NotSupported.when(self.object.file_type == FileType::Symlink)?;
+            Error::NotPermitted.unless(owner || caller.is_root())?;
         }
         if let Some(uid) = wanted.uid {
-            permit(caller.is_root() || owner && uid == status.attributes.uid)?;
-            valid(uid != u32::MAX)?;
+            Error::NotPermitted.unless(caller.is_root() || owner && uid == has.uid)?;
+            Error::Invalid.unless(uid != u32::MAX)?;
         }
         if let Some(gid) = wanted.gid {
-            let member = gid == status.attributes.gid || caller.in_group(gid);
-            permit(caller.is_root() || owner && member)?;
-            valid(gid != u32::MAX)?;
+            let member = gid == has.gid || caller.in_group(gid);
+            Error::NotPermitted.unless(caller.is_root() || owner && member)?;
+            Error::Invalid.unless(gid != u32::MAX)?;
         }
-        self.check_times(object, status, caller, wanted)?;
-        if let Some(size) = wanted.size {
-            self.check_size(object, status, caller, size)?;
-        }
-        Ok(())
+        self.check_times(wanted)?;
+        wanted.size.map_or(Ok(()), |size| self.check_size(size))
     }
 
     /// Refuses a new size, and opens the file: the last thing that can fail without a change.
-    pub(super) fn check_size(
-        &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
-        size: u64,
-    ) -> Result<()> {
-        object.expect_regular()?;
-        self.check_write(object, status, caller)?;
-        if size > self.limits.file_bytes_max {
-            return Err(Error::FileTooLarge);
-        }
-        self.writable(object).map(|_| ())
+    pub(super) fn check_size(&self, size: u64) -> Result<()> {
+        self.object.file_type.expect_regular()?;
+        self.check_write()?;
+        Error::FileTooLarge.when(size > self.tree.limits.file_bytes_max)?;
+        self.tree.writable(self.object).map(|_| ())
     }
 
-    fn check_times(
-        &self,
-        object: &Object,
-        status: &Status,
-        caller: &Caller<'_>,
-        wanted: &SetAttributes,
-    ) -> Result<()> {
+    fn check_times(&self, wanted: &SetAttributes) -> Result<()> {
         // two values that are no times have a special meaning to the kernel
-        valid(wanted.has_valid_times())?;
+        Error::Invalid.unless(wanted.has_valid_times())?;
         let times = [wanted.accessed, wanted.modified];
-        if times == [None, None] || caller.is_root() || caller.uid == status.attributes.uid {
+        if times == [None, None] || self.caller.is_root() || self.is_owner() {
             return Ok(());
         }
-        permit(!are_explicit(wanted))?;
-        if self.permits(object, status, caller, 2)? {
-            Ok(())
-        } else {
-            Err(Error::AccessDenied)
-        }
+        Error::NotPermitted.when(are_explicit(wanted))?;
+        self.check(WRITE)
     }
 
     /// Makes the changes, which were checked before or are part of making the object, in the
     /// order given above.
-    pub(super) fn apply(
-        &self,
-        object: &Object,
-        before: &Status,
-        caller: &Caller<'_>,
-        wanted: &SetAttributes,
-    ) -> Result<()> {
-        self.acting.become_caller(caller)?;
+    pub(super) fn apply(&self, wanted: &SetAttributes) -> Result<()> {
+        let (object, caller, acting) = (self.object, &self.caller, &self.tree.acting);
+        acting.become_caller(caller)?;
         // also to the owner it has: that takes set-user-id away, which clients leave to the server
         if wanted.uid.is_some() || wanted.gid.is_some() {
             change_owner(object, wanted.uid, wanted.gid)?;
         }
         if let Some(size) = wanted.size {
-            self.truncate(object, caller, size)?;
+            self.truncate(size)?;
         }
         if let Some(mode) = wanted.mode {
-            change_mode(object, mode & 0o7777)?;
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmod(object.link(), mode).map_err(error_of)?;
         }
         if wanted.accessed.is_some() || wanted.modified.is_some() {
-            let owner = wanted.uid.unwrap_or(before.attributes.uid);
+            let owner = wanted.uid.unwrap_or(self.status.attributes.uid);
             let is_owner = caller.is_root() || caller.uid == owner;
             if !is_owner && !are_explicit(wanted) {
-                self.acting.become_server()?;
+                acting.become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
-            self.remembered.forget(&object.id);
+            self.tree.remembered.forget(object.node.inode.number);
         }
+        Ok(())
+    }
+
+    /// Sets the length of a file, by what was checked before.
+    pub(super) fn truncate(&self, size: u64) -> Result<()> {
+        let file = self.tree.writable(self.object)?;
+        self.tree.acting.become_caller(&self.caller)?;
+        self.object.set_unsynced(true);
+        rustix::fs::ftruncate(file, size).map_err(error_of)?;
+        self.object.set_unsynced(true);
         Ok(())
     }
 }
@@ -168,30 +138,9 @@ fn are_explicit(wanted: &SetAttributes) -> bool {
     times.into_iter().any(|time| matches!(time, SetTime::To(_)))
 }
 
-fn permit(allowed: bool) -> Result<()> {
-    if allowed {
-        Ok(())
-    } else {
-        Err(Error::NotPermitted)
-    }
-}
-
-fn valid(sound: bool) -> Result<()> {
-    if sound { Ok(()) } else { Err(Error::Invalid) }
-}
-
 fn change_owner(object: &Object, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     rustix::fs::chownat(object.as_fd(), c"", uid, gid, AtFlags::EMPTY_PATH).map_err(error_of)
-}
-
-fn change_mode(object: &Object, mode: u32) -> Result<()> {
-    match system::change_mode(object.as_fd(), mode) {
-        Err(Errno::NOSYS) => {
-            rustix::fs::chmod(object.link(), Mode::from_raw_mode(mode)).map_err(error_of)
-        }
-        result => result.map_err(error_of),
-    }
 }
 
 fn set_times(object: &Object, accessed: Option<SetTime>, modified: Option<SetTime>) -> Result<()> {

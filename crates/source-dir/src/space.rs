@@ -44,9 +44,9 @@ impl Tree {
     ) -> Result<u64> {
         blocking::may_wait(call)?;
         let (from, to) = (self.object(call, from)?, self.object(call, to)?);
-        from.expect_regular()?;
+        from.file_type.expect_regular()?;
         let status = self.look(&from)?;
-        self.check_read(&from, &status, &self.acting.caller(call))?;
+        self.judge(call, &from, &status).check_read()?;
         let source = self.readable(&from)?;
         let length = usize::try_from(length)
             .unwrap_or(usize::MAX)
@@ -65,20 +65,13 @@ impl Tree {
         object: &Object,
         act: impl FnOnce(&OpenFile) -> Result<T, Errno>,
     ) -> Result<T> {
-        object.expect_regular()?;
-        let caller = self.acting.caller(call);
-        let _locked = object.lock_contents(true);
-        let _running = object.changes().begin();
-        let before = self.look(object)?;
-        self.check_write(object, &before, &caller)?;
+        object.file_type.expect_regular()?;
+        let changing = self.begin_change(object, true)?;
+        let judge = self.judge(call, object, &changing.before);
+        judge.check_write()?;
         let file = self.writable(object)?;
-        self.acting.become_caller(&caller)?;
-        object.set_unsynced(true);
-        let writing = object.begin_write(&before);
-        let done = act(file).map_err(error_of);
-        drop(writing);
-        // again: a commit that ran meanwhile has taken the mark away
-        object.set_unsynced(true);
-        done
+        self.acting.become_caller(&judge.caller)?;
+        let _writing = object.begin_write(&changing.before);
+        act(file).map_err(error_of)
     }
 }

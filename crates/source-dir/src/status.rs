@@ -5,17 +5,16 @@ use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 use rustix::path::Arg;
 use std::os::fd::AsFd;
 
-/// Where an object lives: device and inode number. Two objects alive at the same time never
-/// share it, so it names an object for as long as there is a descriptor of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Where an object lives. Two objects alive at the same time never share it, so it names an object
+/// for as long as there is a descriptor of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) device: u64,
-    pub(super) inode: u64,
+    pub(super) inode: Inode,
 }
 
-/// What tells the objects of one file system apart, also those that had a number before: inode
-/// number and birth time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What tells the objects of one file system apart, also those that had a number before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Inode {
     pub(super) number: u64,
     /// In nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps none.
@@ -26,8 +25,6 @@ pub(super) struct Inode {
 #[derive(Clone, Copy)]
 pub(super) struct Status {
     pub(super) node: Node,
-    /// Birth time, as in [`Inode`].
-    pub(super) birth: u64,
     /// Number of the mount the object was reached through; `None` before Linux 5.8.
     pub(super) mount: Option<u64>,
     /// Whether the object is the root of its mount, as far as the kernel tells (Linux 5.8).
@@ -51,13 +48,6 @@ impl Status {
         Self::at(fd, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
     }
 
-    pub(super) fn inode(&self) -> Inode {
-        Inode {
-            number: self.node.inode,
-            birth: self.birth,
-        }
-    }
-
     fn at(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
         let said = rustix::fs::statx(fd, name, flags, mask).map_err(super::error_of)?;
@@ -66,12 +56,13 @@ impl Status {
         Ok(Self {
             node: Node {
                 device: u64::from(said.stx_dev_major) << 32 | u64::from(said.stx_dev_minor),
-                inode: said.stx_ino,
-            },
-            birth: if knows(StatxFlags::BTIME) {
-                mixed(timestamp(&said.stx_btime))
-            } else {
-                0
+                inode: Inode {
+                    number: said.stx_ino,
+                    birth: match knows(StatxFlags::BTIME) {
+                        true => mixed(timestamp(&said.stx_btime)),
+                        false => 0,
+                    },
+                },
             },
             mount: knows(StatxFlags::MNT_ID).then_some(said.stx_mnt_id),
             is_mount_root: said.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),

@@ -12,7 +12,6 @@
 use super::Tree;
 use pagewell_counters::names;
 use pagewell_fs::Error;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -22,25 +21,17 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// How long it may take until something that was moved out of the export is found out.
 const TURN: Duration = Duration::from_secs(1);
 
-/// The thread ends when this is dropped.
-pub(super) struct Sweeper {
-    _running: Sender<()>,
+/// Starts the thread, which ends a turn after the tree.
+pub(super) fn start(tree: &Arc<Tree>) -> std::io::Result<()> {
+    let tree = Arc::downgrade(tree);
+    let thread = std::thread::Builder::new().name("dir-sweeper".to_owned());
+    thread.spawn(move || run(&tree)).map(drop)
 }
 
-impl Sweeper {
-    pub(super) fn start(tree: &Arc<Tree>) -> std::io::Result<Self> {
-        let (running, ended) = channel();
-        let tree = Arc::downgrade(tree);
-        std::thread::Builder::new()
-            .name("dir-sweeper".to_owned())
-            .spawn(move || run(&tree, &ended))?;
-        Ok(Self { _running: running })
-    }
-}
-
-fn run(tree: &Weak<Tree>, ended: &Receiver<()>) {
+fn run(tree: &Weak<Tree>) {
     let mut swept = Instant::now();
-    while ended.recv_timeout(TURN) == Err(RecvTimeoutError::Timeout) {
+    loop {
+        std::thread::sleep(TURN);
         let Some(tree) = tree.upgrade() else { return };
         tree.end_turn();
         if swept.elapsed() >= PERIOD {

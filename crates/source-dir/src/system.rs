@@ -2,6 +2,7 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -41,7 +42,8 @@ impl KernelHandle {
     }
 }
 
-fn checked(result: libc::c_long) -> Result<libc::c_long, Errno> {
+fn checked(result: impl Into<libc::c_long>) -> Result<libc::c_long, Errno> {
+    let result = result.into();
     if result < 0 {
         let code = std::io::Error::last_os_error().raw_os_error();
         Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO)))
@@ -71,14 +73,8 @@ pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHa
     // SAFETY: `path` ends in NUL; the kernel writes at most the eight bytes of the header and
     // `length` bytes behind it, which is what `handle` has; `mount` is one int.
     checked(unsafe {
-        libc::syscall(
-            libc::SYS_name_to_handle_at,
-            descriptor(fd),
-            path.as_ptr(),
-            &raw mut handle,
-            &raw mut mount,
-            libc::c_long::from(flags),
-        )
+        let handle = (&raw mut handle).cast();
+        libc::name_to_handle_at(fd.as_raw_fd(), path.as_ptr(), handle, &raw mut mount, flags)
     })?;
     Ok(handle)
 }
@@ -91,12 +87,8 @@ pub(super) fn open_by_handle(
 ) -> Result<OwnedFd, Errno> {
     // SAFETY: the kernel reads the header and `length` bytes behind it, which `handle` has.
     let fd = checked(unsafe {
-        libc::syscall(
-            libc::SYS_open_by_handle_at,
-            descriptor(mount),
-            std::ptr::from_ref(handle),
-            libc::c_long::from(flags.bits()),
-        )
+        let handle = std::ptr::from_ref(handle).cast_mut().cast();
+        libc::open_by_handle_at(mount.as_raw_fd(), handle, flags.bits().cast_signed())
     })?;
     let fd = i32::try_from(fd).map_err(|_| Errno::IO)?;
     // SAFETY: the kernel just made this descriptor and nobody else knows it.
@@ -104,46 +96,16 @@ pub(super) fn open_by_handle(
 }
 
 /// Sets the file-system user of this thread and returns the one before. The kernel reports no
-/// error: ask again with [`fs_uid`].
+/// error: ask again, with an invalid user ([`u32::MAX`]), which changes nothing.
 pub(super) fn set_fs_uid(uid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
-    narrowed(unsafe { libc::syscall(libc::SYS_setfsuid, libc::c_ulong::from(uid)) })
+    unsafe { libc::setfsuid(uid) }.cast_unsigned()
 }
 
 /// Sets the file-system group of this thread and returns the one before, as [`set_fs_uid`].
 pub(super) fn set_fs_gid(gid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
-    narrowed(unsafe { libc::syscall(libc::SYS_setfsgid, libc::c_ulong::from(gid)) })
-}
-
-/// The file-system user of this thread: an invalid user changes nothing.
-pub(super) fn fs_uid() -> u32 {
-    set_fs_uid(u32::MAX)
-}
-
-/// The file-system group of this thread.
-pub(super) fn fs_gid() -> u32 {
-    set_fs_gid(u32::MAX)
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the kernel returns a u32
-fn narrowed(value: libc::c_long) -> u32 {
-    value as u32
-}
-
-/// fchmodat2: works on a descriptor opened with `O_PATH`; Linux 6.6.
-pub(super) fn change_mode(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
-    // SAFETY: the path is a literal that ends in NUL.
-    checked(unsafe {
-        libc::syscall(
-            libc::SYS_fchmodat2,
-            descriptor(fd),
-            c"".as_ptr(),
-            libc::c_ulong::from(mode),
-            libc::c_long::from(libc::AT_EMPTY_PATH),
-        )
-    })
-    .map(|_| ())
+    unsafe { libc::setfsgid(gid) }.cast_unsigned()
 }
 
 /// faccessat2 with the file-system identity of this thread; `mode` is a sum of `R_OK`, `W_OK`
@@ -166,19 +128,8 @@ pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errn
 /// is mounted there (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). It lasts as
 /// long as the descriptor.
 pub(super) fn own_mount(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
-    // SAFETY: the path is a literal that ends in NUL.
-    let made = checked(unsafe {
-        libc::syscall(
-            libc::SYS_open_tree,
-            descriptor(root),
-            c"".as_ptr(),
-            libc::c_long::from(libc::AT_EMPTY_PATH) | libc::c_long::from(flags),
-        )
-    })?;
-    let made = i32::try_from(made).map_err(|_| Errno::IO)?;
-    // SAFETY: the kernel just made this descriptor and nobody else knows it.
-    let made = unsafe { OwnedFd::from_raw_fd(made) };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let made = open_tree(root, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
     // what is mounted later on the original does not come here either
     let private = libc::mount_attr {
         attr_set: 0,
@@ -207,13 +158,7 @@ pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> 
     let flags =
         libc::FAN_CLASS_NOTIF | libc::FAN_REPORT_FID | libc::FAN_NONBLOCK | libc::FAN_CLOEXEC;
     // SAFETY: takes two numbers, touches no memory.
-    let group = checked(unsafe {
-        libc::syscall(
-            libc::SYS_fanotify_init,
-            libc::c_ulong::from(flags),
-            libc::c_long::from(libc::O_RDONLY),
-        )
-    })?;
+    let group = checked(unsafe { libc::fanotify_init(flags, libc::O_RDONLY.cast_unsigned()) })?;
     let group = i32::try_from(group).map_err(|_| Errno::IO)?;
     // SAFETY: the kernel just made this descriptor and nobody else knows it.
     let group = unsafe { OwnedFd::from_raw_fd(group) };
@@ -228,16 +173,10 @@ pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> 
         | libc::FAN_ONDIR;
     let mark = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
     // SAFETY: without a path the mark is on the file system of `mount`; no memory is touched.
-    let status = unsafe {
-        libc::fanotify_mark(
-            group.as_raw_fd(),
-            mark,
-            changes,
-            mount.as_raw_fd(),
-            std::ptr::null(),
-        )
-    };
-    checked(libc::c_long::from(status))?;
+    checked(unsafe {
+        let (group, mount) = (group.as_raw_fd(), mount.as_raw_fd());
+        libc::fanotify_mark(group, mark, changes, mount, std::ptr::null())
+    })?;
     Ok(group)
 }
 
@@ -245,22 +184,19 @@ pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> 
 /// says whether there were any (getdents64).
 pub(super) fn read_entries(fd: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<bool, Errno> {
     let spare = bytes.spare_capacity_mut();
-    // SAFETY: the kernel writes at most `spare.len()` bytes to memory that is ours.
+    let room = spare.len();
+    // SAFETY: the kernel writes at most `room` bytes to memory that is ours.
     let count = checked(unsafe {
         libc::syscall(
             libc::SYS_getdents64,
             descriptor(fd),
             spare.as_mut_ptr(),
-            spare.len(),
+            room,
         )
     })?;
     let count = usize::try_from(count).map_err(|_| Errno::IO)?;
-    let length = bytes.len() + count.min(spare_length(bytes));
+    let length = bytes.len() + count.min(room);
     // SAFETY: the kernel has just written `count` bytes behind the old end.
     unsafe { bytes.set_len(length) };
     Ok(count > 0)
-}
-
-fn spare_length(bytes: &Vec<u8>) -> usize {
-    bytes.capacity() - bytes.len()
 }

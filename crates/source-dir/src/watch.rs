@@ -15,7 +15,7 @@
 
 use super::handle;
 use super::system::{self, KernelHandle};
-use pagewell_fs::FileId;
+use libc::{FAN_EVENT_INFO_TYPE_FID, FAN_Q_OVERFLOW};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -27,53 +27,40 @@ const READS_MAX: usize = 16;
 const METADATA_BYTES: usize = 24;
 /// `struct fanotify_event_info_fid` before the handle: header, file system, handle's own header.
 const FID_BYTES: usize = 20;
-/// `FAN_Q_OVERFLOW`.
-const OVERFLOW: u64 = 0x4000;
-/// `FAN_EVENT_INFO_TYPE_FID`.
-const INFO_FID: u8 = 1;
-
-/// What a draining of the queue has shown.
-pub(super) enum News {
-    /// These objects have changed.
-    Changed(Vec<FileId>),
-    /// Too much has changed, or it cannot be told what.
-    Everything,
-}
 
 /// A mark on a file system.
 pub(super) struct Watch {
     group: OwnedFd,
+    /// The type of the file system, which says how its handles are laid out.
+    magic: i64,
 }
 
 impl Watch {
     /// Watches the file system that `mount` is on.
-    pub(super) fn new(mount: BorrowedFd<'_>) -> Result<Self, Errno> {
+    pub(super) fn new(mount: BorrowedFd<'_>, magic: i64) -> Result<Self, Errno> {
         let group = system::watch_filesystem(mount)?;
-        Ok(Self { group })
+        Ok(Self { group, magic })
     }
 
-    /// Everything since the last time.
-    pub(super) fn drain(&self) -> News {
+    /// The inode numbers of what has changed since the last time; `None` when too much has, or it
+    /// cannot be told what.
+    pub(super) fn drain(&self) -> Option<Vec<u64>> {
         let mut buffer = [0; BUFFER_BYTES];
         let mut changed = Vec::new();
         for _ in 0..READS_MAX {
             match rustix::io::read(&self.group, &mut buffer) {
-                Err(Errno::AGAIN) => return News::Changed(changed),
+                Err(Errno::AGAIN) => return Some(changed),
                 Err(Errno::INTR) => {}
-                Ok(count) if count > 0 => {
-                    if parse(&buffer[..count], &mut changed).is_none() {
-                        return News::Everything;
-                    }
-                }
-                Ok(_) | Err(_) => return News::Everything,
+                Ok(count) if count > 0 => parse(&buffer[..count], self.magic, &mut changed)?,
+                Ok(_) | Err(_) => return None,
             }
         }
-        News::Everything
+        None
     }
 }
 
-/// Appends the objects of all events; `None` when an event does not name one.
-fn parse(mut events: &[u8], changed: &mut Vec<FileId>) -> Option<()> {
+/// Appends the inodes of all events; `None` when an event does not name one.
+fn parse(mut events: &[u8], magic: i64, changed: &mut Vec<u64>) -> Option<()> {
     while !events.is_empty() {
         let length = usize::try_from(u32_at(events, 0)?).ok()?;
         if length < METADATA_BYTES {
@@ -81,23 +68,23 @@ fn parse(mut events: &[u8], changed: &mut Vec<FileId>) -> Option<()> {
         }
         let event = events.get(..length)?;
         let mask = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
-        if mask & OVERFLOW != 0 {
+        if mask & FAN_Q_OVERFLOW != 0 {
             return None;
         }
-        changed.push(object_of(event.get(METADATA_BYTES..)?)?);
+        changed.push(inode_of(event.get(METADATA_BYTES..)?, magic)?);
         events = &events[length..];
     }
     Some(())
 }
 
-fn object_of(info: &[u8]) -> Option<FileId> {
-    if *info.first()? != INFO_FID {
+fn inode_of(info: &[u8], magic: i64) -> Option<u64> {
+    if *info.first()? != FAN_EVENT_INFO_TYPE_FID {
         return None;
     }
     let length = usize::try_from(u32_at(info, 12)?).ok()?;
     let kind = u8::try_from(u32_at(info, 16)?).ok()?;
     let bytes = info.get(FID_BYTES..FID_BYTES.checked_add(length)?)?;
-    handle::id_of(&KernelHandle::new(kind, bytes)?)
+    handle::inode_in(magic, &KernelHandle::new(kind, bytes)?)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -106,6 +93,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::handle::EXT4_MAGIC;
     use super::*;
 
     /// One event as the kernel lays it out, for a handle of these bytes.
@@ -116,7 +104,7 @@ mod tests {
         bytes.extend([3, 0, 24, 0]);
         bytes.extend(mask.to_ne_bytes());
         bytes.extend([0; 8]);
-        bytes.extend([INFO_FID, 0]);
+        bytes.extend([FAN_EVENT_INFO_TYPE_FID, 0]);
         bytes.extend((info as u16).to_ne_bytes());
         bytes.extend([0; 8]);
         bytes.extend((handle.len() as u32).to_ne_bytes());
@@ -129,20 +117,22 @@ mod tests {
     fn events_name_their_objects() {
         let two = [event(4, b"12345678"), event(2, b"abcdefgh")].concat();
         let mut changed = Vec::new();
-        assert_eq!(parse(&two, &mut changed), Some(()));
-        assert_eq!(changed[1].as_bytes(), b"\x01\x01abcdefgh");
-        assert_eq!(changed.len(), 2);
+        assert_eq!(parse(&two, EXT4_MAGIC, &mut changed), Some(()));
+        let inodes = [*b"1234", *b"abcd"].map(|bytes| u64::from(u32::from_ne_bytes(bytes)));
+        assert_eq!(changed, inodes);
     }
 
     #[test]
     fn what_cannot_be_read_means_everything() {
+        let parsed = |events: &[u8]| parse(events, EXT4_MAGIC, &mut Vec::new());
         let whole = event(4, b"12345678");
         for cut in 1..whole.len() {
-            assert_eq!(parse(&whole[..cut], &mut Vec::new()), None, "{cut} bytes");
+            assert_eq!(parsed(&whole[..cut]), None, "{cut} bytes");
         }
-        assert_eq!(parse(&event(OVERFLOW, b"12345678"), &mut Vec::new()), None);
+        assert_eq!(parsed(&event(FAN_Q_OVERFLOW, b"12345678")), None);
         let mut other = whole;
         other[24] = 9;
-        assert_eq!(parse(&other, &mut Vec::new()), None);
+        assert_eq!(parsed(&other), None);
+        assert_eq!(parsed(&event(4, b"1234567")), None, "no handle of the kind");
     }
 }

@@ -14,17 +14,10 @@
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Attributes, Change, SetAttributes, SetTime, Timestamp};
 
-/// The three times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Times {
-    pub(super) accessed: Timestamp,
-    pub(super) modified: Timestamp,
-    pub(super) changed: Timestamp,
-}
-
 #[derive(Debug)]
 struct State {
-    times: Times,
+    /// The file, with its times.
+    file: Attributes,
     changes: u64,
 }
 
@@ -41,15 +34,15 @@ pub(super) struct Changes {
 pub(super) struct Begun(u64);
 
 impl Changes {
-    pub(super) fn new(times: Times) -> Self {
+    pub(super) fn new(file: Attributes) -> Self {
         Self {
-            state: Mutex::new(State { times, changes: 0 }),
+            state: Mutex::new(State { file, changes: 0 }),
             verifier: pagewell_fs::verifier::fresh(),
         }
     }
 
-    pub(super) fn times(&self) -> Times {
-        self.state.lock().times
+    pub(super) fn file(&self) -> Attributes {
+        self.state.lock().file
     }
 
     /// To be called before the first byte is changed.
@@ -57,43 +50,33 @@ impl Changes {
         Begun(self.state.lock().changes)
     }
 
-    /// Notes that bytes have changed. `attributes` makes those of given times.
-    pub(super) fn wrote(&self, begun: Begun, attributes: impl Fn(Times) -> Attributes) -> Change {
-        self.apply(begun, attributes, |times, now| times.modified = now)
+    /// Notes that bytes have changed.
+    pub(super) fn wrote(&self, begun: Begun) -> Change {
+        self.apply(begun, |file, now| file.modified = now)
     }
 
     /// Sets times.
-    pub(super) fn set(
-        &self,
-        begun: Begun,
-        request: &SetAttributes,
-        attributes: impl Fn(Times) -> Attributes,
-    ) -> Change {
-        self.apply(begun, attributes, |times, now| {
+    pub(super) fn set(&self, begun: Begun, request: &SetAttributes) -> Change {
+        self.apply(begun, |file, now| {
             let value = |how: SetTime| match how {
                 SetTime::ToServerTime => now,
                 SetTime::To(time) => time,
             };
-            times.accessed = request.accessed.map_or(times.accessed, value);
-            times.modified = request.modified.map_or(times.modified, value);
+            file.accessed = request.accessed.map_or(file.accessed, value);
+            file.modified = request.modified.map_or(file.modified, value);
         })
     }
 
-    fn apply(
-        &self,
-        begun: Begun,
-        attributes: impl Fn(Times) -> Attributes,
-        change: impl FnOnce(&mut Times, Timestamp),
-    ) -> Change {
+    fn apply(&self, begun: Begun, change: impl FnOnce(&mut Attributes, Timestamp)) -> Change {
         let mut state = self.state.lock();
-        let before = (state.changes == begun.0).then(|| attributes(state.times).wcc());
-        let now = Timestamp::now().max(state.times.changed.next());
-        change(&mut state.times, now);
-        state.times.changed = now;
+        let before = (state.changes == begun.0).then(|| state.file.wcc());
+        let now = Timestamp::now().max(state.file.changed.next());
+        change(&mut state.file, now);
+        state.file.changed = now;
         state.changes += 1;
         Change {
             before,
-            after: Some(attributes(state.times)),
+            after: Some(state.file),
         }
     }
 }
@@ -108,8 +91,8 @@ mod tests {
         nanoseconds: 999_999_999,
     };
 
-    fn attributes(times: Times) -> Attributes {
-        Attributes {
+    fn changes(changed: Timestamp) -> Changes {
+        Changes::new(Attributes {
             file_type: FileType::Regular,
             mode: 0o600,
             link_count: 1,
@@ -120,18 +103,10 @@ mod tests {
             device: (0, 0),
             filesystem_id: 0,
             file_id: 2,
-            accessed: times.accessed,
-            modified: times.modified,
-            changed: times.changed,
-            may_be_kept: true,
-        }
-    }
-
-    fn changes(changed: Timestamp) -> Changes {
-        Changes::new(Times {
             accessed: START,
             modified: START,
             changed,
+            may_be_kept: true,
         })
     }
 
@@ -145,24 +120,24 @@ mod tests {
         let changes = changes(future);
         let mut last = future;
         for _ in 0..3 {
-            let change = changes.wrote(changes.begin(), attributes);
+            let change = changes.wrote(changes.begin());
             let now = change.after.unwrap().changed;
             assert!(now > last, "{now:?} {last:?}");
             assert_eq!(change.after.unwrap().modified, now);
             last = now;
         }
-        assert_eq!(changes.times().accessed, START);
+        assert_eq!(changes.file().accessed, START);
     }
 
     #[test]
     fn only_one_that_was_alone_knows_what_was_before() {
         let changes = changes(START);
         let (first, second) = (changes.begin(), changes.begin());
-        let alone = changes.wrote(first, attributes);
+        let alone = changes.wrote(first);
         assert_eq!(alone.before.unwrap().changed, START);
-        let overlapped = changes.wrote(second, attributes);
+        let overlapped = changes.wrote(second);
         assert_eq!(overlapped.before, None);
-        let next = changes.wrote(changes.begin(), attributes);
+        let next = changes.wrote(changes.begin());
         let (before, after) = (next.before.unwrap(), overlapped.after.unwrap());
         assert_eq!(before, after.wcc());
     }
@@ -178,7 +153,7 @@ mod tests {
             modified: Some(SetTime::To(to)),
             ..SetAttributes::default()
         };
-        let after = changes.set(changes.begin(), &request, attributes).after;
+        let after = changes.set(changes.begin(), &request).after;
         let after = after.unwrap();
         assert_eq!((after.modified, after.accessed), (to, START));
         assert!(after.changed > START);
@@ -186,8 +161,8 @@ mod tests {
             accessed: Some(SetTime::ToServerTime),
             ..SetAttributes::default()
         };
-        changes.set(changes.begin(), &request, attributes);
-        let times = changes.times();
-        assert_eq!((times.accessed, times.modified), (times.changed, to));
+        changes.set(changes.begin(), &request);
+        let file = changes.file();
+        assert_eq!((file.accessed, file.modified), (file.changed, to));
     }
 }

@@ -7,60 +7,25 @@ use pagewell_fs::{
     FileSystem, FileType, Limits, Payload, ReadReply, Result, Statistics, forward,
 };
 
-use super::change::{Changes, Times};
-use super::origin::WRITE_BITS;
+use super::change::Changes;
 use super::{ImageFileSystem, Object};
 
 const ROOT_FILE_ID: u64 = 1;
-const FILE_FILE_ID: u64 = 2;
-const EXECUTE_BITS: u32 = 0o111;
 
 impl ImageFileSystem {
     pub(super) fn attributes_of(&self, object: Object) -> Attributes {
-        let changes = self.changes.as_ref();
-        self.attributes_at(object, changes.map_or(self.origin.times, Changes::times))
-    }
-
-    /// Attributes at a moment with these times of the file.
-    pub(super) fn attributes_at(&self, object: Object, times: Times) -> Attributes {
-        let origin = &self.origin;
-        let mode = match self.changes {
-            Some(_) => origin.mode,
-            None => origin.mode & !WRITE_BITS,
-        };
-        let size = self.bytes.length_bytes();
-        let file = Attributes {
-            file_type: FileType::Regular,
-            mode,
-            link_count: 1,
-            uid: origin.uid,
-            gid: origin.gid,
-            size,
-            // A block device uses no blocks of the file system that it is named in.
-            used: if origin.used == 0 { size } else { origin.used },
-            device: (0, 0),
-            filesystem_id: self.identity,
-            file_id: FILE_FILE_ID,
-            accessed: times.accessed,
-            modified: times.modified,
-            changed: times.changed,
-            may_be_kept: true,
-        };
         match object {
-            Object::File => file,
-            // A caller that may not read the file may see that it is there.
+            Object::File => self.changes.as_ref().map_or(self.file, Changes::file),
+            // A caller that may not read the file may see that it is there. The directory stays as
+            // it was found.
             Object::Root => Attributes {
                 file_type: FileType::Directory,
-                mode: 0o444 | EXECUTE_BITS,
+                mode: 0o555,
                 link_count: 2,
                 size: 0,
                 used: 0,
                 file_id: ROOT_FILE_ID,
-                // The directory stays as it was found.
-                accessed: origin.times.accessed,
-                modified: origin.times.modified,
-                changed: origin.times.changed,
-                ..file
+                ..self.file
             },
         }
     }
@@ -117,7 +82,7 @@ impl FileSystem for ImageFileSystem {
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
         let attributes = self.directory(directory)?;
-        access::check_search(call.credentials, &attributes)?;
+        access::check(call.credentials, &attributes, Access::LOOKUP)?;
         match name {
             b"." | b".." => Ok(self.entry(Object::Root)),
             _ if name == self.origin.name() => Ok(self.entry(Object::File)),
@@ -136,7 +101,7 @@ impl FileSystem for ImageFileSystem {
         let change = Access::MODIFY | Access::EXTEND;
         if self.changes.is_some()
             && attributes.file_type == FileType::Regular
-            && access::may_change(call.credentials, &attributes)
+            && access::allows(call.credentials, &attributes, access::WRITE)
         {
             granted = granted | (change & wanted);
         }
@@ -150,7 +115,7 @@ impl FileSystem for ImageFileSystem {
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         let attributes = self.attributes_of(self.resolve(id)?);
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         access::check_read(call.credentials, &attributes)?;
         let rest = attributes.size.saturating_sub(offset);
         let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
@@ -181,7 +146,7 @@ impl FileSystem for ImageFileSystem {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         let attributes = self.directory(directory)?;
-        access::check_list(call.credentials, &attributes)?;
+        access::check(call.credentials, &attributes, Access::READ)?;
         let names = [
             (&b"."[..], Object::Root),
             (b"..", Object::Root),
@@ -236,9 +201,7 @@ impl FileSystem for ImageFileSystem {
         if self.changes.is_none() || !self.bytes.has_unwritten() {
             return Ok(());
         }
-        if !call.may_block {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(call.may_block)?;
         self.bytes.write_out()
     }
 }

@@ -30,28 +30,31 @@ mod filesystem;
 mod origin;
 mod write;
 
-use std::fmt;
 use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::Cache;
-use pagewell_device::{Device, FileDevice, FileOptions};
+use pagewell_device::{Device, FileDevice};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
-use pagewell_fs::{Error, FileId, Result};
+use pagewell_fs::{Attributes, Error, FileId, FileType, Result};
 use siphasher::sip::SipHasher24;
 
 pub use origin::Origin;
 
 use change::Changes;
+use origin::WRITE_BITS;
 
 const LAYOUT: u8 = 1;
+const FILE_FILE_ID: u64 = 2;
 
 /// An image, open.
 pub struct ImageFileSystem {
     bytes: Bytes,
     origin: Origin,
+    /// As it was found, without the right to write.
+    file: Attributes,
     /// Hash of origin and length.
     identity: u64,
     /// Only of an image that can be written.
@@ -69,21 +72,7 @@ enum Object {
 impl ImageFileSystem {
     /// Opens the regular file or block device at `path`, to be read through `cache`.
     pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
-        Self::open_with(path, FileOptions::default(), cache)
-    }
-
-    /// Opens the regular file or block device at `path`, to be read and written through `cache`.
-    /// Nothing else can do the same until this is dropped.
-    pub fn open_writable(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
-        let options = FileOptions {
-            writable: true,
-            ..FileOptions::default()
-        };
-        Ok(Self::open_with(path, options, cache)?.writable())
-    }
-
-    fn open_with(path: &Path, options: FileOptions, cache: &Cache) -> Result<Self, OpenError> {
-        let device = FileDevice::open_with(path, options);
+        let device = FileDevice::open(path);
         let device = device.map_err(|error| OpenError::of_device(path, error))?;
         let origin = Origin::of_path(path)?;
         Ok(Self::from_device(Arc::new(device), origin, cache))
@@ -93,10 +82,28 @@ impl ImageFileSystem {
     #[must_use]
     pub fn from_device(device: Arc<dyn Device>, origin: Origin, cache: &Cache) -> Self {
         let mut hasher = SipHasher24::new();
-        hasher.write_u64(origin.identity().to_le());
+        hasher.write_u64(origin.identity.to_le());
         hasher.write_u64(device.length_bytes().to_le());
+        let (identity, size) = (hasher.finish(), device.length_bytes());
         Self {
-            identity: hasher.finish(),
+            file: Attributes {
+                file_type: FileType::Regular,
+                mode: origin.mode & !WRITE_BITS,
+                link_count: 1,
+                uid: origin.uid,
+                gid: origin.gid,
+                size,
+                // A block device uses no blocks of the file system that it is named in.
+                used: if origin.used == 0 { size } else { origin.used },
+                device: (0, 0),
+                filesystem_id: identity,
+                file_id: FILE_FILE_ID,
+                accessed: origin.times.accessed,
+                modified: origin.times.modified,
+                changed: origin.times.changed,
+                may_be_kept: true,
+            },
+            identity,
             bytes: Bytes::new(cache.open(device)),
             origin,
             changes: None,
@@ -106,8 +113,9 @@ impl ImageFileSystem {
     /// The same image, to be written too, as its permissions allow. The device must take writes.
     #[must_use]
     pub fn writable(self) -> Self {
+        let mode = self.origin.mode;
         Self {
-            changes: Some(Changes::new(self.origin.times)),
+            changes: Some(Changes::new(Attributes { mode, ..self.file })),
             ..self
         }
     }
@@ -128,22 +136,8 @@ impl ImageFileSystem {
             2 => Object::File,
             _ => return Err(Error::BadId),
         };
-        if bytes[8] != LAYOUT || bytes[10..] != [0; 6] {
-            return Err(Error::BadId);
-        }
-        if bytes[..8] != self.identity.to_le_bytes() {
-            return Err(Error::Stale);
-        }
+        Error::BadId.when(bytes[8] != LAYOUT || bytes[10..] != [0; 6])?;
+        Error::Stale.when(bytes[..8] != self.identity.to_le_bytes())?;
         Ok(object)
-    }
-}
-
-impl fmt::Debug for ImageFileSystem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ImageFileSystem")
-            .field("device", &self.bytes.name())
-            .field("origin", &self.origin)
-            .finish_non_exhaustive()
     }
 }

@@ -9,8 +9,6 @@ use pagewell_fs::Timestamp;
 use pagewell_fs::source::OpenError;
 use siphasher::sip::SipHasher24;
 
-use super::change::Times;
-
 /// Reading and writing, by owner, group and others.
 const MODE_BITS: u32 = 0o666;
 /// Writing alone.
@@ -19,11 +17,19 @@ const NAME_BYTES_MAX: usize = 255;
 /// What an image is called when its path gives no name.
 const NAMELESS: &[u8] = b"image";
 
+/// The three times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) accessed: Timestamp,
+    pub(super) modified: Timestamp,
+    pub(super) changed: Timestamp,
+}
+
 /// What an image is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     name: Vec<u8>,
-    identity: u64,
+    pub(super) identity: u64,
     /// Permission bits of the file.
     pub(super) mode: u32,
     pub(super) uid: u32,
@@ -72,7 +78,7 @@ impl Origin {
     /// that with all of them; the owner is that of the first, the times are the latest.
     #[must_use]
     pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
-        let numbers: Vec<u64> = parts.iter().map(Self::identity).collect();
+        let numbers: Vec<u64> = parts.iter().map(|part| part.identity).collect();
         let name = name_of(name);
         let latest = |time: fn(Times) -> Timestamp| {
             let times = parts.iter().map(|part| time(part.times));
@@ -116,10 +122,6 @@ impl Origin {
     #[must_use]
     pub fn has_write_permission(&self) -> bool {
         self.mode & WRITE_BITS != 0
-    }
-
-    pub(super) fn identity(&self) -> u64 {
-        self.identity
     }
 }
 

@@ -18,13 +18,12 @@
 //! return when the device has said that it holds the bytes. The length never changes, so there is
 //! nothing else that a reader of the bytes would need.
 
+use pagewell_fs::{Access, access, verifier};
 use pagewell_fs::{
     Attributes, Call, Change, Committed, CreateMode, Created, Error, FileId, FileType, Result,
     SetAttributes, SetTime, Stability, Timestamp, Written,
 };
-use pagewell_fs::{access, verifier};
 
-use super::change::Times;
 use super::{Changes, ImageFileSystem, Object};
 
 impl ImageFileSystem {
@@ -36,13 +35,9 @@ impl ImageFileSystem {
     fn file_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<(&Changes, Attributes)> {
         let changes = self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         access::check_write(call.credentials, &attributes)?;
         Ok((changes, attributes))
-    }
-
-    fn file_at(&self, times: Times) -> Attributes {
-        self.attributes_at(Object::File, times)
     }
 
     /// [`pagewell_fs::FileSystem::write`].
@@ -60,11 +55,8 @@ impl ImageFileSystem {
         let begun = changes.begin();
         let left = attributes.size.saturating_sub(offset);
         let fits = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
-        let data = match data.get(..fits) {
-            Some([]) | None if !data.is_empty() => return Err(Error::NoSpace),
-            Some(fitting) => fitting,
-            None => data,
-        };
+        Error::NoSpace.unless(fits > 0 || data.is_empty())?;
+        let data = data.get(..fits).unwrap_or(data);
         if data.is_empty() {
             return Ok(Written {
                 count: 0,
@@ -74,14 +66,10 @@ impl ImageFileSystem {
             });
         }
         // Waiting for the device is what a stable write is.
-        if stability > Stability::Unstable && !call.may_block {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.unless(call.may_block || stability == Stability::Unstable)?;
         let mut changed = 0;
         let written = self.bytes.write(offset, data, call.may_block, &mut changed);
-        if written == Err(Error::WouldBlock) && changed == 0 {
-            return Err(Error::WouldBlock);
-        }
+        Error::WouldBlock.when(written == Err(Error::WouldBlock) && changed == 0)?;
         let written = written.and_then(|()| match stability {
             Stability::Unstable => Ok(()),
             Stability::DataSync | Stability::FileSync => {
@@ -90,7 +78,7 @@ impl ImageFileSystem {
         });
         // One that failed may have changed some bytes. So may one that would have to wait, and it
         // is never made again when its connection ends.
-        let change = changes.wrote(begun, |times| self.file_at(times));
+        let change = changes.wrote(begun);
         written?;
         Ok(Written {
             count: u32::try_from(data.len()).unwrap_or(u32::MAX),
@@ -110,10 +98,8 @@ impl ImageFileSystem {
     ) -> Result<Committed> {
         self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
-        access::check_regular(&attributes)?;
-        if !call.may_block {
-            return Err(Error::WouldBlock);
-        }
+        attributes.file_type.expect_regular()?;
+        Error::WouldBlock.unless(call.may_block)?;
         let offset = offset.min(attributes.size);
         let rest = attributes.size - offset;
         let length = if count == 0 {
@@ -149,19 +135,15 @@ impl ImageFileSystem {
         let object = self.resolve(id)?;
         let begun = changes.begin();
         let attributes = self.attributes_of(object);
-        if guard.is_some_and(|guard| guard != attributes.changed) {
-            return Err(Error::NotSync);
-        }
-        if !request.has_valid_times() {
-            return Err(Error::Invalid);
-        }
+        Error::NotSync.when(guard.is_some_and(|guard| guard != attributes.changed))?;
+        Error::Invalid.unless(request.has_valid_times())?;
         check_length(call, &attributes, request.size)?;
         check_permissions(&attributes, request)?;
         if request.accessed.is_none() && request.modified.is_none() {
             return Ok(unchanged(attributes));
         }
         check_times(call, &attributes, request)?;
-        Ok(changes.set(begun, request, |times| self.file_at(times)))
+        Ok(changes.set(begun, request))
     }
 
     /// [`pagewell_fs::FileSystem::create`].
@@ -175,13 +157,9 @@ impl ImageFileSystem {
         self.changes()?;
         pagewell_fs::name::check(name)?;
         let parent = self.directory(directory)?;
-        access::check_search(call.credentials, &parent)?;
-        if matches!(name, b"." | b"..") {
-            return Err(Error::Exists);
-        }
-        if name != self.origin.name() {
-            return Err(Error::NotPermitted);
-        }
+        access::check(call.credentials, &parent, Access::LOOKUP)?;
+        pagewell_fs::name::check_new(name)?;
+        Error::NotPermitted.unless(name == self.origin.name())?;
         match mode {
             CreateMode::Unchecked(request) => {
                 let attributes = self.attributes_of(Object::File);
@@ -209,33 +187,24 @@ fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -
     let Some(wanted) = wanted else {
         return Ok(());
     };
-    access::check_regular(attributes)?;
+    attributes.file_type.expect_regular()?;
     access::check_write(call.credentials, attributes)?;
-    if wanted == 0 || wanted == attributes.size {
-        Ok(())
-    } else {
-        Err(Error::Invalid)
-    }
+    Error::Invalid.unless(wanted == 0 || wanted == attributes.size)
 }
 
 /// Mode and owner are those of what the image is made of: only what they are already can be set.
 fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result<()> {
     let same = |wanted: Option<u32>, is: u32| wanted.is_none_or(|wanted| wanted == is);
-    if same(request.mode, attributes.mode)
+    let stays = same(request.mode, attributes.mode)
         && same(request.uid, attributes.uid)
-        && same(request.gid, attributes.gid)
-    {
-        return Ok(());
-    }
-    Err(Error::NotPermitted)
+        && same(request.gid, attributes.gid);
+    Error::NotPermitted.unless(stays)
 }
 
 /// A writer may set the clock's time, the owner any (RFC 1813 section 3.3.2). The times of the
 /// directory stay.
 fn check_times(call: &Call<'_>, attributes: &Attributes, request: &SetAttributes) -> Result<()> {
-    if attributes.file_type != FileType::Regular {
-        return Err(Error::NotPermitted);
-    }
+    Error::NotPermitted.unless(attributes.file_type == FileType::Regular)?;
     let to_value = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
     if to_value(&request.accessed) || to_value(&request.modified) {
         access::check_owner(call.credentials, attributes)

@@ -3,17 +3,17 @@
 #![allow(clippy::unwrap_used)] // a failed check is a failed test
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::{Device, MemoryDevice};
+use pagewell_device::{Device, RamDevice};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload,
-    ReadReply, Result, SetAttributes, Stability,
+    ReadReply, Result, SetAttributes, SetTime, Stability,
 };
 use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
@@ -31,7 +31,7 @@ fn numbers(length: usize) -> Vec<u8> {
 
 /// An image of these bytes, called `ram.img`.
 fn image(bytes: Vec<u8>, cache: &Cache) -> ImageFileSystem {
-    over(Arc::new(MemoryDevice::new("memory", bytes)), cache)
+    over(Arc::new(RamDevice::holding("memory", &bytes)), cache)
 }
 
 fn over(device: Arc<dyn Device>, cache: &Cache) -> ImageFileSystem {
@@ -95,6 +95,46 @@ fn an_image_to_be_read_shows_its_file_without_the_right_to_write() {
     assert!(bytes_of(&reply.payload) == numbers(100_000)[99_000..]);
     assert!(read(&image, 100_000, 1).unwrap().payload.is_empty());
     assert!(read(&image, u64::MAX, 1).unwrap().end_of_file);
+}
+
+#[test]
+fn the_permissions_of_the_file_say_who_writes() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(5000).unwrap();
+    std::fs::set_permissions(file.path(), Permissions::from_mode(0o640)).unwrap();
+    let status = file.as_file().metadata().unwrap();
+    let origin = Origin::of_path(file.path()).unwrap();
+    let device = Arc::new(RamDevice::holding("memory", &numbers(5000)));
+    let image = ImageFileSystem::from_device(device, origin, &cache()).writable();
+    let id = file_of(&image).id;
+    assert!(!image.limits().read_only && image.limits().times_settable);
+    let change = Access::MODIFY | Access::EXTEND;
+    for (uid, gid, changes) in [
+        (0, 0, true),
+        (status.uid(), 1 << 20, true),
+        (1 << 20, status.gid(), false),
+        (1 << 20, 1 << 20, false),
+    ] {
+        let credentials = Credentials::new(uid, gid, &[]);
+        let caller = call(&credentials);
+        let (granted, attributes) = image.access(&caller, &id, Access::ALL).unwrap();
+        assert_eq!(attributes.mode, 0o640);
+        let expected = if changes { change } else { Access(0) };
+        assert_eq!(granted & change, expected, "{uid} {gid}");
+        let written = image.write(&caller, &id, 0, b"x", Stability::Unstable);
+        assert_eq!(written.is_ok(), changes, "{uid} {gid}");
+        let now = SetAttributes {
+            modified: Some(SetTime::ToServerTime),
+            ..SetAttributes::default()
+        };
+        let touched = image.set_attributes(&caller, &id, &now, None);
+        assert_eq!(touched.is_ok(), changes);
+    }
+    let root = Credentials::root();
+    let (granted, _) = image
+        .access(&call(&root), &image.root(), Access::ALL)
+        .unwrap();
+    assert_eq!(granted & change, Access(0), "the directory never changes");
 }
 
 #[test]
@@ -276,7 +316,7 @@ proptest! {
 fn a_bad_range_costs_its_readers_and_nobody_else() {
     let length = 4 << 20;
     let expected = numbers(length);
-    let memory = Arc::new(MemoryDevice::new("/dev/worn", expected.clone()));
+    let memory = Arc::new(RamDevice::holding("/dev/worn", &expected));
     let script = Script::parse("read 2m..2101248 error EIO").unwrap();
     let device = Arc::new(Fault::new(memory, script).unwrap());
     let image = over(device, &cache());

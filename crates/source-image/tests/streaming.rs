@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_device::{Device, Geometry, Pattern, Request};
+use pagewell_device::{Device, Geometry, Request};
 use pagewell_fs::{Call, Credentials, FileSystem, Payload};
+use pagewell_layers::Pattern;
 use pagewell_source_image::{ImageFileSystem, Origin};
 
 /// Counts requests and bytes.

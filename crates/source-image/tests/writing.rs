@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // a failed check is a failed test
 
-use std::fs::Permissions;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::{Buffer, Device, RamDevice, read_exact};
+use pagewell_device::{Buffer, Device, FileDevice, FileOptions, RamDevice, read_exact};
 use pagewell_fs::{
-    Access, Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes,
-    SetTime, Stability, Timestamp, Written,
+    Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes, SetTime,
+    Stability, Timestamp, Written,
 };
 use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
@@ -28,6 +27,16 @@ fn cache() -> Cache {
 
 fn over(device: Arc<dyn Device>) -> ImageFileSystem {
     let origin = Origin::of_parts(b"disk.img", &[]);
+    ImageFileSystem::from_device(device, origin, &cache()).writable()
+}
+
+fn open_writable(path: &Path) -> ImageFileSystem {
+    let options = FileOptions {
+        writable: true,
+        ..FileOptions::default()
+    };
+    let device = Arc::new(FileDevice::open_with(path, options).unwrap());
+    let origin = Origin::of_path(path).unwrap();
     ImageFileSystem::from_device(device, origin, &cache()).writable()
 }
 
@@ -326,51 +335,12 @@ fn names_stay() {
 }
 
 #[test]
-fn the_permissions_of_the_file_say_who_writes() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(5000).unwrap();
-    std::fs::set_permissions(file.path(), Permissions::from_mode(0o640)).unwrap();
-    let status = file.as_file().metadata().unwrap();
-    let name = file.path().file_name().unwrap().as_encoded_bytes();
-    let image = ImageFileSystem::open_writable(file.path(), &cache()).unwrap();
-    let id = file_of(&image, name).id;
-    assert!(!image.limits().read_only && image.limits().times_settable);
-    let change = Access::MODIFY | Access::EXTEND;
-    for (uid, gid, changes) in [
-        (0, 0, true),
-        (status.uid(), 1 << 20, true),
-        (1 << 20, status.gid(), false),
-        (1 << 20, 1 << 20, false),
-    ] {
-        let credentials = Credentials::new(uid, gid, &[]);
-        let call = waiting(&credentials);
-        let (granted, attributes) = image.access(&call, &id, Access::ALL).unwrap();
-        assert_eq!(attributes.mode, 0o640);
-        let expected = if changes { change } else { Access(0) };
-        assert_eq!(granted & change, expected, "{uid} {gid}");
-        let written = image.write(&call, &id, 0, b"x", Stability::Unstable);
-        assert_eq!(written.is_ok(), changes, "{uid} {gid}");
-        let now = SetAttributes {
-            modified: Some(SetTime::ToServerTime),
-            ..SetAttributes::default()
-        };
-        let touched = image.set_attributes(&call, &id, &now, None);
-        assert_eq!(touched.is_ok(), changes);
-    }
-    let root = Credentials::root();
-    let (granted, _) = image
-        .access(&waiting(&root), &image.root(), Access::ALL)
-        .unwrap();
-    assert_eq!(granted & change, Access(0), "the directory never changes");
-}
-
-#[test]
 fn what_was_written_is_in_the_file_when_the_image_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     let length = 3 * PAGE_BYTES + 1234;
     std::fs::write(&path, vec![1; length]).unwrap();
-    let image = ImageFileSystem::open_writable(&path, &cache()).unwrap();
+    let image = open_writable(&path);
     let before = image.write_verifier();
     let file = file_of(&image, b"disk.img");
     let modified = file.attributes.modified;
@@ -387,7 +357,7 @@ fn what_was_written_is_in_the_file_when_the_image_is_closed() {
         std::fs::read(&path).unwrap() == expected,
         "and no byte longer"
     );
-    let again = ImageFileSystem::open_writable(&path, &cache()).unwrap();
+    let again = open_writable(&path);
     assert_ne!(again.write_verifier(), before, "another life");
     assert_eq!(file_of(&again, b"disk.img").id, file.id);
     assert!(file_of(&again, b"disk.img").attributes.modified >= modified);

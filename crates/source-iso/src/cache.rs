@@ -5,59 +5,25 @@
 //! The newest piece always stays, even when it alone is over the limit: a directory larger than
 //! the cache would otherwise be parsed again for every name looked up in it.
 //!
-//! A key is hashed once per use, with a secret: keys come from the image and would otherwise be
-//! chosen to collide. Its hash goes with it, to find the part and the slot.
+//! Keys come from the image: the map hashes them with a secret, or they would be chosen to collide.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use pagewell_base::clock::Clock;
+use pagewell_base::mix::mix;
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::Counter;
 
 /// A bounded map from places to parsed pieces.
 pub(super) struct Cache<K, V> {
-    shards: Vec<Mutex<Shard<K, V>>>,
+    shards: Vec<Mutex<Clock<K, Arc<V>>>>,
     shard_bytes_max: usize,
-    hasher: RandomState,
     hits: &'static Counter,
     misses: &'static Counter,
 }
 
-type Shard<K, V> = Clock<Hashed<K>, Arc<V>, BuildHasherDefault<HashGiven>>;
-
-/// A key and its hash.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Hashed<K> {
-    hash: u64,
-    key: K,
-}
-
-impl<K> Hash for Hashed<K> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-/// Takes the one number it is given for the hash.
-#[derive(Default)]
-struct HashGiven(u64);
-
-impl Hasher for HashGiven {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only hashes are hashed, as numbers");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-impl<K: Copy + Eq + Hash, V> Cache<K, V> {
+impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
     /// A cache of `bytes_max` bytes in `shards` parts that lock apart from each other.
     pub(super) fn new(
         bytes_max: usize,
@@ -68,7 +34,6 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Self {
             shards: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
             shard_bytes_max: bytes_max / shards.max(1),
-            hasher: RandomState::new(),
             hits,
             misses,
         }
@@ -76,8 +41,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 
     /// The piece at `key`, when it is there.
     pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
-        let key = self.hashed(key);
-        let mut shard = self.shard(&key);
+        let mut shard = self.shard(key);
         let found = shard.get(&key).map(|value| value.clone());
         drop(shard);
         if found.is_some() {
@@ -91,8 +55,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
     /// Keeps `value`, which takes `bytes`, and gives it back; an equal key that came first wins.
     pub(super) fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
-        let key = self.hashed(key);
-        let mut shard = self.shard(&key);
+        let mut shard = self.shard(key);
         if let Some(value) = shard.peek(&key) {
             return value.clone();
         }
@@ -105,14 +68,8 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         value
     }
 
-    fn hashed(&self, key: K) -> Hashed<K> {
-        let hash = self.hasher.hash_one(key);
-        Hashed { hash, key }
-    }
-
-    fn shard(&self, key: &Hashed<K>) -> MutexGuard<'_, Shard<K, V>> {
-        // Bits in the middle: the map takes the lowest ones and the highest ones.
-        let index = (key.hash >> 40) as usize % self.shards.len();
+    fn shard(&self, key: K) -> MutexGuard<'_, Clock<K, Arc<V>>> {
+        let index = mix(key.into()) as usize % self.shards.len();
         // A panic cannot leave a shard half changed: there is no call out of this module.
         self.shards[index].lock()
     }

@@ -13,7 +13,7 @@ use std::hash::Hasher;
 use pagewell_device::{Device, read_exact};
 use siphasher::sip::SipHasher24;
 
-use super::joliet;
+use super::names::announce_joliet;
 use super::record::Record;
 use super::volume::SECTOR_BYTES;
 
@@ -22,14 +22,20 @@ const DESCRIPTORS_MAX: u64 = 64;
 const ROOT_RECORD: std::ops::Range<usize> = 156..190;
 const ESCAPE_SEQUENCES: std::ops::Range<usize> = 88..120;
 
-/// What content a device has.
-pub(super) enum Content {
-    /// An image this reader can try.
-    Iso(Box<Descriptors>),
-    /// Something of the family that it cannot read; the text says what, with its article.
+/// What a device holds that is no image for this reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotIso {
+    /// Something of the family; the text says what it is, with its article.
     Unsupported(&'static str),
     /// Something else; the text says what is missing.
     Unknown(&'static str),
+}
+
+/// What a device holds.
+type Content = Result<Descriptors, NotIso>;
+
+fn unsupported(what: &'static str) -> pagewell_device::Result<Content> {
+    Ok(Err(NotIso::Unsupported(what)))
 }
 
 /// What the volume descriptors say.
@@ -51,10 +57,10 @@ pub(super) fn examine(device: &dyn Device) -> pagewell_device::Result<Content> {
     let mut head = [0u8; 16];
     if read_if_there(device, 0, &mut head)? {
         if matches!(&head[..4], b"CISO" | b"ZISO") {
-            return Ok(Content::Unsupported("a compressed (CSO or ZSO) image"));
+            return unsupported("a compressed (CSO or ZSO) image");
         }
         if head[..12] == [0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0] {
-            return Ok(Content::Unsupported("an image of raw 2352-byte sectors"));
+            return unsupported("an image of raw 2352-byte sectors");
         }
     }
     let mut scan = Scan::default();
@@ -77,7 +83,6 @@ pub(super) fn examine(device: &dyn Device) -> pagewell_device::Result<Content> {
 struct Scan {
     primary: Option<Descriptors>,
     joliet: Option<Descriptors>,
-    joliet_root: Option<Record>,
     has_udf: bool,
     is_high_sierra: bool,
     image_ended: bool,
@@ -104,10 +109,11 @@ impl Scan {
             // Version 2 is an enhanced descriptor (ISO 9660:1999), without escape sequences.
             2 if self.joliet.is_none()
                 && sector[6] != 2
-                && joliet::level(&sector[ESCAPE_SEQUENCES]).is_some() =>
+                && announce_joliet(&sector[ESCAPE_SEQUENCES]) =>
             {
-                self.joliet_root = Record::parse(&sector[ROOT_RECORD]);
-                self.joliet = Some(descriptor(sector, length_bytes));
+                let mut found = descriptor(sector, length_bytes);
+                found.joliet_root = found.primary_root.take();
+                self.joliet = Some(found);
             }
             255 => self.terminated = true,
             _ => {}
@@ -116,29 +122,27 @@ impl Scan {
     }
 
     fn finish(self, device: &dyn Device) -> pagewell_device::Result<Content> {
-        let mut joliet = self.joliet;
-        if let Some(alone) = joliet.as_mut() {
-            alone.primary_root = None;
-        }
-        if let Some(mut found) = self.primary.or(joliet) {
-            found.joliet_root = self.joliet_root;
+        let joliet = self.joliet.as_ref();
+        let joliet_root = joliet.and_then(|found| found.joliet_root.clone());
+        if let Some(mut found) = self.primary.or(self.joliet) {
+            found.joliet_root = joliet_root;
             found.has_udf = self.has_udf;
-            return Ok(Content::Iso(Box::new(found)));
+            return Ok(Ok(found));
         }
         if self.has_udf {
-            return Ok(Content::Unsupported("a UDF image without an ISO 9660 tree"));
+            return unsupported("a UDF image without an ISO 9660 tree");
         }
         if self.is_high_sierra {
-            return Ok(Content::Unsupported("a High Sierra image"));
+            return unsupported("a High Sierra image");
         }
         if let Some(layout) = other_sector_layout(device)? {
-            return Ok(Content::Unsupported(layout));
+            return unsupported(layout);
         }
-        Ok(Content::Unknown(if self.image_ended {
+        Ok(Err(NotIso::Unknown(if self.image_ended {
             "it ends before sector 16, where volume descriptors are"
         } else {
             "no volume descriptor"
-        }))
+        })))
     }
 }
 
@@ -217,12 +221,12 @@ pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_device::MemoryDevice;
+    use pagewell_device::RamDevice;
 
     fn refusal(bytes: Vec<u8>) -> &'static str {
-        match examine(&MemoryDevice::new("m", bytes)).unwrap() {
-            Content::Iso(_) => "iso",
-            Content::Unsupported(what) | Content::Unknown(what) => what,
+        match examine(&RamDevice::holding("m", &bytes)).unwrap() {
+            Ok(_) => "iso",
+            Err(NotIso::Unsupported(what) | NotIso::Unknown(what)) => what,
         }
     }
 
@@ -253,8 +257,8 @@ mod tests {
         bytes[18 * 2048..18 * 2048 + 7].copy_from_slice(b"\x01CD001\x01");
         bytes[18 * 2048 + 128..18 * 2048 + 132].copy_from_slice(&[0, 8, 8, 0]);
         bytes.truncate(19 * 2048);
-        let content = examine(&MemoryDevice::new("m", bytes)).unwrap();
-        let Content::Iso(found) = content else {
+        let content = examine(&RamDevice::holding("m", &bytes)).unwrap();
+        let Ok(found) = content else {
             panic!("not recognised");
         };
         assert_eq!(found.block_bytes, 2048);

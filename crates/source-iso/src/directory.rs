@@ -70,17 +70,15 @@ impl Directory {
         }
     }
 
-    /// Adds a name; false when there is no space for it.
+    /// Adds a name; nothing when there is no space for it.
     pub(super) fn push(
         &mut self,
         name: &Name,
         kind: ItemKind,
         record_offset: u32,
         file_id: u64,
-    ) -> bool {
-        let Some((name_start, name_length)) = self.store(&name.bytes) else {
-            return false;
-        };
+    ) -> Option<()> {
+        let (name_start, name_length) = self.store(&name.bytes)?;
         self.items.push(Item {
             file_id,
             record_offset,
@@ -89,12 +87,12 @@ impl Directory {
             kind,
             version: u16::try_from(name.version).unwrap_or(u16::MAX),
         });
-        true
+        Some(())
     }
 
-    /// Builds the index and settles repeated names; false when there is no space for them. Call it
-    /// once, after the last `push`.
-    pub(super) fn finish(&mut self) -> bool {
+    /// Builds the index and settles repeated names; nothing when there is no space for them. Call
+    /// it once, after the last `push`.
+    pub(super) fn finish(&mut self) -> Option<()> {
         let pushed = std::mem::take(&mut self.items);
         let slots = (pushed.len() * 2).next_power_of_two().max(2);
         self.index = vec![FREE; slots];
@@ -110,31 +108,25 @@ impl Directory {
                     continue;
                 }
                 let number = numbers.entry(first).or_insert(1);
-                if !self.rename(&mut item, number) {
-                    return false;
-                }
+                self.rename(&mut item, number)?;
             }
             self.add(item);
         }
         self.items.shrink_to_fit();
         self.names.shrink_to_fit();
-        true
+        Some(())
     }
 
     /// Gives `item` the first free name after `number`.
-    fn rename(&mut self, item: &mut Item, number: &mut u32) -> bool {
+    fn rename(&mut self, item: &mut Item, number: &mut u32) -> Option<()> {
         ISO_NAMES_REPEATED.add(1);
         loop {
             *number += 1;
             let name = numbered(self.name_of(item), *number);
-            if self.find_exact(&name).is_some() {
-                continue;
+            if self.find_exact(&name).is_none() {
+                (item.name_start, item.name_length) = self.store(&name)?;
+                return Some(());
             }
-            let Some((start, length)) = self.store(&name) else {
-                return false;
-            };
-            (item.name_start, item.name_length) = (start, length);
-            return true;
         }
     }
 
@@ -252,9 +244,12 @@ mod tests {
                 bytes: name.as_bytes().to_vec(),
                 version: *version,
             };
-            assert!(directory.push(&name, ItemKind::File, index * 40, u64::from(index)));
+            let id = u64::from(index);
+            directory
+                .push(&name, ItemKind::File, index * 40, id)
+                .unwrap();
         }
-        assert!(directory.finish());
+        directory.finish().unwrap();
         directory
     }
 

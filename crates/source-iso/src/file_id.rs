@@ -20,11 +20,33 @@
 //! and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
 //! extent and is named by its record.
 
+use std::fmt;
+
 use pagewell_fs::{Error, FileId, Result};
 
-use super::tree_kind::TreeKind;
-
 const LAYOUT: u8 = 1;
+
+/// Which of the trees in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TreeKind {
+    /// ECMA-119 names, lower case.
+    Plain = 0,
+    /// The same tree with POSIX names and attributes.
+    RockRidge = 1,
+    /// The second tree, with Unicode names.
+    Joliet = 2,
+}
+
+impl fmt::Display for TreeKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Plain => "plain",
+            Self::RockRidge => "Rock Ridge",
+            Self::Joliet => "Joliet",
+        })
+    }
+}
 
 /// One object, as a place in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +67,12 @@ impl Object {
             Self::Directory(position) => position,
             Self::File(place) | Self::EmptyDirectory(place) => place.position,
         }
+    }
+}
+
+impl From<Object> for u64 {
+    fn from(object: Object) -> Self {
+        object.place()
     }
 }
 

@@ -1,119 +1,18 @@
 //! [`FileSystem`] for an image.
 
+use std::sync::Arc;
+
 use pagewell_fs::access;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
     FileSystem, FileType, Limits, ReadReply, Result, Statistics,
 };
 
-use super::file_id::Object;
-use super::group::Found;
+use super::directory::Directory;
+use super::file_id::{Object, TreeKind};
+use super::node::Node;
 use super::tree::Tree;
-use super::tree_kind::TreeKind;
 use super::{IsoFileSystem, read};
-
-/// Cookies of `.` and `..`; the name at index N has N + 3.
-const COOKIE_SELF: u64 = 1;
-const COOKIE_PARENT: u64 = 2;
-
-impl IsoFileSystem {
-    /// An object found in `directory`, near the one before it.
-    fn entry(&self, object: Object, near: &mut Option<Found>, place: (u64, bool)) -> Result<Entry> {
-        let node = self.tree.enter_next(object, near, place)?;
-        Ok(Entry {
-            id: self.tree.id_of(object),
-            attributes: node.attributes,
-        })
-    }
-
-    /// A directory itself, or its parent, which need no check for circles.
-    fn relative(&self, object: Object, may_block: bool) -> Result<Entry> {
-        let node = self.tree.examine(object, may_block)?;
-        Ok(Entry {
-            id: self.tree.id_of(object),
-            attributes: node.attributes,
-        })
-    }
-}
-
-/// Passes one listing to its visitor.
-struct Listing<'a> {
-    iso: &'a IsoFileSystem,
-    may_block: bool,
-    with_attributes: bool,
-    visited: bool,
-    visit: &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
-}
-
-impl Listing<'_> {
-    /// Gives one name; false when no more is wanted, or can be given now.
-    fn give(
-        &mut self,
-        name: &[u8],
-        cookie: u64,
-        file_id: u64,
-        examine: impl FnOnce(bool) -> Result<Entry>,
-    ) -> Result<bool> {
-        let entry = if self.with_attributes {
-            match examine(self.may_block) {
-                Ok(entry) => Some(entry),
-                // What was given already is a good page; the next call goes on from there.
-                Err(Error::WouldBlock) if self.visited => return Ok(false),
-                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                Err(_) => None,
-            }
-        } else {
-            None
-        };
-        // A damaged record may be read as far as its own budget allows, and no further here.
-        let file_id = entry
-            .as_ref()
-            .map_or(file_id, |entry| entry.attributes.file_id);
-        let taken = (self.visit)(&DirectoryEntry {
-            name,
-            file_id,
-            cookie,
-            entry,
-        });
-        self.visited = true;
-        Ok(taken)
-    }
-
-    /// Gives everything after `cookie`; true when nothing is left.
-    fn run(&mut self, directory: Object, parent: Object, cookie: u64) -> Result<bool> {
-        let iso = self.iso;
-        let ids = [
-            (&b"."[..], COOKIE_SELF, directory),
-            (b"..", COOKIE_PARENT, parent),
-        ];
-        for (name, at, object) in ids {
-            if cookie < at {
-                let examine = |may_block| iso.relative(object, may_block);
-                if !self.give(name, at, object.place(), examine)? {
-                    return Ok(false);
-                }
-            }
-        }
-        let Object::Directory(position) = directory else {
-            return Ok(true);
-        };
-        let names = iso.tree.directory(position, self.may_block)?;
-        let first = usize::try_from(cookie.saturating_sub(COOKIE_PARENT)).unwrap_or(usize::MAX);
-        let rest = names.items().get(first..).unwrap_or(&[]);
-        let mut near = None;
-        for (item, at) in rest
-            .iter()
-            .zip(cookie.max(COOKIE_PARENT).saturating_add(1)..)
-        {
-            let object = names.object_of(item);
-            let examine = |may_block| iso.entry(object, &mut near, (position, may_block));
-            if !self.give(names.name_of(item), at, item.file_id, examine)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-}
 
 impl Tree {
     fn as_directory(&self, id: &FileId, may_block: bool) -> Result<(Object, Object, Attributes)> {
@@ -123,6 +22,20 @@ impl Tree {
             Object::Directory(_) | Object::EmptyDirectory(_) => {
                 Ok((object, Object::Directory(node.parent), node.attributes))
             }
+        }
+    }
+
+    fn names(&self, directory: Object, may_block: bool) -> Result<Arc<Directory>> {
+        match directory {
+            Object::Directory(position) => self.directory(position, may_block),
+            _ => Ok(Arc::new(Directory::new(0, false))),
+        }
+    }
+
+    fn entry(&self, object: Object, node: &Node) -> Entry {
+        Entry {
+            id: self.id_of(object),
+            attributes: node.attributes,
         }
     }
 }
@@ -157,19 +70,23 @@ impl FileSystem for IsoFileSystem {
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
-        let (object, parent, attributes) = self.tree.as_directory(directory, call.may_block)?;
-        access::check_search(call.credentials, &attributes)?;
-        match (name, object) {
-            (b".", _) => self.relative(object, call.may_block),
-            (b"..", _) => self.relative(parent, call.may_block),
-            (_, Object::Directory(position)) => {
-                let names = self.tree.directory(position, call.may_block)?;
-                let item = names.find(name).ok_or(Error::NotFound)?;
-                let place = (position, call.may_block);
-                self.entry(names.object_of(item), &mut None, place)
-            }
-            _ => Err(Error::NotFound),
+        let (tree, may_block) = (&self.tree, call.may_block);
+        let (directory, parent, attributes) = tree.as_directory(directory, may_block)?;
+        access::check(call.credentials, &attributes, Access::LOOKUP)?;
+        // A directory itself and its parent need no check for circles.
+        let itself = match name {
+            b"." => Some(directory),
+            b".." => Some(parent),
+            _ => None,
+        };
+        if let Some(object) = itself {
+            let node = tree.examine(object, may_block)?;
+            return Ok(tree.entry(object, &node));
         }
+        let names = tree.names(directory, may_block)?;
+        let object = names.object_of(names.find(name).ok_or(Error::NotFound)?);
+        let node = tree.enter(object, directory.place(), may_block)?;
+        Ok(tree.entry(object, &node))
     }
 
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
@@ -199,7 +116,7 @@ impl FileSystem for IsoFileSystem {
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         let (_, node) = self.tree.resolve(id, call.may_block)?;
         let attributes = node.attributes;
-        access::check_regular(&attributes)?;
+        attributes.file_type.expect_regular()?;
         access::check_read(call.credentials, &attributes)?;
         let payload = read::read(&self.tree.volume, &node, offset, count, call.may_block)?;
         let end = offset.saturating_add(payload.len() as u64);
@@ -218,25 +135,55 @@ impl FileSystem for IsoFileSystem {
         with_attributes: bool,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
-        let (object, parent, attributes) = self.tree.as_directory(directory, call.may_block)?;
-        access::check_list(call.credentials, &attributes)?;
-        if let Object::Directory(position) = object {
-            // Before the first entry is given: a directory that cannot be read gives none.
-            self.tree.directory(position, call.may_block)?;
-        }
-        let mut listing = Listing {
-            iso: self,
-            may_block: call.may_block,
-            with_attributes,
-            visited: false,
-            visit,
-        };
-        let end = listing.run(object, parent, cookie)?;
-        Ok(DirectoryPage {
+        let (tree, may_block) = (&self.tree, call.may_block);
+        let (directory, parent, attributes) = tree.as_directory(directory, may_block)?;
+        access::check(call.credentials, &attributes, Access::READ)?;
+        let page = |end| DirectoryPage {
             attributes,
             end,
             unusable: 0,
-        })
+        };
+        // Before the first entry is given: a directory that cannot be read gives none.
+        let names = tree.names(directory, may_block)?;
+        let mut near = None;
+        // The cookie of an entry is one more than its index; `.` and `..` come first.
+        for index in cookie..names.items().len() as u64 + 2 {
+            let (name, object, file_id) = match index {
+                0 => (&b"."[..], directory, directory.place()),
+                1 => (&b".."[..], parent, parent.place()),
+                _ => {
+                    let item = &names.items()[index as usize - 2];
+                    (names.name_of(item), names.object_of(item), item.file_id)
+                }
+            };
+            let examine = || -> Result<Entry> {
+                if index < 2 {
+                    let node = tree.examine(object, may_block)?;
+                    return Ok(tree.entry(object, &node));
+                }
+                let place = (directory.place(), may_block);
+                Ok(tree.entry(object, tree.enter_next(object, &mut near, place)?))
+            };
+            let entry = match with_attributes.then(examine) {
+                Some(Ok(entry)) => Some(entry),
+                // What was given already is a good page; the next call goes on from there.
+                Some(Err(Error::WouldBlock)) if index > cookie => return Ok(page(false)),
+                Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
+                Some(Err(_)) | None => None,
+            };
+            let taken = visit(&DirectoryEntry {
+                name,
+                // A damaged record may be read as far as its own budget allows, and no further
+                // here.
+                file_id: entry.map_or(file_id, |entry| entry.attributes.file_id),
+                cookie: index + 1,
+                entry,
+            });
+            if !taken {
+                return Ok(page(false));
+            }
+        }
+        Ok(page(true))
     }
 
     fn coherence(&self) -> Coherence {

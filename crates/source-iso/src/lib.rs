@@ -14,7 +14,7 @@
 //! ```text
 //! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read
 //!                          |          |                  |
-//!                     group, cache  record, susp, rock_ridge, joliet, names, time
+//!                       cache       record, susp, rock_ridge, names, time
 //! ```
 //!
 //! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
@@ -30,8 +30,6 @@ mod descriptor;
 mod directory;
 mod file_id;
 mod filesystem;
-mod group;
-mod joliet;
 mod names;
 mod node;
 mod read;
@@ -41,54 +39,20 @@ mod select;
 mod susp;
 mod time;
 mod tree;
-mod tree_kind;
 mod volume;
 
-use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::Cache;
-use pagewell_device::{Device, FileDevice};
+use pagewell_device::Device;
 use pagewell_fs::source::OpenError;
 
-pub use tree_kind::TreeKind;
+pub use descriptor::NotIso;
+pub use file_id::TreeKind;
 
-/// Which names are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Names {
-    /// Those of the best tree that can be read.
-    #[default]
-    Best,
-    /// Those of one tree, whatever is in it.
-    Only(TreeKind),
-}
-
-/// How to show an image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IsoOptions {
-    /// Which names are served.
-    pub names: Names,
-}
-
-/// What a device holds, as far as this reader can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recognised {
-    /// An ISO 9660 image.
-    Iso,
-    /// Of the family, but for another reader; the text says what it is, with its article.
-    Unsupported(&'static str),
-    /// Something else.
-    Other,
-}
-
-/// Looks at the content of a device.
-pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Recognised> {
-    Ok(match descriptor::examine(device)? {
-        descriptor::Content::Iso(_) => Recognised::Iso,
-        descriptor::Content::Unsupported(what) => Recognised::Unsupported(what),
-        descriptor::Content::Unknown(_) => Recognised::Other,
-    })
+/// Looks at the content of a device: whether it is an ISO 9660 image that this reader can try.
+pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {
+    descriptor::examine(device).map(|found| found.map(drop))
 }
 
 /// An open image.
@@ -97,39 +61,14 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image at `path`, a regular file or a block device, to be read through `cache`.
-    pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
-        Self::open_with(path, cache, IsoOptions::default())
-    }
-
-    /// [`Self::open`] with options.
-    pub fn open_with(path: &Path, cache: &Cache, options: IsoOptions) -> Result<Self, OpenError> {
-        let device = FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))?;
-        Self::from_device(Arc::new(device), cache, options)
-    }
-
-    /// Opens the image that `device` holds.
-    pub fn from_device(
-        device: Arc<dyn Device>,
-        cache: &Cache,
-        options: IsoOptions,
-    ) -> Result<Self, OpenError> {
-        select::open(&device, cache, options).map(|tree| Self { tree })
+    /// Opens the image that `device` holds, to be read through `cache`.
+    pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
+        select::open(&device, cache).map(|tree| Self { tree })
     }
 
     /// The tree that is served.
     #[must_use]
     pub fn tree_kind(&self) -> TreeKind {
         self.tree.kind
-    }
-}
-
-impl fmt::Debug for IsoFileSystem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("IsoFileSystem")
-            .field("device", &self.tree.volume.bytes.name())
-            .field("tree", &self.tree.kind)
-            .finish_non_exhaustive()
     }
 }

@@ -33,8 +33,34 @@ pub(super) fn rock_ridge(name: &[u8]) -> Name {
     }
 }
 
+/// Whether the escape sequences of a supplementary volume descriptor (ECMA-119 clause 8.5.6)
+/// announce Joliet, of level 1, 2 or 3 (UCS-2 levels of ISO 10646).
+pub(super) fn announce_joliet(escape_sequences: &[u8]) -> bool {
+    let mut windows = escape_sequences.windows(3);
+    windows.any(|window| matches!(window, b"%/@" | b"%/C" | b"%/E"))
+}
+
+/// The name of a record of a Joliet tree, in UTF-16, most significant byte first: ends at NUL,
+/// half a unit at the end is dropped, a lone surrogate becomes U+FFFD, version and trailing dots
+/// are cut.
+pub(super) fn joliet(identifier: &[u8]) -> Name {
+    let units = identifier
+        .chunks_exact(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+        .take_while(|unit| *unit != 0);
+    let text: String = char::decode_utf16(units)
+        .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect();
+    let (base, version) = split_version(text.as_bytes());
+    let end = base.iter().rposition(|byte| *byte != b'.');
+    Name {
+        bytes: presentable(base[..end.map_or(0, |last| last + 1)].to_vec()),
+        version,
+    }
+}
+
 /// Cuts `;` and the digits after it. Versions above 32767 do not exist (clause 7.5.1).
-pub(super) fn split_version(identifier: &[u8]) -> (&[u8], u32) {
+fn split_version(identifier: &[u8]) -> (&[u8], u32) {
     let Some(separator) = identifier.iter().rposition(|byte| *byte == b';') else {
         return (identifier, 1);
     };
@@ -50,7 +76,7 @@ pub(super) fn split_version(identifier: &[u8]) -> (&[u8], u32) {
 
 /// Makes a name possible: NUL cuts, `/` becomes `_`, what is empty or would mean a directory
 /// itself becomes `_`, and 255 bytes are kept.
-pub(super) fn presentable(mut name: Vec<u8>) -> Vec<u8> {
+fn presentable(mut name: Vec<u8>) -> Vec<u8> {
     if let Some(end) = name.iter().position(|byte| *byte == 0) {
         name.truncate(end);
     }
@@ -138,5 +164,34 @@ mod tests {
         );
         assert!(numbered.len() <= 255);
         assert_eq!(presentable(vec![0x80; 300]).len(), 255);
+    }
+
+    fn utf16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_be_bytes).collect()
+    }
+
+    #[test]
+    fn joliet_names() {
+        for (text, expected) in [
+            ("Readme.txt;1", "Readme.txt"),
+            ("dots...;1", "dots"),
+            ("\u{1f600}.png;1", "\u{1f600}.png"),
+            ("a/b", "a_b"),
+            ("a\0b", "a"),
+            ("...", "_"),
+            ("", "_"),
+        ] {
+            assert_eq!(joliet(&utf16(text)).bytes, expected.as_bytes());
+        }
+        assert_eq!(joliet(&[0xd8, 0, 0, b'x', 0]).bytes, "\u{fffd}x".as_bytes());
+        assert_eq!(joliet(&utf16("a;7")).version, 7);
+    }
+
+    #[test]
+    fn joliet_levels() {
+        for level in [&b"%/@\0\0"[..], b"%/C\0\0", b"\0%/E"] {
+            assert!(announce_joliet(level));
+        }
+        assert!(!announce_joliet(b"%/G\0\0") && !announce_joliet(b""));
     }
 }

@@ -139,11 +139,10 @@ impl ObjectReader<'_> {
         let mut recorded = Recorded {
             offset,
             rock_ridge: self.rock_ridge(&record)?,
-            sections: Sections::None,
+            sections: Sections::One([self.section(&record, 0)]),
             defect: None,
             record,
         };
-        self.add_section(&mut recorded, None);
         if recorded.record.is_directory() {
             return Ok(recorded);
         }
@@ -165,7 +164,8 @@ impl ObjectReader<'_> {
             }
             open = record.has_more_sections();
             self.add_attributes(&mut recorded, &record)?;
-            self.add_section(&mut recorded, Some(&record));
+            let section = self.section(&record, recorded.size());
+            recorded.sections.push(section);
         }
         if recorded
             .rock_ridge
@@ -193,18 +193,17 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    fn add_section(&self, recorded: &mut Recorded, record: Option<&Record>) {
-        let record = record.unwrap_or(&recorded.record);
-        let section = Section {
-            file_offset: recorded.size(),
+    fn section(&self, record: &Record, file_offset: u64) -> Section {
+        Section {
+            file_offset,
             position: record.data_position(self.volume),
             length: record.data_length(self.volume),
             interleave: record.interleave(),
-        };
-        recorded.sections.push(section);
+        }
     }
 
-    fn rock_ridge(&mut self, record: &Record) -> Result<Option<RockRidge>> {
+    /// What Rock Ridge says in a record, in a tree that has it.
+    pub(super) fn rock_ridge(&mut self, record: &Record) -> Result<Option<RockRidge>> {
         let Some(skip) = self.skip else {
             return Ok(None);
         };

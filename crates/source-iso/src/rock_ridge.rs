@@ -98,13 +98,13 @@ impl RockRidge {
             b"NM" => self.take_name(entry),
             b"PX" => self.posix = self.posix.or_else(|| posix(entry)),
             b"PN" => {
-                let half = |offset| BothEndian::read(entry, offset).map(|number| number.little);
+                let half = |offset| BothEndian::little(entry, offset);
                 self.device = self.device.or_else(|| Some((half(4)?, half(12)?)));
             }
             b"TF" => self.take_times(entry),
             b"SL" => self.target.get_or_insert_default().take(entry),
-            b"CL" => self.child = self.child.or_else(|| block(entry)),
-            b"PL" => self.parent = self.parent.or_else(|| block(entry)),
+            b"CL" => self.child = self.child.or_else(|| BothEndian::little(entry, 4)),
+            b"PL" => self.parent = self.parent.or_else(|| BothEndian::little(entry, 4)),
             b"RE" => self.moved_here = true,
             b"ZF" | b"Z2" => self.compressed = true,
             b"SF" => self.sparse = true,
@@ -190,7 +190,7 @@ impl Target {
 }
 
 fn posix(entry: &[u8]) -> Option<Posix> {
-    let field = |offset| BothEndian::read(entry, offset).map(|number| number.little);
+    let field = |offset| BothEndian::little(entry, offset);
     Some(Posix {
         mode: field(4)?,
         links: field(12)?,
@@ -198,10 +198,6 @@ fn posix(entry: &[u8]) -> Option<Posix> {
         gid: field(28)?,
         serial: field(36).unwrap_or(0),
     })
-}
-
-fn block(entry: &[u8]) -> Option<u32> {
-    BothEndian::read(entry, 4).map(|number| number.little)
 }
 
 /// Bytes of a system use area that come before its entries.

@@ -15,32 +15,28 @@ use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileType, Result};
 
-use super::descriptor::{Content, Descriptors, examine, has_udf_anchor};
-use super::file_id::Object;
+use super::descriptor::{Descriptors, NotIso, examine, has_udf_anchor};
+use super::file_id::{Object, TreeKind};
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
 use super::susp::Continuation;
 use super::tree::Tree;
-use super::tree_kind::TreeKind;
 use super::volume::{SECTOR_BYTES, Volume, Window};
-use super::{IsoOptions, Names};
 
 /// A note has at most this many files, of at most this many bytes together.
 const NOTE_FILES_MAX: usize = 2;
 const NOTE_BYTES_MAX: u64 = 64 << 10;
 
-/// Opens the tree that `options` ask for, or the best one.
-pub(super) fn open(
-    device: &Arc<dyn Device>,
-    cache: &Cache,
-    options: IsoOptions,
-) -> Result<Tree, OpenError> {
+/// Opens the best tree.
+pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(device.name(), &reason);
     let failed = |error: pagewell_device::Error| refuse(error.to_string());
     let descriptors = match examine(&**device).map_err(failed)? {
-        Content::Iso(descriptors) => descriptors,
-        Content::Unsupported(what) => return Err(refuse(format!("{what} is not supported"))),
-        Content::Unknown(why) => return Err(refuse(format!("not an ISO 9660 image: {why}"))),
+        Ok(descriptors) => descriptors,
+        Err(NotIso::Unsupported(what)) => return Err(refuse(format!("{what} is not supported"))),
+        Err(NotIso::Unknown(why)) => {
+            return Err(refuse(format!("not an ISO 9660 image: {why}")));
+        }
     };
     if !(512..=32768).contains(&descriptors.block_bytes)
         || !descriptors.block_bytes.is_power_of_two()
@@ -51,8 +47,8 @@ pub(super) fn open(
         )));
     }
     let bytes = Bytes::new(cache.open(device.clone()));
-    let tree = choose(&bytes, &descriptors, options).map_err(refuse)?;
-    let may_be_note = options.names == Names::Best && descriptors.has_udf && is_note(&tree);
+    let tree = choose(&bytes, &descriptors).map_err(refuse)?;
+    let may_be_note = descriptors.has_udf && is_note(&tree);
     if may_be_note && has_udf_anchor(&**device).map_err(failed)? {
         return Err(refuse(
             "its files are in a UDF file system, which is not supported".to_owned(),
@@ -61,32 +57,25 @@ pub(super) fn open(
     Ok(tree)
 }
 
-fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Result<Tree, String> {
+fn choose(bytes: &Bytes, descriptors: &Descriptors) -> Result<Tree, String> {
     let volume = || Volume {
         bytes: bytes.clone(),
         length_bytes: bytes.length_bytes(),
         block_bytes: descriptors.block_bytes,
         identity: descriptors.identity,
     };
-    let mut candidates = Vec::new();
-    if let Some(root) = &descriptors.primary_root {
-        let skips = rock_ridge_skips(&volume(), root);
-        if let Some(skips) = skips {
-            candidates.push((TreeKind::RockRidge, root, Some(skips)));
-        }
-    }
-    if let Some(root) = &descriptors.joliet_root {
-        candidates.push((TreeKind::Joliet, root, None));
-    }
-    if let Some(root) = &descriptors.primary_root {
-        candidates.push((TreeKind::Plain, root, None));
-    }
-    if let Names::Only(kind) = options.names {
-        candidates.retain(|candidate| candidate.0 == kind);
-    }
+    let primary = descriptors.primary_root.as_ref();
+    let joliet = descriptors.joliet_root.as_ref();
+    let skips = primary.and_then(|root| rock_ridge_skips(&volume(), root));
+    let with_skips = primary.filter(|_| skips.is_some());
+    let candidates = [
+        with_skips.map(|root| (TreeKind::RockRidge, root, skips)),
+        joliet.map(|root| (TreeKind::Joliet, root, None)),
+        primary.map(|root| (TreeKind::Plain, root, None)),
+    ];
     let mut empty = None;
     let mut reason = None;
-    for (kind, root, skips) in candidates {
+    for (kind, root, skips) in candidates.into_iter().flatten() {
         let tree = Tree::new(volume(), kind, root, skips);
         match tree.directory(tree.root, true) {
             Ok(directory) if directory.items().is_empty() => empty = empty.or(Some(tree)),
@@ -94,12 +83,8 @@ fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Resu
             Err(error) => reason = reason.or(Some(format!("root directory unreadable: {error}"))),
         }
     }
-    empty.ok_or_else(|| {
-        reason.unwrap_or_else(|| match options.names {
-            Names::Best => "not an ISO 9660 image: no root directory".to_owned(),
-            Names::Only(kind) => format!("no {kind} tree in it"),
-        })
-    })
+    let nothing = "not an ISO 9660 image: no root directory";
+    empty.ok_or_else(|| reason.unwrap_or_else(|| nothing.to_owned()))
 }
 
 /// Looks for Rock Ridge in the root directory's own record; what cannot be read has none.

@@ -114,7 +114,7 @@ fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<Place
 }
 
 fn place(entry: &[u8]) -> Option<Place> {
-    let field = |offset| BothEndian::read(entry, offset).map(|number| number.little);
+    let field = |offset| BothEndian::little(entry, offset);
     let place = Place {
         block: field(4)?,
         offset: field(12)?,

@@ -25,17 +25,15 @@ use pagewell_counters::names::{
 use pagewell_fs::{Error, FileId, Result};
 
 use super::cache::Cache;
-use super::directory::{Directory, ItemKind};
-use super::file_id::{Object, decode, encode};
-use super::group::{Found, Group};
-use super::joliet;
-use super::names::{Name, plain, rock_ridge};
+use super::directory::{Directory, Item, ItemKind};
+use super::file_id::{Object, TreeKind, decode, encode};
+use super::names::{Name, joliet, plain, rock_ridge};
 use super::node::{ObjectReader, Recorded};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
-use super::tree_kind::TreeKind;
 use super::volume::{SECTOR_BYTES, Volume, Window};
+use objects::{Found, Group};
 
 /// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
@@ -148,7 +146,7 @@ impl Tree {
         } else {
             None
         };
-        let directory = self.parse(position, may_block)?;
+        let directory = self.parse(position, length, may_block)?;
         let bytes = directory.memory_bytes();
         Ok(self.directories.insert(position, directory, bytes))
     }
@@ -182,23 +180,12 @@ impl Tree {
         Ok(length)
     }
 
-    fn parse(&self, position: u64, may_block: bool) -> Result<Directory> {
-        let mut directory = self.scan(position, may_block)?;
-        if position == self.root && self.kind == TreeKind::RockRidge {
-            self.hide_empty_store(&mut directory, may_block)?;
-        }
-        if directory.finish() {
-            Ok(directory)
-        } else {
-            Err(self
-                .volume
-                .fault(position, "directory with more than 64 MiB of names"))
-        }
-    }
-
     /// Reads all records of a directory.
-    fn scan(&self, position: u64, may_block: bool) -> Result<Directory> {
-        let length = self.directory_length(position, may_block)?;
+    fn parse(&self, position: u64, length: u64, may_block: bool) -> Result<Directory> {
+        let too_many = || {
+            let what = "directory with more than 64 MiB of names";
+            self.volume.fault(position, what)
+        };
         let mut directory = Directory::new(position, self.kind != TreeKind::RockRidge);
         let mut reader = self.listing_reader(position, length, may_block);
         while let Some(recorded) = reader.next()? {
@@ -211,32 +198,27 @@ impl Tree {
                 Object::File(_) => (ItemKind::File, recorded.file_id(position)),
             };
             let offset = u32::try_from(recorded.offset).unwrap_or(u32::MAX);
-            if !directory.push(&self.name(&recorded), kind, offset, file_id) {
-                return Err(self
-                    .volume
-                    .fault(position, "directory with more than 64 MiB of names"));
-            }
+            let pushed = directory.push(&self.name(&recorded), kind, offset, file_id);
+            pushed.ok_or_else(too_many)?;
         }
+        if position == self.root && self.kind == TreeKind::RockRidge {
+            self.hide_empty_store(&mut directory, may_block)?;
+        }
+        directory.finish().ok_or_else(too_many)?;
         Ok(directory)
     }
 
     /// Writers put moved directories into `rr_moved`, which has nothing else in it. No writer
     /// makes two, so only the first is looked into.
     fn hide_empty_store(&self, root: &mut Directory, may_block: bool) -> Result<()> {
-        let is_store = |name: &[u8]| matches!(name, b"rr_moved" | b".rr_moved" | b"RR_MOVED");
-        let store =
-            root.items()
-                .iter()
-                .enumerate()
-                .find_map(|(index, item)| match root.object_of(item) {
-                    Object::Directory(position) if position != self.root => {
-                        is_store(root.name_of(item)).then_some((index, position))
-                    }
-                    _ => None,
-                });
-        let Some((index, position)) = store else {
+        let is_store = |item: &Item| {
+            let is_named = matches!(root.name_of(item), b"rr_moved" | b".rr_moved" | b"RR_MOVED");
+            is_named && matches!(root.object_of(item), Object::Directory(it) if it != self.root)
+        };
+        let Some(index) = root.items().iter().position(is_store) else {
             return Ok(());
         };
+        let position = root.object_of(&root.items()[index]).place();
         match self.shows_nothing(position, may_block) {
             Ok(true) => root.remove(index),
             Err(Error::WouldBlock) => return Err(Error::WouldBlock),
@@ -264,7 +246,7 @@ impl Tree {
     fn name(&self, recorded: &Recorded) -> Name {
         let identifier = recorded.record.identifier();
         if self.kind == TreeKind::Joliet {
-            return joliet::name(identifier);
+            return joliet(identifier);
         }
         recorded
             .rock_ridge

@@ -26,6 +26,11 @@ impl BothEndian {
         })
     }
 
+    /// The little-endian half of the number at `offset`.
+    pub(super) fn little(bytes: &[u8], offset: usize) -> Option<u32> {
+        Self::read(bytes, offset).map(|number| number.little)
+    }
+
     /// The little-endian half, unless only the other one fits: many old images carry a wrong
     /// big-endian half, a few a wrong little-endian one.
     pub(super) fn choose(self, fits: impl Fn(u32) -> bool) -> u32 {
@@ -137,7 +142,7 @@ impl Volume {
         let options = pagewell_cache::CacheOptions::new(pagewell_cache::BYTES_MIN);
         let cache = pagewell_cache::Cache::new(options).unwrap();
         let length_bytes = bytes.len() as u64;
-        let device = pagewell_device::MemoryDevice::new("m", bytes);
+        let device = pagewell_device::RamDevice::holding("m", &bytes);
         Self {
             bytes: Bytes::new(cache.open(std::sync::Arc::new(device))),
             length_bytes,

@@ -242,7 +242,7 @@ fn joliet_replaces_a_tree_that_is_unreadable_or_empty() {
     assert_eq!(check(&broken, &joliet).tree_kind(), TreeKind::Joliet);
     let mut both_broken = broken;
     both_broken.put(JOLIET_ROOT, &[0xff; SECTOR]);
-    let error = support::try_open(both_broken.bytes).unwrap_err();
+    let error = support::try_open(both_broken.bytes).err().unwrap();
     assert!(error.to_string().contains("root directory"), "{error}");
     let mut directory = image;
     let name = Record {
@@ -272,7 +272,7 @@ fn descriptors_in_odd_places() {
         let mut image = plain(&[]);
         image.bytes[16 * SECTOR + 128..][..2].copy_from_slice(&size.to_le_bytes());
         image.bytes[16 * SECTOR + 130..][..2].copy_from_slice(&size.to_be_bytes());
-        let error = support::try_open(image.bytes).unwrap_err().to_string();
+        let error = support::try_open(image.bytes).err().unwrap().to_string();
         assert!(error.contains("blocks"), "{error}");
     }
 }
@@ -288,7 +288,7 @@ fn a_note_about_udf_is_not_served_as_the_image() {
     anchor[0] = 2;
     anchor[12..14].copy_from_slice(&256u16.to_le_bytes());
     image.put(256, &anchor);
-    let error = support::try_open(image.bytes.clone()).unwrap_err();
+    let error = support::try_open(image.bytes.clone()).err().unwrap();
     assert!(error.to_string().contains("UDF"), "{error}");
     image.directory(
         ROOT,

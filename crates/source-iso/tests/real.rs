@@ -10,8 +10,8 @@ use std::path::Path;
 
 use pagewell_device::FileDevice;
 use pagewell_fs::FileType;
-use pagewell_source_iso::{IsoFileSystem, Recognised, TreeKind, recognise};
-use support::{WHOLE, cache, check_parents, display, local, tool, walk};
+use pagewell_source_iso::{TreeKind, recognise};
+use support::{WHOLE, check_parents, display, local, open_file, tool, walk};
 
 fn check(image: &str) {
     let image = Path::new(image);
@@ -34,8 +34,8 @@ fn check(image: &str) {
         return;
     }
     let device = FileDevice::open(image).unwrap();
-    assert_eq!(recognise(&device).unwrap(), Recognised::Iso);
-    let fs = IsoFileSystem::open(image, cache()).unwrap();
+    assert_eq!(recognise(&device).unwrap(), Ok(()));
+    let fs = open_file(image);
     let ours = walk(&fs, WHOLE);
     check_parents(&fs, &ours);
     let theirs = local(&extracted);

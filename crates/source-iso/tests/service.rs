@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
-use pagewell_device::{Device, Geometry, MemoryDevice, Request};
+use pagewell_device::{Device, Geometry, RamDevice, Request};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Error, FileId, FileSystem, NodeKind, Payload,
     SetAttributes, Stability,
 };
-use pagewell_source_iso::{IsoFileSystem, IsoOptions};
+use pagewell_source_iso::IsoFileSystem;
 use support::builder::{Image, MORE, ROOT, Record};
-use support::{SECTOR, WHOLE, cache, call, list, open_bytes, walk};
+use support::{SECTOR, WHOLE, call, list, open_bytes, open_file, walk};
 
 /// A device that counts, and that answers nothing while it is held.
 struct Watched {
-    inner: MemoryDevice,
+    inner: RamDevice,
     held: Mutex<Option<Vec<Request>>>,
     bytes: AtomicU64,
 }
@@ -63,14 +63,14 @@ impl Device for Watched {
 /// Without read-ahead, so that only what was asked for is in memory.
 fn watch(bytes: Vec<u8>) -> (Arc<Watched>, IsoFileSystem) {
     let device = Arc::new(Watched {
-        inner: MemoryDevice::new("watched", bytes),
+        inner: RamDevice::holding("watched", &bytes),
         held: Mutex::new(None),
         bytes: AtomicU64::new(0),
     });
     let mut options = CacheOptions::new(8 << 20);
     options.read_ahead = ReadAheadRule::Off;
     let cache = Cache::new(options).unwrap();
-    let iso = IsoFileSystem::from_device(device.clone(), &cache, IsoOptions::default());
+    let iso = IsoFileSystem::from_device(device.clone(), &cache);
     (device, iso.unwrap())
 }
 
@@ -372,7 +372,7 @@ fn a_file_over_four_gibibytes_is_one_file_in_a_sparse_image() {
         file.seek(SeekFrom::Start(start + mark)).unwrap();
         file.write_all(&mark.to_le_bytes()).unwrap();
     }
-    let fs = IsoFileSystem::open(file.path(), cache()).unwrap();
+    let fs = open_file(file.path());
     let credentials = Credentials::root();
     let call = call(&credentials);
     let entry = fs.lookup(&call, &fs.root(), b"big.bin").unwrap();

@@ -10,7 +10,7 @@ use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
-    Hold, Limits, OpenIntent, Opened, Result, forward,
+    Hold, Limits, Result, forward,
 };
 use pagewell_sunrpc::client::Mounted;
 use pagewell_sunrpc::nfs3::{
@@ -54,7 +54,7 @@ impl FileSystem for NfsFileSystem {
     forward! { self => self.shared;
         lookup, attributes, set_attributes, access, read_link, read, write, write_verifier, create,
         make_directory, make_symlink, make_node, link, remove, remove_directory, rename,
-        read_directory, statistics, sync, close,
+        read_directory, statistics, sync, open, close,
     }
 
     fn describe(&self) -> String {
@@ -98,10 +98,6 @@ impl FileSystem for NfsFileSystem {
             names: NAMES_FOR.min(ages.directory_min),
             missing_names: Duration::ZERO,
         }
-    }
-
-    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
-        self.shared.open(call, id)
     }
 
     fn hold(&self, _call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {

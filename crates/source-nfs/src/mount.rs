@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadRule, ReadAheadWindows};
+use pagewell_cache::{Cache, OpenOptions, ReadAheadRule};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
@@ -183,14 +183,15 @@ impl Drop for NfsFileSystem {
 
 /// How the cache treats the device of a mount.
 fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
-    let block_bytes = u64::from(read_bytes);
-    let off = DeviceReadAhead::Rule(ReadAheadRule::Off);
-    let is_off = options.read_ahead == off;
+    let request_bytes = u64::from(read_bytes);
     options.read_ahead = match read_ahead {
         // Switched off for the whole cache, it stays off.
-        ReadAhead::Auto if is_off => options.read_ahead,
-        ReadAhead::Auto => DeviceReadAhead::Windows(ReadAheadWindows::remote(block_bytes)),
-        ReadAhead::Blocks(count) => DeviceReadAhead::Blocks { block_bytes, count },
+        ReadAhead::Auto if options.read_ahead == ReadAheadRule::Off => ReadAheadRule::Off,
+        ReadAhead::Auto => ReadAheadRule::Server { request_bytes },
+        ReadAhead::Blocks(count) => ReadAheadRule::Blocks {
+            block_bytes: request_bytes,
+            count,
+        },
     };
     options.file_alignment_bytes = Some(1 << SLOT_BITS);
     // How long to wait is decided by the calls.

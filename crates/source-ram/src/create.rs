@@ -8,10 +8,10 @@ use pagewell_fs::{
     Result, SetAttributes, name,
 };
 
-use super::data::FileData;
+use super::data::{FileData, Pages};
 use super::directory::Directory;
-use super::inode::{Body, Inode, State, change};
-use super::permission::{self, MODE_SET_GID, MODE_SET_UID, permit};
+use super::inode::{Body, Inode, State};
+use super::permission::{self, MODE_SET_GID, MODE_SET_UID, check_mode, permit};
 use super::quota::name_charge;
 use super::tree::Tree;
 use super::{LINKS_MAX, MODE_BITS, setattr};
@@ -25,6 +25,16 @@ const EXCLUSIVE_MODE: u32 = 0o600;
 
 /// Longest target of a symbolic link, as on Linux (`PATH_MAX` without the NUL).
 const TARGET_BYTES_MAX: usize = 4095;
+
+/// An object to be made.
+struct New {
+    body: Body,
+    /// Unless the request has one.
+    default_mode: u32,
+    request: SetAttributes,
+    /// Of an exclusive create.
+    verifier: Option<[u8; 8]>,
+}
 
 impl Tree {
     pub(super) fn create(
@@ -44,19 +54,18 @@ impl Tree {
             }
         };
         setattr::check_values(&request)?;
+        let new = New {
+            body: Body::Regular(FileData::default()),
+            default_mode,
+            request,
+            verifier,
+        };
         let _tree = self.lock_names();
         let (parent, existing) = self.place(call.credentials, directory, name)?;
-        if let Some(number) = existing {
-            let object = self.numbered(number)?;
-            return self.reuse(call.credentials, &parent, &object, mode);
+        match existing {
+            Some(number) => self.reuse(call.credentials, &parent, number, mode),
+            None => self.make(call.credentials, &parent, name, new),
         }
-        let body = Body::Regular(FileData::default());
-        self.make(call.credentials, &parent, name, |directory| {
-            let mut state =
-                self.newborn(call.credentials, directory, body, default_mode, request)?;
-            state.metadata.verifier = verifier;
-            Ok(state)
-        })
     }
 
     /// What a create does with a name that is there already.
@@ -64,33 +73,27 @@ impl Tree {
         &self,
         credentials: &Credentials,
         parent: &Inode,
-        object: &Inode,
+        number: u64,
         mode: &CreateMode,
     ) -> Result<Created> {
+        let object = self.numbered(number)?;
         let mut state = object.write()?;
-        let mut discarded = None;
+        let mut discarded = Pages::default();
         match mode {
-            CreateMode::Exclusive(verifier) if state.metadata.verifier == Some(*verifier) => {}
+            CreateMode::Exclusive(verifier) if state.verifier == Some(*verifier) => {}
             CreateMode::Unchecked(request) if matches!(state.body, Body::Regular(_)) => {
                 let request = SetAttributes {
                     size: request.size,
                     ..SetAttributes::default()
                 };
-                setattr::check(credentials, &state, &request)?;
-                discarded = Some(setattr::apply(
-                    credentials,
-                    &mut state,
-                    &request,
-                    &self.storage,
-                )?);
+                discarded = setattr::set(credentials, &mut state, &request, &self.storage)?;
             }
             _ => return Err(Error::Exists),
         }
-        let entry = self.entry_of(object, &state);
+        let entry = self.entry_of(state.attributes());
         drop(state);
         drop(discarded);
-        let directory = parent.read()?;
-        let parent = change(directory.wcc(), self.attributes_of(parent, &directory));
+        let parent = parent.no_change()?;
         Ok(Created { entry, parent })
     }
 
@@ -101,13 +104,9 @@ impl Tree {
         name: &[u8],
         request: &SetAttributes,
     ) -> Result<Created> {
-        self.make_new(call, directory, name, |parent, directory| {
-            if directory.metadata.link_count >= LINKS_MAX {
-                return Err(Error::TooManyLinks);
-            }
-            let body = Body::Directory(Directory::new(parent.number));
-            self.newborn(call.credentials, directory, body, DIRECTORY_MODE, *request)
-        })
+        // It gets its parent when it is put there.
+        let body = Body::Directory(Box::new(Directory::new(0)));
+        self.make_new(call, directory, name, body, DIRECTORY_MODE, *request)
     }
 
     pub(super) fn make_symlink(
@@ -125,14 +124,12 @@ impl Tree {
         if target.len() > TARGET_BYTES_MAX {
             return Err(Error::NameTooLong);
         }
-        self.make_new(call, directory, name, |_, directory| {
-            let body = Body::Symlink(target.into());
-            let request = SetAttributes {
-                mode: None,
-                ..*request
-            };
-            self.newborn(call.credentials, directory, body, SYMLINK_MODE, request)
-        })
+        let body = Body::Symlink(target.into());
+        let request = SetAttributes {
+            mode: None,
+            ..*request
+        };
+        self.make_new(call, directory, name, body, SYMLINK_MODE, request)
     }
 
     pub(super) fn make_node(
@@ -143,36 +140,37 @@ impl Tree {
         kind: NodeKind,
         request: &SetAttributes,
     ) -> Result<Created> {
-        self.make_new(call, directory, name, |_, directory| {
-            let body = match kind {
-                NodeKind::CharacterDevice(major, minor) => Body::CharacterDevice(major, minor),
-                NodeKind::BlockDevice(major, minor) => Body::BlockDevice(major, minor),
-                NodeKind::Socket => Body::Socket,
-                NodeKind::Fifo => Body::Fifo,
-            };
-            let device = matches!(body, Body::CharacterDevice(..) | Body::BlockDevice(..));
-            if device && call.credentials.uid != 0 {
-                return Err(Error::NotPermitted);
-            }
-            self.newborn(call.credentials, directory, body, FILE_MODE, *request)
-        })
+        let (file_type, device) = match kind {
+            NodeKind::CharacterDevice(major, minor) => (FileType::CharacterDevice, (major, minor)),
+            NodeKind::BlockDevice(major, minor) => (FileType::BlockDevice, (major, minor)),
+            NodeKind::Socket => (FileType::Socket, (0, 0)),
+            NodeKind::Fifo => (FileType::Fifo, (0, 0)),
+        };
+        let body = Body::Special(file_type, device);
+        self.make_new(call, directory, name, body, FILE_MODE, *request)
     }
 
-    /// Makes what `build` makes of a directory there, under a name that must not exist.
+    /// Makes an object under a name that must not exist.
     fn make_new(
         &self,
         call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
-        build: impl FnOnce(&Inode, &State) -> Result<State>,
+        body: Body,
+        default_mode: u32,
+        request: SetAttributes,
     ) -> Result<Created> {
         name::check_new(name)?;
         let _tree = self.lock_names();
         let (parent, existing) = self.place(call.credentials, directory, name)?;
         permit(existing.is_none(), Error::Exists)?;
-        self.make(call.credentials, &parent, name, |directory| {
-            build(&parent, directory)
-        })
+        let new = New {
+            body,
+            default_mode,
+            request,
+            verifier: None,
+        };
+        self.make(call.credentials, &parent, name, new)
     }
 
     /// The directory and what `name` means in it. To be called with the tree locked.
@@ -186,7 +184,7 @@ impl Tree {
         let found = {
             let state = inode.read()?;
             let directory = state.living_directory()?;
-            permission::check_directory(credentials, &state, EXECUTE)?;
+            check_mode(credentials, &state.metadata, EXECUTE)?;
             directory.find(name)
         };
         Ok((inode, found))
@@ -197,27 +195,32 @@ impl Tree {
     fn newborn(
         &self,
         credentials: &Credentials,
-        directory: &State,
-        body: Body,
-        default_mode: u32,
-        request: SetAttributes,
+        directory: &Attributes,
+        new: New,
     ) -> Result<State> {
-        let file_type = body.file_type();
-        let is_regular = file_type == FileType::Regular;
-        if request.size.is_some_and(|size| size != 0) && !is_regular {
-            return Err(Error::Invalid);
-        }
-        let directory = &directory.metadata;
+        let (request, is_root) = (new.request, credentials.uid == 0);
         let inherited = directory.mode & MODE_SET_GID;
         let gid = if inherited == 0 {
             credentials.gid
         } else {
             directory.gid
         };
-        let mode = request.mode.unwrap_or(default_mode) & MODE_BITS;
+        let mode = request.mode.unwrap_or(new.default_mode) & MODE_BITS;
+        let mut state = State::new(new.body, mode, credentials.uid, gid);
+        let file_type = state.metadata.file_type;
+        match file_type {
+            FileType::Directory if directory.link_count >= LINKS_MAX => {
+                return Err(Error::TooManyLinks);
+            }
+            FileType::CharacterDevice | FileType::BlockDevice if !is_root => {
+                return Err(Error::NotPermitted);
+            }
+            FileType::Regular => {}
+            _ if request.size.is_some_and(|size| size != 0) => return Err(Error::Invalid),
+            _ => {}
+        }
         let first_mode = permission::mode_at_birth(credentials, directory, file_type, mode);
-        let mut state = State::new(body, first_mode, credentials.uid, gid);
-        let is_root = credentials.uid == 0;
+        state.metadata.mode = first_mode;
         let uid = request
             .uid
             .filter(|uid| is_root && *uid != credentials.uid && *uid != u32::MAX);
@@ -236,40 +239,35 @@ impl Tree {
             size,
             ..request
         };
-        setattr::check(credentials, &state, &request)?;
-        let _nothing_cut = setattr::apply(credentials, &mut state, &request, &self.storage)?;
+        let _nothing_cut = setattr::set(credentials, &mut state, &request, &self.storage)?;
+        state.verifier = new.verifier;
         Ok(state)
     }
 
-    /// Puts the object that `build` makes into a directory under a name that is not there.
+    /// Puts a new object into a directory under a name that is not there.
     fn make(
         &self,
         credentials: &Credentials,
         parent: &Inode,
         name: &[u8],
-        build: impl FnOnce(&State) -> Result<State>,
+        new: New,
     ) -> Result<Created> {
         let mut directory = parent.write()?;
-        permission::check_directory(credentials, &directory, WRITE | EXECUTE)?;
-        let state = build(&directory)?;
-        self.storage
-            .quota
-            .take_or_refuse(name_charge(name) + state.charge())?;
+        check_mode(credentials, &directory.metadata, WRITE | EXECUTE)?;
+        let mut state = self.newborn(credentials, &directory.metadata, new)?;
+        let charge = name_charge(name) + state.charge();
+        self.storage.quota.take_or_refuse(charge)?;
         let before = directory.wcc();
-        let number = self.table.next_number();
-        let entry = pagewell_fs::Entry {
-            id: self.id_of(number),
-            attributes: state.attributes(number, self.filesystem_id()),
-        };
-        if state.body.file_type().is_directory() {
+        if let Body::Directory(new) = &mut state.body {
+            new.parent = parent.number;
             directory.metadata.link_count += 1;
         }
-        self.table.insert(number, state);
-        directory.directory_mut()?.insert(name, number);
+        let made = self.insert(state);
+        directory.directory_mut()?.insert(name, made.file_id);
         directory.touch_modified();
         Ok(Created {
-            entry,
-            parent: change(before, self.attributes_of(parent, &directory)),
+            entry: self.entry_of(made),
+            parent: directory.change_since(before),
         })
     }
 
@@ -286,8 +284,8 @@ impl Tree {
         let (parent, existing) = self.place(call.credentials, directory, name)?;
         permit(existing.is_none(), Error::Exists)?;
         let mut directory = parent.write()?;
-        permission::check_directory(call.credentials, &directory, WRITE | EXECUTE)?;
-        if object.is_directory() {
+        check_mode(call.credentials, &directory.metadata, WRITE | EXECUTE)?;
+        if object.is_directory {
             return Err(Error::NotPermitted);
         }
         let mut state = object.write()?;
@@ -303,9 +301,6 @@ impl Tree {
         state.touch_changed();
         directory.directory_mut()?.insert(name, object.number);
         directory.touch_modified();
-        Ok((
-            self.attributes_of(&object, &state),
-            change(before, self.attributes_of(&parent, &directory)),
-        ))
+        Ok((state.attributes(), directory.change_since(before)))
     }
 }

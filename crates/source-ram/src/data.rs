@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 use pagewell_counters::names::{COPIED_BYTES, RAM_PAGES_COPIED, RAM_REFUSED};
 use pagewell_fs::{PageSlice, Result};
 
-use super::page::{PAGE_BYTES, Page, capacity_for};
+use super::memory::{PAGE_BYTES, Page, capacity_for};
 use super::quota::Storage;
 
 /// What every hole is read from.
@@ -33,7 +33,7 @@ pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
     LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
 
 /// Pages, each charged to the quota with its capacity.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct FileData {
     size: u64,
     /// What all pages are charged with.
@@ -48,12 +48,6 @@ pub(super) type Pages = BTreeMap<u64, Arc<Page>>;
 impl FileData {
     pub(super) fn size(&self) -> u64 {
         self.size
-    }
-
-    /// The pages from `number` on, and how many bytes from its start each holds.
-    pub(super) fn held_from(&self, number: u64) -> impl Iterator<Item = (u64, u64)> {
-        let pages = self.pages.range(number..);
-        pages.map(|(number, page)| (*number, (**page).as_ref().len() as u64))
     }
 
     /// The bytes from `offset`, at most `count`, fewer at the end of the file.
@@ -166,7 +160,7 @@ impl FileData {
         keep: usize,
         storage: &Storage,
     ) -> Result<Page> {
-        let mut page = Page::new(&storage.arena, capacity)?;
+        let mut page = storage.arena.allocate(capacity)?;
         if let Some(old) = self.pages.get(&number) {
             let old: &[u8] = (**old).as_ref();
             let kept = old.len().min(keep);

@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 
-use pagewell_fs::access::{READ, WRITE};
+use pagewell_fs::access::{self, READ, WRITE};
 use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
 use pagewell_fs::{Call, Credentials, Error, FileId, FileType, Result};
 
@@ -27,22 +27,20 @@ fn permit(credentials: &Credentials, state: &State, name: &CStr, changes: bool) 
     if !name.starts_with(USER) {
         return Err(Error::NotSupported);
     }
-    let file_type = state.body.file_type();
-    if !matches!(file_type, FileType::Regular | FileType::Directory) {
+    let metadata = &state.metadata;
+    let is_directory = metadata.file_type.is_directory();
+    if !is_directory && metadata.file_type != FileType::Regular {
         return Err(if changes {
             Error::NotPermitted
         } else {
             Error::NoData
         });
     }
-    let metadata = &state.metadata;
-    let is_shared = file_type.is_directory() && metadata.mode & MODE_STICKY != 0;
-    if changes && is_shared && !permission::owns(credentials, metadata) {
-        return Err(Error::NotPermitted);
+    if changes && is_directory && metadata.mode & MODE_STICKY != 0 {
+        access::check_owner(credentials, metadata)?;
     }
     let wanted = if changes { WRITE } else { READ };
-    let is_allowed = permission::allows(credentials, metadata, file_type, wanted);
-    permission::permit(is_allowed, Error::AccessDenied)?;
+    permission::check_mode(credentials, metadata, wanted)?;
     permission::permit(name != USER, Error::Invalid)
 }
 

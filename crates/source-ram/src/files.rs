@@ -2,11 +2,10 @@
 
 use pagewell_fs::{
     Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes, Space,
-    Stability, Timestamp, Written,
+    Stability, Timestamp, Written, access,
 };
 
 use super::data::Pages;
-use super::inode::change;
 use super::tree::Tree;
 use super::{FILE_BYTES_MAX, permission, setattr};
 
@@ -21,12 +20,12 @@ impl Tree {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         let data = state.data()?;
-        permission::check_read(call.credentials, &state.metadata)?;
+        access::check_read(call.credentials, &state.metadata)?;
         let end = offset.saturating_add(u64::from(count));
         Ok(ReadReply {
             end_of_file: end >= data.size(),
             payload: Payload::Pages(data.read(offset, count)),
-            attributes: self.attributes_of(&inode, &state),
+            attributes: state.attributes(),
         })
     }
 
@@ -40,7 +39,7 @@ impl Tree {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         let data = state.data()?;
-        permission::check_read(call.credentials, &state.metadata)?;
+        access::check_read(call.credentials, &state.metadata)?;
         data.seek(offset, wanted).ok_or(Error::NoDevice)
     }
 
@@ -55,7 +54,7 @@ impl Tree {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         state.data()?;
-        permission::check_write(call.credentials, &state.metadata)?;
+        access::check_write(call.credentials, &state.metadata)?;
         let before = state.wcc();
         let mut written = 0;
         if !data.is_empty() {
@@ -68,7 +67,7 @@ impl Tree {
             count: u32::try_from(written).unwrap_or(u32::MAX),
             committed: stability,
             verifier: self.verifier,
-            change: change(before, self.attributes_of(&inode, &state)),
+            change: state.change_since(before),
         })
     }
 
@@ -82,7 +81,7 @@ impl Tree {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         state.data()?;
-        permission::check_write(call.credentials, &state.metadata)?;
+        access::check_write(call.credentials, &state.metadata)?;
         if length == 0 {
             return Err(Error::Invalid);
         }
@@ -123,7 +122,7 @@ impl Tree {
         state.data()?;
         Ok(Committed {
             verifier: self.verifier,
-            change: change(state.wcc(), self.attributes_of(&inode, &state)),
+            change: state.change_since(state.wcc()),
         })
     }
 
@@ -139,10 +138,9 @@ impl Tree {
         if guard.is_some_and(|guard| guard != state.metadata.changed) {
             return Err(Error::NotSync);
         }
-        setattr::check(call.credentials, &state, request)?;
         let before = state.wcc();
-        let discarded = setattr::apply(call.credentials, &mut state, request, &self.storage)?;
-        let change = change(before, self.attributes_of(&inode, &state));
+        let discarded = setattr::set(call.credentials, &mut state, request, &self.storage)?;
+        let change = state.change_since(before);
         drop(state);
         drop(discarded);
         Ok(change)

@@ -11,11 +11,10 @@ use super::directory::Directory;
 use super::quota::{INODE_BYTES, Quota, attribute_charge};
 
 /// An object: what never changes outside the lock, everything else inside.
-#[derive(Debug)]
 pub(super) struct Inode {
     /// Never used for another object.
     pub(super) number: u64,
-    pub(super) file_type: FileType,
+    pub(super) is_directory: bool,
     state: RwLock<State>,
 }
 
@@ -23,69 +22,37 @@ pub(super) struct Inode {
 pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
 
 /// What the lock of an inode protects.
-#[derive(Debug)]
 pub(super) struct State {
-    pub(super) metadata: Metadata,
+    /// But for `size` and `used`, which follow from the body: see [`State::attributes`].
+    pub(super) metadata: Attributes,
     pub(super) body: Body,
     /// Most objects have none.
     pub(super) extended: Option<Box<Extended>>,
+    /// Of an exclusive create, until attributes are set.
+    pub(super) verifier: Option<[u8; 8]>,
     /// The last name went: every use from now on is stale.
     pub(super) gone: bool,
     /// How many programs have it open; then it outlives its last name.
     pub(super) holds: u32,
 }
 
-/// Attributes that every type has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Metadata {
-    pub(super) mode: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) link_count: u32,
-    pub(super) accessed: Timestamp,
-    pub(super) modified: Timestamp,
-    pub(super) changed: Timestamp,
-    /// Of an exclusive create, until attributes are set.
-    pub(super) verifier: Option<[u8; 8]>,
-}
-
-/// What is different from type to type.
-#[derive(Debug)]
+/// What an object holds.
 pub(super) enum Body {
     Regular(FileData),
-    Directory(Directory),
+    /// In a box, so that files are not as large as directories.
+    Directory(Box<Directory>),
     Symlink(Box<[u8]>),
-    CharacterDevice(u32, u32),
-    BlockDevice(u32, u32),
-    Socket,
-    Fifo,
-}
-
-impl Body {
-    pub(super) fn file_type(&self) -> FileType {
-        match self {
-            Self::Regular(_) => FileType::Regular,
-            Self::Directory(_) => FileType::Directory,
-            Self::Symlink(_) => FileType::Symlink,
-            Self::CharacterDevice(..) => FileType::CharacterDevice,
-            Self::BlockDevice(..) => FileType::BlockDevice,
-            Self::Socket => FileType::Socket,
-            Self::Fifo => FileType::Fifo,
-        }
-    }
+    /// A device with its numbers, a socket or a pipe.
+    Special(FileType, (u32, u32)),
 }
 
 impl Inode {
-    pub(super) fn new(number: u64, state: State) -> Self {
+    pub(super) fn new(state: State) -> Self {
         Self {
-            number,
-            file_type: state.body.file_type(),
+            number: state.metadata.file_id,
+            is_directory: state.metadata.file_type.is_directory(),
             state: RwLock::new(state),
         }
-    }
-
-    pub(super) fn is_directory(&self) -> bool {
-        self.file_type.is_directory()
     }
 
     /// Locks for changing, whatever became of the object.
@@ -110,93 +77,84 @@ impl Inode {
             false => Ok(state),
         }
     }
+
+    /// A change report of an object that was looked at and stays as it is.
+    pub(super) fn no_change(&self) -> Result<Change> {
+        let state = self.read()?;
+        Ok(state.change_since(state.wcc()))
+    }
 }
 
 impl State {
-    /// An object made now; directories have two links from the start, others one.
+    /// An object made now, which gets its number when the tree takes it; directories have two
+    /// links from the start, others one.
     pub(super) fn new(body: Body, mode: u32, uid: u32, gid: u32) -> Self {
         let now = Timestamp::now();
-        let link_count = 1 + u32::from(body.file_type().is_directory());
+        let (file_type, device) = match &body {
+            Body::Regular(_) => (FileType::Regular, (0, 0)),
+            Body::Directory(_) => (FileType::Directory, (0, 0)),
+            Body::Symlink(_) => (FileType::Symlink, (0, 0)),
+            Body::Special(file_type, device) => (*file_type, *device),
+        };
         Self {
-            metadata: Metadata {
+            metadata: Attributes {
+                file_type,
                 mode,
+                link_count: 1 + u32::from(file_type.is_directory()),
                 uid,
                 gid,
-                link_count,
+                size: 0,
+                used: 0,
+                device,
+                filesystem_id: 0,
+                file_id: 0,
                 accessed: now,
                 modified: now,
                 changed: now,
-                verifier: None,
+                may_be_kept: true,
             },
             body,
             extended: None,
+            verifier: None,
             gone: false,
             holds: 0,
         }
     }
 
-    pub(super) fn size(&self) -> u64 {
-        match &self.body {
-            Body::Regular(data) => data.size(),
-            Body::Directory(directory) => directory.size(),
-            Body::Symlink(target) => target.len() as u64,
-            _ => 0,
-        }
-    }
-
-    fn used(&self) -> u64 {
-        match &self.body {
-            Body::Regular(data) => data.charged_bytes,
-            _ => self.size(),
-        }
-    }
-
-    /// What its extended attributes are charged with.
-    fn extended_charge(&self) -> u64 {
-        let all = self.extended.iter().flat_map(|all| all.iter());
-        all.map(|(name, value)| attribute_charge(name, value)).sum()
-    }
-
     /// What the object is charged with, its names and the entries in it not counted.
     pub(super) fn charge(&self) -> u64 {
-        INODE_BYTES
-            + match &self.body {
-                Body::Regular(data) => data.charged_bytes,
-                Body::Symlink(target) => target.len() as u64,
-                _ => 0,
-            }
-            + self.extended_charge()
+        let body = match &self.body {
+            Body::Directory(_) => 0,
+            _ => self.attributes().used,
+        };
+        let extended = self.extended.iter().flat_map(|all| all.iter());
+        let extended = extended.map(|(name, value)| attribute_charge(name, value));
+        INODE_BYTES + body + extended.sum::<u64>()
     }
 
-    pub(super) fn attributes(&self, number: u64, filesystem_id: u64) -> Attributes {
-        let metadata = &self.metadata;
-        let device = match self.body {
-            Body::CharacterDevice(major, minor) | Body::BlockDevice(major, minor) => (major, minor),
-            _ => (0, 0),
+    pub(super) fn attributes(&self) -> Attributes {
+        let (size, used) = match &self.body {
+            Body::Regular(data) => (data.size(), data.charged_bytes),
+            Body::Directory(directory) => (directory.size(), directory.size()),
+            Body::Symlink(target) => (target.len() as u64, target.len() as u64),
+            Body::Special(..) => (0, 0),
         };
         Attributes {
-            file_type: self.body.file_type(),
-            mode: metadata.mode,
-            link_count: metadata.link_count,
-            uid: metadata.uid,
-            gid: metadata.gid,
-            size: self.size(),
-            used: self.used(),
-            device,
-            filesystem_id,
-            file_id: number,
-            accessed: metadata.accessed,
-            modified: metadata.modified,
-            changed: metadata.changed,
-            may_be_kept: true,
+            size,
+            used,
+            ..self.metadata
         }
     }
 
     pub(super) fn wcc(&self) -> WccAttributes {
-        WccAttributes {
-            size: self.size(),
-            modified: self.metadata.modified,
-            changed: self.metadata.changed,
+        self.attributes().wcc()
+    }
+
+    /// A change report: the object as it was, and as it is now.
+    pub(super) fn change_since(&self, before: WccAttributes) -> Change {
+        Change {
+            before: Some(before),
+            after: Some(self.attributes()),
         }
     }
 
@@ -263,14 +221,6 @@ impl State {
         quota.give(self.charge());
         self.extended = None;
         self.gone = true;
-        std::mem::replace(&mut self.body, Body::Fifo)
-    }
-}
-
-/// A change report: the object as it was, and as it is now.
-pub(super) fn change(before: WccAttributes, after: Attributes) -> Change {
-    Change {
-        before: Some(before),
-        after: Some(after),
+        std::mem::replace(&mut self.body, Body::Special(FileType::Fifo, (0, 0)))
     }
 }

@@ -29,30 +29,29 @@ mod data;
 mod directory;
 mod extended;
 mod files;
+mod holes;
 mod inode;
 mod list;
 mod memory;
-mod opening;
-mod page;
 mod permission;
 mod quota;
 mod remove;
 mod rename;
-mod seek;
 mod setattr;
-mod space;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+use std::sync::Arc;
+
 use inode::Body;
 use quota::OBJECT_BYTES_MIN;
-use tree::Tree;
+use tree::{ROOT, Tree};
 
 use pagewell_fs::{
     Access, Attributes, Call, Change, Coherence, Error, FileId, FileSystem, Limits, Move, Result,
-    Statistics, forward,
+    Statistics, access, forward,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -66,7 +65,7 @@ const MODE_BITS: u32 = 0o7777;
 
 /// A writable tree in memory. Everything is lost when it is dropped.
 pub struct RamFileSystem {
-    tree: Tree,
+    tree: Arc<Tree>,
 }
 
 impl RamFileSystem {
@@ -79,7 +78,7 @@ impl RamFileSystem {
     /// [`Error::Io`] when the system has not so many addresses.
     pub fn new(size_bytes: u64) -> Result<Self> {
         Ok(Self {
-            tree: Tree::new(size_bytes)?,
+            tree: Arc::new(Tree::new(size_bytes)?),
         })
     }
 
@@ -103,7 +102,7 @@ impl FileSystem for RamFileSystem {
     }
 
     fn root(&self) -> FileId {
-        self.tree.id_of(self.tree.root)
+        self.tree.id_of(ROOT)
     }
 
     fn id_of_number(&self, number: u64) -> Option<FileId> {
@@ -126,21 +125,25 @@ impl FileSystem for RamFileSystem {
     fn attributes(&self, _call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let inode = self.tree.inode(id)?;
         let state = inode.read()?;
-        Ok(self.tree.attributes_of(&inode, &state))
+        Ok(state.attributes())
     }
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
         let inode = self.tree.inode(id)?;
         let state = inode.read()?;
-        let granted = permission::access(call.credentials, &state, wanted);
-        Ok((granted, self.tree.attributes_of(&inode, &state)))
+        // What the mode says, without the owner's liberties, as the client uses it to answer
+        // open(2) and access(2).
+        let granted = access::among(wanted, inode.is_directory, |bits| {
+            access::allows(call.credentials, &state.metadata, bits)
+        });
+        Ok((granted, state.attributes()))
     }
 
     fn read_link(&self, _call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let inode = self.tree.inode(id)?;
         let state = inode.read()?;
         match &state.body {
-            Body::Symlink(target) => Ok((target.to_vec(), self.tree.attributes_of(&inode, &state))),
+            Body::Symlink(target) => Ok((target.to_vec(), state.attributes())),
             _ => Err(Error::Invalid),
         }
     }

@@ -1,27 +1,18 @@
 //! Finding names and listing them.
 
-use pagewell_fs::access::{EXECUTE, READ};
+use pagewell_fs::access::{self, EXECUTE, READ};
 use pagewell_fs::{
     Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result,
     name,
 };
 
 use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
-use super::permission;
+use super::permission::check_mode;
 use super::tree::Tree;
 
 /// Entries copied out of a directory under its lock at once: few enough that no thread waits long,
 /// many enough that a page of a listing needs the lock once or twice.
 const CHUNK_ENTRIES: usize = 128;
-
-/// What one look at a directory gave.
-struct Chunk {
-    /// `.` and `..`, then names; those after the cookie.
-    entries: Vec<Named>,
-    attributes: Attributes,
-    /// Whether the caller may look the entries up.
-    searchable: bool,
-}
 
 impl Tree {
     pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
@@ -31,9 +22,9 @@ impl Tree {
             let number = {
                 let state = inode.read()?;
                 let directory = state.directory()?;
-                permission::check_directory(call.credentials, &state, EXECUTE)?;
+                check_mode(call.credentials, &state.metadata, EXECUTE)?;
                 match name {
-                    b"." => return Ok(self.entry_of(&inode, &state)),
+                    b"." => return Ok(self.entry_of(state.attributes())),
                     b".." => state.living_directory()?.parent,
                     _ => directory.find(name).ok_or(Error::NotFound)?,
                 }
@@ -50,7 +41,7 @@ impl Tree {
     fn entry_numbered(&self, number: u64) -> Result<Entry> {
         let inode = self.numbered(number)?;
         let state = inode.read()?;
-        Ok(self.entry_of(&inode, &state))
+        Ok(self.entry_of(state.attributes()))
     }
 
     pub(super) fn read_directory(
@@ -62,14 +53,16 @@ impl Tree {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         loop {
-            let chunk = self.chunk(call.credentials, directory, cookie)?;
+            let (chunk, attributes) = self.chunk(call.credentials, directory, cookie)?;
             let page = |end| DirectoryPage {
-                attributes: chunk.attributes,
+                attributes,
                 end,
                 unusable: 0,
             };
-            for named in &chunk.entries {
-                let wanted = with_attributes && chunk.searchable;
+            // Whoever may not look the names up does not get what they mean.
+            let searchable = access::allows(call.credentials, &attributes, EXECUTE);
+            let wanted = with_attributes && searchable;
+            for named in &chunk {
                 let entry = wanted.then(|| self.entry_numbered(named.number).ok());
                 cookie = named.cookie;
                 let taken = visit(&DirectoryEntry {
@@ -82,17 +75,23 @@ impl Tree {
                     return Ok(page(false));
                 }
             }
-            if chunk.entries.len() < CHUNK_ENTRIES {
+            if chunk.len() < CHUNK_ENTRIES {
                 return Ok(page(true));
             }
         }
     }
 
-    fn chunk(&self, credentials: &Credentials, directory: &FileId, cookie: u64) -> Result<Chunk> {
+    /// The next entries after the cookie, `.` and `..` first, and the directory's attributes.
+    fn chunk(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        cookie: u64,
+    ) -> Result<(Vec<Named>, Attributes)> {
         let inode = self.inode(directory)?;
         let state = inode.read()?;
         let directory = state.directory()?;
-        permission::check_directory(credentials, &state, READ)?;
+        check_mode(credentials, &state.metadata, READ)?;
         let dots = [
             (COOKIE_SELF, &b"."[..], inode.number),
             (COOKIE_PARENT, b"..", directory.parent),
@@ -107,10 +106,6 @@ impl Tree {
             })
             .collect();
         entries.extend(directory.after(cookie, CHUNK_ENTRIES - entries.len()));
-        Ok(Chunk {
-            entries,
-            attributes: self.attributes_of(&inode, &state),
-            searchable: permission::check_directory(credentials, &state, EXECUTE).is_ok(),
-        })
+        Ok((entries, state.attributes()))
     }
 }

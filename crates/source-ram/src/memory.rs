@@ -34,13 +34,15 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Largest block.
-pub(super) const BLOCK_BYTES_MAX: usize = 64 * 1024;
+/// Largest block, and so the most bytes of one page of a file: large enough that a 1 MiB read is 16
+/// slices, small enough that a copy made for a reader (64 KiB) costs less than the system call
+/// around it.
+pub(super) const PAGE_BYTES: usize = 64 * 1024;
 /// Smallest block: a page of most systems, the least that can be handed back.
-pub(super) const BLOCK_BYTES_MIN: usize = 4 * 1024;
+const BLOCK_BYTES_MIN: usize = 4 * 1024;
 
 /// Sizes of blocks.
-const SIZES: usize = (BLOCK_BYTES_MAX / BLOCK_BYTES_MIN).trailing_zeros() as usize + 1;
+const SIZES: usize = (PAGE_BYTES / BLOCK_BYTES_MIN).trailing_zeros() as usize + 1;
 
 /// Free memory that is not handed back: what 64 calls in flight write in pages of 64 KiB.
 const RESIDENT_FREE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -58,8 +60,8 @@ pub(super) struct Arena {
     free: Mutex<Free>,
 }
 
-// SAFETY: `base` is only an address. The memory behind it is used through blocks, each of which
-// owns its part alone; which parts are free is kept behind a lock.
+// SAFETY: `base` is only an address. The memory behind it is used through pages, each of which
+// owns its block alone; which parts are free is kept behind a lock.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -81,26 +83,26 @@ struct OfSize {
     next_fresh: usize,
 }
 
-/// A part of a range that belongs to one owner. Its content is whatever was there.
-pub(super) struct Block {
+/// Bytes from the start of a page of a file, in a block of its own. Whatever follows in that page
+/// of the file is zero.
+pub(super) struct Page {
     arena: Arc<Arena>,
+    /// Where the block is.
     start: usize,
-    bytes: usize,
+    capacity: usize,
+    /// What of the block is the page's; the rest is whatever was there.
+    length: usize,
 }
 
 impl Arena {
     /// Reserves addresses for a file system of `size_bytes`.
     pub(super) fn new(size_bytes: u64) -> Result<Arc<Self>> {
         let size = usize::try_from(size_bytes).map_err(|_| Error::Invalid)?;
-        let least = size.checked_next_multiple_of(BLOCK_BYTES_MAX);
-        let least = least
-            .filter(|bytes| bytes.checked_mul(SIZES).is_some())
-            .ok_or(Error::Invalid)?;
-        let mut range_bytes = size
-            .checked_mul(RESERVE_FACTOR)
-            .and_then(|bytes| bytes.checked_add(RESERVE_EXTRA_BYTES))
-            .map_or(least, |bytes| bytes / SIZES)
-            .next_multiple_of(BLOCK_BYTES_MAX);
+        let least = size.checked_next_multiple_of(PAGE_BYTES);
+        let least = least.ok_or(Error::Invalid)?;
+        let wanted = size.saturating_mul(RESERVE_FACTOR);
+        let wanted = wanted.saturating_add(RESERVE_EXTRA_BYTES) / SIZES;
+        let mut range_bytes = wanted.next_multiple_of(PAGE_BYTES).max(least);
         loop {
             let bytes = range_bytes.checked_mul(SIZES).ok_or(Error::Invalid);
             match bytes.and_then(reserve) {
@@ -112,29 +114,23 @@ impl Arena {
                     }));
                 }
                 Err(error) if range_bytes <= least => return Err(error),
-                Err(_) => {
-                    let half = (range_bytes / 2).next_multiple_of(BLOCK_BYTES_MAX);
-                    range_bytes = half.max(least);
-                }
+                Err(_) => range_bytes = (range_bytes / 2).next_multiple_of(PAGE_BYTES).max(least),
             }
         }
     }
 
-    /// A block of `bytes`, a power of two between the smallest and the largest.
-    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Block> {
+    /// An empty page in a block of `bytes`, a power of two between the smallest and the largest.
+    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Page> {
         assert!(
-            bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&bytes),
+            bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=PAGE_BYTES).contains(&bytes),
             "{bytes} bytes are no block"
         );
         let size = size_of(bytes);
-        let mut free = self.free.lock();
-        let Free {
-            resident_bytes,
-            sizes,
-        } = &mut *free;
-        let of_size = &mut sizes[size];
+        let mut guard = self.free.lock();
+        let free = &mut *guard;
+        let of_size = &mut free.sizes[size];
         let start = if let Some(start) = of_size.resident.pop() {
-            *resident_bytes -= bytes;
+            free.resident_bytes -= bytes;
             start
         } else if let Some(start) = of_size.handed_back.pop() {
             start
@@ -145,11 +141,12 @@ impl Arena {
         } else {
             return Err(Error::NoSpace);
         };
-        drop(free);
-        Ok(Block {
+        drop(guard);
+        Ok(Page {
             arena: self.clone(),
             start,
-            bytes,
+            capacity: bytes,
+            length: 0,
         })
     }
 
@@ -178,7 +175,7 @@ impl Arena {
             return false;
         }
         // SAFETY: the part lies in the range that was reserved, and has no owner: it belonged
-        // to a block that is being dropped and is not yet among the free ones.
+        // to a page that is being dropped and is not yet among the free ones.
         let advised = unsafe {
             let at = self.base.as_ptr().add(start).cast::<c_void>();
             rustix::mm::madvise(at, bytes, Advice::LinuxDontNeed)
@@ -190,7 +187,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         let base = self.base.as_ptr().cast::<c_void>();
-        // SAFETY: the range was mapped by `reserve`; every block holds the arena, so none is left.
+        // SAFETY: the range was mapped by `reserve`; every page holds the arena, so none is left.
         let unmapped = unsafe { rustix::mm::munmap(base, self.range_bytes * SIZES) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
@@ -216,43 +213,65 @@ fn size_of(bytes: usize) -> usize {
     (bytes / BLOCK_BYTES_MIN).trailing_zeros() as usize
 }
 
-impl Block {
-    /// Bytes of it.
-    pub(super) fn len(&self) -> usize {
-        self.bytes
+/// The capacity a page needs to hold `bytes`: a power of two, so that a page that grows is
+/// copied at most four times.
+pub(super) fn capacity_for(bytes: usize) -> usize {
+    bytes
+        .max(BLOCK_BYTES_MIN)
+        .next_power_of_two()
+        .min(PAGE_BYTES)
+}
+
+impl Page {
+    /// What it is charged with.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
     }
 
-    pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: the part lies in the range, which is mapped as long as the arena lives, and is
-        // zero or was written: always initialised. It belongs to this block alone, which is
-        // borrowed, so that nothing writes.
-        unsafe { std::slice::from_raw_parts(self.arena.base.as_ptr().add(self.start), self.bytes) }
-    }
-
-    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in `as_slice`; this block is borrowed alone, so that nothing else reads or
-        // writes.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.arena.base.as_ptr().add(self.start), self.bytes)
+    /// Writes `data` at `start`; what lies between the end so far and `start` becomes zero.
+    pub(super) fn write(&mut self, start: usize, data: &[u8]) {
+        // SAFETY: the block lies in the range, which is mapped as long as the arena lives, and is
+        // zero or was written: always initialised. It belongs to this page alone, which is borrowed
+        // alone, so that nothing else reads or writes.
+        let bytes = unsafe {
+            let first = self.arena.base.as_ptr().add(self.start);
+            std::slice::from_raw_parts_mut(first, self.capacity)
+        };
+        let end = start + data.len();
+        assert!(end <= bytes.len(), "past the page's end");
+        if self.length < start {
+            bytes[self.length..start].fill(0);
         }
+        bytes[start..end].copy_from_slice(data);
+        self.length = self.length.max(end);
+    }
+
+    /// Forgets everything from `length` on.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
     }
 }
 
-impl Drop for Block {
+impl AsRef<[u8]> for Page {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: as in `write`; nothing writes while the page is borrowed.
+        unsafe { std::slice::from_raw_parts(self.arena.base.as_ptr().add(self.start), self.length) }
+    }
+}
+
+impl Drop for Page {
     fn drop(&mut self) {
-        self.arena.give(self.start, self.bytes);
-    }
-}
-
-impl std::fmt::Debug for Block {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Block({}, {})", self.start, self.bytes)
+        self.arena.give(self.start, self.capacity);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn fill(page: &mut Page, byte: u8) {
+        page.write(0, &vec![byte; page.capacity()]);
+    }
 
     /// What the bookkeeping says is in use, and whether it agrees with itself.
     fn used_bytes(arena: &Arena) -> usize {
@@ -271,7 +290,7 @@ mod tests {
     #[test]
     fn blocks_do_not_overlap_and_all_come_back() {
         let arena = Arena::new(1 << 24).unwrap();
-        let mut blocks: Vec<(Block, u8)> = Vec::new();
+        let mut blocks: Vec<(Page, u8)> = Vec::new();
         let mut seed = 7_u64;
         for round in 0..20_000_u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -279,14 +298,14 @@ mod tests {
             if random.is_multiple_of(2) && blocks.len() < 300 {
                 let mut block = arena.allocate(BLOCK_BYTES_MIN << (random / 2 % 5)).unwrap();
                 let mark = u8::try_from(round % 255).unwrap();
-                block.as_mut_slice().fill(mark);
+                fill(&mut block, mark);
                 blocks.push((block, mark));
             } else if !blocks.is_empty() {
                 let (block, mark) = blocks.swap_remove(random % blocks.len());
-                assert!(block.as_slice().iter().all(|byte| *byte == mark));
+                assert!(block.as_ref().iter().all(|byte| *byte == mark));
             }
             if round.is_multiple_of(500) {
-                let expected: usize = blocks.iter().map(|(block, _)| block.len()).sum();
+                let expected: usize = blocks.iter().map(|(block, _)| block.capacity()).sum();
                 assert_eq!(used_bytes(&arena), expected);
             }
         }
@@ -297,24 +316,26 @@ mod tests {
     #[test]
     fn what_is_handed_back_is_zero_again() {
         let arena = Arena::new(1 << 24).unwrap();
-        let mut blocks: Vec<Block> = (0..200)
-            .map(|_| arena.allocate(BLOCK_BYTES_MAX).unwrap())
+        let mut blocks: Vec<Page> = (0..200)
+            .map(|_| arena.allocate(PAGE_BYTES).unwrap())
             .collect();
-        blocks
-            .iter_mut()
-            .for_each(|block| block.as_mut_slice().fill(1));
+        blocks.iter_mut().for_each(|block| fill(block, 1));
         blocks.clear();
         let kept = arena.free.lock().resident_bytes;
         assert_eq!(kept, RESIDENT_FREE_BYTES_MAX);
-        let again: Vec<Block> = (0..200)
-            .map(|_| arena.allocate(BLOCK_BYTES_MAX).unwrap())
+        let again: Vec<Page> = (0..200)
+            .map(|_| {
+                let mut block = arena.allocate(PAGE_BYTES).unwrap();
+                block.length = PAGE_BYTES; // what was there shows
+                block
+            })
             .collect();
-        let zero = |block: &&Block| block.as_slice().iter().all(|byte| *byte == 0);
-        let handed_back = 200 - RESIDENT_FREE_BYTES_MAX / BLOCK_BYTES_MAX;
+        let zero = |block: &&Page| block.as_ref().iter().all(|byte| *byte == 0);
+        let handed_back = 200 - RESIDENT_FREE_BYTES_MAX / PAGE_BYTES;
         assert_eq!(again.iter().filter(zero).count(), handed_back);
         assert_eq!(
-            arena.free.lock().sizes[size_of(BLOCK_BYTES_MAX)].next_fresh,
-            200 * BLOCK_BYTES_MAX,
+            arena.free.lock().sizes[size_of(PAGE_BYTES)].next_fresh,
+            200 * PAGE_BYTES,
             "free blocks are used first"
         );
     }
@@ -322,8 +343,8 @@ mod tests {
     #[test]
     fn an_arena_that_is_used_up_refuses() {
         let arena = Arena::new(1).unwrap();
-        for bytes in [BLOCK_BYTES_MAX, BLOCK_BYTES_MIN] {
-            let blocks: Vec<Block> = (0..arena.range_bytes / bytes)
+        for bytes in [PAGE_BYTES, BLOCK_BYTES_MIN] {
+            let blocks: Vec<Page> = (0..arena.range_bytes / bytes)
                 .map(|_| arena.allocate(bytes).unwrap())
                 .collect();
             assert_eq!(arena.allocate(bytes).err(), Some(Error::NoSpace));
@@ -342,12 +363,44 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..2000_usize {
                         let mut block = arena.allocate(BLOCK_BYTES_MIN << (round % 5)).unwrap();
-                        block.as_mut_slice().fill(thread);
-                        assert!(block.as_slice().iter().all(|byte| *byte == thread));
+                        fill(&mut block, thread);
+                        assert!(block.as_ref().iter().all(|byte| *byte == thread));
                     }
                 });
             }
         });
         assert_eq!(used_bytes(&arena), 0);
+    }
+
+    #[test]
+    fn capacities_are_powers_of_two_within_bounds() {
+        for (bytes, capacity) in [
+            (0, 4096),
+            (4096, 4096),
+            (4097, 8192),
+            (40_000, 65_536),
+            (65_536, 65_536),
+        ] {
+            assert_eq!(capacity_for(bytes), capacity);
+        }
+    }
+
+    #[test]
+    fn writes_fill_gaps_with_zeros_and_overlap() {
+        let arena = Arena::new(1 << 20).unwrap();
+        let mut dirty = arena.allocate(4096).unwrap();
+        dirty.write(0, &[9; 4096]);
+        drop(dirty);
+        let mut page = arena.allocate(4096).unwrap();
+        page.write(3, b"abc");
+        assert_eq!(page.as_ref(), b"\0\0\0abc");
+        page.write(4, b"XYZ");
+        assert_eq!(page.as_ref(), b"\0\0\0aXYZ");
+        page.write(1, b"1");
+        assert_eq!(page.as_ref(), [0, b'1', 0, b'a', b'X', b'Y', b'Z']);
+        page.truncate(4);
+        page.write(6, b"!");
+        assert_eq!(page.as_ref().len(), 7);
+        assert_eq!(&page.as_ref()[4..], b"\0\0!");
     }
 }

@@ -6,10 +6,8 @@
 //! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
 //! allowed. Uid 0 may do everything, except execute a file that has no bit to be executed.
 
-use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
-use pagewell_fs::{Access, Credentials, Error, FileType, Result};
-
-use super::inode::{Metadata, State};
+use pagewell_fs::access::{self, EXECUTE, WRITE};
+use pagewell_fs::{Attributes, Credentials, Error, FileType, Result};
 
 /// Set user id on execution.
 pub(super) const MODE_SET_UID: u32 = 0o4000;
@@ -28,65 +26,36 @@ pub(super) fn permit(is_allowed: bool, refusal: Error) -> Result<()> {
     is_allowed.then_some(()).ok_or(refusal)
 }
 
-/// Whether the mode gives the caller all of `wanted`.
-pub(super) fn allows(
+/// Refuses unless the mode gives the caller all of `wanted`.
+pub(super) fn check_mode(
     credentials: &Credentials,
-    metadata: &Metadata,
-    file_type: FileType,
+    metadata: &Attributes,
     wanted: u32,
-) -> bool {
-    let rights = (metadata.mode, metadata.uid, metadata.gid);
-    access::allows(credentials, file_type, rights, wanted)
-}
-
-/// Refuses unless the mode of a directory gives the caller all of `wanted`.
-pub(super) fn check_directory(credentials: &Credentials, state: &State, wanted: u32) -> Result<()> {
-    permit(
-        allows(credentials, &state.metadata, FileType::Directory, wanted),
-        Error::AccessDenied,
-    )
-}
-
-/// Whether the caller owns the object or may act as if.
-pub(super) fn owns(credentials: &Credentials, metadata: &Metadata) -> bool {
-    is_root(credentials) || credentials.uid == metadata.uid
-}
-
-/// Refuses a read of a file's data.
-pub(super) fn check_read(credentials: &Credentials, metadata: &Metadata) -> Result<()> {
-    let allowed = |wanted| allows(credentials, metadata, FileType::Regular, wanted);
-    permit(
-        owns(credentials, metadata) || allowed(READ) || allowed(EXECUTE),
-        Error::AccessDenied,
-    )
-}
-
-/// Refuses a change of a file's data, or of its times to the server's clock.
-pub(super) fn check_write(credentials: &Credentials, metadata: &Metadata) -> Result<()> {
-    permit(
-        owns(credentials, metadata) || allows(credentials, metadata, FileType::Regular, WRITE),
-        Error::AccessDenied,
-    )
+) -> Result<()> {
+    let is_allowed = access::allows(credentials, metadata, wanted);
+    permit(is_allowed, Error::AccessDenied)
 }
 
 /// Refuses to take an entry out of a directory: that needs to write it and, when it is sticky, to
 /// own it or the entry.
 pub(super) fn check_delete(
     credentials: &Credentials,
-    directory: &State,
-    entry: &Metadata,
+    directory: &Attributes,
+    entry: &Attributes,
 ) -> Result<()> {
-    check_directory(credentials, directory, WRITE | EXECUTE)?;
-    let is_sticky = directory.metadata.mode & MODE_STICKY != 0;
-    let is_owner = owns(credentials, &directory.metadata) || owns(credentials, entry);
-    permit(!is_sticky || is_owner, Error::NotPermitted)
+    check_mode(credentials, directory, WRITE | EXECUTE)?;
+    let is_sticky = directory.mode & MODE_STICKY != 0;
+    if is_sticky && access::check_owner(credentials, directory).is_err() {
+        return access::check_owner(credentials, entry);
+    }
+    Ok(())
 }
 
 /// Refuses to give the object another owner (only root may) or group (the owner may choose among
 /// the groups it is in).
 pub(super) fn check_owner_change(
     credentials: &Credentials,
-    metadata: &Metadata,
+    metadata: &Attributes,
     uid: Option<u32>,
     gid: Option<u32>,
 ) -> Result<()> {
@@ -103,9 +72,14 @@ pub(super) fn check_owner_change(
     permit(uid_allowed && gid_allowed, Error::NotPermitted)
 }
 
+/// Whether the caller may give a file of this group set-group-id.
+fn is_member(credentials: &Credentials, gid: u32) -> bool {
+    is_root(credentials) || credentials.in_group(gid)
+}
+
 /// The mode that a change of mode to `mode` gives: set-group-id only to members of the group.
 pub(super) fn settable_mode(credentials: &Credentials, gid: u32, mode: u32) -> u32 {
-    if is_root(credentials) || credentials.in_group(gid) {
+    if is_member(credentials, gid) {
         mode
     } else {
         mode & !MODE_SET_GID
@@ -117,7 +91,7 @@ pub(super) fn settable_mode(credentials: &Credentials, gid: u32, mode: u32) -> u
 /// from members of that group.
 pub(super) fn mode_at_birth(
     credentials: &Credentials,
-    directory: &Metadata,
+    directory: &Attributes,
     file_type: FileType,
     mode: u32,
 ) -> u32 {
@@ -132,13 +106,8 @@ pub(super) fn mode_at_birth(
     }
 }
 
-fn loses_set_gid(credentials: &Credentials, metadata: &Metadata) -> bool {
-    metadata.mode & MODE_GROUP_EXECUTE != 0
-        || !(is_root(credentials) || credentials.in_group(metadata.gid))
-}
-
 /// Takes away set-user-id and set-group-id after a change of the data by anyone but root.
-pub(super) fn drop_privileges_after_write(credentials: &Credentials, metadata: &mut Metadata) {
+pub(super) fn drop_privileges_after_write(credentials: &Credentials, metadata: &mut Attributes) {
     if !is_root(credentials) {
         drop_privileges_after_chown(credentials, metadata);
     }
@@ -146,18 +115,9 @@ pub(super) fn drop_privileges_after_write(credentials: &Credentials, metadata: &
 
 /// Takes away set-user-id and set-group-id of a file whose owner or group was set, by root too.
 /// Set-group-id without group execute (once a mark for mandatory locks) stays for members.
-pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &mut Metadata) {
-    if loses_set_gid(credentials, metadata) {
+pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &mut Attributes) {
+    if metadata.mode & MODE_GROUP_EXECUTE != 0 || !is_member(credentials, metadata.gid) {
         metadata.mode &= !MODE_SET_GID;
     }
     metadata.mode &= !MODE_SET_UID;
-}
-
-/// The answer to ACCESS: what the mode says, without the owner's liberties, as the client uses it
-/// to answer open(2) and access(2).
-pub(super) fn access(credentials: &Credentials, state: &State, wanted: Access) -> Access {
-    let file_type = state.body.file_type();
-    access::among(wanted, file_type.is_directory(), |bits| {
-        allows(credentials, &state.metadata, file_type, bits)
-    })
 }

@@ -58,7 +58,6 @@ impl Storage {
 }
 
 /// Bytes in use out of a fixed number.
-#[derive(Debug)]
 pub(super) struct Quota {
     total_bytes: u64,
     used_bytes: AtomicU64,
@@ -74,16 +73,13 @@ impl Quota {
 
     /// Takes `bytes`, or refuses with [`Error::NoSpace`] and takes nothing.
     pub(super) fn take(&self, bytes: u64) -> Result<()> {
-        let taken =
-            self.used_bytes
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used_bytes| {
-                    used_bytes
-                        .checked_add(bytes)
-                        .filter(|sum| *sum <= self.total_bytes)
-                });
-        if taken.is_err() {
-            return Err(Error::NoSpace);
-        }
+        let order = Ordering::Relaxed;
+        let add = |used: u64| {
+            used.checked_add(bytes)
+                .filter(|sum| *sum <= self.total_bytes)
+        };
+        let taken = self.used_bytes.fetch_update(order, order, add);
+        taken.map_err(|_| Error::NoSpace)?;
         RAM_BYTES.add(signed(bytes));
         Ok(())
     }

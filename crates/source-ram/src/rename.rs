@@ -10,17 +10,11 @@ use pagewell_fs::access::{EXECUTE, WRITE};
 use pagewell_fs::{Change, Credentials, Error, FileId, Move, Result, name};
 
 use super::LINKS_MAX;
-use super::inode::{Body, Inode, State, change};
-use super::permission::{self, permit};
+use super::inode::{Body, Inode, State};
+use super::permission::{check_delete, check_mode, permit};
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
 use super::tree::Tree;
-
-/// A name and the directory that it is in.
-struct Place<'a> {
-    directory: Arc<Inode>,
-    name: &'a [u8],
-}
 
 /// The locked directories of a rename, which may be one.
 struct Directories<'a> {
@@ -57,11 +51,11 @@ impl Tree {
         permit(how != Some(Move::ToNew) || target.is_none(), Error::Exists)?;
         permit(!exchanges || target.is_some(), Error::NotFound)?;
         if from.number != to.number {
-            if source.is_directory() && self.is_within(&to, source.number)? {
+            if source.is_directory && self.is_within(&to, source.number)? {
                 return Err(Error::Invalid);
             }
             if let Some(target) = &target
-                && target.is_directory()
+                && target.is_directory
                 && self.is_within(&from, target.number)?
             {
                 return Err(match exchanges {
@@ -73,22 +67,13 @@ impl Tree {
         if let Some(target) = &target
             && target.number == source.number
         {
-            return Ok((self.no_change(&from)?, self.no_change(&to)?));
+            return Ok((from.no_change()?, to.no_change()?));
         }
-        let from = Place {
-            directory: from,
-            name: from_name,
-        };
-        let to = Place {
-            directory: to,
-            name: to_name,
-        };
-        let target = target.as_deref();
-        let moved = self.move_place(credentials, (&from, &to), (&source, target), exchanges);
-        let (changes, buried) = moved?;
+        let places = [(&*from, from_name), (&*to, to_name)];
+        let objects = (&*source, target.as_deref());
+        let (changes, buried) = self.move_name(credentials, places, objects, exchanges)?;
         drop(tree);
-        drop(buried); // the pages of a big file, with no lock held
-        self.table.trim_if_due();
+        self.free(buried);
         Ok(changes)
     }
 
@@ -108,23 +93,17 @@ impl Tree {
         }
     }
 
-    fn no_change(&self, directory: &Inode) -> Result<Change> {
-        let state = directory.read()?;
-        Ok(change(state.wcc(), self.attributes_of(directory, &state)))
-    }
-
     /// The move itself. Neither source nor target is one of the directories. Returns what is to be
     /// dropped when no lock is held.
-    fn move_place(
+    fn move_name(
         &self,
         credentials: &Credentials,
-        (from, to): (&Place<'_>, &Place<'_>),
+        [(from, from_name), (to, to_name)]: [(&Inode, &[u8]); 2],
         (source, target): (&Inode, Option<&Inode>),
         exchanges: bool,
     ) -> Result<((Change, Change), Option<Body>)> {
-        let mut from_state = from.directory.write()?;
-        let is_one = from.directory.number == to.directory.number;
-        let other = (!is_one).then(|| to.directory.write());
+        let mut from_state = from.write()?;
+        let other = (from.number != to.number).then(|| to.write());
         let mut to_state = other.transpose()?;
         let mut directories = Directories {
             from: &mut from_state,
@@ -133,57 +112,51 @@ impl Tree {
         let mut source_state = source.write()?;
         let mut target_state = target.map(Inode::write).transpose()?;
         let replaced = target_state.as_deref();
-        check(
-            credentials,
-            &directories,
-            &source_state,
-            replaced,
-            exchanges,
-        )?;
+        let objects = (&*source_state, replaced);
+        check(credentials, &directories, objects, exchanges)?;
         let from_before = directories.from.wcc();
         let to_before = directories.to().wcc();
         match target.filter(|_| exchanges) {
             Some(target) => {
                 let entries = directories.from.directory_mut()?;
-                entries.insert(from.name, target.number);
+                entries.insert(from_name, target.number);
             }
             None => {
-                let new = target.map_or(name_charge(to.name), |_| 0);
-                self.storage.quota.exchange(name_charge(from.name), new)?;
-                directories.from.directory_mut()?.remove(from.name);
+                let new = target.map_or(name_charge(to_name), |_| 0);
+                self.storage.quota.exchange(name_charge(from_name), new)?;
+                directories.from.directory_mut()?.remove(from_name);
             }
         }
         let entries = directories.to_mut().directory_mut()?;
-        entries.insert(to.name, source.number);
-        if source.is_directory() {
+        entries.insert(to_name, source.number);
+        if source.is_directory {
             directories.from.metadata.link_count -= 1;
             directories.to_mut().metadata.link_count += 1;
-            source_state.directory_mut()?.parent = to.directory.number;
+            source_state.directory_mut()?.parent = to.number;
         }
         source_state.touch_changed();
         let mut buried = None;
         if let (Some(target), Some(state)) = (target, &mut target_state) {
-            if target.is_directory() {
+            if target.is_directory {
                 directories.to_mut().metadata.link_count -= 1;
             }
-            if !exchanges {
-                buried = self.unlink(target.number, state);
-            } else if target.is_directory() {
+            if exchanges && target.is_directory {
                 directories.from.metadata.link_count += 1;
-                state.directory_mut()?.parent = from.directory.number;
+                state.directory_mut()?.parent = from.number;
             }
             if exchanges {
                 state.touch_changed();
+            } else {
+                buried = self.unlink(state);
             }
         }
         directories.from.touch_modified();
         if let Some(to_state) = &mut directories.to {
             to_state.touch_modified();
         }
-        let from_after = self.attributes_of(&from.directory, directories.from);
-        let to_after = self.attributes_of(&to.directory, directories.to());
-        let changes = (change(from_before, from_after), change(to_before, to_after));
-        Ok((changes, buried))
+        let from_change = directories.from.change_since(from_before);
+        let to_change = directories.to().change_since(to_before);
+        Ok(((from_change, to_change), buried))
     }
 }
 
@@ -191,17 +164,16 @@ impl Tree {
 fn check(
     credentials: &Credentials,
     directories: &Directories<'_>,
-    source: &State,
-    target: Option<&State>,
+    (source, target): (&State, Option<&State>),
     exchanges: bool,
 ) -> Result<()> {
-    let (from, to) = (&*directories.from, directories.to());
-    permission::check_delete(credentials, from, &source.metadata)?;
+    let (from, to) = (&directories.from.metadata, &directories.to().metadata);
+    check_delete(credentials, from, &source.metadata)?;
     match target {
-        None => permission::check_directory(credentials, to, WRITE | EXECUTE)?,
-        Some(target) => permission::check_delete(credentials, to, &target.metadata)?,
+        None => check_mode(credentials, to, WRITE | EXECUTE)?,
+        Some(target) => check_delete(credentials, to, &target.metadata)?,
     }
-    let is_directory = |state: &State| state.body.file_type().is_directory();
+    let is_directory = |state: &State| state.metadata.file_type.is_directory();
     let moved = is_directory(source);
     let replaced = target.map(is_directory);
     match (moved, replaced) {
@@ -213,14 +185,14 @@ fn check(
         let both = [Some(source), target.filter(|_| exchanges)].into_iter();
         for moved in both.flatten().filter(|state| is_directory(state)) {
             // Its `..` changes, which is a write to it.
-            permission::check_directory(credentials, moved, WRITE)?;
+            check_mode(credentials, &moved.metadata, WRITE)?;
         }
         let gains = match (moved, replaced) {
             (true, None | Some(false)) => Some(to),
             (false, Some(true)) => Some(from),
             _ => None,
         };
-        if gains.is_some_and(|directory| directory.metadata.link_count >= LINKS_MAX) {
+        if gains.is_some_and(|directory| directory.link_count >= LINKS_MAX) {
             return Err(Error::TooManyLinks);
         }
     }

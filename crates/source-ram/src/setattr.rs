@@ -4,10 +4,11 @@
 //! the other: a change of owner or data takes away set-user-id, and a mode set in the same call
 //! has the last word, as have times over the times of a truncation.
 
+use pagewell_fs::access;
 use pagewell_fs::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
 
 use super::data::Pages;
-use super::inode::{Body, Metadata, State};
+use super::inode::{Body, State};
 use super::permission;
 use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
@@ -21,50 +22,39 @@ pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
 }
 
 /// Refuses what may not be set.
-pub(super) fn check(
-    credentials: &Credentials,
-    state: &State,
-    request: &SetAttributes,
-) -> Result<()> {
+fn check(credentials: &Credentials, state: &State, request: &SetAttributes) -> Result<()> {
     let metadata = &state.metadata;
     check_values(request)?;
     if request.size.is_some() {
         state.data()?;
-        permission::check_write(credentials, metadata)?;
+        access::check_write(credentials, metadata)?;
     }
     permission::check_owner_change(credentials, metadata, request.uid, request.gid)?;
     if request.mode.is_some() {
-        if state.body.file_type() == FileType::Symlink {
+        if metadata.file_type == FileType::Symlink {
             return Err(Error::NotSupported);
         }
-        permission::permit(permission::owns(credentials, metadata), Error::NotPermitted)?;
+        access::check_owner(credentials, metadata)?;
     }
-    check_times(credentials, metadata, request)
-}
-
-fn check_times(
-    credentials: &Credentials,
-    metadata: &Metadata,
-    request: &SetAttributes,
-) -> Result<()> {
     let times = [request.accessed, request.modified];
     let to_value = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
-    if times.iter().any(to_value) && !permission::owns(credentials, metadata) {
-        Err(Error::NotPermitted)
+    if times.iter().any(to_value) {
+        access::check_owner(credentials, metadata)
     } else if times.iter().any(Option::is_some) {
-        permission::check_write(credentials, metadata)
+        access::check_write(credentials, metadata)
     } else {
         Ok(())
     }
 }
 
-/// Sets what [`check`] let pass. Returns what is to be dropped without locks.
-pub(super) fn apply(
+/// Sets all of it or nothing. Returns what is to be dropped without locks.
+pub(super) fn set(
     credentials: &Credentials,
     state: &mut State,
     request: &SetAttributes,
     storage: &Storage,
 ) -> Result<Pages> {
+    check(credentials, state, request)?;
     if *request == SetAttributes::default() {
         return Ok(Pages::default());
     }
@@ -73,10 +63,10 @@ pub(super) fn apply(
         discarded = data.set_size(size, storage)?;
     }
     let now = state.touch_changed();
-    let is_directory = state.body.file_type().is_directory();
+    state.verifier = None;
     let metadata = &mut state.metadata;
-    metadata.verifier = None;
-    if (request.uid.is_some() || request.gid.is_some()) && !is_directory {
+    let is_owner_set = request.uid.is_some() || request.gid.is_some();
+    if is_owner_set && !metadata.file_type.is_directory() {
         permission::drop_privileges_after_chown(credentials, metadata);
     }
     metadata.uid = request.uid.unwrap_or(metadata.uid);

@@ -61,9 +61,9 @@ impl Table {
         self.shard(number).read().get(&number).cloned()
     }
 
-    pub(super) fn insert(&self, number: u64, state: State) {
-        let inode = Arc::new(Inode::new(number, state));
-        self.shard(number).write().insert(number, inode);
+    pub(super) fn insert(&self, state: State) {
+        let inode = Arc::new(Inode::new(state));
+        self.shard(inode.number).write().insert(inode.number, inode);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -82,11 +82,9 @@ impl Table {
     /// locks: it may take some milliseconds.
     pub(super) fn trim_if_due(&self) {
         let due = TRIM_REMOVALS_MIN.max(self.count());
-        let taken = self
-            .removals
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |removals| {
-                (removals >= due).then_some(0)
-            });
+        let order = Ordering::Relaxed;
+        let take_all = |removals| (removals >= due).then_some(0);
+        let taken = self.removals.fetch_update(order, order, take_all);
         if taken.is_ok() {
             RAM_TRIMS.add(1);
             pagewell_fs::trim::give_back();

@@ -1,7 +1,7 @@
 //! What the parts do together. The rules of POSIX are tested against a model, in `lab/model`.
 
 use pagewell_fs::{
-    CreateMode, Credentials, FileType, NodeKind, OpenIntent, ReadReply, SetAttributes, Stability,
+    CreateMode, Credentials, FileType, NodeKind, ReadReply, SetAttributes, Stability,
 };
 
 use super::quota::INODE_BYTES;
@@ -103,13 +103,8 @@ fn an_open_file_outlives_its_last_name() {
     let call = call(&user);
     let (root, empty) = (filesystem.root(), filesystem.used_bytes());
     let id = make(&filesystem, &user, b"file");
-    let intent = OpenIntent {
-        reads: true,
-        writes: true,
-        truncates: false,
-    };
-    let first = filesystem.open(&call, &id, intent).unwrap();
-    let second = filesystem.open(&call, &id, intent).unwrap();
+    let first = filesystem.open(&call, &id).unwrap();
+    let second = filesystem.open(&call, &id).unwrap();
     make(&filesystem, &user, b"other");
     filesystem
         .rename(&call, &root, b"other", &root, b"file")
@@ -130,7 +125,7 @@ fn an_open_file_outlives_its_last_name() {
 
     // The name goes after the last hold as ever.
     let id = make(&filesystem, &user, b"file");
-    drop(filesystem.open(&call, &id, intent).unwrap());
+    drop(filesystem.open(&call, &id).unwrap());
     filesystem.remove(&call, &root, b"file").unwrap();
     assert_eq!(filesystem.attributes(&call, &id), Err(Error::Stale));
     assert_eq!(filesystem.used_bytes(), empty);

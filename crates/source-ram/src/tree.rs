@@ -10,20 +10,18 @@ use super::inode::{Body, Inode, State};
 use super::quota::{INODE_BYTES, Storage};
 use super::table::Table;
 
-/// Mode of the root directory: as `/tmp`, since no administrator could open it for users.
+/// The number of the root directory.
+pub(super) const ROOT: u64 = 1;
+/// Its mode: as `/tmp`, since no administrator could open it for users.
 const ROOT_MODE: u32 = 0o1777;
-
-const INSTANCE_BYTES: usize = 8;
-const ID_BYTES: usize = 16;
 
 /// The objects of a file system, and what leads to them.
 pub(super) struct Tree {
     /// Random for each life; the first half of every identifier.
-    pub(super) instance: [u8; INSTANCE_BYTES],
+    instance: u64,
     pub(super) verifier: [u8; 8],
-    pub(super) root: u64,
-    pub(super) storage: Arc<Storage>,
-    pub(super) table: Arc<Table>,
+    pub(super) storage: Storage,
+    pub(super) table: Table,
     /// Held while names change.
     names: Mutex<()>,
 }
@@ -35,19 +33,16 @@ impl Tree {
             return Err(Error::Invalid);
         }
         let tree = Self {
-            instance: verifier::fresh().to_ne_bytes(),
+            instance: verifier::fresh(),
             verifier: verifier::fresh().to_ne_bytes(),
-            root: 1,
-            storage: Arc::new(Storage::new(size_bytes)?),
-            table: Arc::new(Table::new()),
+            storage: Storage::new(size_bytes)?,
+            table: Table::new(),
             names: Mutex::new(()),
         };
-        let root = tree.table.next_number();
-        assert_eq!(root, tree.root, "the first number is the root's");
         tree.storage.quota.take(INODE_BYTES)?;
-        let body = Body::Directory(Directory::new(root));
-        let state = State::new(body, ROOT_MODE, 0, 0);
-        tree.table.insert(root, state);
+        let body = Body::Directory(Box::new(Directory::new(ROOT)));
+        let root = tree.insert(State::new(body, ROOT_MODE, 0, 0));
+        assert_eq!(root.file_id, ROOT, "the first number is the root's");
         Ok(tree)
     }
 
@@ -55,40 +50,40 @@ impl Tree {
         self.names.lock()
     }
 
-    pub(super) fn filesystem_id(&self) -> u64 {
-        u64::from_le_bytes(self.instance)
+    /// Gives a new object its number, from which on it can be found.
+    pub(super) fn insert(&self, mut state: State) -> Attributes {
+        state.metadata.file_id = self.table.next_number();
+        state.metadata.filesystem_id = self.instance;
+        let attributes = state.attributes();
+        self.table.insert(state);
+        attributes
     }
 
     pub(super) fn id_of(&self, number: u64) -> FileId {
-        let mut bytes = [0; ID_BYTES];
-        bytes[..INSTANCE_BYTES].copy_from_slice(&self.instance);
-        bytes[INSTANCE_BYTES..].copy_from_slice(&number.to_le_bytes());
-        FileId::of(&bytes)
+        let id = u128::from(number) << 64 | u128::from(self.instance);
+        FileId::of(&id.to_le_bytes())
     }
 
     /// The object an identifier names.
     pub(super) fn inode(&self, id: &FileId) -> Result<Arc<Inode>> {
-        let bytes: &[u8; ID_BYTES] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
-        let (instance, number) = bytes.split_at(INSTANCE_BYTES);
+        let bytes = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
+        let id = u128::from_le_bytes(bytes);
+        // The two halves.
+        let (number, instance) = ((id >> 64) as u64, id as u64);
         if instance != self.instance {
             return Err(Error::Stale);
         }
-        let number: [u8; 8] = number.try_into().map_err(|_| Error::BadId)?;
-        self.numbered(u64::from_le_bytes(number))
+        self.numbered(number)
     }
 
     pub(super) fn numbered(&self, number: u64) -> Result<Arc<Inode>> {
         self.table.get(number).ok_or(Error::Stale)
     }
 
-    pub(super) fn attributes_of(&self, inode: &Inode, state: &State) -> Attributes {
-        state.attributes(inode.number, self.filesystem_id())
-    }
-
-    pub(super) fn entry_of(&self, inode: &Inode, state: &State) -> Entry {
+    pub(super) fn entry_of(&self, attributes: Attributes) -> Entry {
         Entry {
-            id: self.id_of(inode.number),
-            attributes: self.attributes_of(inode, state),
+            id: self.id_of(attributes.file_id),
+            attributes,
         }
     }
 }

@@ -102,23 +102,6 @@ impl Tree {
         self.local.is_some()
     }
 
-    /// Reads a file that was just found or listed.
-    pub fn reader(&self, entry: &Entry) -> Reader<'_> {
-        Reader::new(self, entry)
-    }
-
-    /// The user on whose behalf it is used.
-    #[must_use]
-    pub fn uid(&self) -> u32 {
-        self.credentials.uid
-    }
-
-    /// And the group.
-    #[must_use]
-    pub fn gid(&self) -> u32 {
-        self.credentials.gid
-    }
-
     /// The call to make: as this user, on a thread that may wait.
     #[must_use]
     pub fn call(&self) -> Call<'_> {

@@ -29,20 +29,22 @@ impl Piece {
     }
 }
 
-impl<'a> Reader<'a> {
-    /// Of a file of the tree.
-    pub fn new(tree: &'a Tree, entry: &Entry) -> Self {
-        let local = tree.local.as_ref();
+impl Tree {
+    /// Reads a file that was just found or listed.
+    pub fn reader(&self, entry: &Entry) -> Reader<'_> {
+        let local = self.local.as_ref();
         // What is the matter with one that cannot be opened so, a read tells.
-        let opened = local.and_then(|local| local.open_listed(&tree.call(), &entry.id).ok());
-        Self {
-            tree,
+        let opened = local.and_then(|local| local.open_listed(&self.call(), &entry.id).ok());
+        Reader {
+            tree: self,
             id: entry.id,
             size: entry.attributes.size,
             opened: opened.flatten(),
         }
     }
+}
 
+impl Reader<'_> {
     /// Where at most `count` bytes from `offset` are.
     pub fn read(&self, offset: u64, count: u32) -> Result<Piece> {
         if let Some(file) = &self.opened {

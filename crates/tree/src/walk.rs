@@ -61,16 +61,6 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(entry: Entry, path_length: usize, names: Vec<Listed>) -> Self {
-        Self {
-            entry,
-            path_length,
-            rest: names.into_iter(),
-            directories: VecDeque::new(),
-            wanted: 0,
-        }
-    }
-
     fn find_directories(&mut self) {
         let entries = self.rest.as_slice().iter().flat_map(|listed| &listed.entry);
         let directories = entries.filter(|entry| entry.attributes.file_type.is_directory());
@@ -96,13 +86,15 @@ pub fn walk<E>(
     start: &Entry,
     visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
 ) -> Result<(), E> {
-    if listers == 0 {
-        return Walk::new(tree, None).run(start, visit);
-    }
     let shared = ahead::Shared::default();
     std::thread::scope(|scope| {
-        let ahead = Ahead::new(scope, (&shared, tree), listers);
-        Walk::new(tree, Some(ahead)).run(start, visit)
+        let walk = Walk {
+            tree,
+            ahead: (listers > 0).then(|| Ahead::new(scope, (&shared, tree), listers)),
+            visits: HashMap::new(),
+            stack: Vec::new(),
+        };
+        walk.run(start, visit)
     })
 }
 
@@ -113,16 +105,7 @@ struct Walk<'a, 'scope, 'env> {
     stack: Vec<Frame>,
 }
 
-impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
-    fn new(tree: &'a Tree, ahead: Option<Ahead<'scope, 'env>>) -> Self {
-        Self {
-            tree,
-            ahead,
-            visits: HashMap::new(),
-            stack: Vec::new(),
-        }
-    }
-
+impl Walk<'_, '_, '_> {
     fn run<E>(
         mut self,
         start: &Entry,
@@ -183,7 +166,13 @@ impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
             let reason = format!("{} names that cannot be used are left out", names.unusable);
             visit(Step::Failed(path, Error::Io(reason)))?;
         }
-        let mut frame = Frame::new(entry, path.len(), names.listed);
+        let mut frame = Frame {
+            entry,
+            path_length: path.len(),
+            rest: names.listed.into_iter(),
+            directories: VecDeque::new(),
+            wanted: 0,
+        };
         if self.ahead.is_some() {
             frame.find_directories();
         }

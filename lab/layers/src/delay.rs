@@ -117,9 +117,10 @@ impl Device for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pattern;
     use crate::Stats;
     use pagewell_device::testing::{flush, write_durable};
-    use pagewell_device::{Buffer, Issuer, Operation, Pattern, RamDevice};
+    use pagewell_device::{Buffer, Issuer, Operation, RamDevice};
     use std::sync::mpsc;
 
     #[test]

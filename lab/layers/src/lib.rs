@@ -1,12 +1,14 @@
-//! Devices that stand in front of another one, to test and to measure: they break it, slow it down,
-//! count, or lose what was not made durable.
+//! Devices to test and to measure with. Most stand in front of another one: they break it, slow it
+//! down, count, or lose what was not made durable. The bytes of one are computed.
 
 mod delay;
 mod fault;
+mod pattern;
 mod power_cut;
 mod stats;
 
 pub use delay::{Delay, DelayAmount};
 pub use fault::{Fault, FaultHandle, Script, ScriptError};
+pub use pattern::Pattern;
 pub use power_cut::{Damage, PowerCut, PowerCutHandle};
 pub use stats::{Flow, Iostat, SizeHistogram, Snapshot, Stats};

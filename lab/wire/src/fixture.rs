@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_cache::{Cache, CacheOptions};
+use pagewell_device::{FileDevice, FileOptions};
 use pagewell_fs::FileSystem;
 use pagewell_nfsd::{Config, Export, Server, Squash};
 use pagewell_source_dir::{Directory, Options};
-use pagewell_source_image::ImageFileSystem;
+use pagewell_source_image::{ImageFileSystem, Origin};
 use pagewell_source_ram::RamFileSystem;
 use tempfile::TempDir;
 
@@ -66,7 +67,13 @@ pub fn image_cache() -> Cache {
 
 /// A file as a disk image that can be written.
 pub fn image(path: &Path) -> ImageFileSystem {
-    ImageFileSystem::open_writable(path, &image_cache()).expect("the image can be written")
+    let options = FileOptions {
+        writable: true,
+        ..FileOptions::default()
+    };
+    let device = FileDevice::open_with(path, options).expect("the image can be written");
+    let origin = Origin::of_path(path).expect("the image is there");
+    ImageFileSystem::from_device(Arc::new(device), origin, &image_cache()).writable()
 }
 
 /// An export that squashes nobody.

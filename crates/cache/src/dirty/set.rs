@@ -21,18 +21,19 @@ use pagewell_policy::writeback::{Admission, Rule, Settings, Urgency, Write};
 
 use crate::Error;
 use crate::dirty::quota::Quota;
-use crate::dirty::state::{Dirty, FILE};
+use crate::dirty::state::Dirty;
 use crate::flusher::Flusher;
 use crate::open_options::OpenOptions;
 use crate::page::{PAGE, Part, parts};
 use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::OwnPages;
+use crate::residency::pins::OwnPages;
 use crate::sync::{Condvar, Guard, Mutex, Rank};
+use crate::table::lines::DIRTY;
 use crate::table::page_table::SlotIndex;
-use crate::table::state::DIRTY;
 
-/// How often a thread that waits for the device looks whether it was given up.
-const TICK: Duration = Duration::from_millis(100);
+/// How often a thread that waits for the device looks by itself: it may have been given up, the
+/// wait after a failure may be over, or the flusher be busy with another device.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// A thread that closes a device waits so long for the submit loop, which has only to hand in what
 /// it has at hand, unless the device does not take it.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
@@ -41,7 +42,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct DirtySet {
     own: Arc<OwnPages>,
     quota: Arc<Quota>,
-    flusher: Arc<Flusher>,
+    pub(crate) flusher: Arc<Flusher>,
     /// Most memory of pages with something dirty, if no other device has any.
     bytes_max: u64,
     /// When what was written goes to the device.
@@ -51,7 +52,8 @@ pub(crate) struct DirtySet {
     started: AtomicBool,
     /// Something was lost when it was closed.
     gave_up: AtomicBool,
-    /// What is dirty was given up.
+    /// What is dirty was given up, under the lock: nothing is written any more, and what comes back
+    /// from the device is not looked at.
     abandoned: AtomicBool,
     pub(crate) losses: AtomicU64,
     state: Mutex<Dirty>,
@@ -66,7 +68,11 @@ impl DirtySet {
         options: &OpenOptions,
     ) -> Self {
         let bytes_max = quota.device_bytes_max(options.dirty_bytes_max);
-        let settings = settings(options, bytes_max, own.layout.request_bytes_max);
+        let mut settings = Settings::new(options.write_rule, bytes_max);
+        settings.block_bytes = options.block_bytes;
+        settings.page_bytes = PAGE;
+        settings.device_time_max = options.dirty_time_max;
+        settings.cluster_bytes_max = own.layout.request_bytes_max;
         Self {
             own,
             quota,
@@ -134,7 +140,7 @@ impl DirtySet {
         }
     }
 
-    /// The policy's time.
+    /// The time of the policies of this device.
     pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
     }
@@ -151,11 +157,7 @@ impl DirtySet {
         let allowance = self.quota.allowance(number, self.bytes_max);
         let mut dirty = self.lock();
         dirty.policy.set_dirty_bytes_max(allowance);
-        if may_block {
-            dirty.policy.admit(FILE, extent, self.now())
-        } else {
-            dirty.policy.try_admit(FILE, extent, self.now())
-        }
+        dirty.policy.admit(extent, may_block, self.now())
     }
 
     /// Brings the gauges up to date, and what other devices may have.
@@ -183,14 +185,14 @@ impl DirtySet {
         blocks: [Option<Extent>; 2],
     ) -> Urgency {
         let mut dirty = self.lock();
-        if dirty.closed {
+        if self.is_abandoned() {
             // Given up while this write went on: it would never be written.
             return Urgency::Later;
         }
-        let urgency = dirty.policy.wrote(FILE, extent, self.now());
+        let urgency = dirty.policy.wrote(extent, self.now());
         dirty.lost.take(extent.offset, extent.end());
         for block in blocks.into_iter().flatten() {
-            dirty.policy.join(FILE, block);
+            dirty.policy.join(block);
         }
         self.own.pages.table.set(slot, DIRTY);
         let rewritten = dirty.policy.counts().rewritten_bytes;
@@ -200,10 +202,11 @@ impl DirtySet {
         urgency
     }
 
-    /// Takes the flag from pages of a range that have no dirty byte any more.
+    /// Takes the flag from pages of a range that have no byte any more that is dirty, on its way to
+    /// the device, or kept until a flush.
     pub(crate) fn mark_clean(&self, dirty: &Dirty, extent: Extent) {
         for part in parts(extent.offset..extent.end()) {
-            if dirty.has_dirty(part.page) {
+            if dirty.policy.is_dirty(Part::whole(part.page).extent()) {
                 continue;
             }
             // With the flag it stays where it is: it is detached under this lock only. It may be
@@ -220,7 +223,7 @@ impl DirtySet {
             return Vec::new();
         }
         let base = part.page * PAGE;
-        let spans = self.lock().policy.dirty_in(FILE, part.extent());
+        let spans = self.lock().policy.dirty_in(part.extent());
         spans
             .map(|span| (span.offset - base) as usize..(span.end() - base) as usize)
             .collect()
@@ -229,7 +232,7 @@ impl DirtySet {
     /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
     pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, Dirty> {
         let mut dirty = self.lock();
-        CACHE_DISCARDED_DIRTY_BYTES.add(dirty.policy.discard(FILE, extent));
+        CACHE_DISCARDED_DIRTY_BYTES.add(dirty.policy.discard(extent));
         dirty
     }
 
@@ -282,7 +285,6 @@ impl DirtySet {
     pub(crate) fn abandon(&self) -> u64 {
         let mut dirty = self.lock();
         self.abandoned.store(true, Ordering::Release);
-        dirty.closed = true;
         self.notify();
         let since = Instant::now();
         while dirty.submitting {
@@ -292,7 +294,7 @@ impl DirtySet {
             dirty = self.wait(dirty, left);
         }
         let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
-        let bytes = dirty.policy.forget(FILE);
+        let bytes = dirty.policy.forget();
         if bytes > 0 || is_unsettled {
             self.gave_up.store(true, Ordering::Release);
         }
@@ -302,8 +304,7 @@ impl DirtySet {
         }
         dirty.unflushed = Spans::default();
         dirty.unrecovered = Spans::default();
-        dirty.stuck = dirty.submitting;
-        if !dirty.stuck {
+        if !dirty.submitting {
             self.own.pages.clean_all(self.own.layout.number);
         }
         self.show(&mut dirty);
@@ -320,7 +321,7 @@ impl Drop for DirtySet {
     fn drop(&mut self) {
         let number = self.own.layout.number;
         // A page with the flag would not go.
-        if self.lock().stuck {
+        if self.has_started() {
             self.own.pages.clean_all(number);
         }
         self.quota.remove(number);
@@ -330,14 +331,4 @@ impl Drop for DirtySet {
 /// What those get that still want something of a device that was given up.
 pub(crate) fn abandoned(offset: u64) -> Error {
     Error::Device(DeviceError::Abandoned { offset })
-}
-
-/// How the policy of a device is set.
-fn settings(options: &OpenOptions, dirty_bytes_max: u64, cluster_bytes_max: u64) -> Settings {
-    let mut settings = Settings::new(options.write_rule, dirty_bytes_max);
-    settings.block_bytes = options.block_bytes;
-    settings.page_bytes = PAGE;
-    settings.device_time_max = options.dirty_time_max;
-    settings.cluster_bytes_max = cluster_bytes_max;
-    settings
 }

@@ -10,13 +10,10 @@ use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
+use pagewell_policy::writeback::{Settings, Tag, TagState, Write, WriteBack};
 
-use crate::page::Part;
-use crate::residency::in_flight::Fetch;
+use crate::residency::in_flight::Fetches;
 
-/// A device is one file to its policy.
-pub(crate) const FILE: FileNumber = FileNumber(0);
 /// Tags that no commit waits for any more and that have not ended.
 const ABANDONED_MAX: usize = 1024;
 
@@ -26,10 +23,8 @@ pub(crate) const SPANS_MAX: usize = 4096;
 /// A write that cannot go yet.
 pub(crate) struct Postponed {
     pub(crate) write: Write,
-    /// Fetches that have to end first, and were made for this write.
-    pub(crate) fills: Vec<Arc<Fetch>>,
-    /// Fetches that have to end first, and were made for others.
-    pub(crate) joined: Vec<Arc<Fetch>>,
+    /// What has to end first.
+    pub(crate) fetches: Fetches,
 }
 
 /// How a flush ended, for all that wait for it.
@@ -58,7 +53,6 @@ pub(crate) struct Flushing {
     pub(crate) flush: Arc<Flush>,
     /// What it covers.
     pub(crate) spans: Spans,
-    pub(crate) number: u64,
     pub(crate) since: Instant,
     pub(crate) answer: Option<Result<(), DeviceError>>,
 }
@@ -82,7 +76,6 @@ pub(crate) struct Dirty {
     pub(crate) unflushed: Spans,
     /// The flush at the device.
     pub(crate) flushing: Option<Flushing>,
-    flushes: u64,
     /// The flush after that.
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
@@ -97,10 +90,6 @@ pub(crate) struct Dirty {
     pub(crate) replays: u64,
     /// Why the last write that failed did.
     pub(crate) failure: Option<DeviceError>,
-    /// Nothing is written any more; what comes back from the device is not looked at.
-    pub(crate) closed: bool,
-    /// Pages keep their flag, though they are given up.
-    pub(crate) stuck: bool,
     /// Tags of commits that gave up.
     abandoned: Vec<Tag>,
     /// What the gauges show of this device.
@@ -120,7 +109,6 @@ impl Dirty {
             ended: 0,
             unflushed: Spans::default(),
             flushing: None,
-            flushes: 0,
             next_flush: Arc::default(),
             lost: Spans::default(),
             unrecovered: Spans::default(),
@@ -128,17 +116,10 @@ impl Dirty {
             loss: None,
             replays: 0,
             failure: None,
-            closed: false,
-            stuck: false,
             abandoned: Vec::new(),
             shown: (0, 0, 0),
             rewritten: 0,
         }
-    }
-
-    /// Whether a byte of a page is dirty, on its way to the device, or kept until a flush.
-    pub(crate) fn has_dirty(&self, page: u64) -> bool {
-        self.policy.is_dirty(FILE, Part::whole(page).extent())
     }
 
     /// Whether the flush at the device was answered, and no thread has looked.
@@ -157,21 +138,18 @@ impl Dirty {
         is_covered.then(|| flushing.flush.clone())
     }
 
-    /// The next flush begins; its number.
-    pub(crate) fn begin_flush(&mut self) -> u64 {
+    /// The next flush begins.
+    pub(crate) fn begin_flush(&mut self) -> Arc<Flush> {
         assert!(self.flushing.is_none(), "one flush at a time");
         let flush = std::mem::take(&mut self.next_flush);
-        let spans = std::mem::take(&mut self.unflushed);
-        self.flushes += 1;
         self.policy.flush_begins();
         self.flushing = Some(Flushing {
-            flush,
-            spans,
-            number: self.flushes,
+            flush: flush.clone(),
+            spans: std::mem::take(&mut self.unflushed),
             since: Instant::now(),
             answer: None,
         });
-        self.flushes
+        flush
     }
 
     /// A tag that no commit waits for any more.

@@ -10,7 +10,8 @@
 //! ones; which came is counted and can be asked for. Memory that is a file too, to be mapped once
 //! more by others, is in ordinary pages.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -53,10 +54,12 @@ impl std::fmt::Display for PageSize {
 /// Pages of memory.
 pub(crate) struct Arena {
     mapping: Arc<Mapping>,
-    frames: u32,
-    page_size: PageSize,
+    /// Pages in all.
+    pub(crate) frames: u32,
+    /// Which pages the system gave.
+    pub(crate) page_size: PageSize,
     /// When it is a file too.
-    file: Option<OwnedFd>,
+    pub(crate) file: Option<OwnedFd>,
     /// What threads do with each block of memory, so that loom sees it.
     #[cfg(feature = "loom")]
     watched: Watched,
@@ -67,7 +70,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     base_bytes: usize,
     /// The first aligned byte.
-    start: NonNull<u8>,
+    pub(crate) start: NonNull<u8>,
 }
 
 // SAFETY: memory that any thread may use; the rules in `lib.rs` say which thread uses which bytes
@@ -143,19 +146,9 @@ impl Arena {
         Ok(Self::of(mapping, frames, PageSize::Ordinary, Some(file)))
     }
 
-    /// Pages in all.
-    pub(crate) fn frames(&self) -> u32 {
-        self.frames
-    }
-
-    /// Which pages the system gave.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.page_size
-    }
-
-    /// The file that it is too.
-    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.file.as_ref().map(AsFd::as_fd)
+    /// Bytes in all.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        u64::from(self.frames) * PAGE_BYTES as u64
     }
 
     /// Bytes of a page.
@@ -185,15 +178,6 @@ impl Arena {
         }
     }
 
-    /// Copies bytes out of a page.
-    ///
-    /// # Safety
-    /// Nobody writes to them meanwhile.
-    pub(crate) unsafe fn copy_out(&self, frame: FrameIndex, start: usize, target: &mut [u8]) {
-        // SAFETY: the caller's.
-        target.copy_from_slice(unsafe { self.bytes(frame, start, target.len()) });
-    }
-
     /// First byte of a page.
     pub(crate) fn address(&self, frame: FrameIndex) -> NonNull<u8> {
         assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
@@ -204,23 +188,24 @@ impl Arena {
     /// Asks the processor to bring a part of a page nearer: where it begins, and where it enters
     /// the next 4 KiB, which hardware does not look across. Any frame is fine.
     #[inline]
-    pub(crate) fn prefetch(&self, frame: FrameIndex, start: usize, length: usize) {
+    pub(crate) fn prefetch(&self, frame: FrameIndex, range: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let offset = frame.0 as usize * PAGE_BYTES + start;
+            let offset = frame.0 as usize * PAGE_BYTES + range.start;
             let address = self.mapping.start.as_ptr().wrapping_add(offset);
             let ask = |offset: usize| {
                 // SAFETY: a hint; it reads nothing and cannot fault, whatever the address.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(offset).cast()) };
             };
             (0..PREFETCHED_LINES).for_each(|line| ask(line * 64));
-            if length > 4096 {
-                (0..PREFETCHED_LINES).for_each(|line| ask(4096 - start % 4096 + line * 64));
+            if range.len() > 4096 {
+                let next = 4096 - range.start % 4096;
+                (0..PREFETCHED_LINES).for_each(|line| ask(next + line * 64));
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (frame, start, length);
+        let _ = (frame, range);
     }
 
     /// All of it, for devices that prepare memory.
@@ -320,15 +305,6 @@ fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
     })
 }
 
-// Under loom the page table is no mapping.
-#[cfg(not(feature = "loom"))]
-impl Mapping {
-    /// First byte, at a multiple of a huge page.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-}
-
 /// Maps zeros, in transparent huge pages where the system has them.
 pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
     let base_bytes = bytes + HUGE_PAGE_BYTES;
@@ -389,7 +365,7 @@ mod tests {
             let first = arena.address(FrameIndex(0)).as_ptr();
             let last = arena.address(FrameIndex(63)).as_ptr();
             assert_eq!(last as usize - first as usize, 63 * PAGE_BYTES);
-            if arena.file().is_none() {
+            if arena.file.is_none() {
                 assert_eq!(first as usize % HUGE_PAGE_BYTES, 0);
             }
             // SAFETY: the last byte of the arena, which is ours alone.
@@ -397,14 +373,14 @@ mod tests {
                 last.add(PAGE_BYTES - 1).write(1);
                 assert_eq!(last.add(PAGE_BYTES - 1).read(), 1);
             }
-            assert_eq!(arena.memory().length(), 64 * PAGE_BYTES);
+            assert_eq!(arena.memory().segment().len(), 64 * PAGE_BYTES);
         }
     }
 
     #[test]
     fn huge_pages_that_were_set_aside_are_for_caches_that_ask() {
         let arena = Arena::new(64, &options(0, Some(1 << 20))).unwrap();
-        assert_ne!(arena.page_size(), PageSize::Reserved);
+        assert_ne!(arena.page_size, PageSize::Reserved);
     }
 
     #[test]

@@ -7,22 +7,20 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
 use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment, after_burst};
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
-use crate::dirty::set::DirtySet;
-use crate::io_queue::{IoQueue, Transfer};
-use crate::page::{PAGE, Part, Units};
+use crate::io_queue::Transfer;
+use crate::page::{PAGE, Part, Units, mask};
 use crate::read::fill::Fill;
-use crate::read::prefetch::Streams;
-use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::read::reader::Reader;
+use crate::residency::in_flight::{Fetch, Fetches};
 use crate::residency::pages::Found;
-use crate::table::state::{DIRTY, FULL, State};
+use crate::residency::pins::{OwnPages, OwnedPin};
+use crate::table::lines::{DIRTY, FULL, State};
 
 /// A page that is wanted, and which units of it.
 pub(crate) struct Wanted {
@@ -47,7 +45,7 @@ impl Wanted {
 
 /// A run of units of one page that is ours to fetch.
 pub(crate) struct Claim {
-    fetcher: Arc<Fetcher>,
+    reader: Arc<Reader>,
     offset: u64,
     pub(crate) length: u64,
     pin: OwnedPin,
@@ -67,22 +65,19 @@ pub(crate) struct Claims {
     pub(crate) stale: bool,
 }
 
-/// Claims pages of one device and has them fetched; those that will be wanted, too (`prefetch.rs`).
-pub(crate) struct Fetcher {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) streams: Arc<Streams>,
-    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
-    /// byte.
-    pub(crate) widens: bool,
-    /// Of what a stream has left behind memory is given back.
-    pub(crate) drops_behind: bool,
-    pub(crate) rotational: bool,
-    pub(crate) origin: Instant,
+impl Claims {
+    /// What has to end before the pages have what is wanted. To be taken before the claims are
+    /// sent.
+    pub(crate) fn fetches(&mut self) -> Fetches {
+        let ours = self.ours.iter().map(|claim| claim.fetch.clone());
+        Fetches {
+            ours: ours.collect(),
+            joined: std::mem::take(&mut self.joined),
+        }
+    }
 }
 
-impl Fetcher {
+impl Reader {
     /// Finds out, for the wanted units of a page, which are in flight and which are ours.
     /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file
     /// when its first byte is wanted: most that begin there go on, and then it is one request, not
@@ -94,7 +89,7 @@ impl Fetcher {
         widen: bool,
         claims: &mut Claims,
     ) {
-        let (frame, layout, pages) = (wanted.pin.frame, &self.own.layout, &self.own.pages);
+        let (frame, layout, pages) = (wanted.pin.frame, &self.layout, &self.pages);
         let mut fetches = pages.in_flight.lock(frame);
         if pages.table.key(wanted.pin.slot) != layout.key(wanted.page) {
             // What is there is complete; what is not would be filled in from a device that
@@ -122,13 +117,11 @@ impl Fetcher {
         }
         let longest = layout.request_bytes_max / layout.unit_bytes;
         let (dirty, partial) = self.partly_dirty(wanted, missing);
-        let plain = runs_of(missing & !partial, longest);
-        let filled = runs_of(partial, longest);
-        let filled = filled.into_iter().map(|units| (units, Some(&dirty)));
-        let mut runs: Vec<_> = plain.into_iter().map(|units| (units, None)).collect();
-        runs.extend(filled);
-        runs.sort_unstable_by_key(|(units, _)| units.trailing_zeros());
-        for (units, kept) in runs {
+        let mut runs = runs_of(missing & !partial, longest);
+        runs.extend(runs_of(partial, longest));
+        runs.sort_unstable_by_key(|units| units.trailing_zeros());
+        for units in runs {
+            let kept = (units & partial != 0).then_some(&dirty);
             let claim = self.make(wanted, units, ahead, kept);
             pages.in_flight.add(&mut fetches, claim.fetch.clone());
             claims.ours.push(claim);
@@ -137,16 +130,12 @@ impl Fetcher {
 
     /// Dirty bytes of a page, and which of the missing units have some.
     fn partly_dirty(&self, wanted: &Wanted, missing: Units) -> (Vec<Range<usize>>, Units) {
-        if missing == 0 || !self.own.pages.table.state(wanted.pin.slot).has(DIRTY) {
+        if missing == 0 || !self.pages.table.state(wanted.pin.slot).has(DIRTY) {
             return (Vec::new(), 0);
         }
         let dirty = self.dirty.in_page(&Part::whole(wanted.page));
         let units = dirty.iter().fold(0, |units, range| {
-            units
-                | self
-                    .own
-                    .layout
-                    .units(range.start as u64, range.len() as u64)
+            units | self.layout.units(range.start as u64, range.len() as u64)
         });
         (dirty, units & missing)
     }
@@ -158,7 +147,7 @@ impl Fetcher {
         ahead: bool,
         kept: Option<&Vec<Range<usize>>>,
     ) -> Claim {
-        let layout = &self.own.layout;
+        let layout = &self.layout;
         let first = u64::from(units.trailing_zeros()) * layout.unit_bytes;
         let offset = wanted.page * PAGE + first;
         let end = offset + u64::from(units.count_ones()) * layout.unit_bytes;
@@ -166,11 +155,11 @@ impl Fetcher {
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
             CACHE_FILLS.add(1);
-            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes());
+            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes);
             Fill::new(start, length as usize, alignment, kept.clone())
         });
         Claim {
-            fetcher: self.clone(),
+            reader: self.clone(),
             fill,
             offset,
             length,
@@ -182,19 +171,15 @@ impl Fetcher {
 
     /// Makes requests of claims, adjacent ones of one file together, and sends them.
     pub(crate) fn send(self: &Arc<Self>, claims: Vec<Claim>, issuer: Issuer) {
-        let groups = self.grouped(claims);
-        if groups.is_empty() {
+        if claims.is_empty() {
             return;
         }
-        let mut guesses = Vec::new();
-        let transfers = groups.into_iter().map(|group| {
+        let fetches = claims.iter().map(|claim| &claim.fetch);
+        let guesses = fetches.filter(|fetch| fetch.ahead_bytes.is_some());
+        let guesses: Vec<_> = guesses.cloned().collect();
+        let transfers = self.grouped(claims).into_iter().map(|group| {
             let id = self.queue.name_request();
-            for claim in &group {
-                claim.fetch.name(id);
-                if claim.fetch.ahead_bytes.is_some() {
-                    guesses.push((id, claim.fetch.clone()));
-                }
-            }
+            group.iter().for_each(|claim| claim.fetch.name(id));
             (id, self.transfer(group, issuer))
         });
         let transfers = transfers.collect();
@@ -203,13 +188,12 @@ impl Fetcher {
         // writers of them wait for the fetch. Or it is memory that the `Claim` owns.
         unsafe { self.queue.submit(transfers) };
         // Readers may have joined before the queue knew the requests.
-        let wanted = guesses.iter().filter(|(_, fetch)| fetch.is_wanted());
-        let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
+        let wanted: Vec<_> = guesses.iter().filter_map(|fetch| fetch.urgent()).collect();
         self.queue.promote(&wanted);
     }
 
     fn grouped(&self, claims: Vec<Claim>) -> Vec<Vec<Claim>> {
-        let layout = &self.own.layout;
+        let layout = &self.layout;
         let mut groups: Vec<Vec<Claim>> = Vec::new();
         let mut group_bytes = 0;
         for claim in claims {
@@ -251,19 +235,19 @@ impl Fetcher {
 
     fn segment(&self, claim: &mut Claim) -> Segment {
         if let Some(fill) = &mut claim.fill {
-            return fill.segment();
+            return fill.buffer.as_segment();
         }
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let (start, length) = ((claim.offset % PAGE) as usize, claim.length as usize);
         assert!(start + length <= PAGE_BYTES);
         // SAFETY: inside the page.
-        let start = unsafe { self.own.pages.arena.address(claim.pin.frame).add(start) };
+        let start = unsafe { self.pages.arena.address(claim.pin.frame).add(start) };
         Segment::new(start, length)
     }
 
     /// Everything before `end` has come.
     fn arrived(&self, group: Vec<Claim>, end: u64, result: Result<(), DeviceError>) {
-        let layout = &self.own.layout;
+        let layout = &self.layout;
         for mut claim in group {
             // The last block may reach past the end.
             let needed = (claim.offset + claim.length).min(layout.length_bytes);
@@ -285,15 +269,14 @@ impl Fetcher {
 impl Claim {
     /// Ends it: these units have come.
     pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
-        let Fetcher { own, dirty, .. } = &*self.fetcher;
-        let (pages, frame) = (&own.pages, self.pin.frame);
-        #[allow(clippy::cast_possible_truncation)] // at most a page
+        let Reader { pages, layout, .. } = &*self.reader;
+        let (dirty, frame) = (&self.reader.dirty, self.pin.frame);
         if let Some(fill) = &self.fill {
             // SAFETY: pinned by us, and our fetch ends below.
-            unsafe { fill.apply(&pages.arena, frame, units, own.layout.unit_bytes as usize) };
+            unsafe { fill.apply(&pages.arena, frame, layout.each(units)) };
         }
         let valid = pages.validate(frame, units);
-        if valid == own.layout.all_units(self.page) {
+        if valid == layout.all_units(self.page) {
             pages.table.set(self.pin.slot, FULL);
         }
         pages.in_flight.end(frame, &self.fetch, outcome);
@@ -315,17 +298,7 @@ impl Drop for Claim {
 
 /// `count` units from `first`.
 fn units_from(first: u32, count: u64) -> Units {
-    let all = (u64::from(Units::MAX) << first) & u64::from(Units::MAX);
-    let end = u64::from(first) + count;
-    let below = if end >= 32 {
-        u64::from(Units::MAX)
-    } else {
-        (1 << end) - 1
-    };
-    #[allow(clippy::cast_possible_truncation)] // masked
-    {
-        (all & below) as Units
-    }
+    mask(u64::from(first) + count) & !mask(first.into())
 }
 
 /// The runs of adjacent units, none longer than `longest`.

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use pagewell_device::{Buffer, Segment};
+use pagewell_device::Buffer;
 
 use crate::PAGE_BYTES;
 use crate::frame::arena::Arena;
@@ -21,7 +21,7 @@ use pagewell_policy::eviction::FrameIndex;
 
 /// Where the bytes of a run of units come, and what stays as it is.
 pub(crate) struct Fill {
-    buffer: Buffer,
+    pub(crate) buffer: Buffer,
     /// First byte of the run in the page.
     start: usize,
     /// Dirty bytes of the page, ascending.
@@ -43,11 +43,6 @@ impl Fill {
         }
     }
 
-    /// The memory for the request.
-    pub(crate) fn segment(&mut self) -> Segment {
-        self.buffer.as_segment()
-    }
-
     /// Copies what came of these units to the page, but for what is kept.
     ///
     /// # Safety
@@ -56,16 +51,11 @@ impl Fill {
         &self,
         arena: &Arena,
         frame: FrameIndex,
-        units: Units,
-        unit_bytes: usize,
+        units: impl Iterator<Item = (Units, Range<usize>)>,
     ) {
         let end = self.start + self.buffer.len();
-        for unit in 0..PAGE_BYTES / unit_bytes {
-            if units >> unit & 1 == 0 {
-                continue;
-            }
-            let whole = unit * unit_bytes..((unit + 1) * unit_bytes).min(end);
-            for gap in gaps(whole, &self.kept) {
+        for (_, unit) in units {
+            for gap in gaps(unit.start..unit.end.min(end), &self.kept) {
                 assert!(gap.start >= self.start && gap.end <= end);
                 let source = &self.buffer[gap.start - self.start..gap.end - self.start];
                 // SAFETY: no reader has a slice of a unit that is not valid, writers of it wait for
@@ -78,7 +68,7 @@ impl Fill {
 }
 
 /// What of a range is in none of `kept`, which ascend.
-fn gaps(range: Range<usize>, kept: &[Range<usize>]) -> Vec<Range<usize>> {
+pub(crate) fn gaps(range: Range<usize>, kept: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut gaps = Vec::new();
     let mut at = range.start;
     for one in kept {

@@ -10,6 +10,7 @@
 //! without what was only fetched along, so an error reaches nobody but those that asked for the
 //! bad place.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,44 +26,17 @@ use crate::dirty::set::abandoned;
 use crate::page::{PAGE, first_part};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::reader::Reader;
-use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::OwnedPin;
-use crate::table::state::{AHEAD, MARKER};
+use crate::residency::in_flight::Fetches;
+use crate::residency::pins::OwnedPin;
+use crate::table::lines::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
 
+/// Bytes obtained for one reader at a time.
+const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 /// Longer than anybody waits.
 const LONG: Duration = Duration::from_secs(365 * 86_400);
-/// How long to sleep when every page is pinned.
-const MEMORY_TICK: Duration = Duration::from_millis(1);
-
-/// How much is fetched along with what is wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// What makes larger requests.
-    Wide,
-    /// Nothing.
-    Alone,
-}
-
-/// What a read waits for.
-struct Fetches {
-    ours: Vec<Arc<Fetch>>,
-    joined: Vec<Arc<Fetch>>,
-    /// A page has another frame by now.
-    stale: bool,
-}
-
-impl Fetches {
-    fn is_empty(&self) -> bool {
-        self.ours.is_empty() && self.joined.is_empty()
-    }
-
-    /// All of them, and whether each is ours.
-    fn all(&self) -> impl Iterator<Item = (&Arc<Fetch>, bool)> {
-        let ours = self.ours.iter().map(|fetch| (fetch, true));
-        ours.chain(self.joined.iter().map(|fetch| (fetch, false)))
-    }
-}
+/// How long to sleep when there is no frame.
+pub(crate) const MEMORY_TICK: Duration = Duration::from_millis(1);
 
 /// How waiting ended.
 enum Settled {
@@ -74,31 +48,34 @@ enum Settled {
 }
 
 impl Reader {
-    /// Pins the pages of a range with all its bytes in them, and says whether any was missing. The
-    /// range may come shorter than it was when memory is short, but not empty.
-    pub(super) fn obtain(
-        &self,
-        offset: u64,
-        length: u64,
+    /// Pins the pages of a range with all its bytes in them, and says whether any was missing. Of a
+    /// long range only the first of them, and of any when memory is short, but at least one.
+    pub(crate) fn obtain(
+        self: &Arc<Self>,
+        range: &Range<u64>,
         mode: ReadMode,
     ) -> Result<(Vec<OwnedPin>, bool)> {
         let deadline = deadline_after(self.timeout);
-        let mut wanted = self.pin_pages(offset, length, mode, deadline)?;
-        let covered = covered(&wanted, offset, length);
-        let (mut reach, mut is_first) = (Reach::Wide, true);
+        let offset = range.start;
+        let portion = offset..self.portion_end(range);
+        let mut wanted = self.pin_pages(&portion, mode, deadline)?;
+        let last = wanted.last().map_or(offset, |one| (one.page + 1) * PAGE);
+        let covered = last.min(portion.end).saturating_sub(offset);
+        // Whether nothing is fetched along with what is wanted, which makes larger requests.
+        let (mut alone, mut is_first) = (false, true);
         let mut has_missed = false;
         loop {
             if self.dirty.is_abandoned() {
                 return Err(abandoned(offset));
             }
-            let fetches = self.launch(&wanted, reach, mode);
+            let (fetches, is_stale) = self.launch(&wanted, alone, mode);
             if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
                 has_missed = kind.is_missing();
-                self.fetcher.note(offset, covered, kind, mode.bounds);
+                self.note(offset, covered, kind, mode.bounds);
             }
-            if fetches.stale {
+            if is_stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
-                wanted = self.pin_pages(offset, length, mode, deadline)?;
+                wanted = self.pin_pages(&portion, mode, deadline)?;
                 continue;
             }
             if fetches.is_empty() {
@@ -108,11 +85,9 @@ impl Reader {
             is_first = false;
             match self.settle(&wanted, &fetches, (offset, mode), deadline)? {
                 Settled::Complete => return Ok((pins(wanted), has_missed)),
-                Settled::Failed(error) if reach == Reach::Alone => {
-                    return Err(Error::Device(error));
-                }
+                Settled::Failed(error) if alone => return Err(error.into()),
                 // What failed may be a place that this read does not want.
-                Settled::Failed(_) => reach = Reach::Alone,
+                Settled::Failed(_) => alone = true,
                 // It may be a place that only the other wanted.
                 Settled::OthersFailed if Instant::now() < deadline => {}
                 Settled::OthersFailed => return Err(self.timed_out(offset)),
@@ -121,24 +96,29 @@ impl Reader {
         }
     }
 
-    /// Sees that everything wanted is there or in flight.
-    fn launch(&self, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Fetches {
+    /// Where that portion of a range ends that is obtained at a time: with the range, or else with
+    /// a page. Of the last page obtained nothing else than what was asked for is there.
+    fn portion_end(&self, range: &Range<u64>) -> u64 {
+        let most = OBTAINED_BYTES_MAX.min(self.pages.arena.size_bytes() / 8);
+        let end = range.start + most;
+        if range.end <= end {
+            return range.end;
+        }
+        end - end % PAGE
+    }
+
+    /// Sees that everything wanted is there or in flight, unless a page has another frame by now.
+    fn launch(self: &Arc<Self>, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
-        let widen = reach == Reach::Wide && self.fetcher.widens;
         for one in wanted {
-            self.fetcher.claim(one, false, widen, &mut claims);
+            self.claim(one, false, self.widens && !alone, &mut claims);
         }
-        let joined = std::mem::take(&mut claims.joined);
-        let ours = claims.ours.iter().map(|claim| claim.fetch.clone());
-        let ours = ours.collect();
-        self.fetcher.send(claims.ours, mode.issuer);
-        let guesses: Vec<_> = joined.iter().filter_map(|fetch| fetch.want()).collect();
+        let fetches = claims.fetches();
+        self.send(claims.ours, mode.issuer);
+        let joined = fetches.joined.iter();
+        let guesses: Vec<_> = joined.filter_map(|fetch| fetch.want()).collect();
         self.queue.promote(&guesses);
-        Fetches {
-            ours,
-            joined,
-            stale: claims.stale,
-        }
+        (fetches, claims.stale)
     }
 
     /// Waits for fetches and says whether the wanted units have come.
@@ -166,7 +146,7 @@ impl Reader {
         }
         let missing = wanted
             .iter()
-            .any(|one| self.own.pages.valid(one.pin.frame) & one.units != one.units);
+            .any(|one| self.pages.valid(one.pin.frame) & one.units != one.units);
         match failure {
             // An error of units that were fetched along is none of ours.
             _ if !missing => Ok(Settled::Complete),
@@ -187,19 +167,18 @@ impl Reader {
 
     fn pin_pages(
         &self,
-        offset: u64,
-        length: u64,
+        range: &Range<u64>,
         mode: ReadMode,
         deadline: Instant,
     ) -> Result<Vec<Wanted>> {
         let mut wanted = Vec::new();
-        let mut rest = offset..offset + length;
+        let mut rest = range.clone();
         while !rest.is_empty() {
             let part = first_part(&rest);
-            let key = self.own.layout.key(part.page);
-            match self.own.pages.find_or_make(key, Arrival::Demand, 0) {
+            let key = self.layout.key(part.page);
+            match self.pages.find_or_make(key, Arrival::Demand, 0) {
                 Some(found) => {
-                    let units = self.own.layout.units_of(&part);
+                    let units = self.layout.units_of(&part);
                     wanted.push(Wanted::new(&self.own, found, part.page, units));
                     rest.start += part.length;
                 }
@@ -240,7 +219,7 @@ impl Reader {
         let mut marked = false;
         for one in wanted {
             if one.state.0 & (AHEAD | MARKER) != 0 {
-                marked |= self.fetcher.touch(one.pin.slot, one.page);
+                marked |= self.touch(one.pin.slot, one.page);
             }
         }
         let mut joined = fetches.joined.iter();
@@ -268,10 +247,4 @@ fn would_block() -> Error {
 
 fn pins(wanted: Vec<Wanted>) -> Vec<OwnedPin> {
     wanted.into_iter().map(|one| one.pin).collect()
-}
-
-/// How many of the bytes the pinned pages cover.
-fn covered(wanted: &[Wanted], offset: u64, length: u64) -> u64 {
-    let last = wanted.last().map_or(offset, |one| (one.page + 1) * PAGE);
-    length.min(last.saturating_sub(offset))
 }

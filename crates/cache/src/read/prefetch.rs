@@ -1,47 +1,85 @@
 //! Read-ahead at work: telling the policy of reads, and doing what it plans.
+//!
+//! # Problem
+//!
+//! A request of 1 MiB fills sixteen pages. When they lie apart the device gets sixteen pieces of
+//! memory, and each costs it something. On a virtual disk sequential reads were 6 % faster with
+//! one piece for each request.
+//!
+//! # Rule
+//!
+//! Frames for pages that will be fetched together are taken from the free list many at a time and
+//! handed out in the order of their addresses. Drop-behind and eviction give back pages in the
+//! order in which a stream has read them, and the free list is a stack: what comes out together was
+//! put in together, mostly backward. Sorting turns that into one run.
+//!
+//! # Weakness
+//!
+//! Nothing is moved: where random reads have scattered the free frames, they stay scattered. A
+//! plan of which a part is in memory already may evict as many pages too early.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_counters::names::{
     CACHE_AHEAD_PLANNED_BYTES, CACHE_AHEAD_REFUSED, CACHE_AHEAD_USEFUL_BYTES,
-    CACHE_AHEAD_WASTED_BYTES,
 };
 use pagewell_device::Issuer;
-use pagewell_policy::eviction::Arrival;
-use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
+use pagewell_policy::eviction::{Arrival, FrameIndex};
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
 
 use crate::page::{PAGE, parts};
-use crate::read::claim::{Claims, Fetcher, Wanted};
-use crate::residency::batch::Batch;
-use crate::residency::devices::Observer;
-use crate::sync::{Mutex, Rank};
+use crate::read::claim::{Claims, Wanted};
+use crate::read::reader::Reader;
+use crate::residency::pages::Pages;
+use crate::table::lines::{AHEAD, FULL, MARKER, STREAM};
 use crate::table::page_table::SlotIndex;
-use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
 
-/// The read-ahead policy of one device.
-pub(crate) struct Streams(Mutex<Box<dyn ReadAhead>>);
+/// Frames taken at a time: with 16 the pages of a request came in five pieces, with 64 in three,
+/// with 256 in two, half of them in one.
+const TAKEN_AT_ONCE: usize = 256;
 
-impl Streams {
-    pub(crate) fn new(policy: Box<dyn ReadAhead>) -> Self {
-        Self(Mutex::new(Rank::Leaf, policy))
+/// Frames on their way from the free list to pages. What is left goes back.
+struct Batch<'a> {
+    pages: &'a Pages,
+    /// The lowest last.
+    taken: Vec<FrameIndex>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(pages: &'a Pages) -> Self {
+        Self {
+            pages,
+            taken: Vec::new(),
+        }
     }
 
-    /// What it has seen and done.
-    pub(crate) fn counts(&self) -> Counts {
-        self.0.lock().counts()
+    /// The next frame, for the first of `rest` pages; `None` when there is no frame now.
+    fn take(&mut self, rest: u64) -> Option<FrameIndex> {
+        if self.taken.is_empty() {
+            let count = usize::try_from(rest).unwrap_or(TAKEN_AT_ONCE);
+            for _ in 0..count.clamp(1, TAKEN_AT_ONCE) {
+                let Some(frame) = self.pages.allocate() else {
+                    break;
+                };
+                self.taken.push(frame);
+            }
+            self.taken
+                .sort_unstable_by_key(|frame| std::cmp::Reverse(frame.0));
+        }
+        self.taken.pop()
     }
 }
 
-impl Observer for Streams {
-    fn wasted(&self, page: u64) {
-        CACHE_AHEAD_WASTED_BYTES.add(PAGE);
-        let (offset, length) = (page * PAGE, PAGE);
-        self.0.lock().feedback(Feedback::Wasted { offset, length });
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        for frame in self.taken.drain(..) {
+            self.pages.free.push(frame);
+        }
     }
 }
 
-impl Fetcher {
+impl Reader {
     /// Tells the policy of a read, and where the file lies that is read if that is known, and does
     /// what it plans.
     pub(crate) fn note(
@@ -55,34 +93,34 @@ impl Fetcher {
             offset,
             length,
             kind,
-            budget_bytes: self.own.pages.ahead_budget_bytes(),
-            now: self.origin.elapsed(),
+            budget_bytes: self.pages.ahead_budget_bytes(),
+            now: self.dirty.now(),
             bounds,
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),
         };
-        let plan = self.streams.0.lock().access(&access);
+        let plan = self.streams.lock().access(&access);
         self.run_plan(plan);
     }
 
     /// A page with a mark was touched. Says whether the policy wants to hear of it.
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
-        let before = self.own.pages.table.clear(slot, AHEAD | MARKER);
+        let before = self.pages.table.clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
-            self.own.pages.unread.remove(1);
+            self.pages.unread.remove(1);
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
             let (offset, length) = (page * PAGE, PAGE);
             let useful = Feedback::Useful { offset, length };
-            self.streams.0.lock().feedback(useful);
+            self.streams.lock().feedback(useful);
         }
         before.has(MARKER)
     }
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub(crate) fn prefetch(self: &Arc<Self>, offset: u64, length: u64) {
-        let length = length.min(self.own.pages.ahead_budget_bytes());
+        let length = length.min(self.pages.ahead_budget_bytes());
         let end = offset.saturating_add(length);
-        let end = end.min(self.own.layout.length_bytes);
+        let end = end.min(self.layout.length_bytes);
         if offset < end {
             self.run_plan(Plan {
                 fetch: std::iter::once(offset..end).collect(),
@@ -92,7 +130,7 @@ impl Fetcher {
     }
 
     fn run_plan(self: &Arc<Self>, plan: Plan) {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let (pages, layout) = (&self.pages, &self.layout);
         if let Some(range) = plan.release.filter(|_| self.drops_behind) {
             for page in range.start.div_ceil(PAGE)..range.end / PAGE {
                 pages.drop_behind(layout.key(page));
@@ -103,7 +141,7 @@ impl Fetcher {
             if let Err(offset) = self.claim_ahead(range, &mut claims) {
                 CACHE_AHEAD_REFUSED.add(1);
                 let refused = Feedback::Refused { offset };
-                self.streams.0.lock().feedback(refused);
+                self.streams.lock().feedback(refused);
                 break;
             }
         }
@@ -121,7 +159,7 @@ impl Fetcher {
 
     /// Claims what is missing of a range, or says where memory ran out.
     fn claim_ahead(self: &Arc<Self>, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let (pages, layout) = (&self.pages, &self.layout);
         let end = range.end.min(layout.length_bytes);
         let mut frames = Batch::new(pages);
         for part in parts(range.start..end) {
@@ -137,5 +175,34 @@ impl Fetcher {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use crate::{Cache, CacheOptions};
+
+    #[test]
+    fn frames_come_in_the_order_of_their_addresses_and_go_back() {
+        let pages = Cache::new(CacheOptions::new(crate::BYTES_MIN))
+            .unwrap()
+            .pages;
+        let all = u64::from(pages.arena.frames);
+        // As drop-behind leaves them: the stack gives the last one first.
+        let taken: Vec<_> = (0..all).filter_map(|_| pages.allocate()).collect();
+        taken.iter().for_each(|frame| pages.free.push(*frame));
+        let mut frames = Batch::new(&pages);
+        let first: Vec<u32> = (0..8)
+            .map(|done| frames.take(16 - done).unwrap().0)
+            .collect();
+        assert!(
+            first.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+            "{first:?}"
+        );
+        drop(frames);
+        let mut rest = Batch::new(&pages);
+        let count = std::iter::from_fn(|| rest.take(all)).count();
+        assert_eq!(count as u64, all - 8);
     }
 }

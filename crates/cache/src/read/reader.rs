@@ -12,25 +12,22 @@ use std::time::Duration;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
-use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
+use pagewell_policy::elevator::Extent;
+use pagewell_policy::eviction::FrameIndex;
 use pagewell_policy::readahead::AccessKind;
 
 use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
-use crate::layout::Layout;
-use crate::page::{PAGE, Part, first_part};
-use crate::read::claim::Fetcher;
-use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
-use crate::residency::own_pages::OwnPages;
+use crate::page::{Layout, PAGE, Part, first_part};
+use crate::residency::devices::Streams;
 use crate::residency::pages::Pages;
+use crate::residency::pins::{OwnPages, PagePin, PinLease, PinnedPage};
+use crate::table::lines::{AHEAD, FULL, MARKER, STREAM, State};
 use crate::table::page_table::{Pinned, SlotIndex};
-use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
-use crate::{Error, PAGE_BYTES, ReadMode, Result};
+use crate::{Error, ReadMode, Result};
 
-/// Bytes obtained for one reader at a time.
-const OBTAINED_BYTES_MAX: u64 = 1 << 20;
-
-/// Reads of one device.
+/// Reads of one device: hits, misses (`miss.rs`), for which units are claimed and fetched
+/// (`claim.rs`), and the same of what will be wanted (`prefetch.rs`).
 pub(crate) struct Reader {
     /// Those of `own`: a hit follows one pointer less.
     pub(crate) pages: Arc<Pages>,
@@ -38,9 +35,14 @@ pub(crate) struct Reader {
     pub(crate) own: Arc<OwnPages>,
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) pins: Arc<PinBudget>,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) timeout: Duration,
+    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
+    /// byte.
+    pub(crate) widens: bool,
+    /// Of what a stream has left behind memory is given back.
+    pub(crate) drops_behind: bool,
+    pub(crate) rotational: bool,
 }
 
 impl Reader {
@@ -50,46 +52,40 @@ impl Reader {
         if end.is_some_and(|end| end <= self.layout.length_bytes) {
             return Ok(());
         }
-        let device = self.queue.device().name();
+        let device = self.queue.device.name();
         Err(DeviceError::past_end(device, offset, length).into())
     }
 
     /// Fills `target`; `waited` becomes true if anything was not in memory.
     pub(crate) fn read(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         target: &mut [u8],
         mode: ReadMode,
         waited: &mut bool,
     ) -> Result<()> {
         self.check(offset, target.len())?;
+        let mut rest = offset..offset + target.len() as u64;
         let (mut done, mut hits) = (0, 0);
-        while done < target.len() {
-            let at = offset + done as u64;
-            let (page, start) = (at / PAGE, at % PAGE);
-            #[allow(clippy::cast_possible_truncation)] // at most a page
-            let count = (target.len() - done).min((PAGE - start) as usize);
-            if let Some(pinned) = self.pin_to_copy(page, start, count, &mode) {
-                target[done..done + count].copy_from_slice(&pinned);
+        while !rest.is_empty() {
+            let part = first_part(&rest);
+            if let Some(pinned) = self.pin_to_copy(&part, &mode) {
+                target[done..done + pinned.len()].copy_from_slice(&pinned);
                 hits += 1;
-                done += count;
+                done += pinned.len();
+                rest.start += part.length;
                 continue;
             }
-            let rest = (target.len() - done) as u64;
-            let (pins, has_missed) = self.obtain(at, self.portion(at, rest), mode)?;
+            let (pins, has_missed) = self.obtain(&rest, mode)?;
             *waited |= has_missed;
-            let mut pins = pins.into_iter();
-            // The first piece ends at a page's end; the others are whole but for the last.
-            while done < target.len()
-                && let Some(pin) = pins.next()
-            {
-                #[allow(clippy::cast_possible_truncation)] // at most a page
-                let start = ((offset + done as u64) % PAGE) as usize;
-                let count = (target.len() - done).min(PAGE_BYTES - start);
+            for pin in pins {
+                let part = first_part(&rest);
+                let (start, length) = (part.range().start, part.range().len());
                 // SAFETY: a miss gives pages with the bytes that it was asked for.
-                let bytes = unsafe { pin.bytes(start, count) };
-                target[done..done + count].copy_from_slice(bytes);
-                done += count;
+                let bytes = unsafe { pin.bytes(start, length) };
+                target[done..done + length].copy_from_slice(bytes);
+                done += length;
+                rest.start += part.length;
             }
         }
         CACHE_HITS.add(hits);
@@ -97,49 +93,35 @@ impl Reader {
         Ok(())
     }
 
-    /// How much of `rest` bytes from `at` is obtained at a time: all of it, or so much that it
-    /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
-    fn portion(&self, at: u64, rest: u64) -> u64 {
-        let share = u64::from(self.own.pages.arena.frames()) * PAGE / 8;
-        let most = OBTAINED_BYTES_MAX.min(share);
-        if rest <= most {
-            return rest;
-        }
-        most - (at + most) % PAGE
-    }
-
-    /// Has all bytes of a range brought into memory.
-    pub(crate) fn bring(&self, offset: u64, length: u64) -> Result<()> {
-        self.obtain(offset, length, ReadMode::WAIT)?;
-        Ok(())
-    }
-
     /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one.
-    pub(crate) fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
+    pub(crate) fn pin(
+        self: &Arc<Self>,
+        offset: u64,
+        length: usize,
+        mode: ReadMode,
+    ) -> Result<PinnedPage<'_>> {
         // At least one byte: there is no page for none.
         let length = length.max(1);
         self.check(offset, length)?;
-        let (page, start) = (offset / PAGE, offset % PAGE);
-        #[allow(clippy::cast_possible_truncation)] // at most a page
-        let count = length.min((PAGE - start) as usize);
-        if let Some(pinned) = self.pin_hit(page, start, count, &mode) {
+        let part = first_part(&(offset..offset + length as u64));
+        if let Some(pinned) = self.pin_hit(&part, &mode) {
             CACHE_HITS.add(1);
             return Ok(pinned);
         }
-        let (pins, _) = self.obtain(offset, count as u64, mode)?;
+        let (pins, _) = self.obtain(&(offset..offset + part.length), mode)?;
         let Some(pin) = pins.first() else {
             return Err(Error::WouldBlock);
         };
-        let pages = &self.own.pages;
+        let pages = &self.pages;
         pages.table.pin_again(pin.slot);
-        Ok(PinnedPage::new(pages, pin.slot, pin.frame, (start, count)))
+        Ok(PinnedPage::new(pages, pin.slot, pin.frame, &part))
     }
 
     /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
     /// memory. `None` when too many pages are pinned already, or when not all of these have a frame
     /// at the same time.
     pub(crate) fn pin_all(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         length: usize,
         mode: ReadMode,
@@ -148,7 +130,7 @@ impl Reader {
         self.check(offset, length)?;
         let range = offset..offset + length as u64;
         let count = range.end.div_ceil(PAGE) - offset / PAGE;
-        let Some(lease) = PinLease::take(&self.own, &self.pins, count) else {
+        let Some(lease) = PinLease::take(&self.own, count) else {
             CACHE_PINS_REFUSED.add(1);
             return Ok(None);
         };
@@ -165,7 +147,7 @@ impl Reader {
     }
 
     fn pin_each(
-        &self,
+        self: &Arc<Self>,
         mut rest: Range<u64>,
         mode: ReadMode,
         lease: &Arc<PinLease>,
@@ -180,8 +162,7 @@ impl Reader {
                 pinned.push(PagePin::new(lease, page, &part));
                 continue;
             }
-            let portion = self.portion(rest.start, rest.end - rest.start);
-            let (pins, has_missed) = self.obtain(rest.start, portion, mode)?;
+            let (pins, has_missed) = self.obtain(&rest, mode)?;
             *waited |= has_missed;
             for pin in pins {
                 let part = first_part(&rest);
@@ -193,33 +174,17 @@ impl Reader {
     }
 
     /// The hit: pins bytes of a page that are there.
-    fn pin_hit(
-        &self,
-        page: u64,
-        start: u64,
-        length: usize,
-        mode: &ReadMode,
-    ) -> Option<PinnedPage<'_>> {
-        let Pinned::Yes(slot, state) = self.pages.table.pin(self.layout.key(page)) else {
-            return None;
-        };
-        self.accept(slot, state, (page, start, length), mode)
+    fn pin_hit(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<PinnedPage<'_>> {
+        let found = self.pages.find(self.layout.key(part.page))?;
+        self.accept(found.slot, found.state, part, mode)
     }
 
     /// [`Self::pin_hit`] for a reader that will read all the bytes at once: asks the processor for
     /// them before the page is found, by a guess, or else before it is pinned.
     #[inline]
-    fn pin_to_copy(
-        &self,
-        page: u64,
-        start: u64,
-        length: usize,
-        mode: &ReadMode,
-    ) -> Option<PinnedPage<'_>> {
-        let arena = &self.pages.arena;
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        let prefetch = |frame| arena.prefetch(frame, start as usize, length);
-        let key = self.layout.key(page);
+    fn pin_to_copy(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<PinnedPage<'_>> {
+        let prefetch = |frame| self.pages.arena.prefetch(frame, part.range());
+        let key = self.layout.key(part.page);
         let guess = self.pages.locality.guess(key);
         guess.into_iter().for_each(prefetch);
         let hint = |state: State| match state.frame() {
@@ -229,14 +194,12 @@ impl Reader {
         let Pinned::Yes(slot, state) = self.pages.table.pin_with_hint(key, hint) else {
             return None;
         };
-        self.accept(slot, state, (page, start, length), mode)
+        self.accept(slot, state, part, mode)
     }
 
     /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
-    fn pin_kept(&self, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        let length = part.length as usize;
-        let pinned = self.pin_hit(part.page, part.start, length, mode)?;
+    fn pin_kept(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
+        let pinned = self.pin_hit(part, mode)?;
         let page = (pinned.slot, pinned.frame);
         std::mem::forget(pinned);
         Some(page)
@@ -245,39 +208,29 @@ impl Reader {
     /// Takes a pinned page if the bytes are there, else lets go of it.
     #[inline]
     fn accept(
-        &self,
+        self: &Arc<Self>,
         slot: SlotIndex,
         state: State,
-        (page, start, length): (u64, u64, usize),
+        part: &Part,
         mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
-        let pinned = PinnedPage::new(&self.pages, slot, state.frame(), (start, length));
+        let pinned = PinnedPage::new(&self.pages, slot, state.frame(), part);
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
-            let units = self.layout.units(start, length as u64);
+            let units = self.layout.units_of(part);
             if !state.has(FULL) && self.pages.valid(state.frame()) & units != units {
                 return None;
             }
             let is_marked = state.0 & (AHEAD | MARKER) != 0;
-            if is_marked && self.fetcher.touch(slot, page) {
-                let (offset, length) = (page * PAGE + start, length as u64);
-                let kind = AccessKind::Marker;
-                self.fetcher.note(offset, length, kind, mode.bounds);
+            if is_marked && self.touch(slot, part.page) {
+                let Extent { offset, length } = part.extent();
+                self.note(offset, length, AccessKind::Marker, mode.bounds);
             }
         }
-        self.warm(slot, state, start);
-        Some(pinned)
-    }
-
-    /// Counts a hit for eviction: each one, but of a page that came by a stream only those that
-    /// read its first byte again, so that one pass in small steps is not heat.
-    #[inline]
-    fn warm(&self, slot: SlotIndex, state: State, start: u64) {
-        let heat = state.heat();
-        if heat >= HEAT_MAX || state.has(STREAM) && (start != 0 || state.has(AHEAD)) {
-            return;
+        // Of a page that came by a stream only those that read its first byte again are heat: one
+        // pass in small steps is none.
+        if !state.has(STREAM) || part.start == 0 && !state.has(AHEAD) {
+            self.pages.table.warm(slot, state);
         }
-        // With our own pin.
-        let pinned = State(state.0 + PIN);
-        self.pages.table.heat(slot, pinned, heat + 1);
+        Some(pinned)
     }
 }

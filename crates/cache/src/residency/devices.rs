@@ -1,4 +1,4 @@
-//! The devices that share a cache: their numbers, where they are notified of what became of pages,
+//! The devices that share a cache: their numbers, the policies that are told what became of pages,
 //! and the pages that some have listed.
 
 use std::collections::{BTreeMap, HashMap};
@@ -6,41 +6,34 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::page::{PAGE_BITS, device_of, key_of, page_of};
+use pagewell_counters::names::CACHE_AHEAD_WASTED_BYTES;
+use pagewell_policy::readahead::{Adaptive, Feedback};
+
+use crate::page::{PAGE, PAGE_BITS, device_of, key_of, page_of};
 use crate::sync::Mutex;
 
 const NUMBERS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
 
-/// Learns what became of pages of a device.
-pub(crate) trait Observer: Send + Sync {
-    /// Read-ahead fetched the page, and it went before anything was read of it.
-    fn wasted(&self, page: u64);
-}
+/// The read-ahead policy of one device.
+pub(crate) type Streams = Mutex<Adaptive>;
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Devices {
-    observers: Mutex<HashMap<u32, Weak<dyn Observer>>>,
+    streams: Mutex<HashMap<u32, Weak<Streams>>>,
     next: AtomicU32,
 }
 
 impl Devices {
-    pub(crate) fn new() -> Self {
-        Self {
-            observers: Mutex::default(),
-            next: AtomicU32::new(1),
-        }
-    }
-
     /// A number for one more device, whose pages are listed or not.
-    pub(crate) fn add(&self, observer: &Arc<impl Observer + 'static>, listed: bool) -> u32 {
+    pub(crate) fn add(&self, streams: &Arc<Streams>, listed: bool) -> u32 {
         let flag = if listed { LISTED } else { 0 };
-        let mut observers = self.observers.lock();
+        let mut known = self.streams.lock();
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let number = number & NUMBERS_MASK & !LISTED | flag;
-            if number & !LISTED != 0 && !observers.contains_key(&number) {
-                let observer: Weak<dyn Observer> = Arc::downgrade(observer) as _;
-                observers.insert(number, observer);
+            if number & !LISTED != 0 && !known.contains_key(&number) {
+                known.insert(number, Arc::downgrade(streams));
                 return number;
             }
         }
@@ -48,14 +41,17 @@ impl Devices {
 
     /// Forgets a device.
     pub(crate) fn remove(&self, number: u32) {
-        self.observers.lock().remove(&number);
+        self.streams.lock().remove(&number);
     }
 
-    /// Tells the device of a page.
+    /// Tells the policy of its device of a page that read-ahead fetched, and that went before
+    /// anything was read of it.
     pub(crate) fn wasted(&self, key: u64) {
-        let observer = self.observers.lock().get(&device_of(key)).cloned();
-        if let Some(observer) = observer.and_then(|observer| observer.upgrade()) {
-            observer.wasted(page_of(key));
+        let streams = self.streams.lock().get(&device_of(key)).cloned();
+        if let Some(streams) = streams.and_then(|streams| streams.upgrade()) {
+            CACHE_AHEAD_WASTED_BYTES.add(PAGE);
+            let (offset, length) = (page_of(key) * PAGE, PAGE);
+            streams.lock().feedback(Feedback::Wasted { offset, length });
         }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames};
 
 use crate::page::PAGE;
 use crate::residency::pages::Pages;
 use crate::sync::Mutex;
+use crate::table::lines::{AHEAD, DIRTY, PRESENT, STREAM, State};
 use crate::table::page_table::SlotIndex;
-use crate::table::state::{AHEAD, DIRTY, PRESENT, STREAM, State};
 
 /// Pages evicted at a time, so that the lock of the policy is not taken for each.
 const EVICTED_AT_ONCE: usize = 8;
@@ -19,13 +19,6 @@ const EVICTED_AT_ONCE: usize = 8;
 const REFUSALS_MAX: u32 = 8;
 /// Memory is short when fewer frames than one of this many are free.
 const FREE_SHARE: u32 = 8;
-
-/// What a page was when it was evicted.
-struct Evicted {
-    frame: FrameIndex,
-    key: u64,
-    state: State,
-}
 
 impl Pages {
     /// A frame without a page.
@@ -66,10 +59,9 @@ impl Pages {
     fn evict(&self) {
         let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
         let mut eviction = self.eviction.lock();
-        let view = View(self);
         let mut refusals = 0;
         while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
-            let Some(frame) = eviction.victim(&view) else {
+            let Some(frame) = eviction.victim(self) else {
                 refusals += 1;
                 // The policy looks at some pages and then gives up; others may be free to go.
                 if evicted.is_empty() {
@@ -78,7 +70,7 @@ impl Pages {
                 break;
             };
             match self.table.remove(self.owner(frame), frame) {
-                Some((key, state)) => evicted.push(Evicted { frame, key, state }),
+                Some(page) => evicted.push(page),
                 // It was pinned in the last moment.
                 None => eviction.inserted(frame, mix(u64::from(frame.0)), Arrival::Demand),
             }
@@ -87,8 +79,8 @@ impl Pages {
         CACHE_EVICTED_PAGES.add(evicted.len() as u64);
         // What is freed last is taken first: they come out in the order they went, which is that
         // of their frames when they came in order.
-        for page in evicted.into_iter().rev() {
-            self.removed(page);
+        for (key, state) in evicted.into_iter().rev() {
+            self.removed(key, state);
         }
     }
 
@@ -102,18 +94,18 @@ impl Pages {
             return false;
         };
         self.eviction.lock().removed(frame);
-        self.removed(Evicted { frame, key, state });
+        self.removed(key, state);
         true
     }
 
     /// A page has left the table.
-    fn removed(&self, page: Evicted) {
+    fn removed(&self, key: u64, state: State) {
         CACHE_PAGES.add(-1);
-        self.listed.remove(page.key);
-        self.free.push(page.frame);
-        if page.state.has(AHEAD) {
+        self.listed.remove(key);
+        self.free.push(state.frame());
+        if state.has(AHEAD) {
             self.unread.remove(1);
-            self.devices.wasted(page.key);
+            self.devices.wasted(key);
         }
     }
 
@@ -128,7 +120,7 @@ impl Pages {
     /// A stream has left a page behind: gives it back when memory is short, and later when the
     /// reader keeps it.
     pub(crate) fn drop_behind(&self, key: u64) {
-        if self.free.len() < self.arena.frames() / FREE_SHARE {
+        if self.free.len() < self.arena.frames / FREE_SHARE {
             self.release_read(key);
         } else {
             self.drop_behind
@@ -151,7 +143,7 @@ impl Pages {
     /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
     /// a quarter of it, and what is free, unread.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
-        let size = u64::from(self.arena.frames()) * PAGE;
+        let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
@@ -195,7 +187,7 @@ impl Drop for Pages {
             return;
         }
         self.sweep();
-        let (frames, free) = (self.arena.frames(), self.free.len());
+        let (frames, free) = (self.arena.frames, self.free.len());
         let pinned = (0..frames).map(FrameIndex).filter(|frame| {
             let state = self.table.state(self.owner(*frame));
             state.has(PRESENT) && state.frame() == *frame && state.pins() > 0
@@ -204,23 +196,21 @@ impl Drop for Pages {
     }
 }
 
-struct View<'a>(&'a Pages);
-
-impl Frames for View<'_> {
+impl Frames for Pages {
     fn is_evictable(&self, frame: FrameIndex) -> bool {
-        let state = self.0.table.state(self.0.owner(frame));
+        let state = self.table.state(self.owner(frame));
         state.has(PRESENT) && state.frame() == frame && state.pins() == 0 && !state.has(DIRTY)
     }
 
     fn heat(&self, frame: FrameIndex) -> u8 {
-        self.0.table.state(self.0.owner(frame)).heat()
+        self.table.state(self.owner(frame)).heat()
     }
 
     fn cool(&self, frame: FrameIndex, heat: u8) {
-        let slot = self.0.owner(frame);
-        let state = self.0.table.state(slot);
+        let slot = self.owner(frame);
+        let state = self.table.state(slot);
         if state.frame() == frame {
-            self.0.table.heat(slot, state, heat);
+            self.table.heat(slot, state, heat);
         }
     }
 }

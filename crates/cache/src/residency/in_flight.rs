@@ -53,19 +53,18 @@ impl Fetch {
     }
 
     /// A reader waits for what was a guess: the request to make urgent, once it has a name. When
-    /// it has none yet, the thread that sends it sees [`Fetch::is_wanted`].
+    /// it has none yet, the thread that sends it sees that it is [urgent](Fetch::urgent).
     pub(crate) fn want(&self) -> Option<RequestId> {
         self.ahead_bytes?;
         self.wanted.store(true, Ordering::SeqCst);
-        match self.request.load(Ordering::SeqCst) {
-            0 => None,
-            request => Some(RequestId(request)),
-        }
+        self.urgent()
     }
 
-    /// Whether a reader waits for what was a guess.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::SeqCst)
+    /// The request, if a reader waits for what was a guess.
+    pub(crate) fn urgent(&self) -> Option<RequestId> {
+        let request = self.request.load(Ordering::SeqCst);
+        let is_urgent = request > 0 && self.wanted.load(Ordering::SeqCst);
+        is_urgent.then_some(RequestId(request))
     }
 
     /// Ends it for all that wait.
@@ -98,6 +97,27 @@ impl Fetch {
             end = self.arrival.wait(end, left);
         }
         end.outcome.clone()
+    }
+}
+
+/// Fetches that a thread waits for, or a write.
+#[derive(Default)]
+pub(crate) struct Fetches {
+    /// Made for it.
+    pub(crate) ours: Vec<Arc<Fetch>>,
+    /// Made for others.
+    pub(crate) joined: Vec<Arc<Fetch>>,
+}
+
+impl Fetches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ours.is_empty() && self.joined.is_empty()
+    }
+
+    /// All of them, and whether each is ours.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<Fetch>, bool)> {
+        let ours = self.ours.iter().map(|fetch| (fetch, true));
+        ours.chain(self.joined.iter().map(|fetch| (fetch, false)))
     }
 }
 

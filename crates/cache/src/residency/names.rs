@@ -10,12 +10,12 @@
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::CACHE_PAGES;
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex};
+use pagewell_policy::eviction::{Arrival, FrameIndex};
 
 use crate::page::Units;
 use crate::residency::pages::{Found, Pages};
+use crate::table::lines::{AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, State};
 use crate::table::page_table::SlotIndex;
-use crate::table::state::{AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, State};
 
 /// What goes along with the name.
 const MOVED: u64 = DIRTY | AHEAD | MARKER;

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! A key is the number of the device and of the page in it. A page comes into the table before its
-//! bytes do: `valid` says which units are there, and [`FULL`](crate::table::state::FULL) that all
+//! bytes do: `valid` says which units are there, and [`FULL`](crate::table::lines::FULL) that all
 //! are. A thread that fetches has a pin until the bytes have come.
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_PAGES};
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, S3Fifo};
+use pagewell_policy::eviction::{Arrival, FrameIndex, S3Fifo};
 use rustix::io::Errno;
 
 use crate::frame::arena::Arena;
@@ -24,10 +24,9 @@ use crate::residency::drop_behind::DropBehind;
 use crate::residency::eviction::Detached;
 use crate::residency::in_flight::InFlight;
 use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards, Tally};
-use crate::table::lines::extent_of;
+use crate::table::lines::{AHEAD, State, extent_of};
 use crate::table::locality::Locality;
 use crate::table::page_table::{PageTable, Pinned, SlotIndex};
-use crate::table::state::{AHEAD, State};
 
 /// The memory of a cache and the pages in it, of all devices.
 pub(crate) struct Pages {
@@ -36,7 +35,7 @@ pub(crate) struct Pages {
     pub(crate) locality: Locality,
     pub(crate) in_flight: InFlight,
     pub(crate) devices: Devices,
-    pub(super) free: FreeList,
+    pub(crate) free: FreeList,
     pub(super) eviction: Mutex<S3Fifo>,
     pub(super) drop_behind: DropBehind,
     pub(super) detached: Detached,
@@ -44,6 +43,8 @@ pub(crate) struct Pages {
     pub(super) moves: Moves,
     /// Pages that read-ahead fetched and that nobody has read.
     pub(crate) unread: Tally,
+    /// Pages that are pinned for payloads. Apart from what each hit reads.
+    pub(super) in_payloads: Box<Tally>,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
     insertions: Shards<()>,
@@ -67,14 +68,14 @@ impl Found {
 impl Pages {
     /// No page in all frames of an arena.
     pub(crate) fn new(arena: Arena, reader_keeps: bool) -> Result<Self, Errno> {
-        let frames = arena.frames();
+        let frames = arena.frames;
         let zeros = || (0..frames).map(|_| AtomicU32::new(0)).collect();
         Ok(Self {
             arena,
             table: PageTable::new(frames as usize)?,
             locality: Locality::new(frames),
             in_flight: InFlight::new(),
-            devices: Devices::new(),
+            devices: Devices::default(),
             free: FreeList::new(frames),
             eviction: Mutex::new(Rank::Leaf, S3Fifo::new(frames)),
             drop_behind: DropBehind::new(frames, reader_keeps),
@@ -82,6 +83,7 @@ impl Pages {
             listed: Listed::default(),
             moves: Moves::default(),
             unread: Tally::default(),
+            in_payloads: Box::default(),
             owners: zeros(),
             valid: zeros(),
             insertions: Shards::new(Rank::Insertion),

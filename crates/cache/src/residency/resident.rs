@@ -8,17 +8,16 @@ use pagewell_policy::eviction::FrameIndex;
 use crate::page::{device_of, page_of};
 use crate::residency::devices::LISTED;
 use crate::residency::pages::Pages;
-use crate::table::page_table::SlotIndex;
-use crate::table::state::{DIRTY, FULL, PRESENT, State};
+use crate::table::lines::{DIRTY, FULL, PRESENT, State};
 
 impl Pages {
-    /// The frames with a page of a device: the page's number, its slot and its state.
-    fn of_device(&self, number: u32) -> impl Iterator<Item = (u64, SlotIndex, State)> {
-        (0..self.arena.frames()).filter_map(move |index| {
+    /// The pages of a device that have a frame, and the state of each.
+    fn of_device(&self, number: u32) -> impl Iterator<Item = (u64, State)> {
+        (0..self.arena.frames).filter_map(move |index| {
             let slot = self.owner(FrameIndex(index));
             let (key, state) = (self.table.key(slot), self.table.state(slot));
             let is_here = state.has(PRESENT) && state.frame().0 == index;
-            (is_here && device_of(key) == number).then(|| (page_of(key), slot, state))
+            (is_here && device_of(key) == number).then(|| (page_of(key), state))
         })
     }
 
@@ -27,19 +26,19 @@ impl Pages {
         if number & LISTED != 0 {
             return self.listed.pages(number, range);
         }
-        if range.end - range.start <= u64::from(self.arena.frames()) {
+        if range.end - range.start <= u64::from(self.arena.frames) {
             return range.collect();
         }
         // Else a page may change its frame just behind the eyes of this thread.
         let _still = self.moves.still();
-        let pages = self.of_device(number).map(|(page, ..)| page);
+        let pages = self.of_device(number).map(|(page, _)| page);
         pages.filter(|page| range.contains(page)).collect()
     }
 
     /// Takes the flag of dirty pages from all pages of a device. The caller has the lock under
     /// which they get it.
     pub(crate) fn clean_all(&self, number: u32) {
-        for index in 0..self.arena.frames() {
+        for index in 0..self.arena.frames {
             let slot = self.owner(FrameIndex(index));
             // A page with the flag stays where it is; another may be another device's by now.
             let key = self.table.key(slot);
@@ -51,16 +50,16 @@ impl Pages {
 
     /// Pages that hold something now, and those that hold all of it.
     pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
-        let counted = |(pages, full), (_, _, state): (u64, SlotIndex, State)| {
+        let states = self.of_device(number).map(|(_, state)| state);
+        states.fold((0, 0), |(pages, full), state| {
             (pages + 1, full + u64::from(state.has(FULL)))
-        };
-        self.of_device(number).fold((0, 0), counted)
+        })
     }
 
     /// Forgets a device and all its pages. Nobody has a pin on one of them.
     pub(crate) fn forget(&self, number: u32) {
         self.devices.remove(number);
-        for index in 0..self.arena.frames() {
+        for index in 0..self.arena.frames {
             let frame = FrameIndex(index);
             let slot = self.owner(frame);
             // A reader that looked for another page in this slot may have a pin for a moment.

@@ -8,14 +8,13 @@ use std::time::Duration;
 use pagewell_counters::names::CACHE_CONFLICTS;
 use pagewell_policy::eviction::Arrival;
 
-use crate::CacheOptions;
 use crate::page::key_of;
 use crate::residency::pages::Pages;
-use crate::shared::Shared;
-use crate::table::state::{PRESENT, WRITING};
+use crate::table::lines::{PRESENT, WRITING};
+use crate::{Cache, CacheOptions};
 
 fn pages(size_bytes: u64) -> Arc<Pages> {
-    Shared::new(CacheOptions::new(size_bytes)).unwrap().pages
+    Cache::new(CacheOptions::new(size_bytes)).unwrap().pages
 }
 
 /// A writer that wants to detach its page takes the lock of insertions while the page is marked as
@@ -57,7 +56,7 @@ fn making_a_page_does_not_wait_for_its_writer_with_the_lock_that_it_needs() {
 #[test]
 fn pages_that_lie_apart_fill_the_cache() {
     let pages = pages(256 << 20);
-    let frames = u64::from(pages.arena.frames());
+    let frames = u64::from(pages.arena.frames);
     let conflicts = CACHE_CONFLICTS.get();
     let key = |page: u64| key_of(1, page << 14);
     for page in 0..frames {
@@ -82,7 +81,7 @@ fn pages_that_lie_apart_fill_the_cache() {
 #[test]
 fn where_a_stream_longer_than_the_cache_lies_is_guessed() {
     let pages = pages(32 << 20);
-    let frames = u64::from(pages.arena.frames());
+    let frames = u64::from(pages.arena.frames);
     for lap in 0..3 {
         let range = lap * frames..(lap + 1) * frames;
         for page in range.clone() {

@@ -53,12 +53,14 @@
 //! that is not there may take sixteen lines, but then the reader goes to a device.
 
 use pagewell_base::mix::mix;
-use pagewell_policy::eviction::FrameIndex;
+use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use rustix::io::Errno;
 
 use crate::sync::{AtomicU64, Ordering, relax};
-use crate::table::lines::{EMPTY, LOCKED, Line, Lines, extent_of, key_in};
-use crate::table::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITING};
+use crate::table::lines::{
+    DETACHED, DIRTY, EMPTY, LOCKED, Line, Lines, PIN, PINS_MAX, PRESENT, State, WRITING, extent_of,
+    key_in, lines,
+};
 
 /// Pairs of lines that an extent may be in.
 const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
@@ -119,7 +121,7 @@ impl PageTable {
     pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
         let pairs = (pages * 3).div_ceil(4).max(PAIRS_MIN);
         Ok(Self {
-            lines: Lines::new(2 * pairs)?,
+            lines: lines(2 * pairs)?,
             pairs: pairs as u64,
         })
     }
@@ -453,6 +455,15 @@ impl PageTable {
     /// Gives the name back, when the copy found no slot.
     pub(crate) fn rename(&self, index: SlotIndex) {
         self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
+    }
+
+    /// Counts a hit of a page that this thread has pinned; its state before that.
+    #[inline]
+    pub(crate) fn warm(&self, index: SlotIndex, before: State) {
+        let heat = before.heat();
+        if heat < HEAT_MAX {
+            self.heat(index, State(before.0 + PIN), heat + 1);
+        }
     }
 
     /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.

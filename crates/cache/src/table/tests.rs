@@ -14,9 +14,8 @@ pub(crate) fn rival_of(table: &PageTable, key: u64) -> u64 {
 mod threads {
     use super::rival_of;
     use crate::page::key_of;
-    use crate::table::lines::EXTENT_PAGES;
+    use crate::table::lines::{AHEAD, DETACHED, EXTENT_PAGES, FULL, PRESENT, State, WRITING};
     use crate::table::page_table::{NAMELESS, PageTable, Pinned, SlotIndex};
-    use crate::table::state::{AHEAD, DETACHED, FULL, PRESENT, State, WRITING};
     use pagewell_policy::eviction::FrameIndex;
 
     fn pin(table: &PageTable, key: u64) -> Option<(SlotIndex, State)> {

@@ -26,15 +26,14 @@
 use pagewell_counters::names::{CACHE_DETACHED_PAGES, CACHE_WRITE_MOMENTS};
 use pagewell_policy::eviction::FrameIndex;
 
-use crate::PAGE_BYTES;
 use crate::page::{Part, Units};
 use crate::residency::names::PageCopy;
-use crate::residency::own_pages::OwnedPin;
 use crate::residency::pages::Pages;
+use crate::residency::pins::OwnedPin;
 use crate::sync::relax;
+use crate::table::lines::WRITING;
 use crate::table::page_table::SlotIndex;
-use crate::table::state::WRITING;
-use crate::write::writer::Writer;
+use crate::writeback::Writer;
 
 /// Looks at the pins before the page is detached; the last few give the processor away, so that a
 /// reader that lost it in the middle of a copy can end it.
@@ -123,7 +122,10 @@ impl Writer {
 
     /// Copies what means something.
     fn copy(&self, pin: &OwnedPin, page: u64, valid: Units, frame: FrameIndex) {
-        let copy = |start: usize, length: usize| {
+        let layout = &self.own.layout;
+        let units = layout.each(valid).map(|(_, unit)| unit);
+        for range in units.chain(self.dirty.in_page(&Part::whole(page))) {
+            let (start, length) = (range.start, range.len());
             // SAFETY: the target has no name yet: no other thread knows it. Of the source, valid
             // units are written by writers only, of which we are the only one, and dirty bytes
             // too: a fetch or fill of their unit leaves them alone.
@@ -131,16 +133,6 @@ impl Writer {
                 let arena = &self.own.pages.arena;
                 arena.fill(frame, start, arena.bytes(pin.frame, start, length));
             }
-        };
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        let unit_bytes = self.own.layout.unit_bytes as usize;
-        for unit in 0..PAGE_BYTES / unit_bytes {
-            if valid >> unit & 1 == 1 {
-                copy(unit * unit_bytes, unit_bytes);
-            }
-        }
-        for range in self.dirty.in_page(&Part::whole(page)) {
-            copy(range.start, range.len());
         }
     }
 }

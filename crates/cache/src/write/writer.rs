@@ -21,8 +21,9 @@
 //! ([`pagewell_policy::writeback::Admission`]), and under the rules of the report, which are here
 //! to show that.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pagewell_counters::names::{
     CACHE_WRITE_BUSY_WAITS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS,
@@ -30,40 +31,21 @@ use pagewell_counters::names::{
     CACHE_WRITE_WOULD_BLOCK, CACHE_WRITES, CACHE_WRITTEN_BYTES, COPIED_BYTES,
 };
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::eviction::{Arrival, HEAT_MAX};
+use pagewell_policy::eviction::Arrival;
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
-use crate::dirty::set::{DirtySet, abandoned};
-use crate::flusher::Work;
+use crate::dirty::set::{TICK, abandoned};
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
-use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
-use crate::table::state::{DIRTY, FULL, PIN, State};
+use crate::residency::pins::OwnedPin;
+use crate::table::lines::{DIRTY, FULL};
 use crate::write::copy_on_write::Alone;
-use crate::writeback::WriteOut;
-use crate::{Error, Result, WriteMode};
+use crate::writeback::Writer;
+use crate::{Error, ReadMode, Result, WriteMode};
 
-/// How often to look when no write ends: the wait after a failure may be over.
-const QUOTA_TICK: Duration = Duration::from_millis(100);
 /// Ranges of dirty bytes in one unit that is not valid.
 const RANGES_MAX: usize = 8;
-
-/// Changes what memory has of one device: by writes, and by purges (`invalidate.rs`).
-pub(crate) struct Writer {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) out: Arc<WriteOut>,
-}
-
-/// The last user has gone: no caller can write any more.
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.out.close();
-    }
-}
 
 /// One page's part of a write.
 pub(crate) struct Piece<'a> {
@@ -85,7 +67,7 @@ pub(crate) enum Attempt {
 impl Writer {
     /// Writes `source` at `offset`, and tells how many bytes were `changed`.
     pub(crate) fn write(
-        &self,
+        self: &Arc<Self>,
         offset: u64,
         source: &[u8],
         mode: WriteMode,
@@ -102,25 +84,23 @@ impl Writer {
             return Err(would_block());
         }
         if self.dirty.start() {
-            let device: Arc<dyn Work> = self.out.clone();
-            self.out.flusher.enlist(Arc::downgrade(&device));
+            self.dirty.flusher.enlist(Arc::<Self>::downgrade(self));
         }
-        let (mut done, mut urgency) = (0, Urgency::Later);
+        let mut urgency = Urgency::Later;
         for part in parts(offset..offset + source.len() as u64) {
             let count = part.range().len();
-            let source = &source[done..done + count];
+            let source = &source[*changed..*changed + count];
             match self.write_piece(&Piece { part, source }, mode) {
-                Ok(this) => urgency = more_urgent(urgency, this),
+                Ok(this) => urgency = urgency.max(this),
                 Err(error) => {
                     // What was written before it is as dirty as any.
                     if urgency == Urgency::Now {
-                        self.see_to(urgency, offset, done as u64)?;
+                        self.see_to(urgency, offset, *changed as u64)?;
                     }
                     return Err(error);
                 }
             }
-            done += count;
-            *changed = done;
+            *changed += count;
         }
         CACHE_WRITES.add(1);
         CACHE_WRITTEN_BYTES.add(source.len() as u64);
@@ -128,8 +108,8 @@ impl Writer {
         self.see_to(urgency, offset, source.len() as u64)
     }
 
-    fn write_piece(&self, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
-        let deadline = deadline_after(self.out.timeout);
+    fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
+        let deadline = deadline_after(self.timeout);
         self.admit(piece.part.extent(), mode, deadline)?;
         loop {
             if self.dirty.is_abandoned() {
@@ -142,18 +122,21 @@ impl Writer {
                 Attempt::Fetching(fetch) => {
                     CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
-                    if self.dirty.wait_for(&fetch, deadline).is_none() {
-                        return Err(self.timed_out_writing(piece.part.extent().offset));
+                    let has_ended = self.dirty.wait_for(&fetch, deadline).is_some();
+                    if !has_ended && !self.dirty.is_abandoned() {
+                        let offset = piece.part.extent().offset;
+                        return Err(self.no_answer(offset, self.timeout).into());
                     }
                 }
                 Attempt::Scattered => {
                     CACHE_WRITE_FILLS.add(1);
-                    let extent = piece.part.extent();
-                    self.reader.bring(extent.offset, extent.length)?;
+                    let Extent { offset, length } = piece.part.extent();
+                    let range = offset..offset + length;
+                    self.reader.obtain(&range, ReadMode::WAIT)?;
                 }
                 Attempt::NoMemory => {
                     let offset = piece.part.extent().offset;
-                    let timeout = self.out.timeout;
+                    let timeout = self.timeout;
                     self.reader.wait_for_memory(offset, timeout, deadline)?;
                 }
             }
@@ -161,7 +144,7 @@ impl Writer {
     }
 
     /// Waits until the policy lets a writer in.
-    fn admit(&self, extent: Extent, mode: WriteMode, deadline: Instant) -> Result<()> {
+    fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode, deadline: Instant) -> Result<()> {
         let mut is_first = true;
         loop {
             match self.dirty.admit(extent, mode.may_block) {
@@ -185,26 +168,26 @@ impl Writer {
             if !self.wait_for_quota(deadline) {
                 CACHE_WRITE_TIMEOUTS.add(1);
                 return Err(Error::Full {
-                    device: self.out.queue.name(),
+                    device: self.queue.name(),
                     offset: extent.offset,
-                    seconds: self.out.timeout.as_secs(),
+                    seconds: self.timeout.as_secs(),
                 });
             }
         }
     }
 
     /// Waits until a write has ended, or a little; false when the time is up.
-    fn wait_for_quota(&self, deadline: Instant) -> bool {
+    fn wait_for_quota(self: &Arc<Self>, deadline: Instant) -> bool {
         let ended = self.dirty.lock().ended;
         // What is waited for may not have been sent yet.
-        self.out.submit();
+        self.submit();
         let dirty = self.dirty.lock();
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;
         }
         if dirty.ended == ended && !dirty.has_answer() {
-            drop(self.dirty.wait(dirty, left.min(QUOTA_TICK)));
+            drop(self.dirty.wait(dirty, left.min(TICK)));
         }
         true
     }
@@ -216,23 +199,10 @@ impl Writer {
             return Attempt::NoMemory;
         };
         let mut pin = self.own.own(found);
-        let heat = found.state.heat();
-        if heat < HEAT_MAX {
-            let with_our_pin = State(found.state.0 + PIN);
-            self.own.pages.table.heat(pin.slot, with_our_pin, heat + 1);
-        }
-        let touched = self.own.layout.units_of(&piece.part);
-        if let Some(fetch) = self.conflict(&pin, touched) {
-            return Attempt::Fetching(fetch);
-        }
-        if self.is_scattered(&pin, piece, touched) {
-            return Attempt::Scattered;
-        }
-        // Nobody but a fetch makes units valid while the page's name is locked. If one does so
-        // from here on, `put` sees it.
+        self.own.pages.table.warm(found.slot, found.state);
         let mut alone: Option<Alone<'_>> = None;
         loop {
-            if let Some(attempt) = self.put(&pin, piece, touched, alone.is_some()) {
+            if let Some(attempt) = self.put(&pin, piece, alone.is_some()) {
                 return attempt;
             }
             alone = self.exclude(&mut pin, piece.part.page);
@@ -242,45 +212,20 @@ impl Writer {
         }
     }
 
-    /// A fetch of units that are not valid yet, if there is one.
-    fn conflict(&self, pin: &OwnedPin, touched: Units) -> Option<Arc<Fetch>> {
-        let fetches = self.own.pages.in_flight.lock(pin.frame);
-        fetches.of(touched & !self.own.pages.valid(pin.frame))
-    }
-
-    /// Whether one more range would be too many for a unit that is written in part.
-    fn is_scattered(&self, pin: &OwnedPin, piece: &Piece<'_>, touched: Units) -> bool {
-        let (pages, unit_bytes) = (&self.own.pages, self.own.layout.unit_bytes);
-        let is_dirty = pages.table.state(pin.slot).has(DIRTY);
-        let partial = touched & !self.whole(&piece.part) & !pages.valid(pin.frame);
-        let ranges = |unit: u32| {
-            let unit = Part {
-                page: piece.part.page,
-                start: u64::from(unit) * unit_bytes,
-                length: unit_bytes,
-            };
-            self.dirty.in_page(&unit).len()
-        };
-        let mut partial = (0..Units::BITS).filter(|unit| partial >> unit & 1 == 1);
-        is_dirty && partial.any(|unit| ranges(unit) >= RANGES_MAX)
-    }
-
-    /// The units of which all bytes are written.
-    fn whole(&self, part: &Part) -> Units {
+    /// Whether one more range would be too many for a unit of these, which are not valid, that is
+    /// written in part.
+    fn is_scattered(&self, pin: &OwnedPin, part: &Part, missing: Units) -> bool {
         let layout = &self.own.layout;
-        let end = part.start + part.length;
-        let first = part.start.next_multiple_of(layout.unit_bytes);
-        // Behind the end of the device there are no bytes to be written.
-        let last = if part.extent().end() == layout.length_bytes {
-            end.next_multiple_of(layout.unit_bytes)
-        } else {
-            end - end % layout.unit_bytes
+        let mut partial = layout.each(missing & !layout.whole_units_of(part));
+        let is_full = |(_, unit): (Units, Range<usize>)| {
+            let unit = Part {
+                page: part.page,
+                start: unit.start as u64,
+                length: unit.len() as u64,
+            };
+            self.dirty.in_page(&unit).len() >= RANGES_MAX
         };
-        if first < last {
-            layout.units(first, last - first)
-        } else {
-            0
-        }
+        self.own.pages.table.state(pin.slot).has(DIRTY) && partial.any(is_full)
     }
 
     /// The blocks of valid units of which only a part is written: the first and the last.
@@ -298,24 +243,22 @@ impl Writer {
 
     /// Copies the bytes into the page and notes that they are dirty; `None` when the writer must
     /// be alone in it for that, and is not.
-    fn put(
-        &self,
-        pin: &OwnedPin,
-        piece: &Piece<'_>,
-        touched: Units,
-        is_alone: bool,
-    ) -> Option<Attempt> {
-        let (pages, part) = (&self.own.pages, &piece.part);
+    fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
+        let (pages, layout, part) = (&self.own.pages, &self.own.layout, &piece.part);
         // Claims are made under this lock: no fetch of these units begins before they are valid,
-        // or dirty.
+        // or dirty. And nobody but a fetch makes units valid while the page's name is locked.
         let fetches = pages.in_flight.lock(pin.frame);
         let valid = pages.valid(pin.frame);
-        if !is_alone && touched & valid != 0 {
-            return None;
-        }
+        let touched = layout.units_of(part);
         let missing = touched & !valid;
         if let Some(fetch) = fetches.of(missing) {
             return Some(Attempt::Fetching(fetch));
+        }
+        if self.is_scattered(pin, part, missing) {
+            return Some(Attempt::Scattered);
+        }
+        if !is_alone && touched & valid != 0 {
+            return None;
         }
         // Units that are valid stay so, and a fetch that is in flight elsewhere in this page has
         // nothing to do with these.
@@ -331,9 +274,8 @@ impl Writer {
         };
         let blocks = self.partial_blocks(part.extent(), valid);
         let urgency = self.dirty.note_written(pin.slot, part.extent(), blocks);
-        let whole = self.whole(part) & missing;
-        let all = self.own.layout.all_units(part.page);
-        if whole != 0 && pages.validate(pin.frame, whole) == all {
+        let whole = layout.whole_units_of(part) & missing;
+        if whole != 0 && pages.validate(pin.frame, whole) == layout.all_units(part.page) {
             pages.table.set(pin.slot, FULL);
         }
         drop(fetches);
@@ -341,20 +283,20 @@ impl Writer {
     }
 
     /// Does what the policy wants done after a write.
-    fn see_to(&self, urgency: Urgency, offset: u64, length: u64) -> Result<()> {
+    fn see_to(self: &Arc<Self>, urgency: Urgency, offset: u64, length: u64) -> Result<()> {
         match urgency {
             Urgency::Later => Ok(()),
             Urgency::Now => {
                 // Under the rules of the report the block goes before the next call comes.
-                if self.dirty.rule == Rule::Delayed && self.out.flusher.is_running() {
-                    self.out.flusher.wake();
+                if self.dirty.rule == Rule::Delayed && self.dirty.flusher.is_running() {
+                    self.dirty.flusher.wake();
                 } else {
-                    self.out.submit();
+                    self.submit();
                 }
                 Ok(())
             }
             Urgency::Synchronous => {
-                self.out.commit(offset, length)?;
+                self.commit(offset, length)?;
                 if self.dirty.rule.reads_again() {
                     for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
                         self.own.pages.give_up(self.own.layout.key(page));
@@ -363,22 +305,6 @@ impl Writer {
                 Ok(())
             }
         }
-    }
-
-    fn timed_out_writing(&self, offset: u64) -> Error {
-        if self.dirty.is_abandoned() {
-            return abandoned(offset);
-        }
-        CACHE_WRITE_TIMEOUTS.add(1);
-        self.out.queue.timed_out(offset, self.out.timeout).into()
-    }
-}
-
-fn more_urgent(one: Urgency, other: Urgency) -> Urgency {
-    match (one, other) {
-        (Urgency::Synchronous, _) | (_, Urgency::Synchronous) => Urgency::Synchronous,
-        (Urgency::Now, _) | (_, Urgency::Now) => Urgency::Now,
-        _ => Urgency::Later,
     }
 }
 

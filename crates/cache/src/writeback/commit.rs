@@ -38,13 +38,11 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Tag, TagState};
+use pagewell_policy::writeback::TagState;
 use rustix::io::Errno;
 
-use crate::dirty::set::{DirtySet, abandoned};
-use crate::dirty::state::{Dirty, FILE};
-use crate::writeback::WriteOut;
-use crate::writeback::flush::TICK;
+use crate::dirty::set::{DirtySet, TICK, abandoned};
+use crate::writeback::Writer;
 use crate::{Error, Result};
 
 /// So often a commit writes again what the device has lost: for a minute, about.
@@ -63,45 +61,28 @@ impl Drop for Committing<'_> {
     }
 }
 
-/// Whether a commit gets anywhere.
-///
-/// A slow device is not a dead one: while anything ends, nobody gives up. But a request that never
-/// ends must not keep its commit for ever because other requests do. So what counts is, too, how
-/// far this commit is: when it stands still, and a request that it waits for is out for that long,
-/// it is over.
-struct Progress {
-    ended: u64,
-    any: Instant,
-    left: (u64, usize),
-    own: Instant,
+/// A number that should change, and since when it has not.
+struct Still<T> {
+    number: T,
+    since: Instant,
 }
 
-impl Progress {
-    fn new(dirty: &Dirty, tag: Tag) -> Self {
-        let now = Instant::now();
-        Self {
-            ended: dirty.ended,
-            any: now,
-            left: dirty.policy.tag_left(tag),
-            own: now,
-        }
+impl<T: PartialEq> Still<T> {
+    fn new(number: T) -> Self {
+        let since = Instant::now();
+        Self { number, since }
     }
 
-    fn is_over(&mut self, dirty: &Dirty, tag: Tag, (now, patience): (Duration, Duration)) -> bool {
-        if dirty.ended != self.ended {
-            (self.ended, self.any) = (dirty.ended, Instant::now());
+    /// For how long it has been what it is now.
+    fn time(&mut self, number: T) -> Duration {
+        if number != self.number {
+            *self = Self::new(number);
         }
-        let left = dirty.policy.tag_left(tag);
-        if left != self.left {
-            (self.left, self.own) = (left, Instant::now());
-        }
-        let oldest = dirty.policy.tag_waits_since(tag);
-        let is_hung = oldest.is_some_and(|since| now.saturating_sub(since) >= patience);
-        self.any.elapsed() >= patience || is_hung && self.own.elapsed() >= patience
+        self.since.elapsed()
     }
 }
 
-impl WriteOut {
+impl Writer {
     /// Waits until what was written to a range before is durable.
     pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         self.commit_within(self.inside(offset, length), self.timeout)
@@ -117,7 +98,7 @@ impl WriteOut {
     }
 
     /// What of a range is on the device.
-    fn inside(&self, offset: u64, length: u64) -> Extent {
+    pub(crate) fn inside(&self, offset: u64, length: u64) -> Extent {
         let length = length.min(self.own.layout.length_bytes.saturating_sub(offset));
         Extent { offset, length }
     }
@@ -135,14 +116,19 @@ impl WriteOut {
         let committing = Committing(&self.dirty);
         let mut result = Ok(());
         for attempt in 0..REPLAYS_MAX {
-            let again = self.commit_once(extent, patience, &mut result);
-            if !again || self.dirty.is_abandoned() {
+            result = self.commit_once(extent, patience);
+            // The device lost what was written meanwhile: it has to be done again. Other errors are
+            // reported, whatever came after them. The device that says so may be a part of this
+            // one, with a name of its own.
+            let Err(Error::Lost { reason, .. }) = &result else {
+                break;
+            };
+            if !matches!(reason, DeviceError::Replay { .. }) || self.dirty.is_abandoned() {
                 break;
             }
-            let pause = REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS));
             // The first is most likely the last: the server has only just come back.
             if attempt > 0 {
-                self.rest(pause);
+                self.rest(REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS)));
             }
         }
         drop(committing);
@@ -154,44 +140,30 @@ impl WriteOut {
         result
     }
 
-    /// Whether it has to be done again, as the device lost what was written meanwhile.
-    fn commit_once(
-        self: &Arc<Self>,
-        extent: Extent,
-        patience: Duration,
-        result: &mut Result<()>,
-    ) -> bool {
+    fn commit_once(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let (losses, replays) = self.settled(patience);
         let written = self.write_all(extent, patience);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
-        *result = self.make_durable(extent, patience).and(written);
+        self.make_durable(extent, patience).and(written)?;
         let dirty = self.dirty.lock();
         // A flush that another thread made may have failed after these bytes were written and
         // before they were looked at here.
-        if result.is_ok() && self.dirty.losses.load(Ordering::Acquire) != losses {
-            *result = Err(self.lost(dirty.loss.clone()));
+        if self.dirty.losses.load(Ordering::Acquire) != losses {
+            return Err(self.lost(dirty.loss.clone()));
         }
-        if dirty.replays != replays && result.is_ok() {
+        if dirty.replays != replays {
             let device = self.queue.name();
-            *result = Err(self.lost(Some(DeviceError::Replay { device })));
+            return Err(self.lost(Some(DeviceError::Replay { device })));
         }
-        // Other errors are reported, whatever came after them. The device that says so may be a
-        // part of this one, with a name of its own.
-        matches!(
-            result,
-            Err(Error::Lost {
-                reason: DeviceError::Replay { .. },
-                ..
-            })
-        )
+        Ok(())
     }
 
     /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.
     pub(crate) fn rest(&self, pause: Duration) {
         let began = Instant::now();
         let mut dirty = self.dirty.lock();
-        while !dirty.closed {
+        while !self.dirty.is_abandoned() {
             let Some(left) = pause.checked_sub(began.elapsed()) else {
                 return;
             };
@@ -205,7 +177,7 @@ impl WriteOut {
     fn settled(self: &Arc<Self>, patience: Duration) -> (u64, u64) {
         let began = Instant::now();
         let mut dirty = self.dirty.lock();
-        while !dirty.closed && began.elapsed() < patience {
+        while !self.dirty.is_abandoned() && began.elapsed() < patience {
             if !dirty.unrecovered.is_empty() {
                 drop(dirty);
                 self.settle();
@@ -221,10 +193,16 @@ impl WriteOut {
     }
 
     /// Waits until all that is dirty now is written.
+    ///
+    /// A slow device is not a dead one: while anything ends, nobody gives up. But a request that
+    /// never ends must not keep its commit for ever because other requests do. So what counts is,
+    /// too, how far this commit is: when it stands still, and a request that it waits for is out
+    /// for that long, it is over.
     fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.dirty.lock();
-        let tag = dirty.policy.tag(FILE, extent, self.dirty.now());
-        let mut progress = Progress::new(&dirty, tag);
+        let tag = dirty.policy.tag(extent, self.dirty.now());
+        let mut ended = Still::new(dirty.ended);
+        let mut left = Still::new(dirty.policy.tag_left(tag));
         drop(dirty);
         loop {
             self.submit();
@@ -232,17 +210,21 @@ impl WriteOut {
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
                 TagState::Failed => {
-                    let device = self.queue.device().name();
+                    let device = self.queue.device.name();
                     let unknown = || DeviceError::failed(device, extent.offset, Errno::IO);
                     return Err(dirty.failure.clone().unwrap_or_else(unknown).into());
                 }
                 TagState::Pending => {}
             }
-            if dirty.closed {
+            if self.dirty.is_abandoned() {
                 dirty.abandon(tag);
                 return Err(abandoned(extent.offset));
             }
-            if progress.is_over(&dirty, tag, (self.dirty.now(), patience)) {
+            let out_since = dirty.policy.tag_waits_since(tag);
+            let out = out_since.map(|since| self.dirty.now().saturating_sub(since));
+            let is_hung = out.is_some_and(|out| out >= patience);
+            let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
+            if ended.time(dirty.ended) >= patience || is_hung && is_still {
                 dirty.abandon(tag);
                 return Err(self.no_answer(extent.offset, patience).into());
             }

@@ -113,12 +113,12 @@ fn a_rest_is_as_long_as_it_is_to_be() {
             }
         });
         let began = Instant::now();
-        writer.out.rest(pause);
+        writer.rest(pause);
         end.store(true, Ordering::Relaxed);
         began.elapsed()
     });
     assert!(rested >= pause);
     writer.dirty.abandon();
     // Given up: there is nothing to wait for.
-    writer.out.rest(Duration::from_secs(3600));
+    writer.rest(Duration::from_secs(3600));
 }

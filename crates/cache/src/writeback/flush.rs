@@ -24,16 +24,12 @@ use pagewell_counters::names::{
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 
-use crate::dirty::set::{DirtySet, abandoned};
-use crate::dirty::state::{Dirty, Flushing, SPANS_MAX};
+use crate::dirty::set::{DirtySet, TICK, abandoned};
+use crate::dirty::state::{Dirty, Flush, Flushing, SPANS_MAX};
 use crate::page::{PAGE, Part, parts};
 use crate::sync::Guard;
-use crate::writeback::WriteOut;
+use crate::writeback::Writer;
 use crate::{Error, Result};
-
-/// How often a thread that waits for a device looks by itself: the flusher may be busy with another
-/// device.
-pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// A commit that begins waits for the end of this.
 struct Recovering<'a>(&'a DirtySet);
@@ -45,7 +41,7 @@ impl Drop for Recovering<'_> {
     }
 }
 
-impl WriteOut {
+impl Writer {
     /// Flushes, or waits for the flush that covers what was written of the range until now.
     pub(super) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
@@ -53,7 +49,7 @@ impl WriteOut {
         let needed = dirty.flush_needed(extent);
         let mut is_first = true;
         while let Some(needed) = needed.as_ref().filter(|flush| !flush.has_ended()) {
-            if dirty.closed {
+            if self.dirty.is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
             if dirty.flushing.is_none() {
@@ -91,7 +87,7 @@ impl WriteOut {
         }
         self.settle();
         let dirty = self.dirty.lock();
-        let is_free = dirty.flushing.is_none() && !dirty.closed;
+        let is_free = dirty.flushing.is_none() && !self.dirty.is_abandoned();
         if is_free && dirty.policy.wants_flush(self.dirty.now()) {
             CACHE_FLUSHES_UNASKED.add(1);
             self.start_flush(dirty);
@@ -101,21 +97,23 @@ impl WriteOut {
     }
 
     fn start_flush(self: &Arc<Self>, mut dirty: Guard<'_, Dirty>) {
-        let number = dirty.begin_flush();
+        let flush = dirty.begin_flush();
         drop(dirty);
         CACHE_FLUSHES.add(1);
         let this = self.clone();
-        let flush = Request::flush(Issuer::Flusher, move |outcome| {
-            this.flush_answered(number, outcome.result);
+        let request = Request::flush(Issuer::Flusher, move |outcome| {
+            this.flush_answered(&flush, outcome.result);
         });
-        self.queue.device().submit(flush);
+        self.queue.device.submit(request);
     }
 
-    fn flush_answered(&self, number: u64, answer: Result<(), DeviceError>) {
+    fn flush_answered(&self, flush: &Arc<Flush>, answer: Result<(), DeviceError>) {
         let mut dirty = self.dirty.lock();
         let is_waited_for = dirty.committers > 0;
         match dirty.flushing.as_mut() {
-            Some(flushing) if flushing.number == number => flushing.answer = Some(answer),
+            Some(flushing) if Arc::ptr_eq(&flushing.flush, flush) => {
+                flushing.answer = Some(answer);
+            }
             _ => {
                 if let Err(error) = answer {
                     self.failed_late(&mut dirty, error);
@@ -126,7 +124,7 @@ impl WriteOut {
         drop(dirty);
         self.dirty.notify();
         if !is_waited_for {
-            self.flusher.wake();
+            self.dirty.flusher.wake();
         }
     }
 
@@ -167,22 +165,17 @@ impl WriteOut {
     /// Ends the flush on its way if that is over; whether it is.
     fn end_flush(&self, dirty: &mut Dirty) -> bool {
         let limit = self.timeout;
-        let answer = dirty.flushing.as_mut().and_then(|flushing| {
-            let late = || flushing.since.elapsed() >= limit;
-            flushing
-                .answer
-                .take()
-                .or_else(|| late().then(|| Err(self.no_answer(0, limit))))
-        });
-        let Some(answer) = answer else {
+        let is_over = |flushing: &mut Flushing| {
+            flushing.answer.is_some() || flushing.since.elapsed() >= limit
+        };
+        let Some(flushing) = dirty.flushing.take_if(is_over) else {
             return false;
         };
-        let Some(flushing) = dirty.flushing.take() else {
-            return false;
-        };
+        let late = || Err(self.no_answer(0, limit));
+        let answer = flushing.answer.unwrap_or_else(late);
         match &answer {
             Ok(()) => {
-                for (_, extent) in dirty.policy.flush_succeeded() {
+                for extent in dirty.policy.flush_succeeded() {
                     self.dirty.mark_clean(dirty, extent);
                 }
             }
@@ -265,7 +258,7 @@ impl WriteOut {
     }
 
     /// The error when the device has not answered in time.
-    pub(super) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
+    pub(crate) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
         CACHE_WRITE_TIMEOUTS.add(1);
         self.queue.timed_out(offset, time)
     }

@@ -40,21 +40,14 @@ use crate::flusher::Work;
 use crate::io_queue::Transfer;
 use crate::page::{Part, Units, parts};
 use crate::read::claim::{Claims, Wanted};
-use crate::writeback::WriteOut;
+use crate::read::fill::gaps;
+use crate::residency::in_flight::Fetches;
+use crate::writeback::Writer;
 use crate::writeback::staging::Staged;
 
 /// A thread in the loop sends so often what others have brought meanwhile; then it is the
 /// flusher's, which sees to other devices in between.
 const ROUNDS_MAX: u32 = 8;
-
-/// What became of staging.
-enum Stage {
-    Staged(Staged),
-    /// Units of pages that must be filled first.
-    Incomplete(Vec<(u64, Units)>),
-    /// A page was purged.
-    Gone,
-}
 
 /// Lets others submit when something panics, and gives back what was chosen and not sent.
 struct Submitting<'a> {
@@ -76,7 +69,7 @@ impl Drop for Submitting<'_> {
     }
 }
 
-impl Work for WriteOut {
+impl Work for Writer {
     fn run(self: Arc<Self>) {
         self.submit();
     }
@@ -86,7 +79,7 @@ impl Work for WriteOut {
     }
 }
 
-impl WriteOut {
+impl Writer {
     /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
         self.tend();
@@ -109,18 +102,18 @@ impl WriteOut {
             }
             let mut dirty = self.dirty.lock();
             let again = std::mem::take(&mut dirty.again);
-            if again && (round < ROUNDS_MAX || !self.flusher.is_running()) {
+            if again && (round < ROUNDS_MAX || !self.dirty.flusher.is_running()) {
                 continue;
             }
             dirty.submitting = false;
-            if dirty.closed {
+            if self.dirty.is_abandoned() {
                 // The thread that closes the device waits for this.
                 self.dirty.notify();
             }
             drop(dirty);
             if again {
                 CACHE_DRIVES_HANDED_OVER.add(1);
-                self.flusher.wake();
+                self.dirty.flusher.wake();
             }
             return;
         }
@@ -134,21 +127,20 @@ impl WriteOut {
         let dirty = &mut *dirty;
         let mut chosen = Vec::new();
         let postponed = std::mem::take(&mut dirty.postponed);
-        if dirty.closed {
+        if self.dirty.is_abandoned() {
             for one in postponed {
                 self.dirty.refuse(dirty, one.write);
             }
             return (chosen, false);
         }
         for one in postponed {
-            let mut waited_for = one.fills.iter().chain(&one.joined);
-            if waited_for.any(|fetch| !fetch.has_ended()) {
+            if one.fetches.all().any(|(fetch, _)| !fetch.has_ended()) {
                 dirty.postponed.push(one);
                 continue;
             }
             // When a fetch of another thread failed, this write has one of its own made.
-            let mut fills = one.fills.iter();
-            if let Some(error) = fills.find_map(|fill| fill.outcome()?.err()) {
+            let mut ours = one.fetches.ours.iter();
+            if let Some(error) = ours.find_map(|fetch| fetch.outcome()?.err()) {
                 CACHE_WRITE_ERRORS.add(1);
                 dirty.failure = Some(error);
                 self.dirty.refuse(dirty, one.write);
@@ -188,55 +180,53 @@ impl WriteOut {
     /// Sends one write, or puts it off.
     pub(super) fn send(self: &Arc<Self>, write: Write, durable: bool) {
         let mut dirty = self.dirty.lock();
-        if dirty.closed {
+        if self.dirty.is_abandoned() {
             self.dirty.refuse(&mut dirty, write);
             return;
         }
         if self.is_at_device(&dirty, write.extent) {
             CACHE_WRITES_POSTPONED.add(1);
-            dirty.postponed.push(Postponed {
-                write,
-                fills: Vec::new(),
-                joined: Vec::new(),
-            });
+            let fetches = Fetches::default();
+            dirty.postponed.push(Postponed { write, fetches });
             return;
         }
         drop(dirty);
         let wide = self.widened(write.extent);
-        match self.stage(wide) {
-            Stage::Staged(staged) => self.queue_write(write, wide, durable, staged),
-            Stage::Incomplete(missing) => self.fill_first(write, &missing),
-            Stage::Gone => self.dirty.put_back(&mut self.dirty.lock(), write),
+        #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
+        let length = wide.length as usize;
+        let alignment = self.queue.memory_alignment_bytes;
+        let mut staged = self.staging.take(length, alignment);
+        let missing = self.stage(wide, &mut staged.bytes()[..length]);
+        if missing.as_ref().is_some_and(Vec::is_empty) {
+            return self.queue_write(write, wide, durable, staged);
+        }
+        self.staging.give(staged);
+        match missing {
+            Some(missing) => self.fill_first(write, &missing),
+            None => self.dirty.put_back(&mut self.dirty.lock(), write),
         }
     }
 
-    /// Copies a range out of the pages, if all of it is there.
+    /// Copies a range out of the pages, and says which units must be filled first. `None` when a
+    /// page was purged.
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
-    fn stage(&self, wide: Extent) -> Stage {
-        let alignment = self.queue.memory_alignment_bytes();
-        let mut staged = self.staging.take(wide.length as usize, alignment);
+    fn stage(&self, wide: Extent, target: &mut [u8]) -> Option<Vec<(u64, Units)>> {
         let mut missing = Vec::new();
         let end = wide.end().min(self.own.layout.length_bytes);
         for part in parts(wide.offset..end) {
             let done = (part.extent().offset - wide.offset) as usize;
-            let target = &mut staged.bytes()[done..done + part.length as usize];
-            let Some(units) = self.copy_out(&part, target) else {
-                self.staging.give(staged);
-                return Stage::Gone;
-            };
+            let target = &mut target[done..done + part.length as usize];
+            let units = self.copy_out(&part, target)?;
             if units != 0 {
                 missing.push((part.page, units));
             }
         }
-        if !missing.is_empty() {
-            self.staging.give(staged);
-            return Stage::Incomplete(missing);
+        if missing.is_empty() {
+            // The last block reaches past the end.
+            target[(end - wide.offset) as usize..].fill(0);
+            CACHE_STAGED_BYTES.add(end - wide.offset);
         }
-        // The last block reaches past the end.
-        let there = (end - wide.offset) as usize;
-        staged.bytes()[there..wide.length as usize].fill(0);
-        CACHE_STAGED_BYTES.add(end - wide.offset);
-        Stage::Staged(staged)
+        Some(missing)
     }
 
     /// Copies a part of a page, or says which units have bytes that are not there; `None` when the
@@ -249,26 +239,20 @@ impl WriteOut {
         // frame under the lock of the page, and, if it is another page by now, as it is pinned.
         let pin = self.own.pin_locked(part.page)?;
         let unknown = touched & !pages.valid(pin.frame);
-        let is_missing = |unit: u64| {
-            let start = (unit * layout.unit_bytes).max(part.start);
-            let end = ((unit + 1) * layout.unit_bytes).min(part.start + part.length);
-            let (page, length) = (part.page, end - start);
-            let known = self.dirty.in_page(&Part {
-                page,
-                start,
-                length,
-            });
-            known.iter().map(|range| range.len() as u64).sum::<u64>() < length
-        };
-        let missing = (0..Units::BITS).filter(|unit| unknown >> unit & 1 == 1);
-        let missing = missing.filter(|unit| is_missing(u64::from(*unit)));
-        let missing = missing.fold(0, |units, unit| units | 1 << unit);
+        let known = (unknown != 0).then(|| self.dirty.in_page(part));
+        let (known, wanted) = (known.unwrap_or_default(), part.range());
+        let missing = layout.each(unknown).filter(|(_, unit)| {
+            let unit = unit.start.max(wanted.start)..unit.end.min(wanted.end);
+            !gaps(unit, &known).is_empty()
+        });
+        let missing = missing.fold(0, |units, (unit, _)| units | unit);
         if missing == 0 {
             // SAFETY: the page is pinned, and its lock keeps it from being detached. Writers have
             // that lock while they change bytes. Fetches change only units that are not valid; a
             // fill leaves alone what was dirty when it was claimed, and nothing can have become
             // dirty there since.
-            unsafe { pages.arena.copy_out(pin.frame, part.range().start, target) };
+            let bytes = unsafe { pin.bytes(part.range().start, target.len()) };
+            target.copy_from_slice(bytes);
         }
         Some(missing)
     }
@@ -337,7 +321,7 @@ impl WriteOut {
             dirty.policy.finished(write.id, is_written, now);
         }
         dirty.tidy();
-        if !dirty.closed {
+        if !self.dirty.is_abandoned() {
             self.dirty.mark_clean(&dirty, write.extent);
         }
         self.dirty.show(&mut dirty);
@@ -354,25 +338,19 @@ impl WriteOut {
             // It may be busy with a writer, or have been given another frame: then again later.
             if let Some(found) = self.own.pages.find(self.own.layout.key(*page)) {
                 let wanted = Wanted::new(&self.own, found, *page, *units);
-                self.fetcher.claim(&wanted, false, false, &mut claims);
+                self.reader.claim(&wanted, false, false, &mut claims);
             }
         }
-        let joined = std::mem::take(&mut claims.joined);
-        let fills = claims.ours.iter().map(|claim| claim.fetch.clone());
-        let fills: Vec<_> = fills.collect();
+        let fetches = claims.fetches();
         let mut dirty = self.dirty.lock();
-        if dirty.closed {
+        if self.dirty.is_abandoned() {
             self.dirty.refuse(&mut dirty, write);
         } else {
             // What was filled meanwhile ends no more.
-            dirty.again |= fills.is_empty() && joined.is_empty();
-            dirty.postponed.push(Postponed {
-                write,
-                fills,
-                joined,
-            });
+            dirty.again |= fetches.is_empty();
+            dirty.postponed.push(Postponed { write, fetches });
         }
         drop(dirty);
-        self.fetcher.send(claims.ours, Issuer::Flusher);
+        self.reader.send(claims.ours, Issuer::Flusher);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pagewell_device::RamDevice;
 
 use crate::page::PAGE;
-use crate::table::state::DIRTY;
+use crate::table::lines::DIRTY;
 use crate::{Cache, CacheOptions, ReadMode, WriteMode, WriteRule};
 
 /// A thread has chosen what to write and not yet sent it when the device is closed: nothing goes
@@ -24,19 +24,17 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
         offset: 0,
         length: 1 << 20,
     };
-    dirty
-        .policy
-        .tag(crate::dirty::state::FILE, extent, writer.dirty.now());
+    dirty.policy.tag(extent, writer.dirty.now());
     drop(dirty);
-    let (chosen, _) = writer.out.choose();
+    let (chosen, _) = writer.choose();
     assert_eq!(chosen.len(), 1);
     let other = writer.clone();
     let closer = std::thread::spawn(move || other.dirty.abandon());
-    while !writer.dirty.lock().closed {
+    while !writer.dirty.is_abandoned() {
         std::thread::yield_now();
     }
     for write in chosen {
-        writer.out.send(write, false);
+        writer.send(write, false);
     }
     let has_flag = || {
         let found = own.pages.table.locate(key);
@@ -52,7 +50,7 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
     assert_eq!(closer.join().unwrap(), 10, "lost");
     assert!(!has_flag(), "its memory is free");
     // What was dirty is written no more.
-    writer.out.submit();
+    writer.submit();
     let dirty = writer.dirty.lock();
     assert_eq!(dirty.policy.next_at(Duration::MAX), None);
 }
@@ -72,10 +70,10 @@ fn a_write_that_waits_for_clean_bytes_is_looked_at_when_they_have_come() {
         let bytes = [1; 8192];
         device.write_at(offset, &bytes, WriteMode::WAIT).unwrap();
     }
-    let (chosen, _) = writer.out.choose();
+    let (chosen, _) = writer.choose();
     assert_eq!(chosen.len(), 1);
     writer.dirty.lock().again = false;
-    writer.out.send(chosen[0], false);
+    writer.send(chosen[0], false);
     // Waits for the same fetch.
     let mut bytes = [7; 8192];
     let middle = 2 * PAGE + PAGE / 2;
@@ -87,9 +85,9 @@ fn a_write_that_waits_for_clean_bytes_is_looked_at_when_they_have_come() {
         assert!(looks < 1000, "no thread is woken");
         std::thread::sleep(Duration::from_millis(1));
     }
-    let (chosen, _) = writer.out.choose();
+    let (chosen, _) = writer.choose();
     assert_eq!(chosen.len(), 1, "it may go");
-    writer.out.send(chosen[0], false);
+    writer.send(chosen[0], false);
     writer.dirty.lock().submitting = false;
     device.sync().unwrap();
 }

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use pagewell_device::{Device, Error, Geometry, Pattern, Request};
+use pagewell_device::{Device, Error, Geometry, Request};
+use pagewell_layers::Pattern;
 use rustix::io::Errno;
 
 /// Bytes of a pattern; requests can be held, failed, cut short, and are remembered.

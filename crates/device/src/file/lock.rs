@@ -26,33 +26,18 @@ use crate::warning::warn_once;
 const TRIED_FOR: Duration = Duration::from_secs(2);
 const TRIED_EVERY: Duration = Duration::from_millis(10);
 
-/// Why something is not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// Another has claimed it.
-    InUse,
-    /// The system's reason.
-    System(Errno),
-}
-
-impl From<Errno> for Refusal {
-    fn from(errno: Errno) -> Self {
-        Self::System(errno)
-    }
-}
-
-/// Claims what `file` is. The claim is held by the descriptor that comes back; `access` are the
-/// flags with which `file` was opened.
+/// Claims what `file` is. The claim is held by the descriptor that comes back, if no other program
+/// has one; `access` are the flags with which `file` was opened.
 pub(super) fn claim(
     file: OwnedFd,
     access: OFlags,
     is_block_device: bool,
     name: &str,
-) -> Result<OwnedFd, Refusal> {
+) -> Option<OwnedFd> {
     let started = Instant::now();
     let claimed = loop {
         let claimed = if is_block_device {
-            open_exclusively(&file, access)
+            open_again(&file, access | OFlags::EXCL).map(Some)
         } else {
             lock(&file).map(|()| None)
         };
@@ -63,24 +48,25 @@ pub(super) fn claim(
         std::thread::sleep(TRIED_EVERY);
     };
     match claimed {
-        Ok(other) => Ok(other.unwrap_or(file)),
+        Ok(other) => Some(other.unwrap_or(file)),
         Err(Errno::WOULDBLOCK | Errno::BUSY) => {
             DEVICE_IN_USE.add(1);
-            Err(Refusal::InUse)
+            None
         }
         Err(errno) => {
             static ONCE: Once = Once::new();
             DEVICE_LOCKS_MISSING.add(1);
             let text = format!("{name}: no lock ({errno}): nothing keeps other programs away");
             warn_once(&ONCE, &text);
-            Ok(file)
+            Some(file)
         }
     }
 }
 
-fn open_exclusively(file: &OwnedFd, access: OFlags) -> Result<Option<OwnedFd>, Errno> {
+/// Opens the same file once more.
+pub(super) fn open_again(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(path, access | OFlags::EXCL, Mode::empty()).map(Some)
+    rustix::fs::open(path, flags, Mode::empty())
 }
 
 fn lock(file: &OwnedFd) -> Result<(), Errno> {
@@ -95,7 +81,7 @@ pub fn is_claimed(path: &Path) -> bool {
     let claim = || {
         let file = rustix::fs::open(path, access, Mode::empty())?;
         if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_block_device() {
-            open_exclusively(&file, access).map(drop)
+            open_again(&file, access | OFlags::EXCL).map(drop)
         } else {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
         }

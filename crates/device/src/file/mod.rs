@@ -36,10 +36,10 @@ use std::sync::{Arc, Once, OnceLock};
 use pagewell_counters::names::{DEVICE_REFUSED, DEVICE_RING_FALLBACKS};
 use rustix::io::Errno;
 
-use crate::bounds::{check, pieces};
+use crate::device::check;
+use crate::request::pieces;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
-use lock::Refusal;
 pub use lock::is_claimed;
 use ring::Ring;
 use transfer::{Target, Transfer};
@@ -57,10 +57,8 @@ const WORKERS_MAX: u32 = 256;
 /// What carries requests to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// The best that works here: the ring, else the workers.
-    #[default]
-    Automatic,
     /// `io_uring`; where the kernel refuses it, the workers.
+    #[default]
     Ring,
     /// A pool of threads that call `preadv` and `pwritev`.
     Workers,
@@ -88,7 +86,7 @@ impl Default for FileOptions {
     fn default() -> Self {
         Self {
             direct: true,
-            engine: Engine::Automatic,
+            engine: Engine::Ring,
             writable: false,
             unnoticed: false,
             queue_depth: QUEUE_DEPTH,
@@ -126,20 +124,19 @@ impl FileDevice {
             workers: options.workers.clamp(1, WORKERS_MAX),
             ..options
         };
-        let opened = open::open(path, &name, &options);
-        let (target, geometry) = opened.map_err(|refusal| match refusal {
-            Refusal::InUse => Error::InUse { device: name },
-            Refusal::System(errno) => Error::Open {
+        match open::open(path, &name, &options) {
+            Ok(Some((target, geometry))) => Ok(Self {
+                carrier: OnceLock::new(),
+                options,
+                target: Arc::new(target),
+                geometry,
+            }),
+            Ok(None) => Err(Error::InUse { device: name }),
+            Err(errno) => Err(Error::Open {
                 device: name,
                 errno,
-            },
-        })?;
-        Ok(Self {
-            carrier: OnceLock::new(),
-            options,
-            target: Arc::new(target),
-            geometry,
-        })
+            }),
+        }
     }
 
     /// Whether requests go past the kernel's page cache.
@@ -179,17 +176,23 @@ impl FileDevice {
 
     /// Adds the transfers of a request to `transfers`, or completes it.
     fn prepare(&self, request: Request, transfers: &mut Vec<Transfer>) {
-        if request.operation() == Operation::Write && !self.target.writable {
-            DEVICE_REFUSED.add(1);
-            let error = Error::failed(&self.target.name, request.offset(), Errno::BADF);
-            return request.fail(0, error);
-        }
-        if let Err(error) = check(self, &request) {
+        let (name, writable) = (&self.target.name, self.target.writable);
+        let checked = match request.operation() {
+            Operation::Write if !writable => {
+                Err(Error::failed(name, request.offset(), Errno::BADF))
+            }
+            _ => check(self, &request),
+        };
+        if let Err(error) = checked {
             DEVICE_REFUSED.add(1);
             return request.fail(0, error);
         }
         if request.operation() == Operation::Flush {
-            return self.prepare_flush(request, transfers);
+            // What was opened for reading has nothing to make durable.
+            return match writable {
+                true => transfers.push(Transfer::new(request, &self.target)),
+                false => request.succeed(),
+            };
         }
         if request.is_empty() {
             return request.succeed();
@@ -213,15 +216,6 @@ impl FileDevice {
         let first = if is_cut { before_tail } else { request.len() };
         let parts = [first, request.len() - first].into_iter();
         parts.flat_map(|part| pieces(part, longest)).collect()
-    }
-
-    /// What was opened for reading has nothing to make durable.
-    fn prepare_flush(&self, request: Request, transfers: &mut Vec<Transfer>) {
-        if self.target.writable {
-            transfers.push(Transfer::new(request, &self.target));
-        } else {
-            request.succeed();
-        }
     }
 
     fn carry(&self, transfers: Vec<Transfer>) {

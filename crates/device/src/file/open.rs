@@ -16,14 +16,14 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::FileOptions;
-use super::lock::{Refusal, claim};
+use super::lock::{claim, open_again};
 use super::sysfs::{BLOCK_DEVICES, Queue};
 use super::transfer::Target;
 use crate::warning::warn_once;
 use crate::{Buffer, Geometry};
 
 /// A transfer of a file, unless its device takes more.
-const FILE_TRANSFER_BYTES: u32 = 1 << 20;
+const FILE_TRANSFER_BYTES: u64 = 1 << 20;
 /// The ring and `preadv` count bytes in 31 bits.
 const TRANSFER_BYTES_MAX: u32 = 1 << 30;
 /// What no storage exceeds; larger claims are not believed.
@@ -39,11 +39,12 @@ struct Alignment {
     block: u32,
 }
 
+/// Nothing when another program has it.
 pub(super) fn open(
     path: &Path,
     name: &str,
     options: &FileOptions,
-) -> Result<(Target, Geometry), Refusal> {
+) -> Result<Option<(Target, Geometry)>, Errno> {
     let access = if options.writable {
         OFlags::RDWR
     } else {
@@ -55,14 +56,17 @@ pub(super) fn open(
     let kind = FileType::from_raw_mode(status.st_mode);
     match kind {
         FileType::RegularFile | FileType::BlockDevice => {}
-        FileType::Directory => return Err(Errno::ISDIR.into()),
-        _ => return Err(Errno::INVAL.into()),
+        FileType::Directory => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
     }
     let is_block_device = kind == FileType::BlockDevice;
-    let buffered = if options.writable {
-        claim(buffered, access, is_block_device, name)?
+    let claimed = if options.writable {
+        claim(buffered, access, is_block_device, name)
     } else {
-        buffered
+        Some(buffered)
+    };
+    let Some(buffered) = claimed else {
+        return Ok(None);
     };
     // The program that had it claimed until now may have changed its length.
     let status = rustix::fs::fstat(&buffered)?;
@@ -94,7 +98,7 @@ pub(super) fn open(
         tail_start: tail_start(length_bytes, block_bytes, &status),
         writable: options.writable,
     };
-    Ok((target, geometry))
+    Ok(Some((target, geometry)))
 }
 
 /// Where the last block of the file system begins, if the last block of direct transfers is a
@@ -143,9 +147,7 @@ fn open_direct(
     access: OFlags,
     is_block_device: bool,
 ) -> Result<(OwnedFd, Alignment), Errno> {
-    use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", buffered.as_raw_fd());
-    let file = rustix::fs::open(path, access | OFlags::DIRECT, Mode::empty())?;
+    let file = open_again(buffered, access | OFlags::DIRECT)?;
     let alignment = match told(&file)? {
         Some(alignment) => alignment,
         None if is_block_device => {
@@ -216,20 +218,16 @@ fn geometry_of(
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let queue = Queue::new(Path::new(BLOCK_DEVICES), major, minor);
     let smallest = alignment.block.max(alignment.memory);
-    let bytes = |value: u64| u32::try_from(value).unwrap_or(TRANSFER_BYTES_MAX);
-    let told = queue.transfer_bytes_max().map(bytes);
-    let longest = match told {
+    let longest = match queue.transfer_bytes_max() {
         Some(told) if is_block_device => told,
         Some(told) => told.max(FILE_TRANSFER_BYTES),
         None => FILE_TRANSFER_BYTES,
     };
+    let longest = u32::try_from(longest).unwrap_or(TRANSFER_BYTES_MAX);
     let longest = longest.clamp(smallest, TRANSFER_BYTES_MAX);
-    let optimal = queue.optimal_transfer_bytes().map(bytes);
-    let optimal = optimal.or_else(|| u32::try_from(status.st_blksize).ok());
     Geometry {
         logical_block_bytes: alignment.block,
         memory_alignment_bytes: alignment.memory,
-        optimal_transfer_bytes: optimal.unwrap_or(4096).clamp(smallest, longest),
         transfer_bytes_max: longest - longest % smallest,
         rotational: queue.rotational(),
         queue_depth,

@@ -224,17 +224,14 @@ impl Shared {
     /// Moves what waits into free slots and the submission queue. Whether there was any.
     fn fill(&self, state: &mut State) -> bool {
         let mut pushed = false;
-        while !state.waiting.is_empty() {
-            let Some(index) = state.free.pop() else {
-                break;
-            };
-            let Some(mut transfer) = state.waiting.pop_front() else {
-                break;
-            };
+        while !state.free.is_empty()
+            && let Some(mut transfer) = state.waiting.pop_front()
+            && let Some(index) = state.free.pop()
+        {
             let (offset, segments) = transfer.attempt(&self.target);
             let vectors: Vec<Vector> = segments.iter().map(Vector::from).collect();
             let file = Fd(transfer.descriptor(&self.target).as_raw_fd());
-            let call = transfer.call();
+            let call = transfer.call;
             let entry = state.fixed.entry(call, file, offset, &segments, &vectors);
             let entry = entry.inspect(|_| DEVICE_FIXED_TRANSFERS.add(1));
             let entry = entry.unwrap_or_else(|| plain(call, file, offset, &vectors));

@@ -31,11 +31,6 @@ impl Queue {
         kib.checked_mul(1024)
     }
 
-    /// Requests that are multiples of this many bytes go best.
-    pub(super) fn optimal_transfer_bytes(&self) -> Option<u64> {
-        self.number("optimal_io_size").filter(|bytes| *bytes > 0)
-    }
-
     /// Whether going to another place costs time. A virtual disk of virtio says so whatever is
     /// behind it, which only its host knows: what helps there is depth, and the host has an
     /// elevator of its own.
@@ -67,14 +62,12 @@ mod tests {
         std::fs::create_dir_all(disk.join("part")).unwrap();
         std::fs::write(disk.join("queue/max_sectors_kb"), "1280\n").unwrap();
         std::fs::write(disk.join("queue/rotational"), "1\n").unwrap();
-        std::fs::write(disk.join("queue/optimal_io_size"), "0\n").unwrap();
         for (link, to) in [("8:0", "disk"), ("8:1", "disk/part")] {
             std::os::unix::fs::symlink(to, folder.path().join(link)).unwrap();
         }
         for minor in [0, 1] {
             let queue = Queue::new(folder.path(), 8, minor);
             assert_eq!(queue.transfer_bytes_max(), Some(1280 * 1024));
-            assert_eq!(queue.optimal_transfer_bytes(), None);
             assert!(queue.rotational());
         }
         let none = Queue::new(folder.path(), 0, 42);

@@ -411,7 +411,7 @@ fn without_a_ring_there_are_workers() {
         workers: 0,
         ..FileOptions::default()
     };
-    for engine in [Engine::Workers, Engine::Automatic] {
+    for engine in [Engine::Workers, Engine::Ring] {
         let options = FileOptions {
             engine,
             ..few.clone()

@@ -38,7 +38,6 @@ use pagewell_counters::names::{
 use rustix::io::Errno;
 
 use super::lock::release;
-use crate::bounds::{bytes_there, past_end};
 use crate::{Error, Operation, Outcome, Request, Segment};
 
 /// Pieces of memory of one system call (`UIO_MAXIOV`).
@@ -83,10 +82,9 @@ pub(super) struct Transfer {
     asked: usize,
     tries_in_vain: u32,
     through_cache: bool,
-    /// A durable write that the system cannot make: a flush comes after it.
-    flush_after: bool,
-    /// All bytes are transferred, if there are any; a flush is next.
-    flushes: bool,
+    /// What the attempt is. Of a durable write that the system cannot make a plain one, and a flush
+    /// when all bytes are transferred.
+    pub(super) call: Call,
 }
 
 /// What the kernel is to be asked for.
@@ -111,14 +109,20 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// `request` has passed [`crate::bounds::check`] and is not empty, or it is a flush.
+    /// `request` has passed [`crate::check`] and is not empty, or it is a flush.
     pub(super) fn new(request: Request, target: &Target) -> Self {
-        let there = bytes_there(target.length_bytes, &request);
+        let there = request.bytes_there(target.length_bytes);
         let end = request.offset().saturating_add(there as u64);
         let is_tail = request.operation() == Operation::Write && end > target.tail_start;
         if is_tail {
             DEVICE_TAIL_WRITES.add(1);
         }
+        let call = match request.operation() {
+            Operation::Read => Call::Read,
+            Operation::Write if request.is_durable() => Call::DurableWrite,
+            Operation::Write => Call::Write,
+            Operation::Flush => Call::Flush,
+        };
         Self {
             there,
             done: 0,
@@ -126,29 +130,15 @@ impl Transfer {
             asked: 0,
             tries_in_vain: 0,
             through_cache: is_tail || target.direct.is_none(),
-            flush_after: false,
-            flushes: request.operation() == Operation::Flush,
+            call,
             request,
-        }
-    }
-
-    /// What the attempt is.
-    pub(super) fn call(&self) -> Call {
-        match self.request.operation() {
-            _ if self.flushes => Call::Flush,
-            Operation::Read => Call::Read,
-            Operation::Write if self.request.is_durable() && !self.flush_after => {
-                Call::DurableWrite
-            }
-            Operation::Write => Call::Write,
-            Operation::Flush => Call::Flush,
         }
     }
 
     /// The descriptor to use.
     pub(super) fn descriptor<'a>(&self, target: &'a Target) -> BorrowedFd<'a> {
         match &target.direct {
-            Some(direct) if !self.through_cache && !self.flushes => direct.as_fd(),
+            Some(direct) if !self.through_cache && self.call != Call::Flush => direct.as_fd(),
             _ => target.buffered.as_fd(),
         }
     }
@@ -157,20 +147,15 @@ impl Transfer {
     /// memory when it is in too many pieces; then `advance` refuses whatever the answer is. A
     /// flush has none either.
     pub(super) fn attempt(&mut self, target: &Target) -> (u64, Vec<Segment>) {
-        if self.flushes {
+        if self.call == Call::Flush {
             return (0, Vec::new());
         }
-        let block = if self.through_cache {
-            1
+        let (block, length) = if self.through_cache {
+            (1, self.there)
         } else {
-            target.block_bytes as usize
+            (target.block_bytes as usize, self.request.len())
         };
         self.start = self.done - self.done % block;
-        let length = if self.through_cache {
-            self.there
-        } else {
-            self.request.len()
-        };
         let vectors = part(self.request.segments(), self.start, length, block);
         self.asked = vectors.iter().map(Segment::len).sum();
         (self.request.offset() + self.start as u64, vectors)
@@ -178,7 +163,7 @@ impl Transfer {
 
     /// Takes the kernel's answer to the attempt: how many bytes it transferred.
     pub(super) fn advance(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
-        if self.flushes {
+        if self.call == Call::Flush {
             return self.advance_flush(target, answer);
         }
         if self.asked == 0 {
@@ -189,23 +174,23 @@ impl Transfer {
             Ok(count) if self.start + count > self.done => {
                 self.done = self.start + count;
                 self.tries_in_vain = 0;
-                if self.done >= self.there && self.flush_after {
-                    self.flushes = true;
-                    return Progress::Again(self);
-                }
                 if self.done >= self.there {
+                    if self.call == Call::Write && self.request.is_durable() {
+                        self.call = Call::Flush;
+                        return Progress::Again(self);
+                    }
                     return self.finish_whole(target);
                 }
             }
             Ok(_) if self.request.operation() == Operation::Read => {
                 DEVICE_TRUNCATED.add(1);
-                let error = past_end(&target.name, &self.request);
-                return self.finish_early(error);
+                let error = self.past_end(target);
+                return self.finish(Err(error), true);
             }
             Ok(_) => return self.refused(target, Errno::IO),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.call() == Call::DurableWrite => {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.call == Call::DurableWrite => {
                 DEVICE_DURABLE_FALLBACKS.add(1);
-                self.flush_after = true;
+                self.call = Call::Write;
             }
             Err(errno @ (Errno::INTR | Errno::AGAIN | Errno::CANCELED | Errno::FAULT)) => {
                 self.tries_in_vain += 1;
@@ -242,33 +227,26 @@ impl Transfer {
     fn refused(self, target: &Target, errno: Errno) -> Progress {
         let offset = self.request.offset() + self.done as u64;
         let error = Error::failed(&target.name, offset, errno);
-        self.finish_early(error)
+        self.finish(Err(error), true)
     }
 
+    /// All that the device has is transferred.
     fn finish_whole(self, target: &Target) -> Progress {
-        self.count(self.there, false);
-        let result = if self.there == self.request.len() {
+        let is_all = self.there == self.request.len();
+        let result = if is_all {
             Ok(())
         } else {
-            Err(past_end(&target.name, &self.request))
+            Err(self.past_end(target))
         };
-        let outcome = Outcome {
-            transferred_bytes: self.there,
-            result,
-        };
-        Progress::Finished(self.request, outcome)
+        self.finish(result, false)
     }
 
-    fn finish_early(self, error: Error) -> Progress {
-        self.count(self.done, true);
-        let outcome = Outcome {
-            transferred_bytes: self.done,
-            result: Err(error),
-        };
-        Progress::Finished(self.request, outcome)
+    fn past_end(&self, target: &Target) -> Error {
+        Error::past_end(&target.name, self.request.offset(), self.request.len())
     }
 
-    fn count(&self, bytes: usize, failed: bool) {
+    fn finish(self, result: Result<(), Error>, failed: bool) -> Progress {
+        let transferred_bytes = self.done.min(self.there);
         let (requests, transferred, errors) = match self.request.operation() {
             Operation::Read => (&DEVICE_READS, Some(&DEVICE_READ_BYTES), &DEVICE_READ_ERRORS),
             Operation::Write => (
@@ -280,7 +258,7 @@ impl Transfer {
         };
         requests.add(1);
         if let Some(transferred) = transferred {
-            transferred.add(bytes as u64);
+            transferred.add(transferred_bytes as u64);
         }
         if self.request.is_durable() {
             DEVICE_DURABLE_WRITES.add(1);
@@ -288,6 +266,11 @@ impl Transfer {
         if failed {
             errors.add(1);
         }
+        let outcome = Outcome {
+            transferred_bytes,
+            result,
+        };
+        Progress::Finished(self.request, outcome)
     }
 }
 

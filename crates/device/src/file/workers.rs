@@ -132,7 +132,7 @@ fn call(
     segments: &[Segment],
 ) -> Result<usize, Errno> {
     let file = transfer.descriptor(target);
-    match transfer.call() {
+    match transfer.call {
         Call::Flush => rustix::fs::fdatasync(file).map(|()| 0),
         Call::Read => {
             let slices = segments.iter().map(|segment| {

@@ -75,25 +75,15 @@ impl Condition {
     }
 }
 
-/// Standings that contradict each other. Each text names a leg.
+/// Standings that contradict each other. Each text names legs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Others have a record and this one has none.
-    #[error("{leg} has no record of the mirror, {other} has")]
-    Missing {
-        /// Without.
-        leg: String,
-        /// With.
-        other: String,
-    },
+    /// A leg has no record, and another has one.
+    #[error("{0} has no record of the mirror, {1} has")]
+    Missing(String, String),
     /// They are legs of different mirrors.
-    #[error("{leg} and {other} are legs of different mirrors")]
-    Foreign {
-        /// One.
-        leg: String,
-        /// The other.
-        other: String,
-    },
+    #[error("{0} and {1} are legs of different mirrors")]
+    Foreign(String, String),
     /// Not all legs were given, or too many.
     #[error("{leg} is one of {count} legs, not of {given}")]
     Count {
@@ -105,13 +95,8 @@ pub enum Refusal {
         given: usize,
     },
     /// The same leg twice.
-    #[error("{leg} and {other} have the record of the same leg")]
-    Twice {
-        /// One.
-        leg: String,
-        /// The other.
-        other: String,
-    },
+    #[error("{0} and {1} have the record of the same leg")]
+    Twice(String, String),
     /// It has got longer or shorter.
     #[error("{leg} has {found_bytes} bytes; it had {length_bytes} as a leg of the mirror")]
     Length {
@@ -123,19 +108,11 @@ pub enum Refusal {
         found_bytes: u64,
     },
     /// A generation that nobody counts to.
-    #[error("{leg} has an impossible record of the mirror")]
-    Impossible {
-        /// The leg.
-        leg: String,
-    },
-    /// It would be copied to good ones.
-    #[error("{leg} was not completely resynchronised and {other} is good")]
-    Unfinished {
-        /// The leg that was named as the source.
-        leg: String,
-        /// The good one.
-        other: String,
-    },
+    #[error("{0} has an impossible record of the mirror")]
+    Impossible(String),
+    /// A leg that was named as the source would be copied to a good one.
+    #[error("{0} was not completely resynchronised and {1} is good")]
+    Unfinished(String, String),
     /// None of the legs was ever finished.
     #[error("no leg is complete")]
     NoneComplete,
@@ -151,17 +128,11 @@ pub enum Refusal {
         good: String,
     },
     /// Two that have writes which the other lacks.
-    #[error("{leg} and another leg were each written to while the other was missing")]
-    Split {
-        /// One.
-        leg: String,
-    },
+    #[error("{0} and another leg were each written to while the other was missing")]
+    Split(String),
     /// It cannot be made equal.
-    #[error("{leg} is missing")]
-    Absent {
-        /// The leg.
-        leg: String,
-    },
+    #[error("{0} is missing")]
+    Absent(String),
     /// Nothing is known about the legs, and they are to be written to.
     #[error("the legs were never compared")]
     NeverCompared,
@@ -227,7 +198,7 @@ impl Assessment {
         let name = |leg: usize| name_of(legs, leg);
         let is = |wanted: Condition| self.conditions.iter().position(|one| *one == wanted);
         if let Some(leg) = is(Condition::Split) {
-            return Err(Refusal::Split { leg: name(leg) });
+            return Err(Refusal::Split(name(leg)));
         }
         if let Some(leg) = is(Condition::Replaced) {
             let good = is(Condition::Current).map_or_else(
@@ -275,22 +246,14 @@ fn judge(
     legs: &[Arc<dyn Device>],
     bindings: &[Option<u64>],
 ) -> Result<Assessment, Refusal> {
-    let Some(first) = standings.iter().position(Option::is_some) else {
-        let condition = |binding: &Option<u64>| match binding {
-            Some(_) => Condition::Unknown,
-            None => Condition::Missing,
-        };
-        return Ok(Assessment {
-            conditions: bindings.iter().map(condition).collect(),
-            standings,
-            generation: 0,
-        });
-    };
-    check(&standings, legs, bindings, first)?;
+    check(&standings, legs, bindings)?;
     let known = || standings.iter().flatten();
     let complete = known().filter(|one| one.state != LegState::Resynchronising);
     let generation = complete.map(|one| one.generation).max();
-    let generation = generation.ok_or(Refusal::NoneComplete)?;
+    if generation.is_none() && known().next().is_some() {
+        return Err(Refusal::NoneComplete);
+    }
+    let generation = generation.unwrap_or(0);
     let newest =
         |one: &&Standing| one.state != LegState::Resynchronising && one.generation == generation;
     let is_unclean = known()
@@ -326,14 +289,15 @@ fn judge(
     })
 }
 
-/// Whether the standings can be those of one mirror that consists of these legs. `first` is
-/// a leg that has one.
+/// Whether the standings can be those of one mirror that consists of these legs.
 fn check(
     standings: &[Option<Standing>],
     legs: &[Arc<dyn Device>],
     bindings: &[Option<u64>],
-    first: usize,
 ) -> Result<(), Refusal> {
+    let Some(first) = standings.iter().position(Option::is_some) else {
+        return Ok(());
+    };
     let name = |leg: usize| name_of(legs, leg);
     let mut known: Vec<(usize, Standing)> = Vec::with_capacity(standings.len());
     let all = standings.iter().zip(legs).zip(bindings).enumerate();
@@ -343,18 +307,12 @@ fn check(
             if binding.is_none() {
                 continue;
             }
-            return Err(Refusal::Missing {
-                leg: name(leg),
-                other: name(first),
-            });
+            return Err(Refusal::Missing(name(leg), name(first)));
         };
-        if let Some((other, _)) =
-            { known.first() }.filter(|(_, one)| one.identity != standing.identity)
+        if let Some((other, one)) = known.first()
+            && one.identity != standing.identity
         {
-            return Err(Refusal::Foreign {
-                leg: name(leg),
-                other: name(*other),
-            });
+            return Err(Refusal::Foreign(name(leg), name(*other)));
         }
         if usize::from(standing.count) != legs.len() {
             return Err(Refusal::Count {
@@ -364,10 +322,7 @@ fn check(
             });
         }
         if let Some((other, _)) = known.iter().find(|(_, one)| one.index == standing.index) {
-            return Err(Refusal::Twice {
-                leg: name(leg),
-                other: name(*other),
-            });
+            return Err(Refusal::Twice(name(leg), name(*other)));
         }
         if standing.length_bytes != found_bytes && binding.is_some() {
             return Err(Refusal::Length {
@@ -376,9 +331,9 @@ fn check(
                 found_bytes,
             });
         }
-        if !(1..=GENERATION_MAX).contains(&standing.generation) || standing.index >= standing.count
-        {
-            return Err(Refusal::Impossible { leg: name(leg) });
+        let is_counted = (1..=GENERATION_MAX).contains(&standing.generation);
+        if !is_counted || standing.index >= standing.count {
+            return Err(Refusal::Impossible(name(leg)));
         }
         known.push((leg, standing));
     }

@@ -31,9 +31,9 @@ use pagewell_base::sync::Mutex;
 use pagewell_counters::names::MIRROR_RECORD_FAILURES;
 use rustix::io::Errno;
 
+use super::Shared;
 use super::assess::{Assessment, GENERATION_MAX};
 use super::record::{LegState, MirrorRecord, RecordError, Standing};
-use super::{Shared, members};
 use crate::completing::join_others;
 use crate::{Error, Outcome, Request};
 
@@ -111,7 +111,8 @@ impl Keeper {
     /// have it for certain, and the last error.
     fn store(&self, legs: u64, generation: u64, state: LegState) -> (u64, Option<RecordError>) {
         let (mut stored, mut last) = (0, None);
-        let kept = || members(legs).filter_map(|leg| Some((leg, self.standings.get(leg)?)));
+        let all = self.standings.iter().enumerate();
+        let kept = || all.clone().filter(|(leg, _)| legs & (1 << leg) != 0);
         let bits = kept().fold(0, |all, (_, standing)| all | standing.bit());
         for (leg, standing) in kept() {
             let standing = Standing {
@@ -205,11 +206,10 @@ impl Shared {
             let raised = self.raise(keeper);
             let mut state = keeper.state.lock();
             let in_service = self.in_service();
-            let done = match &raised {
-                Ok(recorded) => *recorded == in_service,
-                Err(_) => true,
-            };
-            if !done {
+            if raised
+                .as_ref()
+                .is_ok_and(|recorded| *recorded != in_service)
+            {
                 continue;
             }
             state.working = false;
@@ -218,11 +218,11 @@ impl Shared {
             drop(state);
             let place = self.name.clone();
             let recorded = keeper.recorded.load(Ordering::SeqCst);
-            if raised.is_ok() {
-                held.into_iter().for_each(|request| self.spread(request));
-            } else {
-                held.into_iter()
-                    .for_each(|request| give_up(request, &place, &raised));
+            for request in held {
+                match raised.is_ok() {
+                    true => self.spread(request),
+                    false => give_up(request, &place, &raised),
+                }
             }
             drop(self);
             for one in waiting {
@@ -284,7 +284,8 @@ impl Shared {
             return;
         }
         let reason = format!("its record cannot be kept: {error}");
-        members(unrecorded & in_service).for_each(|leg| self.leave(leg, &reason));
+        let members = self.members(unrecorded & in_service);
+        members.for_each(|(index, leg)| self.leave(index, leg, &reason));
     }
 
     /// Marks the legs clean, at the end, if they are.
@@ -306,24 +307,25 @@ fn all_legs(count: u8) -> u64 {
     u64::MAX >> 64u8.saturating_sub(count).min(63)
 }
 
+/// What the system says where there is no room.
+const FULL: [Errno; 2] = [Errno::NOSPC, Errno::DQUOT];
+
 /// Fails a request because it could not be recorded.
 fn give_up(request: Request, mirror: &str, raised: &Result<u64, RecordError>) {
     let offset = request.offset();
-    request.fail(
-        0,
-        match raised {
-            Err(error) => Error::Failed {
-                device: format!("{mirror}: record of the legs: {error}"),
-                offset,
-                // What is full is where the record is, not the mirror.
-                errno: match error.errno() {
-                    Errno::NOSPC | Errno::DQUOT => Errno::IO,
-                    errno => errno,
-                },
+    let error = match raised {
+        Ok(_) => Error::Abandoned { offset },
+        Err(error) => Error::Failed {
+            device: format!("{mirror}: record of the legs: {error}"),
+            offset,
+            // What is full is where the record is, not the mirror.
+            errno: match error {
+                RecordError::Failed { errno, .. } if !FULL.contains(errno) => *errno,
+                _ => Errno::IO,
             },
-            Ok(_) => Error::Abandoned { offset },
         },
-    );
+    };
+    request.fail(0, error);
 }
 
 #[cfg(test)]

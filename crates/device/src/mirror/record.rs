@@ -101,17 +101,6 @@ pub enum RecordError {
     },
 }
 
-impl RecordError {
-    /// The system's reason; `EIO` for what is garbled.
-    #[must_use]
-    pub fn errno(&self) -> Errno {
-        match self {
-            Self::Failed { errno, .. } => *errno,
-            Self::Garbled { .. } => Errno::IO,
-        }
-    }
-}
-
 /// Where the standings of the legs of one mirror are kept. Legs are counted in the order in
 /// which they were given, which need not be that of [`Standing::index`].
 pub trait MirrorRecord: Send + Sync {

@@ -37,7 +37,8 @@ use pagewell_counters::names::{
 use super::assess::{Assessment, Condition, GENERATION_MAX, MirrorError, Refusal, name_of};
 use super::record::{LegState, MirrorRecord, RecordError, Standing};
 use crate::combined::geometry_of;
-use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request};
+use crate::waiting::Sent;
+use crate::{Device, Error, Issuer, Operation, Request};
 
 /// Bytes compared at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -80,27 +81,26 @@ impl<'a> Resync<'a> {
     ) -> Result<Self, MirrorError> {
         super::build(name, legs)?;
         if let Some(absent) = (0..legs.len()).find(|leg| record.binding(*leg).is_none()) {
-            let leg = name_of(legs, absent);
-            return Err(Refusal::Absent { leg }.into());
+            return Err(Refusal::Absent(name_of(legs, absent)).into());
         }
         let assessment = match Assessment::of(record, legs) {
-            Ok(assessment) => (!assessment.is_unknown()).then_some(assessment),
             Err(MirrorError::Refused(_) | MirrorError::Record(RecordError::Garbled { .. }))
                 if from.is_some() =>
             {
                 None
             }
-            Err(error) => return Err(error),
+            found => Some(found?).filter(|found| !found.is_unknown()),
+        };
+        let anew = Self {
+            legs,
+            record,
+            source: from.unwrap_or(0),
+            source_condition: Condition::Unknown,
+            compare_only: from.is_none(),
+            standings: fresh(identity, legs, record),
         };
         let Some(assessment) = assessment else {
-            return Ok(Self {
-                legs,
-                record,
-                source: from.unwrap_or(0),
-                source_condition: Condition::Unknown,
-                compare_only: from.is_none(),
-                standings: fresh(identity, legs, record),
-            });
+            return Ok(anew);
         };
         let certain = assessment.certain(legs);
         if from.is_none() {
@@ -116,21 +116,20 @@ impl<'a> Resync<'a> {
         if source_condition == Condition::Unfinished
             && let Some(good) = first
         {
-            let (leg, other) = (name_of(legs, source), name_of(legs, good));
-            return Err(Refusal::Unfinished { leg, other }.into());
+            let (leg, good) = (name_of(legs, source), name_of(legs, good));
+            return Err(Refusal::Unfinished(leg, good).into());
         }
         let standings = match certain {
             Ok(()) => raised(assessment, legs)?,
             // What is elsewhere and may come back is no leg of this one.
-            Err(_) => fresh(identity, legs, record),
+            Err(_) => anew.standings,
         };
         Ok(Self {
-            legs,
-            record,
             source,
             source_condition,
             compare_only: false,
             standings,
+            ..anew
         })
     }
 
@@ -207,10 +206,7 @@ impl<'a> Resync<'a> {
         };
         let standing = Standing { state, ..*standing };
         let stored = self.record.store(leg, &standing);
-        if stored.is_err() {
-            MIRROR_RECORD_FAILURES.add(1);
-        }
-        Ok(stored?)
+        Ok(stored.inspect_err(|_| MIRROR_RECORD_FAILURES.add(1))?)
     }
 
     fn flush(&self, leg: usize) -> Result<(), Error> {
@@ -244,7 +240,7 @@ impl<'a> Resync<'a> {
         loop {
             while next < length && reading.len() < CHUNKS_MAX {
                 let bytes = CHUNK_BYTES.min(length - next);
-                let read = |device| Sent::read(device, next, bytes, geometry);
+                let read = |device| Sent::read(device, Issuer::Flusher, next, bytes, geometry);
                 reading.push_back((read(&**from), read(&**to)));
                 next += bytes;
             }
@@ -275,7 +271,8 @@ impl<'a> Resync<'a> {
             if is_equal || !write {
                 done(bytes, report, progress);
             } else {
-                writing.push_back(Sent::new(&**to, Operation::Write, offset, bytes, good));
+                let what = (Operation::Write, Issuer::Flusher);
+                writing.push_back(Sent::new(&**to, what, offset, bytes, good));
             }
         }
     }
@@ -293,8 +290,7 @@ fn raised(assessment: Assessment, legs: &[Arc<dyn Device>]) -> Result<Vec<Standi
     let newest = standings.iter().map(|one| one.generation).max();
     let generation = newest.unwrap_or(0) + 1;
     if generation > GENERATION_MAX {
-        let leg = name_of(legs, 0);
-        return Err(Refusal::Impossible { leg });
+        return Err(Refusal::Impossible(name_of(legs, 0)));
     }
     for standing in &mut standings {
         standing.generation = generation;
@@ -313,62 +309,6 @@ fn fresh(identity: [u8; 16], legs: &[Arc<dyn Device>], record: &dyn MirrorRecord
         ..Standing::first(index, count, leg.length_bytes())
     };
     (0..count).zip(legs).map(standing).collect()
-}
-
-/// A request for a chunk. It is complete when this is gone.
-struct Sent {
-    offset: u64,
-    /// Of the chunk: the request has whole blocks, of which the last may be a part.
-    bytes: u64,
-    answer: mpsc::Receiver<(Outcome, Buffer)>,
-}
-
-impl Sent {
-    fn new(
-        device: &dyn Device,
-        operation: Operation,
-        offset: u64,
-        bytes: u64,
-        buffer: Buffer,
-    ) -> Self {
-        let (sender, answer) = mpsc::sync_channel(1);
-        let done = move |outcome, buffer| drop(sender.send((outcome, buffer)));
-        let issuer = Issuer::Flusher;
-        device.submit(Request::owned(operation, offset, buffer, issuer, done));
-        Self {
-            offset,
-            bytes,
-            answer,
-        }
-    }
-
-    /// A read into memory that suits all devices of this `geometry`.
-    fn read(device: &dyn Device, offset: u64, bytes: u64, geometry: Geometry) -> Self {
-        let whole = bytes.next_multiple_of(u64::from(geometry.logical_block_bytes.max(1)));
-        let alignment = geometry.memory_alignment_bytes.max(1);
-        // A chunk and less than a block.
-        let buffer = Buffer::new(whole as usize, alignment as usize);
-        Self::new(device, Operation::Read, offset, bytes, buffer)
-    }
-
-    /// The memory of the request, when all of the chunk was transferred.
-    fn wait(&self) -> Result<Buffer, Error> {
-        let abandoned = Error::Abandoned {
-            offset: self.offset,
-        };
-        match self.answer.recv() {
-            Ok((outcome, buffer)) if outcome.transferred_bytes as u64 >= self.bytes => Ok(buffer),
-            Ok((outcome, _)) => Err(outcome.result.err().unwrap_or(abandoned)),
-            Err(_) => Err(abandoned),
-        }
-    }
-}
-
-impl Drop for Sent {
-    fn drop(&mut self) {
-        // Disconnected when the answer was taken.
-        drop(self.answer.recv());
-    }
 }
 
 #[cfg(test)]

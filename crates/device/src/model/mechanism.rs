@@ -147,48 +147,33 @@ impl Mechanism {
         while self.inside.len() >= depth {
             entry = entry.max(self.inside.pop_front().unwrap_or_default());
         }
+        // When the last of all that came before is done.
         let before = self.free;
-        if operation == Operation::Flush {
-            return self.serve_flush(entry);
-        }
-        let end = offset.saturating_add(length);
-        let service = if self.parameters.seek == Seek::None {
-            self.serve_flash(entry, length)
-        } else {
-            let start = entry.max(self.free);
-            let buffered = match operation {
-                Operation::Read => self.serve_buffered(start, offset, end),
-                Operation::Write | Operation::Flush => None,
-            };
-            buffered.unwrap_or_else(|| self.serve_head(start, operation, offset, end))
+        let (start, end) = (entry.max(before), offset.saturating_add(length));
+        let service = match operation {
+            Operation::Flush => Service::plain(start, start.saturating_add(self.parameters.fixed)),
+            _ if self.parameters.seek == Seek::None => self.serve_flash(entry, length),
+            Operation::Read => {
+                let buffered = self.serve_buffered(start, offset, end);
+                buffered.unwrap_or_else(|| self.serve_head(start, operation, offset, end))
+            }
+            Operation::Write => self.serve_head(start, operation, offset, end),
         };
         self.free = service.done;
-        self.position = end;
         self.inside.push_back(service.done);
+        // The time that was not that of the ones before it.
+        let busy = service.done.saturating_sub(service.start.max(before));
+        self.totals.busy = self.totals.busy.saturating_add(busy);
+        if operation == Operation::Flush {
+            self.totals.flushes += 1;
+            return service;
+        }
+        self.position = end;
         self.totals.requests += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(length);
         self.totals.seeks += u64::from(service.sought);
         self.totals.buffered += u64::from(service.buffered);
-        self.add_busy(before, service);
         service
-    }
-
-    fn serve_flush(&mut self, entry: Duration) -> Service {
-        // `free` is when the last of all that came before is done.
-        let before = self.free;
-        let start = entry.max(before);
-        let service = Service::plain(start, start.saturating_add(self.parameters.fixed));
-        self.free = service.done;
-        self.inside.push_back(service.done);
-        self.totals.flushes += 1;
-        self.add_busy(before, service);
-        service
-    }
-
-    /// Counts the time of a request that was not that of the ones before it.
-    fn add_busy(&mut self, before: Duration, service: Service) {
-        let busy = service.done.saturating_sub(service.start.max(before));
-        self.totals.busy = self.totals.busy.saturating_add(busy);
     }
 
     fn serve_flash(&mut self, start: Duration, length: u64) -> Service {

@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_base::sync::Mutex;
 use pagewell_base::timer::Timer;
 
 pub use mechanism::{Mechanism, Service, Totals};
-pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
+pub use parameters::{Parameters, ParametersError, Seek};
 
-use crate::bounds::pieces;
 use crate::completing::completion_panicked;
+use crate::request::pieces;
 use crate::{Device, Geometry, Memory, Request};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.
@@ -64,7 +64,6 @@ impl Model {
         let longest = parameters.transfer_bytes_max;
         let longest = (longest - longest % block).max(block);
         let geometry = Geometry {
-            optimal_transfer_bytes: longest,
             transfer_bytes_max: longest,
             rotational: parameters.rotational(),
             queue_depth: parameters.queue_depth,
@@ -88,32 +87,10 @@ impl Model {
         &self.parameters
     }
 
-    /// Bytes per second from the medium, on the model's clock.
-    #[must_use]
-    pub fn media_bytes_per_second(&self) -> f64 {
-        self.parameters.media_bytes_per_second
-    }
-
-    /// How many times faster the model's clock runs than the wall's.
-    #[must_use]
-    pub fn speed(&self) -> f64 {
-        self.parameters.speed
-    }
-
     /// Sums over all requests taken so far, those that are not complete yet included.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.mechanism().totals()
-    }
-
-    /// Seconds on the model's clock in which the device was busy.
-    #[must_use]
-    pub fn model_seconds(&self) -> f64 {
-        self.totals().busy.as_secs_f64()
-    }
-
-    fn mechanism(&self) -> MutexGuard<'_, Mechanism> {
-        self.mechanism.lock()
+        self.mechanism.lock().totals()
     }
 
     /// The time on the wall at which the model's clock shows `time`; nothing when that is beyond
@@ -129,12 +106,13 @@ impl Model {
         let late = Duration::from_nanos(self.late.load(Ordering::Relaxed));
         let done = {
             // The clock is read under the lock, so that it does not go back.
-            let mut mechanism = self.mechanism();
+            let mut mechanism = self.mechanism.lock();
             let now = self.began.elapsed().saturating_sub(late).as_secs_f64();
             let now = Duration::try_from_secs_f64(now * self.parameters.speed);
             let now = now.unwrap_or(Duration::MAX);
-            let service = mechanism.serve(now, operation, offset, request.len() as u64);
-            service.done
+            mechanism
+                .serve(now, operation, offset, request.len() as u64)
+                .done
         };
         let due = self.wall(done);
         let timer = self.timer.handle();

@@ -22,14 +22,11 @@ use std::time::Duration;
 
 use pagewell_base::{duration, size};
 
-/// The names of the presets.
-pub const PRESETS: [&str; 5] = ["dvd", "hdd-7200", "fc-15k", "ssd", "nvme"];
-
 /// Why a text does not describe a modelled device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParametersError {
     /// No preset has this name.
-    #[error("no device model '{0}'; there are {presets}", presets = PRESETS.join(", "))]
+    #[error("no device model '{0}'; there are {presets}", presets = preset_names())]
     UnknownPreset(String),
     /// No option has this name.
     #[error("no option '{0}' of a device model; there are {OPTIONS}")]
@@ -88,25 +85,13 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The model of this name, one of [`PRESETS`].
-    #[must_use]
-    pub fn preset(name: &str) -> Option<Self> {
-        match name {
-            "dvd" => Some(Self::dvd()),
-            "hdd-7200" => Some(Self::hdd_7200()),
-            "fc-15k" => Some(Self::fc_15k()),
-            "ssd" => Some(Self::ssd()),
-            "nvme" => Some(Self::nvme()),
-            _ => None,
-        }
-    }
-
     /// Reads `NAME[,OPTION=VALUE]...`; see the module's text.
     pub fn parse(text: &str) -> Result<Self, ParametersError> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
-        let mut parameters =
-            Self::preset(name).ok_or_else(|| ParametersError::UnknownPreset(name.to_owned()))?;
+        let preset = PRESETS.into_iter().find(|one| one.name == name);
+        let unknown = || ParametersError::UnknownPreset(name.to_owned());
+        let mut parameters = preset.ok_or_else(unknown)?;
         for part in parts {
             let (option, value) = part.split_once('=').unwrap_or((part, ""));
             let known = parameters.set(option, value);
@@ -166,91 +151,88 @@ impl Parameters {
     pub fn rotational(&self) -> bool {
         self.seek != Seek::None
     }
-
-    /// A data DVD in a laptop's drive, fitted to published request sizes and rates: 2 KiB in
-    /// 0.66 ms, 12 KiB in 1.81 ms, 16 KiB in 2.27 ms, 67 ms more for going elsewhere. Its drive
-    /// takes one command at a time, and at most 256 sectors of 512 bytes, what a 28-bit ATA
-    /// transfer and with it most optical drives' hosts allow.
-    fn dvd() -> Self {
-        Self {
-            name: "dvd",
-            speed: 1.0,
-            fixed: Duration::from_micros(430),
-            media_bytes_per_second: 1024.0 / 115e-6,
-            interface_bytes_per_second: 33e6,
-            seek: Seek::Fixed(Duration::from_millis(67)),
-            turn: Duration::ZERO,
-            queue_depth: 1,
-            transfer_bytes_max: 128 << 10,
-            cache_bytes: 0,
-        }
-    }
-
-    /// A desktop disk: 7200 turns a minute, SATA 6 Gbit/s, queued commands.
-    fn hdd_7200() -> Self {
-        Self {
-            name: "hdd-7200",
-            fixed: Duration::from_micros(100),
-            media_bytes_per_second: 150e6,
-            interface_bytes_per_second: 600e6,
-            seek: Seek::Curve {
-                track: Duration::from_micros(800),
-                average: Duration::from_micros(8500),
-            },
-            turn: Duration::from_nanos(8_333_333),
-            queue_depth: 32,
-            transfer_bytes_max: 1 << 20,
-            cache_bytes: 8 << 20,
-            ..Self::dvd()
-        }
-    }
-
-    /// A server disk of 2002: 15,000 turns a minute on 2 Gbit/s Fibre Channel. Reads of 1 MiB,
-    /// one at a time, take 15.74 ms each.
-    fn fc_15k() -> Self {
-        Self {
-            name: "fc-15k",
-            fixed: Duration::from_micros(150),
-            media_bytes_per_second: 66.6e6,
-            interface_bytes_per_second: 200e6,
-            seek: Seek::Curve {
-                track: Duration::from_micros(500),
-                average: Duration::from_micros(3800),
-            },
-            turn: Duration::from_millis(4),
-            queue_depth: 16,
-            transfer_bytes_max: 1 << 20,
-            cache_bytes: 4 << 20,
-            ..Self::dvd()
-        }
-    }
-
-    /// Flash behind SATA 6 Gbit/s.
-    fn ssd() -> Self {
-        Self {
-            name: "ssd",
-            fixed: Duration::from_micros(80),
-            media_bytes_per_second: 550e6,
-            interface_bytes_per_second: 550e6,
-            seek: Seek::None,
-            queue_depth: 32,
-            transfer_bytes_max: 1 << 20,
-            ..Self::dvd()
-        }
-    }
-
-    /// Flash on PCI Express.
-    fn nvme() -> Self {
-        Self {
-            name: "nvme",
-            fixed: Duration::from_micros(20),
-            media_bytes_per_second: 3e9,
-            interface_bytes_per_second: 3e9,
-            queue_depth: 128,
-            ..Self::ssd()
-        }
-    }
 }
+
+fn preset_names() -> String {
+    PRESETS.map(|one| one.name).join(", ")
+}
+
+/// What a text can begin with.
+pub(super) const PRESETS: [Parameters; 5] = [DVD, HDD_7200, FC_15K, SSD, NVME];
+
+/// A data DVD in a laptop's drive, fitted to published request sizes and rates: 2 KiB in
+/// 0.66 ms, 12 KiB in 1.81 ms, 16 KiB in 2.27 ms, 67 ms more for going elsewhere. Its drive
+/// takes one command at a time, and at most 256 sectors of 512 bytes, what a 28-bit ATA
+/// transfer and with it most optical drives' hosts allow.
+const DVD: Parameters = Parameters {
+    name: "dvd",
+    speed: 1.0,
+    fixed: Duration::from_micros(430),
+    media_bytes_per_second: 1024.0 / 115e-6,
+    interface_bytes_per_second: 33e6,
+    seek: Seek::Fixed(Duration::from_millis(67)),
+    turn: Duration::ZERO,
+    queue_depth: 1,
+    transfer_bytes_max: 128 << 10,
+    cache_bytes: 0,
+};
+
+/// A desktop disk: 7200 turns a minute, SATA 6 Gbit/s, queued commands.
+const HDD_7200: Parameters = Parameters {
+    name: "hdd-7200",
+    fixed: Duration::from_micros(100),
+    media_bytes_per_second: 150e6,
+    interface_bytes_per_second: 600e6,
+    seek: Seek::Curve {
+        track: Duration::from_micros(800),
+        average: Duration::from_micros(8500),
+    },
+    turn: Duration::from_nanos(8_333_333),
+    queue_depth: 32,
+    transfer_bytes_max: 1 << 20,
+    cache_bytes: 8 << 20,
+    ..DVD
+};
+
+/// A server disk of 2002: 15,000 turns a minute on 2 Gbit/s Fibre Channel. Reads of 1 MiB,
+/// one at a time, take 15.74 ms each.
+const FC_15K: Parameters = Parameters {
+    name: "fc-15k",
+    fixed: Duration::from_micros(150),
+    media_bytes_per_second: 66.6e6,
+    interface_bytes_per_second: 200e6,
+    seek: Seek::Curve {
+        track: Duration::from_micros(500),
+        average: Duration::from_micros(3800),
+    },
+    turn: Duration::from_millis(4),
+    queue_depth: 16,
+    transfer_bytes_max: 1 << 20,
+    cache_bytes: 4 << 20,
+    ..DVD
+};
+
+/// Flash behind SATA 6 Gbit/s.
+const SSD: Parameters = Parameters {
+    name: "ssd",
+    fixed: Duration::from_micros(80),
+    media_bytes_per_second: 550e6,
+    interface_bytes_per_second: 550e6,
+    seek: Seek::None,
+    queue_depth: 32,
+    transfer_bytes_max: 1 << 20,
+    ..DVD
+};
+
+/// Flash on PCI Express.
+const NVME: Parameters = Parameters {
+    name: "nvme",
+    fixed: Duration::from_micros(20),
+    media_bytes_per_second: 3e9,
+    interface_bytes_per_second: 3e9,
+    queue_depth: 128,
+    ..SSD
+};
 
 /// A `kind` of number within bounds.
 fn within<T: FromStr + PartialOrd + Display>(
@@ -275,14 +257,10 @@ mod tests {
 
     #[test]
     fn every_preset_has_its_own_name() {
-        for name in PRESETS {
-            assert_eq!(Parameters::preset(name).unwrap().name, name);
-            assert_eq!(
-                Parameters::parse(name),
-                Ok(Parameters::preset(name).unwrap())
-            );
+        for preset in PRESETS {
+            assert_eq!(Parameters::parse(preset.name), Ok(preset));
         }
-        assert_eq!(Parameters::preset("DVD"), None);
+        assert!(Parameters::parse("DVD").is_err());
     }
 
     #[test]

@@ -142,14 +142,14 @@ impl Request {
     }
 }
 
-struct Gathering<T> {
-    outcomes: Vec<Outcome>,
-    missing: usize,
-    then: Option<T>,
+/// Lengths of the pieces of so many bytes: as long as allowed, the last one with the rest.
+pub(crate) fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
+    let starts = (0..length).step_by(longest);
+    starts.map(move |start| longest.min(length - start))
 }
 
 /// Completions for `count` requests. When all of them have been called, `then` gets the outcomes,
-/// in the order of the requests.
+/// in the order of the requests. To be used up and dropped before the first of them is called.
 fn gather<T>(count: usize, then: T) -> impl Iterator<Item = Completion>
 where
     T: FnOnce(Vec<Outcome>) + Send + 'static,
@@ -158,32 +158,20 @@ where
         transferred_bytes: 0,
         result: Ok(()),
     };
-    let gathering = Arc::new(Mutex::new(Gathering {
-        outcomes: vec![missing; count],
-        missing: count,
-        then: Some(then),
-    }));
+    let all = Arc::new(Mutex::new((vec![missing; count], then)));
     (0..count).map(move |index| -> Completion {
-        let gathering = gathering.clone();
-        Box::new(move |outcome| arrive(&gathering, index, outcome))
+        let all = all.clone();
+        Box::new(move |outcome| {
+            if let Some(slot) = all.lock().0.get_mut(index) {
+                *slot = outcome;
+            }
+            // Each completion has it until it was called: this was the last one.
+            if let Some(all) = Arc::into_inner(all) {
+                let (outcomes, then) = all.into_inner();
+                then(outcomes);
+            }
+        })
     })
-}
-
-fn arrive<T: FnOnce(Vec<Outcome>)>(to: &Mutex<Gathering<T>>, index: usize, outcome: Outcome) {
-    let mut gathering = to.lock();
-    if let Some(slot) = gathering.outcomes.get_mut(index) {
-        *slot = outcome;
-    }
-    gathering.missing -= 1;
-    if gathering.missing > 0 {
-        return;
-    }
-    let outcomes = std::mem::take(&mut gathering.outcomes);
-    let then = gathering.then.take();
-    drop(gathering);
-    if let Some(then) = then {
-        then(outcomes);
-    }
 }
 
 fn take_segments(

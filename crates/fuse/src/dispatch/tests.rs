@@ -32,12 +32,13 @@ fn sorted(results: &Receiver<usize>, count: usize) -> Vec<usize> {
 
 #[test]
 fn the_last_reader_never_waits() {
-    let dispatch = Dispatch::new(3, 1);
-    let (one, two) = (dispatch.here(), dispatch.here());
+    let dispatch = Arc::new(Dispatch::new(3, 1));
+    let here = || dispatch.here(Memory::None);
+    let (one, two) = (here(), here());
     assert!(one.is_some() && two.is_some());
-    assert!(dispatch.here().is_none());
+    assert!(here().is_none());
     drop(one);
-    assert!(dispatch.here().is_some());
+    assert!(here().is_some());
     drop(two);
 }
 
@@ -99,8 +100,8 @@ fn while_storage_answers_no_more_data_is_held_than_the_bound() {
 fn reads_without_a_lease_keep_no_worker_and_begin_in_their_order() {
     let dispatch = Arc::new(Dispatch::new(2, 3));
     let (done, results) = channel();
-    let (here, lease) = dispatch.here_with_lease(READ_BYTES_MAX).unwrap();
-    assert!(dispatch.here_with_lease(1).is_none());
+    let (here, lease) = dispatch.here(Memory::Lease(READ_BYTES_MAX)).unwrap();
+    assert!(dispatch.here(Memory::Lease(1)).is_none());
     let held = names::FUSE_READS_HELD.get();
     for number in 0..20 {
         let done = done.clone();
@@ -155,7 +156,8 @@ fn no_more_is_lent_than_there_is_and_all_of_it_comes_back() {
             let (dispatch, held) = (Arc::clone(&dispatch), Arc::clone(&held));
             std::thread::spawn(move || {
                 for _ in 0..50 {
-                    let Some((_here, lease)) = dispatch.here_with_lease(MEBIBYTE) else {
+                    let here = dispatch.here(Memory::Lease(MEBIBYTE));
+                    let Some((_here, Some(lease))) = here else {
                         std::thread::yield_now();
                         continue;
                     };
@@ -171,9 +173,24 @@ fn no_more_is_lent_than_there_is_and_all_of_it_comes_back() {
         thread.join().unwrap();
     }
     // More than there is can be had, alone.
-    let all = dispatch.here_with_lease(usize::MAX).unwrap();
+    let all = dispatch.here(Memory::Lease(usize::MAX)).unwrap();
     assert_eq!(dispatch.queue.lock().lent_bytes, READ_BYTES_MAX);
-    assert!(dispatch.here_with_lease(1).is_none());
+    assert!(dispatch.here(Memory::Lease(1)).is_none());
     drop(all);
     assert_eq!(dispatch.queue.lock().lent_bytes, 0);
+}
+
+#[test]
+fn a_lease_that_comes_back_starts_a_worker_when_all_others_wait() {
+    let dispatch = Arc::new(Dispatch::new(2, 2));
+    let (done, results) = channel();
+    let (open, gate) = gate();
+    let here = dispatch.here(Memory::Lease(READ_BYTES_MAX)).unwrap();
+    dispatch.hand_over(Memory::None, None, waits(&gate, &done, 0));
+    dispatch.hand_over(Memory::Lease(1), None, sends(&done, 1));
+    drop(here);
+    assert_eq!(results.recv(), Ok(1));
+    drop(open);
+    assert_eq!(results.recv(), Ok(0));
+    dispatch.stop();
 }

@@ -14,7 +14,7 @@ use pagewell_counters::Counter;
 use pagewell_counters::names::{
     CACHE_PINNED_PAGES, CACHE_PINS_REFUSED, COPIED_BYTES, SPLICED_BYTES,
 };
-use pagewell_device::{Device, MemoryDevice, Pattern, RamDevice};
+use pagewell_device::{Device, RamDevice};
 use pagewell_nfsd::Server;
 use pagewell_source_image::{ImageFileSystem, Origin};
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
@@ -39,10 +39,10 @@ struct Image {
 impl Image {
     /// Serves 16 MiB of numbers through a cache of so many bytes.
     fn serve(cache_bytes: usize) -> Self {
-        let pattern = Pattern::new(16 << 20, 1);
-        let mut bytes = vec![0; 16 << 20];
-        pagewell_device::read_exact(&pattern, 0, &mut bytes).unwrap();
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("numbers", bytes.clone()));
+        // They repeat at no power of two.
+        let number = |index: usize| (index / 251 * 7 + index % 251) as u8;
+        let bytes: Vec<u8> = (0..16 << 20).map(number).collect();
+        let device: Arc<dyn Device> = Arc::new(RamDevice::holding("numbers", &bytes));
         let cache = Cache::new(CacheOptions::new(cache_bytes as u64)).unwrap();
         let origin = Origin::of_parts(b"numbers.img", &[]);
         let image = ImageFileSystem::from_device(device, origin, &cache);

@@ -244,7 +244,7 @@ fn serve_until_unmounted(mounted: &Arc<Mounted>, signals: StopSignals) -> anyhow
         }
         if ended_for >= ANSWER_WAIT {
             let written = write_all(mounted);
-            mounted.abandon();
+            mounted.filesystem().abandon();
             return written;
         }
     }
@@ -285,7 +285,7 @@ fn take_away(mounted: &Arc<Mounted>) {
             let mounted = Arc::clone(mounted);
             let started = std::thread::Builder::new().name("sync".to_owned());
             let started = started.spawn(move || {
-                if let Err(error) = mounted.sync() {
+                if let Err(error) = mounted.filesystem().sync() {
                     report(&format!("written data is not on the device: {error}"));
                 }
             });
@@ -307,7 +307,11 @@ fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
         mounted.place().display(),
         ANSWER_WAIT.as_secs()
     );
-    match wait_for("sync", move || writing.finish(ANSWER_WAIT), &slow)? {
+    match wait_for(
+        "sync",
+        move || writing.filesystem().finish(ANSWER_WAIT),
+        &slow,
+    )? {
         Ok(0) => Ok(()),
         Ok(lost_bytes) => {
             bail!("the source does not answer: {lost_bytes} bytes that were written are lost")

@@ -81,10 +81,10 @@ impl Terms {
     fn mode_kept(&self, original: &Attributes) -> u32 {
         let owned = self.rules.keep.ownership && self.is_root;
         let mut mode = original.mode & 0o7777;
-        if !owned && original.uid != self.target.tree.uid() {
+        if !owned && original.uid != self.target.tree.call().credentials.uid {
             mode &= !0o4000;
         }
-        if !owned && original.gid != self.target.tree.gid() {
+        if !owned && original.gid != self.target.tree.call().credentials.gid {
             mode &= !0o2000;
         }
         mode

@@ -209,12 +209,12 @@ pub(crate) fn advice(name: &str, error: MirrorError) -> anyhow::Error {
         MirrorError::Refused(Refusal::NeverCompared) => {
             "'pagewell mirror resync' compares them, once, before the mirror can be written to"
         }
-        MirrorError::Refused(Refusal::Unfinished { .. }) => "name a good leg with --from, or none",
+        MirrorError::Refused(Refusal::Unfinished(..)) => "name a good leg with --from, or none",
         MirrorError::Refused(Refusal::NoneGood) => {
             "'pagewell mirror status' tells what is known of each; 'pagewell mirror resync --from \
              LEG' makes the others equal to the leg you choose"
         }
-        MirrorError::Refused(Refusal::Absent { .. }) => {
+        MirrorError::Refused(Refusal::Absent(_)) => {
             "put a file or device of the same length in its place"
         }
         MirrorError::Refused(_)

@@ -3,10 +3,9 @@
 //! The life of a request: [`Elevator::insert`] queues it, or lets it stand in line when it
 //! overlaps an earlier one that must be done before it (`overlap.rs`). [`Elevator::dispatch`]
 //! chooses where to go next (`scheduler.rs`, which holds the theory), and takes along what lies
-//! beside it (`growth.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
+//! beside it (`queue.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
 //! [`Elevator::complete`].
 
-mod growth;
 mod overlap;
 mod queue;
 mod scheduler;
@@ -122,12 +121,8 @@ pub struct Settings {
     pub read_deadline: Option<Duration>,
     /// A write that has waited this long goes next.
     pub write_deadline: Option<Duration>,
-    /// Depth of [`Class::SynchronousRead`].
-    pub synchronous_read_depth: Depth,
-    /// Depth of [`Class::AsynchronousRead`].
-    pub asynchronous_read_depth: Depth,
-    /// Depth of [`Class::AsynchronousWrite`].
-    pub asynchronous_write_depth: Depth,
+    /// Of each class, in the order of [`Class::ALL`].
+    pub depths: [Depth; Class::ALL.len()],
     /// All dispatches at the device together; 0 counts as 1.
     pub depth_max: u32,
 }

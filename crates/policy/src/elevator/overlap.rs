@@ -29,71 +29,39 @@ use super::queue::Request;
 const PROBES: usize = 16;
 
 /// A set of extents that answers whether one overlaps any of them. Unlike `pagewell_base::spans`,
-/// it keeps extents apart that overlap each other: each goes when its request is done.
-#[derive(Debug)]
-struct Spans {
-    /// Keyed by group, first byte and sequence; the value is the end.
-    spans: BTreeMap<(u32, u64, u64), u64>,
-    /// How many are in each group.
-    occupancy: [usize; u64::BITS as usize],
-    /// The groups that are not empty.
-    occupied: u64,
-}
+/// it keeps extents apart that overlap each other: each goes when its request is done. The value is
+/// the end.
+#[derive(Debug, Default)]
+struct Spans(BTreeMap<Key, u64>);
 
-impl Default for Spans {
-    fn default() -> Self {
-        Self {
-            spans: BTreeMap::new(),
-            occupancy: [0; u64::BITS as usize],
-            occupied: 0,
-        }
-    }
+/// Group, first byte and sequence.
+type Key = (u32, u64, u64);
+
+fn key(extent: Extent, sequence: u64) -> Key {
+    (extent.length.max(1).ilog2(), extent.offset, sequence)
 }
 
 impl Spans {
-    fn group(extent: Extent) -> u32 {
-        extent.length.max(1).ilog2()
-    }
-
     fn insert(&mut self, extent: Extent, sequence: u64) {
-        let group = Self::group(extent);
-        let key = (group, extent.offset, sequence);
-        if self.spans.insert(key, extent.end()).is_none() {
-            self.occupancy[group as usize] += 1;
-            self.occupied |= 1 << group;
-        }
+        self.0.insert(key(extent, sequence), extent.end());
     }
 
     fn remove(&mut self, extent: Extent, sequence: u64) {
-        let group = Self::group(extent);
-        if self
-            .spans
-            .remove(&(group, extent.offset, sequence))
-            .is_some()
-        {
-            self.occupancy[group as usize] -= 1;
-            if self.occupancy[group as usize] == 0 {
-                self.occupied &= !(1 << group);
-            }
-        }
+        self.0.remove(&key(extent, sequence));
     }
 
     fn overlaps(&self, extent: Extent) -> bool {
-        let mut groups = self.occupied;
-        while groups != 0 {
-            let group = groups.trailing_zeros();
-            groups &= groups - 1;
+        let mut next = self.0.first_key_value();
+        while let Some((&(group, ..), _)) = next {
             let length_max = u64::MAX >> (u64::BITS - 1 - group);
             let lowest = extent.offset.saturating_sub(length_max - 1);
-            let near = self
-                .spans
-                .range((group, lowest, 0)..(group, extent.end(), 0))
-                .rev();
-            for (probe, (_, end)) in near.enumerate() {
+            let near = self.0.range((group, lowest, 0)..(group, extent.end(), 0));
+            for (probe, (_, end)) in near.rev().enumerate() {
                 if *end > extent.offset || probe + 1 == PROBES {
                     return true;
                 }
             }
+            next = self.0.range((group + 1, 0, 0)..).next();
         }
         false
     }
@@ -198,7 +166,7 @@ mod tests {
                 }
                 spans.remove(extent(offset, length), 1);
                 assert!(!spans.overlaps(extent(0, u64::MAX)));
-                assert_eq!(spans.occupied, 0);
+                assert!(spans.0.is_empty());
             }
         }
     }

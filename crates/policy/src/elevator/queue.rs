@@ -1,12 +1,28 @@
-//! What waits: by name, by address and by arrival.
+//! What waits, and what of it travels along with a chosen request.
 //!
 //! Each class has a lane of its own with two ordered maps, so the next above an address, the
 //! nearest below it and the oldest are found in O(log n) and never by walking.
+//!
+//! Rule: from the chosen request (the seed) a dispatch grows forward and then backward, always by
+//! the nearest request that does not overlap it, as long as all bytes together, holes included,
+//! are at most the longest transfer. The size is tested before a request is added, never after.
+//! Reads step over holes up to `read_gap_bytes_max`; writes over none, because a hole would be
+//! written. Nothing grows over a multiple of `border_bytes`, where another file begins. In C-LOOK
+//! order growth backward stops at the head, so that a dispatch in order never goes back.
+//!
+//! ```text
+//!          head        seed
+//!   ...     |     bbbbb SSSS ffff   ffff  FFFFFFFFFFFFF
+//!   below it          2   0    1  hole 1   too long: stays
+//! ```
+//!
+//! Weakness: backward, of each class only the nearest request is looked at. When that one overlaps
+//! the dispatch, an adjacent one behind it stays for the next dispatch.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Class, Extent, RequestId};
+use super::{Class, Extent, RequestId, Settings};
 
 /// A request and when it came.
 #[derive(Clone, Copy, Debug)]
@@ -82,4 +98,106 @@ impl Queue {
     pub(super) fn is_empty(&self, class: Class) -> bool {
         self.lanes[class as usize].by_offset.is_empty()
     }
+}
+
+/// A dispatch that is being put together.
+#[derive(Debug)]
+pub(super) struct Growth {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// The most urgent class of the members.
+    pub(super) class: Class,
+    /// Ascending.
+    pub(super) members: Vec<Request>,
+    pub(super) gaps: u64,
+    pub(super) gap_bytes: u64,
+}
+
+impl Growth {
+    fn of(seed: Request) -> Self {
+        Self {
+            start: seed.extent.offset,
+            end: seed.extent.end(),
+            class: seed.class,
+            members: vec![seed],
+            gaps: 0,
+            gap_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, request: Request, gap_bytes: u64) {
+        self.start = self.start.min(request.extent.offset);
+        self.end = self.end.max(request.extent.end());
+        self.class = self.class.min(request.class);
+        self.members.push(request);
+        self.gaps += u64::from(gap_bytes > 0);
+        self.gap_bytes += gap_bytes;
+    }
+}
+
+/// Where and how far a dispatch may grow.
+pub(super) struct Limits<'a> {
+    pub(super) settings: &'a Settings,
+    /// It does not grow below this address.
+    pub(super) floor: u64,
+    /// Which classes, in the order of [`Class::ALL`], have a place at the device.
+    pub(super) has_place: [bool; Class::ALL.len()],
+}
+
+impl Limits<'_> {
+    /// The classes that may join: of the same direction, and if more urgent, so that the dispatch
+    /// comes to count as theirs, with a place for it.
+    fn joining(&self, class: Class) -> impl Iterator<Item = Class> {
+        let has_place = self.has_place;
+        Class::ALL.into_iter().filter(move |other| {
+            other.is_write() == class.is_write() && (*other >= class || has_place[*other as usize])
+        })
+    }
+
+    /// Whether so many bytes may be one dispatch.
+    fn fits(&self, start: u64, end: u64) -> bool {
+        let borders = self.settings.border_bytes.filter(|bytes| *bytes > 0);
+        end - start <= self.settings.transfer_bytes_max
+            && borders.is_none_or(|bytes| start / bytes == (end - 1) / bytes)
+    }
+}
+
+/// The dispatch that grows from `seed`. Takes nothing out of the queue.
+pub(super) fn grow(queue: &Queue, seed: Request, limits: &Limits<'_>) -> Growth {
+    let mut growth = Growth::of(seed);
+    if limits.settings.merge {
+        while let Some((next, gap_bytes)) = next_above(queue, &growth, limits) {
+            growth.add(next, gap_bytes);
+        }
+        let forward = growth.members.len();
+        while let Some((next, gap_bytes)) = next_below(queue, &growth, limits) {
+            growth.add(next, gap_bytes);
+        }
+        growth.members[forward..].reverse();
+        growth.members.rotate_left(forward);
+    }
+    growth
+}
+
+fn next_above(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
+    let candidates = limits
+        .joining(growth.class)
+        .filter_map(|class| queue.first_from(class, growth.end));
+    let next = candidates.min_by_key(|request| (request.extent.offset, request.class))?;
+    let gap_bytes = next.extent.offset - growth.end;
+    let fits = limits.fits(growth.start, next.extent.end());
+    let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
+    (fits && is_narrow).then_some((next, gap_bytes))
+}
+
+fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
+    let candidates = limits
+        .joining(growth.class)
+        .filter_map(|class| queue.last_below(class, growth.start))
+        .filter(|request| request.extent.end() <= growth.start);
+    let next = candidates.max_by_key(|request| (request.extent.offset, request.extent.length))?;
+    let gap_bytes = growth.start - next.extent.end();
+    let fits = limits.fits(next.extent.offset, growth.end) && next.extent.offset >= limits.floor;
+    let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
+    (fits && is_narrow).then_some((next, gap_bytes))
 }

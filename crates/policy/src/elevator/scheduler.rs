@@ -50,9 +50,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::growth::{Growth, Limits, grow};
 use super::overlap::Overlap;
-use super::queue::{Queue, Request};
+use super::queue::{Growth, Limits, Queue, Request, grow};
 use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
@@ -245,7 +244,7 @@ impl Elevator {
     }
 
     fn has_place(&self, class: Class) -> bool {
-        let maximum = depth(&self.settings, class).maximum.max(1);
+        let maximum = self.settings.depths[class as usize].maximum.max(1);
         self.in_flight_of[class as usize] < maximum
     }
 
@@ -406,20 +405,10 @@ impl Elevator {
     }
 }
 
-fn depth(settings: &Settings, class: Class) -> Depth {
-    match class {
-        Class::SynchronousRead => settings.synchronous_read_depth,
-        Class::AsynchronousRead => settings.asynchronous_read_depth,
-        Class::AsynchronousWrite => settings.asynchronous_write_depth,
-    }
-}
-
 /// Deals the places at the device to the minimums, one at a time, the most urgent class first.
 fn shares(settings: &Settings) -> [u32; CLASSES] {
-    let minimums = Class::ALL.map(|class| {
-        let depth = depth(settings, class);
-        depth.minimum.min(depth.maximum.max(1))
-    });
+    let least = |depth: Depth| depth.minimum.min(depth.maximum.max(1));
+    let minimums = settings.depths.map(least);
     let mut shares = [0; CLASSES];
     let mut places = settings.depth_max.min(SHARED_PLACES_MAX);
     loop {

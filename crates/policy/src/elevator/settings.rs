@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::{Depth, Order, Settings};
+use super::{Class, Depth, Order, Settings};
 
 /// A read that has waited this long goes next.
 pub const READ_DEADLINE: Duration = Duration::from_millis(500);
@@ -28,25 +28,15 @@ pub const FLASH_DEPTH_MAX: u32 = 64;
 /// How much deeper than a disk each class goes on flash.
 pub const FLASH_DEPTH_FACTOR: u32 = 4;
 
-const SYNCHRONOUS_READ_DEPTH: Depth = depth(10, 10);
-const ASYNCHRONOUS_READ_DEPTH: Depth = depth(1, 3);
-const ASYNCHRONOUS_WRITE_DEPTH: Depth = depth(2, 10);
-const MINIMUM_SUM: u32 = SYNCHRONOUS_READ_DEPTH.minimum
-    + ASYNCHRONOUS_READ_DEPTH.minimum
-    + ASYNCHRONOUS_WRITE_DEPTH.minimum;
+/// In the order of [`Class::ALL`].
+const DEPTHS: [Depth; Class::ALL.len()] = [depth(10, 10), depth(1, 3), depth(2, 10)];
+const MINIMUM_SUM: u32 = DEPTHS[0].minimum + DEPTHS[1].minimum + DEPTHS[2].minimum;
 
 const _: () = assert!(MINIMUM_SUM <= ROTATING_DEPTH_MAX);
 const _: () = assert!(MINIMUM_SUM * FLASH_DEPTH_FACTOR <= FLASH_DEPTH_MAX);
 
 const fn depth(minimum: u32, maximum: u32) -> Depth {
     Depth { minimum, maximum }
-}
-
-const fn deeper(base: Depth) -> Depth {
-    depth(
-        base.minimum * FLASH_DEPTH_FACTOR,
-        base.maximum * FLASH_DEPTH_FACTOR,
-    )
 }
 
 impl Settings {
@@ -61,9 +51,7 @@ impl Settings {
             border_bytes: None,
             read_deadline: Some(READ_DEADLINE),
             write_deadline: Some(WRITE_DEADLINE),
-            synchronous_read_depth: SYNCHRONOUS_READ_DEPTH,
-            asynchronous_read_depth: ASYNCHRONOUS_READ_DEPTH,
-            asynchronous_write_depth: ASYNCHRONOUS_WRITE_DEPTH,
+            depths: DEPTHS,
             depth_max: ROTATING_DEPTH_MAX,
         }
     }
@@ -71,12 +59,13 @@ impl Settings {
     /// For devices without seeks: requests are merged and otherwise go as they came.
     #[must_use]
     pub fn flash(transfer_bytes_max: u64) -> Self {
+        let deeper = |Depth { minimum, maximum }| {
+            depth(minimum * FLASH_DEPTH_FACTOR, maximum * FLASH_DEPTH_FACTOR)
+        };
         Self {
             order: Order::Arrival,
             read_gap_bytes_max: 0,
-            synchronous_read_depth: deeper(SYNCHRONOUS_READ_DEPTH),
-            asynchronous_read_depth: deeper(ASYNCHRONOUS_READ_DEPTH),
-            asynchronous_write_depth: deeper(ASYNCHRONOUS_WRITE_DEPTH),
+            depths: DEPTHS.map(deeper),
             depth_max: FLASH_DEPTH_MAX,
             ..Self::rotating(transfer_bytes_max)
         }
@@ -90,9 +79,7 @@ impl Settings {
             merge: false,
             read_deadline: None,
             write_deadline: None,
-            synchronous_read_depth: depth(0, 1),
-            asynchronous_read_depth: depth(0, 1),
-            asynchronous_write_depth: depth(0, 1),
+            depths: [depth(0, 1); Class::ALL.len()],
             depth_max: 1,
             ..Self::flash(u64::MAX)
         }
@@ -114,14 +101,13 @@ mod tests {
         assert_eq!(rotating.read_deadline, Some(Duration::from_millis(500)));
         assert_eq!(rotating.write_deadline, Some(Duration::from_millis(5000)));
         assert_eq!(rotating.read_gap_bytes_max, 32 * 1024);
-        assert_eq!(rotating.synchronous_read_depth, depth(10, 10));
-        assert_eq!(rotating.asynchronous_read_depth, depth(1, 3));
-        assert_eq!(rotating.asynchronous_write_depth, depth(2, 10));
+        let [synchronous_read, asynchronous_read, asynchronous_write] = rotating.depths;
+        assert_eq!(synchronous_read, depth(10, 10));
+        assert_eq!(asynchronous_read, depth(1, 3));
+        assert_eq!(asynchronous_write, depth(2, 10));
         let flash = Settings::flash(1 << 20);
         assert_eq!(flash.read_gap_bytes_max, 0);
-        assert_eq!(flash.synchronous_read_depth, depth(40, 40));
-        assert_eq!(flash.asynchronous_read_depth, depth(4, 12));
-        assert_eq!(flash.asynchronous_write_depth, depth(8, 40));
+        assert_eq!(flash.depths, [depth(40, 40), depth(4, 12), depth(8, 40)]);
         assert_eq!(Settings::plain().depth_max, 1);
     }
 }

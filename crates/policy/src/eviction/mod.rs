@@ -45,20 +45,3 @@ pub const SKIPS_MAX: u32 = 128;
 
 /// So many pages that were hit are spared in one search for a victim; the next that can go goes.
 pub const SPARED_MAX: u32 = 128;
-
-/// An eviction policy over the places of an arena.
-pub trait Eviction: Send {
-    /// A page named by `key` (any hash of file and page number) came into a free place.
-    fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival);
-
-    /// The page was hit. Only for policies that go by more than the heat.
-    fn hit(&mut self, _frame: FrameIndex) {}
-
-    /// The page left without having been chosen: its place is free.
-    fn removed(&mut self, frame: FrameIndex);
-
-    /// Chooses a page to go and forgets its place, or `None` when none may go. Work is bounded:
-    /// a policy may give up after [`SKIPS_MAX`] pages that cannot go, and goes on with others
-    /// when it is asked again.
-    fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex>;
-}

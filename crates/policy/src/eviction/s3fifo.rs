@@ -39,7 +39,7 @@
 
 use super::ghost::Ghost;
 use super::list::Links;
-use super::{Arrival, Eviction, FrameIndex, Frames, SKIPS_MAX, SPARED_MAX};
+use super::{Arrival, FrameIndex, Frames, SKIPS_MAX, SPARED_MAX};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -48,15 +48,6 @@ const LISTS: usize = 3;
 
 /// One in so many places is the share of the small queue, and of the stream queue.
 const SHARE: u32 = 10;
-/// A page in the small or stream queue with this heat goes to main.
-const PROMOTION_HEAT: u8 = 1;
-
-/// What is left of a search.
-struct Search {
-    skips: u32,
-    spares: u32,
-}
-
 /// Small, main and ghost queue.
 #[derive(Debug)]
 pub struct S3Fifo {
@@ -81,41 +72,8 @@ impl S3Fifo {
         }
     }
 
-    /// Searches one queue from its front.
-    fn search(
-        &mut self,
-        list: usize,
-        frames: &dyn Frames,
-        search: &mut Search,
-    ) -> Option<FrameIndex> {
-        for _ in 0..self.links.length(list).saturating_mul(2) {
-            let frame = self.links.first(list)?;
-            if !frames.is_evictable(frame) {
-                search.skips = search.skips.checked_sub(1)?;
-                self.links.push(list, frame);
-                continue;
-            }
-            let heat = frames.heat(frame);
-            if search.spares == 0 || heat == 0 || list != MAIN && heat < PROMOTION_HEAT {
-                self.links.remove(frame);
-                if list == SMALL
-                    && let Some(key) = self.keys.get(frame.0 as usize)
-                {
-                    self.ghost.insert(*key);
-                }
-                return Some(frame);
-            }
-            search.spares -= 1;
-            let heat = if list == MAIN { heat - 1 } else { 0 };
-            frames.cool(frame, heat);
-            self.links.push(MAIN, frame);
-        }
-        None
-    }
-}
-
-impl Eviction for S3Fifo {
-    fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival) {
+    /// A page named by `key` (any hash of file and page number) came into a free place.
+    pub fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival) {
         if let Some(slot) = self.keys.get_mut(frame.0 as usize) {
             *slot = key;
         }
@@ -127,11 +85,15 @@ impl Eviction for S3Fifo {
         self.links.push(list, frame);
     }
 
-    fn removed(&mut self, frame: FrameIndex) {
+    /// The page left without having been chosen: its place is free.
+    pub fn removed(&mut self, frame: FrameIndex) {
         self.links.remove(frame);
     }
 
-    fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
+    /// Chooses a page to go and forgets its place, or `None` when none may go. Work is bounded: it
+    /// gives up after [`SKIPS_MAX`] pages of each queue that cannot go, and goes on with others
+    /// when it is asked again.
+    pub fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
         let over = |list| self.links.length(list) > self.share;
         let mut order = [MAIN, SMALL, STREAM];
         // Those above their share come to the front, the others stay behind main.
@@ -143,21 +105,40 @@ impl Eviction for S3Fifo {
         }
         let mut spares = SPARED_MAX;
         for list in order {
-            let mut search = Search {
-                skips: SKIPS_MAX,
-                spares,
-            };
-            let found = self.search(list, frames, &mut search);
+            let found = self.search(list, frames, &mut spares);
             if found.is_some() {
                 return found;
             }
-            spares = search.spares;
         }
         // Only when hot pages moved to main after it had been looked at.
-        let mut search = Search {
-            skips: SKIPS_MAX,
-            spares: 0,
-        };
-        self.search(MAIN, frames, &mut search)
+        self.search(MAIN, frames, &mut 0)
+    }
+
+    /// Searches one queue from its front, and spares at most so many pages for their heat.
+    fn search(&mut self, list: usize, frames: &dyn Frames, spares: &mut u32) -> Option<FrameIndex> {
+        let mut skips = SKIPS_MAX;
+        for _ in 0..self.links.length(list).saturating_mul(2) {
+            let frame = self.links.first(list)?;
+            if !frames.is_evictable(frame) {
+                skips = skips.checked_sub(1)?;
+                self.links.push(list, frame);
+                continue;
+            }
+            let heat = frames.heat(frame);
+            if *spares == 0 || heat == 0 {
+                self.links.remove(frame);
+                if list == SMALL
+                    && let Some(key) = self.keys.get(frame.0 as usize)
+                {
+                    self.ghost.insert(*key);
+                }
+                return Some(frame);
+            }
+            *spares -= 1;
+            let heat = if list == MAIN { heat - 1 } else { 0 };
+            frames.cool(frame, heat);
+            self.links.push(MAIN, frame);
+        }
+        None
     }
 }

@@ -26,8 +26,7 @@
 //! - A place is given away when its stream has come to the end of its file, was silent for 1 s, or
 //!   may be chance (`order.rs`). Without one no stream begins: more live streams than places would
 //!   only throw each other out.
-//! - Backward streams are forward streams in a mirrored file: offset `x` is `mirror - x`, where the
-//!   mirror is the length rounded up to a page, so that pages stay pages. Their bound is where the
+//! - Backward streams are forward streams in a mirrored file ([`Space`]). Their bound is where the
 //!   file begins.
 //! - Where files lie apart, nothing outside of the reader's file is planned, whatever a stream
 //!   wants: each plan is cut at both ends of the file.
@@ -42,34 +41,134 @@
 //! like one reader. The first read of what is half in memory cannot see that the bytes before it
 //! are there (Linux looks at the cache).
 
+use std::ops::Range;
 use std::time::Duration;
 
-mod mirror;
-
-use self::mirror::backward_plan;
 use super::bandwidth_delay::Learnt;
 use super::recent::{Found, Recent, RecentReads};
-use super::settings::{Settings, up};
-use super::stream::{Relation, Step, Stream, Touch};
+use super::settings::{IDLE_REUSE, REORDER_BYTES, Settings, down, up};
+use super::stream::{Relation, Stream, Touch};
 use super::stride::{Stride, Vote, is_dense};
-use super::{Access, AccessKind, Counts, Feedback, Plan, ReadAhead};
+use super::{Access, AccessKind, Counts, Feedback, Plan};
+
+/// A backward batch is asked for in so many pieces, the last one first.
+const BACKWARD_PIECES: u64 = 4;
+
+/// The file, or its mirror: offset `x` is `mirror - x`, where the mirror is the length rounded up
+/// to a page, so that pages stay pages.
+#[derive(Clone, Copy, Debug)]
+struct Space {
+    /// In the mirror, its length is that of the mirror.
+    settings: Settings,
+    /// Bytes of the file.
+    length_bytes: u64,
+    is_mirrored: bool,
+}
+
+impl Space {
+    fn new(settings: Settings, is_mirrored: bool) -> Self {
+        let length_bytes = settings.length_bytes;
+        let seen_bytes = match is_mirrored {
+            true => up(length_bytes, settings.page_bytes),
+            false => length_bytes,
+        };
+        Self {
+            settings: Settings {
+                length_bytes: seen_bytes,
+                ..settings
+            },
+            length_bytes,
+            is_mirrored,
+        }
+    }
+
+    /// The touch as it is seen here.
+    fn touch(&self, touch: &Touch) -> Touch {
+        if !self.is_mirrored {
+            return *touch;
+        }
+        let mirror = self.settings.length_bytes;
+        Touch {
+            offset: mirror - touch.end,
+            end: mirror - touch.offset,
+            bounds: touch.bounds.map(|bounds| bounds.mirrored(mirror)),
+            ..*touch
+        }
+    }
+
+    /// Where the byte at `offset` is seen.
+    fn byte(&self, offset: u64) -> Option<u64> {
+        if !self.is_mirrored {
+            return Some(offset);
+        }
+        self.settings
+            .length_bytes
+            .checked_sub(offset)?
+            .checked_sub(1)
+    }
+
+    /// What is told of the file, as it is told here. Of refused bytes `offset` is where the plan
+    /// was cut, not a byte.
+    fn feedback(&self, feedback: Feedback) -> Feedback {
+        match feedback {
+            Feedback::Refused { offset } if self.is_mirrored => Feedback::Refused {
+                offset: self.settings.length_bytes.saturating_sub(offset),
+            },
+            _ => feedback,
+        }
+    }
+
+    /// What is planned here, as a plan for the file.
+    fn plan(&self, plan: Plan) -> Plan {
+        if !self.is_mirrored {
+            return plan;
+        }
+        let (page, mirror) = (self.settings.page_bytes, self.settings.length_bytes);
+        let turn = |range: Range<u64>| {
+            let start = mirror.saturating_sub(range.end);
+            let end = mirror.saturating_sub(range.start).min(self.length_bytes);
+            (start < end).then_some(start..end)
+        };
+        let mut fetch = Vec::new();
+        for Range { mut start, end } in plan.fetch {
+            let piece = up(((end - start) / BACKWARD_PIECES).max(1), page);
+            while start < end {
+                let next = end.min(down(start + piece, page));
+                fetch.extend(turn(start..next));
+                start = next;
+            }
+        }
+        Plan {
+            fetch,
+            // The page that begins at the marker in the mirror ends there in the file.
+            marker: plan.marker.and_then(|marker| self.byte(marker)),
+            release: plan.release.and_then(turn),
+        }
+    }
+}
+
+/// Which way a stream goes: the index of its space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    Forward(Stream),
-    Backward(Stream),
+    Stream(Way, Stream),
     Strided(Stride),
 }
 
 impl Place {
     /// The reader has come to the end of its file, or to its beginning.
     fn is_done(&self) -> bool {
-        matches!(self, Self::Forward(stream) | Self::Backward(stream) if stream.is_done())
+        matches!(self, Self::Stream(_, stream) if stream.is_done())
     }
 
     fn last_used(&self) -> Duration {
         match self {
-            Self::Forward(stream) | Self::Backward(stream) => stream.last_used,
+            Self::Stream(_, stream) => stream.last_used,
             Self::Strided(stride) => stride.last_used,
         }
     }
@@ -79,8 +178,8 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     settings: Settings,
-    /// The settings of the mirrored space.
-    mirrored: Settings,
+    /// By [`Way`].
+    spaces: [Space; 2],
     places: Vec<Place>,
     recent: RecentReads,
     vote: Vote,
@@ -95,13 +194,9 @@ impl Adaptive {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let settings = settings.normalised();
-        let mirror = up(settings.length_bytes, settings.page_bytes);
         Self {
             settings,
-            mirrored: Settings {
-                length_bytes: mirror,
-                ..settings
-            },
+            spaces: [false, true].map(|is_mirrored| Space::new(settings, is_mirrored)),
             places: Vec::new(),
             recent: RecentReads::default(),
             vote: Vote::default(),
@@ -117,52 +212,30 @@ impl Adaptive {
         &self.settings
     }
 
-    fn mirror(&self, touch: &Touch) -> Touch {
-        let mirror = self.mirrored.length_bytes;
-        Touch {
-            offset: mirror - touch.end,
-            end: mirror - touch.offset,
-            bounds: touch.bounds.map(|bounds| bounds.mirrored(mirror)),
-            ..*touch
-        }
-    }
-
     /// The place that a touch belongs to.
     fn find(&self, touch: &Touch) -> Option<(usize, Relation)> {
-        let back = self.mirror(touch);
-        let mut nearest: Option<(usize, Relation)> = None;
-        for (index, place) in self.places.iter().enumerate() {
-            let relation = match place {
-                Place::Forward(stream) => stream.relation(touch, &self.settings),
-                Place::Backward(stream) => stream.relation(&back, &self.mirrored),
-                Place::Strided(stride) => stride.relation(touch).map(Relation::Inside),
-            };
-            if let Some(relation) = relation
-                && nearest.is_none_or(|(_, best)| relation < best)
-            {
-                nearest = Some((index, relation));
+        let seen = self.spaces.each_ref().map(|space| space.touch(touch));
+        let relation = |place: &Place| match place {
+            Place::Stream(way, stream) => {
+                let settings = &self.spaces[*way as usize].settings;
+                stream.relation(&seen[*way as usize], settings)
             }
-        }
-        nearest
+            Place::Strided(stride) => stride.relation(touch).map(Relation::Inside),
+        };
+        let places = self.places.iter().enumerate();
+        let related = places.filter_map(|(index, place)| Some((index, relation(place)?)));
+        related.min_by_key(|(_, relation)| *relation)
     }
 
     /// Moves the stream of a place on.
     fn go_on(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
-        let back = self.mirror(touch);
-        let (settings, mirrored) = (self.settings, self.mirrored);
+        let settings = self.settings;
         match self.places.get_mut(index) {
-            Some(Place::Forward(stream)) => {
-                let step = stream.touch(touch, &settings, &mut self.counts);
-                // At no other time: neither is the latency of later ones that of this, nor is to
-                // be learnt again what waste or refused memory has halved.
-                if let (Some(bytes), Some(latency)) = (step.needed, touch.latency) {
-                    self.learnt.learn(bytes, latency);
-                }
-                forward_plan(step)
-            }
-            Some(Place::Backward(stream)) => {
-                let step = stream.touch(&back, &mirrored, &mut self.counts);
-                backward_plan(step, &settings, mirrored.length_bytes)
+            Some(Place::Stream(way, stream)) => {
+                let space = self.spaces[*way as usize];
+                let seen = space.touch(touch);
+                let (counts, learnt) = (&mut self.counts, &mut self.learnt);
+                space.plan(stream.touch(&seen, &space.settings, counts, learnt))
             }
             Some(Place::Strided(stride)) => {
                 let ahead = match relation {
@@ -177,16 +250,12 @@ impl Adaptive {
 
     /// Begins something at a touch that belongs to no stream, if there is a reason to.
     fn begin(&mut self, touch: &Touch) -> Plan {
-        match touch.kind {
-            AccessKind::Marker => {
-                let place = self.forward(touch.offset, touch.offset, touch, None);
-                return self.settle(place, None, touch);
-            }
-            AccessKind::Miss | AccessKind::Late => {}
+        if touch.kind == AccessKind::Marker {
+            return self.first(Way::Forward, 0, touch);
         }
         match self.recent.take(touch, &self.settings) {
             Found::Forward(recent) => return self.second(&recent, touch),
-            Found::Backward(recent) => return self.backward(&recent, touch),
+            Found::Backward(recent) => return self.third(&recent, touch),
             Found::Same => {
                 self.vote.extend(touch.offset, touch.end);
                 self.counts.random += 1;
@@ -198,8 +267,7 @@ impl Adaptive {
                 return Plan::default();
             }
             Found::New if self.settings.begins(touch.offset) => {
-                let place = self.forward(touch.offset, touch.offset, touch, None);
-                return self.settle(place, None, touch);
+                return self.first(Way::Forward, 0, touch);
             }
             Found::New | Found::Descent => {}
         }
@@ -218,7 +286,7 @@ impl Adaptive {
         if touch.kind == AccessKind::Miss {
             match self.recent.take(touch, &self.settings) {
                 Found::Forward(recent) => return self.second(&recent, touch),
-                Found::Backward(recent) => return self.backward(&recent, touch),
+                Found::Backward(recent) => return self.third(&recent, touch),
                 Found::Same | Found::Descent | Found::New => {}
             }
         }
@@ -229,64 +297,58 @@ impl Adaptive {
     /// The second read of a stream.
     fn second(&mut self, recent: &Recent, touch: &Touch) -> Plan {
         let skipped = self.skipped(recent, touch);
-        let mut place = self.forward(recent.start, touch.offset, touch, skipped);
-        if let Place::Forward(stream) = &mut place {
-            stream.follow(recent.seen, recent.bound);
-        }
-        self.settle(place, skipped, touch)
-    }
-
-    fn forward(&self, start: u64, position: u64, touch: &Touch, skipped: Option<usize>) -> Place {
         let request = touch.end - touch.offset;
-        let request = request.max(touch.offset.saturating_sub(start));
-        let mut stream = Stream::new(start, position, request, touch.far(), &self.settings);
-        if let Some(Place::Forward(old)) = skipped.and_then(|index| self.places.get(index)) {
+        let request = request.max(touch.offset.saturating_sub(recent.start));
+        let far = touch.far();
+        let mut stream = Stream::new(recent.start, touch.offset, request, far, &self.settings);
+        if let Some(Place::Stream(_, old)) = skipped.and_then(|index| self.places.get(index)) {
             stream.inherit(old);
         }
-        Place::Forward(stream)
+        stream.follow(recent.seen, recent.bound);
+        self.settle(Place::Stream(Way::Forward, stream), skipped, touch)
     }
 
     /// The third read of a backward stream, which may have come in parts.
-    fn backward(&mut self, recent: &Recent, touch: &Touch) -> Plan {
+    fn third(&mut self, recent: &Recent, touch: &Touch) -> Plan {
         let (offset, end) = (recent.start, recent.end);
         let whole = Touch {
             offset,
             end,
             ..*touch
         };
-        let start = self.mirror(&whole).offset;
-        let stream = Stream::new(start, start, end - offset, touch.far(), &self.mirrored);
-        self.settle(Place::Backward(stream), None, &whole)
+        self.first(Way::Backward, 0, &whole)
+    }
+
+    /// A stream that begins with this touch, as that is seen in its direction.
+    fn first(&mut self, way: Way, gap: u64, touch: &Touch) -> Plan {
+        let space = self.spaces[way as usize];
+        let Touch { offset, end, .. } = space.touch(touch);
+        let stream = Stream::new(offset, offset, end - offset, touch.far(), &space.settings);
+        self.settle(Place::Stream(way, stream.with_gap(gap)), None, touch)
     }
 
     fn strided(&mut self, delta: i64, length: u64, touch: &Touch) -> Plan {
-        let dense = is_dense(delta, length, &self.settings);
-        let gap = delta.unsigned_abs().saturating_sub(length);
-        let (request, far) = (touch.end - touch.offset, touch.far());
-        let place = match (dense, delta > 0) {
-            (true, true) => {
-                let start = touch.offset;
-                let stream = Stream::new(start, start, request, far, &self.settings);
-                Place::Forward(stream.with_gap(gap))
-            }
-            (true, false) => {
-                let start = self.mirrored.length_bytes - touch.end;
-                let stream = Stream::new(start, start, request, far, &self.mirrored);
-                Place::Backward(stream.with_gap(gap))
-            }
-            (false, _) => Place::Strided(Stride::new(touch.offset, delta, length)),
-        };
         self.vote.clear();
-        self.settle(place, None, touch)
+        if !is_dense(delta, length, &self.settings) {
+            let stride = Stride::new(touch.offset, delta, length);
+            return self.settle(Place::Strided(stride), None, touch);
+        }
+        let way = if delta > 0 {
+            Way::Forward
+        } else {
+            Way::Backward
+        };
+        let gap = delta.unsigned_abs().saturating_sub(length);
+        self.first(way, gap, touch)
     }
 
     /// The silent stream behind the beginning of a new one, which may be its reader.
     fn skipped(&self, recent: &Recent, touch: &Touch) -> Option<usize> {
         let behind = |place: &Place| match place {
-            Place::Forward(stream) => {
+            Place::Stream(Way::Forward, stream) => {
                 let gap = recent.start.checked_sub(stream.window_end)?;
                 let silent = stream.last_used <= recent.seen && stream.last_used < touch.now;
-                (gap <= self.settings.reorder_bytes && silent).then_some(gap)
+                (gap <= REORDER_BYTES && silent).then_some(gap)
             }
             _ => None,
         };
@@ -305,7 +367,7 @@ impl Adaptive {
         self.counts.sequential += 1;
         self.counts.streams += 1;
         self.counts.skips += u64::from(skipped.is_some());
-        self.counts.backward += u64::from(matches!(place, Place::Backward(_)));
+        self.counts.backward += u64::from(matches!(place, Place::Stream(Way::Backward, _)));
         self.counts.strides += u64::from(matches!(place, Place::Strided(_)));
         match self.places.get_mut(index) {
             Some(old) => *old = place,
@@ -321,12 +383,12 @@ impl Adaptive {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
         }
-        let is_idle = |last_used| now.saturating_sub(last_used) >= self.settings.idle_reuse;
+        let is_idle = |last_used| now.saturating_sub(last_used) >= IDLE_REUSE;
         let rank = |place: &Place| match place {
             _ if place.is_done() => Some(0),
             Place::Strided(stride) if stride.is_doubtful() => Some(1),
             _ if is_idle(place.last_used()) => Some(2),
-            Place::Forward(stream) | Place::Backward(stream) if stream.is_doubtful() => Some(3),
+            Place::Stream(_, stream) if stream.is_doubtful() => Some(3),
             _ => None,
         };
         let places = self.places.iter().enumerate();
@@ -337,34 +399,19 @@ impl Adaptive {
 
     /// The place that asked for the bytes at `offset`.
     fn owner(&mut self, offset: u64) -> Option<&mut Place> {
-        let mirror = self.mirrored.length_bytes;
-        let settings = &self.settings;
-        let way = |place: &Place| match place {
-            Place::Forward(stream) => stream.owns(offset),
-            Place::Backward(stream) => stream.owns(mirror.checked_sub(offset)?.checked_sub(1)?),
+        let (settings, spaces) = (&self.settings, &self.spaces);
+        let distance = |place: &Place| match place {
+            Place::Stream(way, stream) => stream.owns(spaces[*way as usize].byte(offset)?),
             Place::Strided(stride) => stride.owns(offset, settings),
         };
-        let ways = self.places.iter_mut();
-        let ways = ways.filter_map(|place| Some((way(place)?, place)));
-        ways.min_by_key(|(way, _)| *way).map(|(_, place)| place)
+        let owners = self.places.iter_mut();
+        let owners = owners.filter_map(|place| Some((distance(place)?, place)));
+        let nearest = owners.min_by_key(|(distance, _)| *distance);
+        nearest.map(|(_, place)| place)
     }
-}
 
-/// Whether the file ends with this read.
-fn is_whole(touch: &Touch) -> bool {
-    touch.bound().is_some_and(|bound| bound <= touch.end)
-}
-
-fn forward_plan(step: Step) -> Plan {
-    Plan {
-        fetch: step.fetch.into_iter().collect(),
-        marker: step.marker,
-        release: step.release,
-    }
-}
-
-impl ReadAhead for Adaptive {
-    fn access(&mut self, access: &Access) -> Plan {
+    /// Tells of an access and asks what to do.
+    pub fn access(&mut self, access: &Access) -> Plan {
         let end = access
             .offset
             .saturating_add(access.length)
@@ -409,35 +456,23 @@ impl ReadAhead for Adaptive {
         plan
     }
 
-    fn feedback(&mut self, feedback: Feedback) {
-        self.counts.feedback(feedback);
-        let (settings, mirrored) = (self.settings, self.mirrored);
-        let shrunk = match (feedback, self.feedback_owner(feedback)) {
-            (_, None) => false,
-            (Feedback::Useful { length, .. }, Some(place)) => {
-                match place {
-                    Place::Forward(stream) | Place::Backward(stream) => stream.useful(length),
-                    Place::Strided(stride) => stride.useful(length),
-                }
-                false
+    /// Tells what became of an earlier plan.
+    pub fn feedback(&mut self, feedback: Feedback) {
+        let counts = &mut self.counts;
+        let (offset, bytes, count) = match feedback {
+            Feedback::Useful { offset, length } => (offset, length, &mut counts.useful_bytes),
+            Feedback::Wasted { offset, length } => (offset, length, &mut counts.wasted_bytes),
+            Feedback::Refused { offset } => (offset, 1, &mut counts.refused),
+        };
+        *count = count.saturating_add(bytes);
+        let (settings, spaces) = (self.settings, self.spaces);
+        let shrunk = match self.owner(offset) {
+            Some(Place::Stream(way, stream)) => {
+                let space = &spaces[*way as usize];
+                stream.feedback(space.feedback(feedback), &space.settings)
             }
-            (Feedback::Wasted { length, .. }, Some(place)) => match place {
-                Place::Forward(stream) | Place::Backward(stream) => {
-                    stream.wasted(length, &settings)
-                }
-                Place::Strided(stride) => stride.wasted(length),
-            },
-            (Feedback::Refused { offset }, Some(place)) => {
-                match place {
-                    Place::Forward(stream) => stream.refused(offset, &settings),
-                    Place::Backward(stream) => {
-                        let end = mirrored.length_bytes.saturating_sub(offset);
-                        stream.refused(end, &mirrored);
-                    }
-                    Place::Strided(stride) => stride.refused(offset, &settings),
-                }
-                false
-            }
+            Some(Place::Strided(stride)) => stride.feedback(feedback, &settings),
+            None => false,
         };
         self.counts.shrunk += u64::from(shrunk);
         if shrunk || matches!(feedback, Feedback::Refused { .. }) {
@@ -445,18 +480,16 @@ impl ReadAhead for Adaptive {
         }
     }
 
-    fn counts(&self) -> Counts {
+    /// What has happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
         self.counts
     }
 }
 
-impl Adaptive {
-    fn feedback_owner(&mut self, feedback: Feedback) -> Option<&mut Place> {
-        let (Feedback::Useful { offset, .. }
-        | Feedback::Wasted { offset, .. }
-        | Feedback::Refused { offset }) = feedback;
-        self.owner(offset)
-    }
+/// Whether the file ends with this read.
+fn is_whole(touch: &Touch) -> bool {
+    touch.bound().is_some_and(|bound| bound <= touch.end)
 }
 
 #[cfg(test)]

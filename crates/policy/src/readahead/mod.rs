@@ -68,12 +68,6 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Of what ends there, and begins nobody knows where.
-    #[must_use]
-    pub const fn up_to(end: u64) -> Self {
-        Self { start: 0, end }
-    }
-
     /// The same in a space of `length` bytes that is seen from its end.
     fn mirrored(self, length: u64) -> Self {
         Self {
@@ -172,18 +166,6 @@ impl Plan {
     }
 }
 
-/// A read-ahead policy for one run of bytes (a file or a device).
-pub trait ReadAhead: Send {
-    /// Tells of an access and asks what to do.
-    fn access(&mut self, access: &Access) -> Plan;
-
-    /// Tells what became of an earlier plan.
-    fn feedback(&mut self, feedback: Feedback);
-
-    /// What has happened so far.
-    fn counts(&self) -> Counts;
-}
-
 /// What a policy has seen and done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -231,72 +213,4 @@ pub struct Counts {
     /// Streams that were let past all bounds, because their readers went from one file into the
     /// next.
     pub unbound: u64,
-}
-
-impl Counts {
-    /// Counts what became of a plan.
-    fn feedback(&mut self, feedback: Feedback) {
-        match feedback {
-            Feedback::Useful { length, .. } => {
-                self.useful_bytes = self.useful_bytes.saturating_add(length);
-            }
-            Feedback::Wasted { length, .. } => {
-                self.wasted_bytes = self.wasted_bytes.saturating_add(length);
-            }
-            Feedback::Refused { .. } => self.refused += 1,
-        }
-    }
-}
-
-/// No read-ahead: the baseline that every other policy is measured against.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoReadAhead {
-    counts: Counts,
-}
-
-impl NoReadAhead {
-    /// A new one.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
-
-impl ReadAhead for NoReadAhead {
-    fn access(&mut self, access: &Access) -> Plan {
-        self.counts.random += 1;
-        self.counts.late += u64::from(access.kind == AccessKind::Late);
-        Plan::default()
-    }
-
-    fn feedback(&mut self, feedback: Feedback) {
-        self.counts.feedback(feedback);
-    }
-
-    fn counts(&self) -> Counts {
-        self.counts
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_ever_asked_for() {
-        let mut none = NoReadAhead::new();
-        for step in 0..100 {
-            let access = Access {
-                offset: step * 8192,
-                length: 8192,
-                kind: AccessKind::Miss,
-                budget_bytes: u64::MAX,
-                now: Duration::from_millis(step),
-                bounds: None,
-                latency: None,
-            };
-            assert_eq!(none.access(&access), Plan::default());
-        }
-        assert_eq!((none.counts().random, none.counts().plans), (100, 0));
-    }
 }

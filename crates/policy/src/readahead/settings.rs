@@ -110,14 +110,6 @@ pub struct Settings {
     pub file_alignment_bytes: Option<u64>,
     /// Streams of this file.
     pub streams_max: usize,
-    /// How far ahead of a stream an access may be and still belong to it.
-    pub reorder_bytes: u64,
-    /// What free-behind leaves for a reader that steps back.
-    pub back_seek_bytes: u64,
-    /// After this silence the place of a stream may be given to another.
-    pub idle_reuse: Duration,
-    /// After this silence the distance of a stream falls back to the minimum.
-    pub idle_forget: Duration,
 }
 
 impl Settings {
@@ -134,10 +126,6 @@ impl Settings {
             block_bytes: None,
             file_alignment_bytes: None,
             streams_max: STREAMS_MAX,
-            reorder_bytes: REORDER_BYTES,
-            back_seek_bytes: BACK_SEEK_BYTES,
-            idle_reuse: IDLE_REUSE,
-            idle_forget: IDLE_FORGET,
         }
     }
 
@@ -149,6 +137,12 @@ impl Settings {
             distance_bytes_max: DISTANCE_BYTES_MAX_ROTATING,
             ..Self::flash(length_bytes)
         }
+    }
+
+    /// Nothing is read ahead, as of a file without bytes: the baseline of measurements.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self::flash(0)
     }
 
     /// The nearest settings that fit together.
@@ -223,10 +217,6 @@ mod tests {
                     block_bytes: (value % 2 == 0).then_some(value),
                     file_alignment_bytes: Some(value),
                     streams_max: usize::try_from(value).unwrap(),
-                    reorder_bytes: value,
-                    back_seek_bytes: value,
-                    idle_reuse: Duration::ZERO,
-                    idle_forget: Duration::ZERO,
                 }
                 .normalised();
                 assert!(settings.page_bytes.is_power_of_two());

@@ -22,7 +22,7 @@
 //!   1/8, and only when a byte was touched before it had come. What was on its way already when the
 //!   distance grew does not count: a reader that waits for every page of it was late once, not 32
 //!   times. Where the device is far, it grows at once to what is needed
-//!   (`bandwidth_delay.rs`). Where growing does not pay, it ends (`gain.rs`).
+//!   (`bandwidth_delay.rs`). Where growing does not pay, it ends (`distance.rs`).
 //! - Where windows go by blocks (`block_bytes`), the next block is asked for when the reader enters
 //!   one, so that exactly a distance lies between the end of that one and the window's. There the
 //!   distance of a stream that has not grown yet is four times what it has read in order.
@@ -58,15 +58,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 mod distance;
-mod gain;
 mod order;
 
-use self::distance::first_far;
-use self::gain::Gain;
+use self::distance::{Gain, first_far};
 use self::order::Order;
-use super::bandwidth_delay::{Pace, supposed};
-use super::settings::{HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
-use super::{AccessKind, Bounds, Counts, Judged};
+use super::bandwidth_delay::{Learnt, Pace, supposed};
+use super::settings::{
+    BACK_SEEK_BYTES, HOLE_DIVISOR, IDLE_FORGET, REORDER_BYTES, START_REQUESTS, Settings, down, up,
+};
+use super::{AccessKind, Bounds, Counts, Judged, Plan};
 
 /// A part of a file and how it was found, in the space of the stream.
 #[derive(Clone, Copy, Debug)]
@@ -98,16 +98,6 @@ impl Touch {
     }
 }
 
-/// What a stream wants after a touch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) fetch: Option<Range<u64>>,
-    pub(super) marker: Option<u64>,
-    pub(super) release: Option<Range<u64>>,
-    /// The distance has just been taken to this, which the latency of the device asks for.
-    pub(super) needed: Option<u64>,
-}
-
 /// How a touch lies to a stream; the smaller, the nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Relation {
@@ -120,7 +110,7 @@ pub(super) enum Relation {
 }
 
 /// A stream. See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     pub(super) position: u64,
     pub(super) window_end: u64,
@@ -180,26 +170,12 @@ impl Stream {
             position,
             window_end: position,
             distance: distance.clamp(settings.page_bytes, settings.distance_bytes_max),
-            last_used: Duration::ZERO,
             start,
-            marker: None,
             step_position: start,
             released: up(start, settings.page_bytes),
             doubling: true,
-            late_until: 0,
-            began: None,
             ordered: position.saturating_sub(start),
-            proof: 0,
-            last_proof: Duration::ZERO,
-            passed_over: false,
-            pace: None,
-            gain: Gain::default(),
-            squeezed: false,
-            pressed: false,
-            judged: Judged::default(),
-            bound: None,
-            gap: 0,
-            crossings: 0,
+            ..Self::default()
         }
     }
 
@@ -237,7 +213,7 @@ impl Stream {
         let Touch { offset, end, .. } = *touch;
         if end <= self.position {
             let behind = self.position - end;
-            let near = behind <= settings.reorder_bytes && end > self.start;
+            let near = behind <= REORDER_BYTES && end > self.start;
             // The parts of one read ascend, those of a backward stream too.
             let known = touch.kind != AccessKind::Miss || touch.now == self.last_used;
             return (near && known).then_some(Relation::Behind(behind));
@@ -246,7 +222,7 @@ impl Stream {
             return Some(Relation::Inside(offset.saturating_sub(self.position)));
         }
         let hole = offset - self.window_end;
-        let near = hole <= settings.reorder_bytes && hole <= (end - self.position) / HOLE_DIVISOR;
+        let near = hole <= REORDER_BYTES && hole <= (end - self.position) / HOLE_DIVISOR;
         let by_chance = !self.is_proven() && self.order(touch, settings) == Order::Anywhere;
         (near && !by_chance).then_some(Relation::Skip(hole))
     }
@@ -257,8 +233,9 @@ impl Stream {
         touch: &Touch,
         settings: &Settings,
         counts: &mut Counts,
-    ) -> Step {
-        if touch.now.saturating_sub(self.last_used) > settings.idle_forget {
+        learnt: &mut Learnt,
+    ) -> Plan {
+        if touch.now.saturating_sub(self.last_used) > IDLE_FORGET {
             self.distance = self.distance.min(settings.distance_bytes_grown());
         }
         let order = self.order(touch, settings);
@@ -268,7 +245,7 @@ impl Stream {
         let straight = self.last_used >= touch.previous;
         self.last_used = touch.now;
         if touch.end <= self.position {
-            return Step::default();
+            return Plan::default();
         }
         self.passed_over = false;
         self.cross(straight, touch, settings, counts);
@@ -286,10 +263,9 @@ impl Stream {
         if first_late {
             self.grow(touch, settings, counts);
         }
-        let judges = first_late || touch.end < self.late_until;
-        let needed = judges
-            .then(|| self.grow_far(touch, settings, counts))
-            .flatten();
+        if first_late || touch.end < self.late_until {
+            self.grow_far(touch, settings, counts, learnt);
+        }
         if first_late {
             self.pace = Some(Pace::new(touch.offset, touch.now));
         }
@@ -308,14 +284,14 @@ impl Stream {
         }
         let marked = touch.kind == AccessKind::Marker;
         let passed = self.marker.is_none_or(|marker| touch.end > marker);
-        let mut step = Step::default();
-        if missed || marked || first_late || passed {
-            step = self.step(touch, settings, counts);
-            if first_late {
-                self.late_until = self.window_end;
-            }
+        if !(missed || marked || first_late || passed) {
+            return Plan::default();
         }
-        Step { needed, ..step }
+        let plan = self.step(touch, settings, counts);
+        if first_late {
+            self.late_until = self.window_end;
+        }
+        plan
     }
 
     /// Takes the bound of the file that the reader is in now. A touch without one was a hit in
@@ -324,31 +300,26 @@ impl Stream {
         if self.crossings >= CROSSINGS_MAX {
             return;
         }
-        if settings.file_alignment_bytes.is_some() {
-            // No file lies behind the end of another: it has grown.
+        // Where files lie apart, none lies behind the end of another: it has grown.
+        let may_cross = settings.file_alignment_bytes.is_none();
+        if may_cross && self.bound.is_some_and(|bound| touch.end > bound) {
+            self.crossings += if straight { CROSSINGS_MAX } else { 1 };
+            self.bound = None;
+        }
+        if self.crossings < CROSSINGS_MAX {
             self.bound = touch.bound().or(self.bound);
             return;
         }
-        if self.bound.is_some_and(|bound| touch.end > bound) {
-            self.crossings += if straight { CROSSINGS_MAX } else { 1 };
-            self.bound = None;
-            if self.crossings >= CROSSINGS_MAX {
-                counts.unbound += 1;
-                // It may be chance. What was learnt inside files says nothing about this.
-                self.distance = self.distance.min(UNBOUND_PAGES * settings.page_bytes);
-                self.doubling = true;
-                return;
-            }
-        }
-        self.bound = touch.bound().or(self.bound);
+        counts.unbound += 1;
+        // It may be chance. What was learnt inside files says nothing about this.
+        self.distance = self.distance.min(UNBOUND_PAGES * settings.page_bytes);
+        self.doubling = true;
     }
 
     /// Where the window has to end.
     fn last(&self, settings: &Settings) -> u64 {
         let bound = self.bound.map(|bound| up(bound, settings.unit_bytes));
-        bound.map_or(settings.length_bytes, |bound| {
-            bound.min(settings.length_bytes)
-        })
+        bound.unwrap_or(u64::MAX).min(settings.length_bytes)
     }
 
     /// Whether anything was ever asked for: being late needs that.
@@ -376,16 +347,16 @@ impl Stream {
         up(from.saturating_add(self.distance), settings.page_bytes)
     }
 
-    fn step(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Step {
+    fn step(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Plan {
         let page = settings.page_bytes;
         let last = self.last(settings);
         if self.window_end >= last {
             self.marker = None;
             let release = self.release(touch.offset, settings);
             self.step_position = self.position;
-            return Step {
+            return Plan {
                 release,
-                ..Step::default()
+                ..Plan::default()
             };
         }
         let untouched = up(self.position, page);
@@ -411,29 +382,19 @@ impl Stream {
         }
         let end = self.cut(self.window_end + allowed, allowed == wanted, settings);
         if end <= self.window_end {
-            let next = if middle >= untouched {
-                middle
-            } else {
-                untouched
-            };
-            return if next < self.window_end {
-                self.rearm(next)
-            } else {
-                Step::default()
-            };
+            return self.rearm(middle.max(untouched));
         }
-        let fetch = self.window_end..end;
+        let fetch = std::iter::once(self.window_end..end).collect();
         self.window_end = end;
         let release = self.release(touch.offset, settings);
         self.step_position = self.position;
         let marker = self.due(settings).max(untouched);
         let more = end < last && marker < end;
         self.marker = more.then_some(marker);
-        Step {
-            fetch: Some(fetch),
+        Plan {
+            fetch,
             marker: self.marker,
             release,
-            needed: None,
         }
     }
 
@@ -447,17 +408,18 @@ impl Stream {
         }
     }
 
-    fn rearm(&mut self, marker: u64) -> Step {
-        let known = self.marker.replace(marker) == Some(marker);
-        Step {
-            marker: (!known).then_some(marker),
-            ..Step::default()
+    /// Moves the marker, if it is to lie in the window, and plans nothing else.
+    fn rearm(&mut self, marker: u64) -> Plan {
+        let is_new = marker < self.window_end && self.marker.replace(marker) != Some(marker);
+        Plan {
+            marker: is_new.then_some(marker),
+            ..Plan::default()
         }
     }
 
     fn release(&mut self, offset: u64, settings: &Settings) -> Option<Range<u64>> {
         let passed = self.step_position.min(offset);
-        let end = passed.saturating_sub(settings.back_seek_bytes);
+        let end = passed.saturating_sub(BACK_SEEK_BYTES);
         let end = down(end, settings.page_bytes);
         let range = self.released..end;
         self.released = self.released.max(end);

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use super::settings::{Settings, down, up};
 use super::stream::Touch;
-use super::{AccessKind, Counts, Judged, Plan};
+use super::{AccessKind, Counts, Feedback, Judged, Plan};
 
 const DELTAS_MAX: usize = 32;
 /// The shortest history that is asked.
@@ -110,7 +110,7 @@ pub(super) fn is_dense(delta: i64, length: u64, settings: &Settings) -> bool {
 }
 
 /// A strided stream. See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stride {
     pub(super) last_used: Duration,
     confirmations: u64,
@@ -127,15 +127,12 @@ impl Stride {
     /// A stream of pieces of `length` bytes whose last one began at `position`.
     pub(super) fn new(position: u64, delta: i64, length: u64) -> Self {
         Self {
-            last_used: Duration::ZERO,
-            confirmations: 0,
             delta,
             length,
             position,
-            planned: 0,
             pieces: PIECES_START,
             doubling: true,
-            judged: Judged::default(),
+            ..Self::default()
         }
     }
 
@@ -159,10 +156,8 @@ impl Stride {
         let ahead = (0..=i128::from(self.planned) + LEAP_PIECES).contains(&index);
         let found = touch.kind != AccessKind::Miss;
         let behind = found && (-i128::from(PIECES_MAX)..0).contains(&index);
-        match ahead || behind {
-            true => u64::try_from(index.max(0)).ok(),
-            false => None,
-        }
+        let pieces = u64::try_from(index.max(0)).ok();
+        pieces.filter(|_| ahead || behind)
     }
 
     /// Takes a touch `ahead` pieces on.
@@ -267,33 +262,35 @@ impl Stride {
             .then(|| offset.abs_diff(self.position))
     }
 
-    /// Counts bytes that were read.
-    pub(super) fn useful(&mut self, bytes: u64) {
-        self.judged
-            .useful(bytes, self.length.saturating_mul(PIECES_MAX));
-    }
-
-    /// Counts bytes that were evicted unread. True if the number of pieces shrank.
-    pub(super) fn wasted(&mut self, bytes: u64) -> bool {
+    /// What became of bytes that it asked for. True if the number of pieces shrank because of
+    /// waste.
+    pub(super) fn feedback(&mut self, feedback: Feedback, settings: &Settings) -> bool {
         let [least, recent] =
             [PIECES_START, PIECES_MAX].map(|count| self.length.saturating_mul(count));
-        let is_too_much = self.judged.wasted(bytes, least, recent);
-        if is_too_much {
-            self.shrink();
+        match feedback {
+            Feedback::Useful { length, .. } => {
+                self.judged.useful(length, recent);
+                false
+            }
+            Feedback::Wasted { length, .. } => {
+                let is_too_much = self.judged.wasted(length, least, recent);
+                if is_too_much {
+                    self.shrink();
+                }
+                is_too_much
+            }
+            Feedback::Refused { offset } => {
+                let refused = self
+                    .piece_of(up(offset, settings.unit_bytes))
+                    .or_else(|| self.piece_of(offset));
+                if let Some(index) = refused {
+                    let kept = u64::try_from(index - 1).unwrap_or(0);
+                    self.planned = self.planned.min(kept);
+                }
+                self.shrink();
+                false
+            }
         }
-        is_too_much
-    }
-
-    /// There was no memory from `offset` on.
-    pub(super) fn refused(&mut self, offset: u64, settings: &Settings) {
-        if let Some(index) = self
-            .piece_of(up(offset, settings.unit_bytes))
-            .or_else(|| self.piece_of(offset))
-        {
-            let kept = u64::try_from(index - 1).unwrap_or(0);
-            self.planned = self.planned.min(kept);
-        }
-        self.shrink();
     }
 
     fn shrink(&mut self) {

@@ -2,11 +2,12 @@
 //!
 //! Bytes of a failed write are dirty again. Their pages are left alone for a second, and twice as
 //! long after each further failure, up to half a minute: a device that is full or away is not
-//! hammered, and other files go on. A tag does not wait for that.
+//! hammered, and other pages go on. A tag does not wait for that.
 
 use std::time::Duration;
 
-use super::state::Flying;
+use super::pages::Flight;
+use super::settings::retry_delay;
 use super::{WriteBack, WriteId};
 
 /// How a write ended.
@@ -36,38 +37,36 @@ impl WriteBack {
 
     fn end(&mut self, id: WriteId, end: End, now: Duration) {
         let now = self.advance(now);
-        let Some(flying) = self.flying.remove(&id) else {
+        let start = self.starts.remove(&id);
+        let flight = start.and_then(|start| self.bytes.flights.remove_entry(&start));
+        let Some((start, flight)) = flight else {
             self.counts.finished_unknown += 1;
             return;
         };
-        let bytes = flying.end - flying.start;
+        let bytes = flight.end - start;
         // A page that is only kept is as good as clean: it needs no writing any more.
-        let before = self.index.held_pages - self.index.kept_pages;
-        let is_known = self.land(&flying, end, now);
-        let after = self.index.held_pages - self.index.kept_pages;
-        let released = before
-            .saturating_sub(after)
-            .saturating_mul(self.settings.page_bytes);
+        let before = self.pages.held() - self.pages.only_kept;
+        self.land(start, &flight, end, now);
+        let after = self.pages.held() - self.pages.only_kept;
+        let released = self.pages.memory_bytes(before.saturating_sub(after));
         self.flight_bytes -= bytes;
         let mut gained = 0;
-        let ended = match end {
+        match end {
             End::Written => {
                 gained = bytes.max(released);
                 self.counts.written += 1;
                 self.counts.written_bytes += bytes;
-                self.tags.end(id, true)
+                self.tags.end(id, true, &mut self.counts);
             }
             End::Failed => {
                 self.counts.failed += 1;
-                self.tags.end(id, false)
+                self.tags.end(id, false, &mut self.counts);
             }
             End::PutBack => {
                 self.counts.put_back += 1;
-                self.tags
-                    .put_back(id, if is_known { &flying.parts } else { &[] })
+                self.tags.put_back(id, &flight.parts, &mut self.counts);
             }
-        };
-        self.count_tags(ended);
+        }
         self.measure(gained, now);
         if self.flight_stopped {
             // Else `next_at` says that only the end of a write can change anything, and after
@@ -76,61 +75,54 @@ impl WriteBack {
         }
     }
 
-    /// The bytes are clean, or dirty again. False when they were forgotten meanwhile.
-    fn land(&mut self, flying: &Flying, end: End, now: Duration) -> bool {
-        let number = flying.file;
-        let Some(file) = self.files.get_mut(&number) else {
-            return false;
-        };
-        let flight = file.flights.remove(&flying.start);
-        let is_known = flight.is_some_and(|flight| !flight.forgotten);
-        // Else the same bytes may have been written anew, and have waited for this.
-        if is_known {
-            for page_number in self.index.pages(flying.start, flying.end) {
-                if end == End::Failed {
-                    // Its place in the order of ages changes.
-                    self.index.withdraw(number, file, page_number);
-                }
-                let Some(page) = file.pages.get_mut(&page_number) else {
-                    continue;
-                };
-                page.flights = page.flights.saturating_sub(1);
-                if end == End::PutBack {
-                    continue;
-                }
-                let retries = &mut self.index.retries;
-                if std::mem::take(&mut page.waiting) {
-                    retries.remove(&(page.retry_at, number, page_number));
-                }
-                if end == End::Written {
-                    page.retry_delay = Duration::ZERO;
-                    continue;
-                }
-                page.since = match page.dirty {
-                    true => page.since.min(flying.since),
-                    false => flying.since,
-                };
-                let delay = page.retry_delay.saturating_mul(2);
-                page.retry_delay = delay.clamp(self.settings.retry_min, self.settings.retry_max);
-                page.retry_at = now.saturating_add(page.retry_delay);
-                page.waiting = true;
-                retries.insert((page.retry_at, number, page_number));
-            }
-            if end != End::Written {
-                for &(start, end) in &flying.parts {
-                    file.dirty.insert(start, end);
-                }
-            }
-        } else if end != End::PutBack {
-            self.counts.finished_unknown += 1;
+    /// The bytes are clean, or dirty again, unless they were forgotten meanwhile: then the same
+    /// bytes may have been written anew, and have waited for this.
+    fn land(&mut self, start: u64, flight: &Flight, end: End, now: Duration) {
+        if flight.forgotten {
+            self.counts.finished_unknown += u64::from(end != End::PutBack);
+            self.refresh(start, flight.end);
+            return;
         }
-        self.refresh(number, flying.start, flying.end);
-        is_known
+        for number in self.pages.numbers(start, flight.end) {
+            if end == End::Failed {
+                // Its place in the order of ages changes.
+                self.pages.withdraw(number);
+            }
+            let Some(page) = self.pages.all.get_mut(&number) else {
+                continue;
+            };
+            page.flights = page.flights.saturating_sub(1);
+            if end == End::PutBack {
+                continue;
+            }
+            let retries = &mut self.pages.retries;
+            if std::mem::take(&mut page.waiting) {
+                retries.remove(&(page.retry_at, number));
+            }
+            if end == End::Written {
+                page.retry_delay = Duration::ZERO;
+                continue;
+            }
+            page.since = match page.dirty {
+                true => page.since.min(flight.since),
+                false => flight.since,
+            };
+            page.retry_delay = retry_delay(page.retry_delay);
+            page.retry_at = now.saturating_add(page.retry_delay);
+            page.waiting = true;
+            retries.insert((page.retry_at, number));
+        }
+        if end != End::Written {
+            for &(start, end) in &flight.parts {
+                self.bytes.dirty.insert(start, end);
+            }
+        }
+        self.refresh(start, flight.end);
     }
 
     /// A write ended; `gained` bytes of memory are clean, 0 when it failed.
     fn measure(&mut self, gained: u64, now: Duration) {
-        let flying = !self.flying.is_empty();
+        let flying = !self.starts.is_empty();
         if gained == 0 {
             self.pacing.failed(flying, now);
             return;
@@ -148,10 +140,9 @@ impl WriteBack {
 
     /// Whether the device has as much to do as it can, or would have if more was handed out.
     fn is_device_full(&self) -> bool {
-        let index = &self.index;
-        let pages = index.held_pages - index.kept_pages;
-        let busy_pages = pages.saturating_sub(index.unwritten_pages);
-        let busy_bytes = busy_pages.saturating_mul(index.page_bytes);
+        let pages = self.pages.held() - self.pages.only_kept;
+        let busy_pages = pages.saturating_sub(self.pages.unwritten);
+        let busy_bytes = self.pages.memory_bytes(busy_pages);
         self.flight_stopped
             || self.has_background_work()
             || busy_bytes > self.pacing.limits().background_bytes

@@ -7,32 +7,27 @@
 
 use pagewell_base::spans::Span;
 
-use super::{Extent, FileNumber, WriteBack, WriteId};
+use super::{Extent, WriteBack, WriteId};
 
 impl WriteBack {
     /// Forgets what is dirty of a range: it will not be written, unless it is under write-out
     /// already. Tags do not wait for it any more. Says how many bytes were dirty or under
     /// write-out.
-    pub fn discard(&mut self, number: FileNumber, extent: Extent) -> u64 {
+    pub fn discard(&mut self, extent: Extent) -> u64 {
         let (start, end) = (extent.offset, extent.end());
-        let Some(file) = self.files.get_mut(&number) else {
-            return 0;
-        };
-        file.kept.take(start, end);
-        file.covered.take(start, end);
-        let taken = file.dirty.take(start, end);
+        self.bytes.kept.take(start, end);
+        self.bytes.covered.take(start, end);
+        let taken = self.bytes.dirty.take(start, end);
         let mut bytes: u64 = taken.iter().map(|(from, to)| to - from).sum();
-        for (_, flight) in file.flying(start, end) {
-            if !flight.forgotten
-                && let Some(flying) = self.flying.get_mut(&flight.id)
-            {
-                flying.cut = true;
-                bytes += cut(&mut flying.parts, start, end);
+        let from = self.bytes.first_flight(start);
+        for (_, flight) in self.bytes.flights.range_mut(from..end.max(from)) {
+            if !flight.forgotten {
+                flight.cut = true;
+                bytes += cut(&mut flight.parts, start, end);
             }
         }
-        self.refresh(number, start, end);
-        let ended = self.tags.discard(number, start, end);
-        self.count_tags(ended);
+        self.refresh(start, end);
+        self.tags.discard(start, end, &mut self.counts);
         self.counts.discarded_bytes += bytes;
         bytes
     }
@@ -40,7 +35,30 @@ impl WriteBack {
     /// Whether a write that was handed out has lost bytes to [`WriteBack::discard`] since.
     #[must_use]
     pub fn is_cut(&self, id: WriteId) -> bool {
-        self.flying.get(&id).is_some_and(|flying| flying.cut)
+        self.flight(id).is_some_and(|flight| flight.cut)
+    }
+
+    /// Drops everything that is dirty: it will not be written, unless it is under write-out
+    /// already. Pending tags fail. Says how many bytes were dirty, under write-out or kept.
+    pub fn forget(&mut self) -> u64 {
+        let mut unclean = self.bytes.held(0, u64::MAX);
+        for (start, flight) in &mut self.bytes.flights {
+            if !std::mem::replace(&mut flight.forgotten, true) {
+                unclean.insert(*start, flight.end);
+            }
+        }
+        let bytes = unclean.bytes();
+        self.bytes.dirty.clear();
+        self.bytes.kept.clear();
+        self.bytes.covered.clear();
+        self.due_blocks.clear();
+        for page in self.pages.all.values_mut() {
+            page.flights = 0;
+        }
+        self.refresh(0, u64::MAX);
+        self.tags.forget(&mut self.counts);
+        self.counts.forgotten_bytes += bytes;
+        bytes
     }
 }
 
@@ -68,7 +86,6 @@ mod tests {
     use super::super::{Rule, Settings, TagState};
     use super::*;
 
-    const FILE: FileNumber = FileNumber(1);
     const NOW: Duration = Duration::from_secs(1);
 
     fn extent(offset: u64, length: u64) -> Extent {
@@ -80,7 +97,7 @@ mod tests {
     }
 
     fn dirty(policy: &WriteBack) -> Vec<(u64, u64)> {
-        let spans = policy.dirty_in(FILE, extent(0, u64::MAX));
+        let spans = policy.dirty_in(extent(0, u64::MAX));
         spans.map(|span| (span.offset, span.length)).collect()
     }
 
@@ -101,10 +118,10 @@ mod tests {
     #[test]
     fn what_is_discarded_is_not_written_and_nobody_waits_for_it() {
         let mut policy = policy();
-        policy.wrote(FILE, extent(0, 200_000), NOW);
-        let all = policy.tag(FILE, extent(0, 200_000), NOW);
-        let some = policy.tag(FILE, extent(70_000, 10), NOW);
-        assert_eq!(policy.discard(FILE, extent(65_536, 100_000)), 100_000);
+        policy.wrote(extent(0, 200_000), NOW);
+        let all = policy.tag(extent(0, 200_000), NOW);
+        let some = policy.tag(extent(70_000, 10), NOW);
+        assert_eq!(policy.discard(extent(65_536, 100_000)), 100_000);
         assert_eq!(policy.tag_state(some), TagState::Written);
         assert_eq!(dirty(&policy), [(0, 65_536), (165_536, 34_464)]);
         let mut bytes = 0;
@@ -115,22 +132,22 @@ mod tests {
         assert_eq!(bytes, 100_000);
         assert_eq!(policy.tag_state(all), TagState::Written);
         assert_eq!((policy.dirty_pages(), policy.dirty_bytes()), (0, 0));
-        assert_eq!(policy.discard(FILE, extent(0, u64::MAX)), 0);
+        assert_eq!(policy.discard(extent(0, u64::MAX)), 0);
     }
 
     #[test]
     fn what_was_under_write_out_does_not_come_back() {
         let mut policy = policy();
-        policy.wrote(FILE, extent(0, 30_000), NOW);
-        policy.tag(FILE, extent(0, 30_000), NOW);
+        policy.wrote(extent(0, 30_000), NOW);
+        policy.tag(extent(0, 30_000), NOW);
         let write = policy.next(NOW).unwrap();
         assert!(!policy.is_cut(write.id));
-        assert_eq!(policy.discard(FILE, extent(10_000, 10_000)), 10_000);
+        assert_eq!(policy.discard(extent(10_000, 10_000)), 10_000);
         assert!(policy.is_cut(write.id));
         assert_eq!(dirty(&policy), [(0, 10_000), (20_000, 10_000)]);
         policy.finished(write.id, false, NOW);
         assert_eq!(policy.dirty_bytes(), 20_000);
-        assert_eq!(policy.discard(FILE, extent(0, 40_000)), 20_000);
+        assert_eq!(policy.discard(extent(0, 40_000)), 20_000);
         assert_eq!((policy.dirty_pages(), policy.dirty_bytes()), (0, 0));
         assert_eq!(policy.next_at(NOW), None);
     }
@@ -138,15 +155,15 @@ mod tests {
     #[test]
     fn what_is_put_back_is_handed_out_again_and_its_tag_waits() {
         let mut policy = policy();
-        policy.wrote(FILE, extent(0, 30_000), NOW);
-        let tag = policy.tag(FILE, extent(0, 30_000), NOW);
+        policy.wrote(extent(0, 30_000), NOW);
+        let tag = policy.tag(extent(0, 30_000), NOW);
         let write = policy.next(NOW).unwrap();
-        policy.discard(FILE, extent(0, 10_000));
+        policy.discard(extent(0, 10_000));
         policy.put_back(write.id, NOW);
         assert_eq!(policy.tag_state(tag), TagState::Pending);
         let again = policy.next(NOW).unwrap();
         assert_eq!(again.extent, extent(10_000, 20_000));
-        policy.discard(FILE, extent(0, 30_000));
+        policy.discard(extent(0, 30_000));
         policy.put_back(again.id, NOW);
         assert_eq!(policy.tag_state(tag), TagState::Written);
         assert_eq!((policy.next(NOW), policy.dirty_pages()), (None, 0));

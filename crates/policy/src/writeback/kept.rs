@@ -27,7 +27,10 @@
 
 use std::time::Duration;
 
-use super::{Extent, FileNumber, WriteBack, WriteId};
+use pagewell_base::spans::Span;
+
+use super::settings::retry_delay;
+use super::{Extent, WriteBack, WriteId};
 
 /// More spans than this make a flush wanted: each costs memory that no limit counts.
 const SPANS_MAX: usize = 65_536;
@@ -37,25 +40,32 @@ const KEPT_DIVISOR: u64 = 4;
 /// well, and the longer bytes wait for their flush, the likelier it is that they are lost again.
 const REPLAY_DELAY: Duration = Duration::from_millis(10);
 
+/// What is known of flushes.
+#[derive(Debug, Default)]
+pub(super) struct Flushes {
+    /// Bytes that no flush covers yet are kept since then.
+    since: Option<Duration>,
+    /// One is on its way.
+    running: bool,
+    retry_at: Duration,
+    retry_delay: Duration,
+}
+
 impl WriteBack {
     /// [`WriteBack::finished`] with success, of a write that the device may still lose.
     pub fn finished_unflushed(&mut self, id: WriteId, now: Duration) {
-        let Some(flying) = self.flying.get(&id) else {
+        let bytes = &mut self.bytes;
+        let start = self.starts.get(&id);
+        let Some(flight) = start.and_then(|start| bytes.flights.get(start)) else {
             return self.finished(id, true, now);
         };
-        if flying.doubtful {
+        if flight.doubtful {
             // Dirty again, though it has ended well: one write may be several messages.
             return self.put_back(id, now);
         }
-        let (number, parts) = (flying.file, flying.parts.clone());
-        if let Some(file) = self.files.get_mut(&number)
-            && file
-                .flights
-                .get(&flying.start)
-                .is_some_and(|one| !one.forgotten)
-        {
-            for (start, end) in parts {
-                file.kept.insert(start, end);
+        if !flight.forgotten {
+            for &(start, end) in &flight.parts {
+                bytes.kept.insert(start, end);
             }
             self.flushes.since.get_or_insert(self.now.max(now));
         }
@@ -67,23 +77,21 @@ impl WriteBack {
     pub fn flush_begins(&mut self) {
         self.flushes.running = true;
         self.flushes.since = None;
-        for file in self.files.values_mut() {
-            file.covered.extend(std::mem::take(&mut file.kept));
-        }
+        let kept = std::mem::take(&mut self.bytes.kept);
+        self.bytes.covered.extend(kept);
     }
 
     /// The flush was good: what it covered is clean. Says what that is.
-    pub fn flush_succeeded(&mut self) -> Vec<(FileNumber, Extent)> {
-        self.flushes.running = false;
-        self.flushes.retry_at = Duration::ZERO;
-        self.flushes.retry_delay = Duration::ZERO;
-        let mut clean = Vec::new();
-        for (&number, file) in &mut self.files {
-            let covered = std::mem::take(&mut file.covered);
-            clean.extend(covered.iter().map(|span| (number, Extent::of(span))));
+    pub fn flush_succeeded(&mut self) -> Vec<Extent> {
+        self.flushes = Flushes {
+            since: self.flushes.since,
+            ..Flushes::default()
+        };
+        let clean: Vec<Span> = std::mem::take(&mut self.bytes.covered).iter().collect();
+        for &(start, end) in &clean {
+            self.refresh(start, end);
         }
-        self.refresh_all(&clean);
-        clean
+        clean.into_iter().map(Extent::of).collect()
     }
 
     /// A flush failed: everything that is kept is dirty again. Says how many bytes that are. When
@@ -94,26 +102,23 @@ impl WriteBack {
         let flushes = &mut self.flushes;
         flushes.running = false;
         flushes.since = None;
-        let delay = flushes.retry_delay.saturating_mul(2);
-        let (least, most) = (self.settings.retry_min, self.settings.retry_max);
         flushes.retry_delay = if is_replay {
             REPLAY_DELAY
         } else {
-            delay.clamp(least, most)
+            retry_delay(flushes.retry_delay)
         };
         flushes.retry_at = now.saturating_add(flushes.retry_delay);
-        for flying in self.flying.values_mut() {
-            flying.doubtful = true;
+        for flight in self.bytes.flights.values_mut() {
+            flight.doubtful = true;
         }
-        let mut again = Vec::new();
-        for (&number, file) in &mut self.files {
-            for spans in [&mut file.kept, &mut file.covered].map(std::mem::take) {
-                again.extend(spans.iter().map(|span| (number, Extent::of(span))));
-                file.dirty.extend(spans);
+        let mut bytes = 0;
+        for spans in [&mut self.bytes.kept, &mut self.bytes.covered].map(std::mem::take) {
+            bytes += spans.bytes();
+            for (start, end) in spans.iter() {
+                self.bytes.dirty.insert(start, end);
+                self.refresh(start, end);
             }
         }
-        self.refresh_all(&again);
-        let bytes = again.iter().map(|(_, extent)| extent.length).sum();
         self.counts.replayed_bytes += bytes;
         bytes
     }
@@ -132,8 +137,9 @@ impl WriteBack {
     /// When a flush will be wanted, if nothing else happens.
     pub(super) fn flush_at(&self) -> Option<Duration> {
         let since = self.flushes.since.filter(|_| !self.flushes.running)?;
-        // All of it may have been discarded.
-        self.files.values().find(|file| !file.kept.is_empty())?;
+        if self.bytes.kept.is_empty() {
+            return None; // all of it was discarded
+        }
         let at = if self.is_pressed() {
             Duration::ZERO
         } else {
@@ -152,34 +158,21 @@ impl WriteBack {
         let is_tight = is_full || held_bytes > limits.free_run_bytes;
         let share_bytes = limits.background_bytes / KEPT_DIVISOR;
         let share_bytes = share_bytes - share_bytes % self.settings.page_bytes;
-        let spans: usize = self.files.values().map(|file| file.kept.count()).sum();
         kept_bytes > limits.background_bytes
             || is_tight && kept_bytes > 0 && kept_bytes >= share_bytes
-            || spans > SPANS_MAX
+            || self.bytes.kept.count() > SPANS_MAX
     }
 
     /// Bytes that are written and wait for a flush.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
-        let files = self.files.values();
-        files
-            .map(|file| file.kept.bytes() + file.covered.bytes())
-            .sum()
+        self.bytes.kept.bytes() + self.bytes.covered.bytes()
     }
 
     /// The memory of pages that are nothing else but kept, in bytes.
     #[must_use]
     pub fn kept_memory_bytes(&self) -> u64 {
-        self.index
-            .kept_pages
-            .saturating_mul(self.settings.page_bytes)
-    }
-
-    /// Brings the pages of these bytes up to date.
-    fn refresh_all(&mut self, spans: &[(FileNumber, Extent)]) {
-        for (number, extent) in spans {
-            self.refresh(*number, extent.offset, extent.end());
-        }
+        self.pages.memory_bytes(self.pages.only_kept)
     }
 }
 
@@ -188,7 +181,6 @@ mod tests {
     use super::super::{Admission, Rule, Settings, TagState};
     use super::*;
 
-    const FILE: FileNumber = FileNumber(1);
     const PAGE: u64 = 65_536;
     const NOW: Duration = Duration::from_secs(1);
 
@@ -213,12 +205,12 @@ mod tests {
     #[test]
     fn what_is_written_is_kept_until_a_flush_was_good() {
         let mut policy = policy(100);
-        policy.wrote(FILE, bytes(100, 1000), NOW);
-        let tag = policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.wrote(bytes(100, 1000), NOW);
+        let tag = policy.tag(bytes(0, PAGE), NOW);
         assert_eq!(write(&mut policy, NOW), 1000);
         assert_eq!(policy.tag_state(tag), TagState::Written);
         let all = bytes(0, u64::MAX);
-        assert!(policy.is_dirty(FILE, all) && !policy.is_unwritten(FILE, all));
+        assert!(policy.is_dirty(all) && !policy.is_unwritten(all));
         assert_eq!((policy.dirty_bytes(), policy.kept_bytes()), (0, 1000));
         assert_eq!(
             (policy.dirty_pages(), policy.kept_memory_bytes()),
@@ -226,18 +218,15 @@ mod tests {
         );
         policy.flush_begins();
         // Written while the flush is on its way: the next one covers it.
-        policy.wrote(FILE, bytes(600, 1000), NOW);
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.wrote(bytes(600, 1000), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         assert_eq!(write(&mut policy, NOW), 1000);
-        assert_eq!(policy.flush_succeeded(), [(FILE, bytes(100, 1000))]);
+        assert_eq!(policy.flush_succeeded(), [bytes(100, 1000)]);
         assert_eq!(policy.kept_bytes(), 1000);
-        assert_eq!(
-            policy.dirty_in(FILE, all).collect::<Vec<_>>(),
-            [bytes(600, 1000)]
-        );
+        assert_eq!(policy.dirty_in(all).collect::<Vec<_>>(), [bytes(600, 1000)]);
         policy.flush_begins();
         policy.flush_succeeded();
-        assert!(!policy.is_dirty(FILE, all));
+        assert!(!policy.is_dirty(all));
         assert_eq!((policy.dirty_pages(), policy.kept_memory_bytes()), (0, 0));
         assert_eq!(policy.next_at(NOW), None);
     }
@@ -245,28 +234,28 @@ mod tests {
     #[test]
     fn everything_kept_is_dirty_again_after_a_replay() {
         let mut policy = policy(100);
-        policy.wrote(FILE, bytes(0, 1000), NOW);
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.wrote(bytes(0, 1000), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         write(&mut policy, NOW);
         policy.flush_begins();
-        policy.wrote(FILE, bytes(500, 1000), NOW);
-        policy.wrote(FILE, bytes(PAGE, 10), NOW);
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.wrote(bytes(500, 1000), NOW);
+        policy.wrote(bytes(PAGE, 10), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         write(&mut policy, NOW);
-        assert_eq!(policy.discard(FILE, bytes(0, 100)), 0);
+        assert_eq!(policy.discard(bytes(0, 100)), 0);
         assert_eq!(policy.flush_failed(true, NOW), 400 + 1000 + 500);
         assert_eq!((policy.dirty_bytes(), policy.kept_bytes()), (1410, 0));
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         assert_eq!(write(&mut policy, NOW), 1400);
-        assert_eq!(policy.forget(FILE), 1410);
+        assert_eq!(policy.forget(), 1410);
         assert_eq!((policy.dirty_pages(), policy.kept_bytes()), (0, 0));
     }
 
     #[test]
     fn an_old_one_makes_a_flush_wanted_and_a_failure_puts_it_off() {
         let mut policy = policy(100);
-        policy.wrote(FILE, bytes(0, 1000), NOW);
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.wrote(bytes(0, 1000), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         write(&mut policy, NOW);
         let at = NOW + policy.settings.expire;
         assert_eq!(policy.next_at(NOW), Some(at));
@@ -275,7 +264,7 @@ mod tests {
         assert!(!policy.wants_flush(at));
         assert_eq!(policy.next_at(at), None);
         policy.flush_failed(false, at);
-        policy.tag(FILE, bytes(0, PAGE), at);
+        policy.tag(bytes(0, PAGE), at);
         write(&mut policy, at);
         assert!(!policy.wants_flush(at));
         let later = at + policy.settings.expire * 2;
@@ -285,18 +274,18 @@ mod tests {
     #[test]
     fn the_late_failure_of_a_flush_that_was_given_up_is_not_the_end_of_the_next() {
         let mut policy = policy(100);
-        policy.wrote(FILE, bytes(0, 1000), NOW);
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.wrote(bytes(0, 1000), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         write(&mut policy, NOW);
         policy.flush_begins();
         policy.flush_failed(false, NOW);
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         write(&mut policy, NOW);
         policy.flush_begins();
         // The one before is answered.
         policy.flush_failed(false, NOW);
         policy.flush_goes_on();
-        policy.tag(FILE, bytes(0, PAGE), NOW);
+        policy.tag(bytes(0, PAGE), NOW);
         write(&mut policy, NOW);
         let later = NOW + policy.settings.expire * 2;
         assert_eq!(policy.kept_bytes(), 1000);
@@ -317,7 +306,7 @@ mod tests {
                 let mut flushes = 0;
                 for page in 0..500 {
                     let one = bytes(page * PAGE, 100);
-                    while policy.admit(FILE, one, now) == Admission::Refused {
+                    while policy.admit(one, true, now) == Admission::Refused {
                         let moved = write(&mut policy, now) > 0;
                         let wanted = policy.wants_flush(now);
                         assert!(moved || wanted, "nothing helps, {pages} pages, page {page}");
@@ -327,7 +316,7 @@ mod tests {
                             flushes += 1;
                         }
                     }
-                    policy.wrote(FILE, one, now);
+                    policy.wrote(one, now);
                     assert!(policy.dirty_pages() <= pages);
                     now += Duration::from_millis(1);
                 }

@@ -8,11 +8,11 @@
 //! other and will not come back.
 //!
 //! The life of a dirty byte: [`WriteBack::admit`] lets its writer in, or makes it pause
-//! (`pacing.rs`). [`WriteBack::wrote`] notes it (`writer.rs`, `file.rs`). [`WriteBack::next`]
-//! chooses it (`selection.rs`, which holds the theory of that) and hands it out in a [`Write`],
-//! together with its neighbours; from now on it is under write-out. It may be written again
-//! meanwhile: then it is both. [`WriteBack::finished`] makes it clean, or dirty again after a
-//! failure (`completion.rs`). [`WriteBack::tag`] asks for all of a range (`tags.rs`).
+//! (`pacing.rs`). [`WriteBack::wrote`] notes it (`writer.rs`, `pages.rs`).
+//! [`WriteBack::next`] chooses it (`selection.rs`, which holds the theory of that) and hands it out
+//! in a [`Write`], together with its neighbours; from now on it is under write-out. It may be
+//! written again meanwhile: then it is both. [`WriteBack::finished`] makes it clean, or dirty again
+//! after a failure (`completion.rs`). [`WriteBack::tag`] asks for all of a range (`tags.rs`).
 //!
 //! ```text
 //!            wrote              next               finished: written
@@ -29,17 +29,15 @@
 //!
 //! Dirty *memory* is what is limited: a page with one dirty byte counts as a page.
 //!
-//! There are no threads here. One [`WriteBack`] belongs to one device; the caller keeps it under
-//! a lock, and calls `next` whenever something may have become due: after [`Urgency::Now`], after
-//! `finished`, and at [`WriteBack::next_at`].
+//! There are no threads here. One [`WriteBack`] belongs to one device, and knows nothing of the
+//! files on it; the caller keeps it under a lock, and calls `next` whenever something may have
+//! become due: after [`Urgency::Now`], after `finished`, and at [`WriteBack::next_at`].
 
 mod completion;
-mod counts;
 mod discard;
-mod file;
-mod index;
 mod kept;
 mod pacing;
+mod pages;
 mod selection;
 pub mod settings;
 mod state;
@@ -53,14 +51,9 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::elevator::Extent;
-pub use counts::Counts;
 pub use pacing::Limits;
 pub use settings::Settings;
 pub use state::WriteBack;
-
-/// Names a file. Chosen by the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileNumber(pub u64);
 
 /// Names a write until it is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,7 +143,7 @@ impl fmt::Display for Rule {
 pub enum Admission {
     /// Yes.
     Granted,
-    /// After this pause, at most [`Settings::pause_max`]; then without asking again.
+    /// After this pause, at most [`settings::PAUSE_MAX`]; then without asking again.
     Paused(Duration),
     /// Not while so much is dirty: drive, wait until a write finished, and ask again.
     Refused,
@@ -159,8 +152,8 @@ pub enum Admission {
     Busy,
 }
 
-/// What a call that made bytes dirty has to see to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a call that made bytes dirty has to see to. The later, the more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// Nothing.
     Later,
@@ -179,9 +172,7 @@ pub enum Urgency {
 pub struct Write {
     /// To be given to [`WriteBack::finished`].
     pub id: WriteId,
-    /// Whose bytes.
-    pub file: FileNumber,
-    /// Which.
+    /// Which bytes.
     pub extent: Extent,
 }
 
@@ -192,7 +183,105 @@ pub enum TagState {
     Pending,
     /// Everything was written.
     Written,
-    /// Everything was tried, and at least one write failed, or its file was forgotten. Also the
-    /// answer for a tag that is not known.
+    /// Everything was tried, and at least one write failed, or it was forgotten. Also the answer
+    /// for a tag that is not known.
     Failed,
+}
+
+/// How often each branch was taken since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Writers let through at once.
+    pub granted: u64,
+    /// Writers told to pause.
+    pub paused: u64,
+    /// Nanoseconds of those pauses.
+    pub paused_nanoseconds: u64,
+    /// Pauses that would have been longer than the longest one allowed.
+    pub pauses_capped: u64,
+    /// Writers that may not wait, and would have had to pause.
+    pub would_pause: u64,
+    /// Writers refused because dirty memory was at its hard limit.
+    pub refused: u64,
+    /// Writers refused because the device became slow, and their share is used up.
+    pub refused_late: u64,
+    /// Writers that met a block under write-out, under the rules of the report.
+    pub busy: u64,
+    /// Calls that made bytes dirty.
+    pub wrote: u64,
+    /// Bytes that they brought.
+    pub wrote_bytes: u64,
+    /// Of them, bytes that were dirty already: writes to the device that were saved.
+    pub rewritten_bytes: u64,
+    /// Of them, bytes that were under write-out, and are dirty again.
+    pub redirtied_bytes: u64,
+    /// Blocks whose scattered dirty bytes were made one range.
+    pub joined: u64,
+    /// Writes handed out.
+    pub writes: u64,
+    /// Bytes in them.
+    pub write_bytes: u64,
+    /// Writes handed out for a tag.
+    pub tagged_writes: u64,
+    /// Writes handed out because bytes were dirty for too long.
+    pub expired_writes: u64,
+    /// Writes handed out again some time after they had failed.
+    pub retry_writes: u64,
+    /// Writes handed out behind a sequential writer.
+    pub behind_writes: u64,
+    /// Writes handed out because dirty memory was above its background limit.
+    pub background_writes: u64,
+    /// Writes handed out because a block was filled, under the rules of the report.
+    pub block_writes: u64,
+    /// Times that tagged bytes let others go first, so that commits starve nobody.
+    pub tags_yielded: u64,
+    /// Times that writing stopped because enough was under write-out.
+    pub flight_stops: u64,
+    /// Writes that succeeded.
+    pub written: u64,
+    /// Bytes in them.
+    pub written_bytes: u64,
+    /// Writes that failed.
+    pub failed: u64,
+    /// Pages whose wait after a failure was over.
+    pub retried_pages: u64,
+    /// Ends of writes that were not known, or that were forgotten.
+    pub finished_unknown: u64,
+    /// Tags set.
+    pub tags: u64,
+    /// Tags that found nothing to write.
+    pub tags_empty: u64,
+    /// Tags that ended with everything written.
+    pub tags_written: u64,
+    /// Tags that ended with a failure.
+    pub tags_failed: u64,
+    /// Bytes that were dirty, under write-out or kept when all was forgotten.
+    pub forgotten_bytes: u64,
+    /// Bytes that were dirty or under write-out when they were discarded.
+    pub discarded_bytes: u64,
+    /// Bytes that were written and dirty again, as a flush failed.
+    pub replayed_bytes: u64,
+    /// Writes whose bytes are dirty again though they did not fail: not sent, as bytes of them had
+    /// been discarded, or sent while a flush failed.
+    pub put_back: u64,
+    /// Write streams begun.
+    pub streams: u64,
+    /// Writes that went on with a stream.
+    pub sequential: u64,
+    /// Pages that a stream left for later because they had been dirty or written shortly before.
+    pub behind_spared_pages: u64,
+    /// Pages that a stream had passed before they were full.
+    pub behind_skipped_pages: u64,
+    /// Pages that were looked at to find what lies behind a sequential writer.
+    pub behind_looked_pages: u64,
+    /// Times that the memory of recent writes overflowed, so that write-behind rested.
+    pub recent_overflows: u64,
+    /// Measurements of the bandwidth.
+    pub bandwidth_steps: u64,
+    /// Measurements thrown away because the device had too little to do.
+    pub bandwidth_steps_idle: u64,
+    /// Times that the hard limit rose.
+    pub limit_rises: u64,
+    /// Times that it fell.
+    pub limit_falls: u64,
 }

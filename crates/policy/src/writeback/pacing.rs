@@ -8,7 +8,7 @@
 //! ```text
 //!   ratio 2 |.
 //!           | '.
-//!         1 |    '-...._____....-.          rate = bandwidth x ratio / files being written
+//!         1 |    '-...._____....-.          rate = bandwidth x ratio
 //!           |                     '.
 //!         0 |                       '.
 //!           +-----------+-------------+
@@ -18,9 +18,9 @@
 //! The cubic is flat at the setpoint, so that noise there changes nothing, and steep at the ends.
 //! An error in the measured bandwidth only shifts the place where it settles.
 //!
-//! Each file has its own clock, which a new page moves on by what it costs; a writer pauses until
-//! its time. Short pauses are saved up, long ones are cut at 200 ms, and the rest stays on the
-//! clock (at most a second). So files get equal shares whatever the size of their calls.
+//! There is a clock, which a new page moves on by what it costs; a writer pauses until its time.
+//! Short pauses are saved up, long ones are cut at 200 ms, and the rest stays on the clock (at most
+//! a second).
 //!
 //! The bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s,
 //! in *memory that became clean*: one small range frees a page. At first steps are shorter, 25 ms
@@ -31,21 +31,18 @@
 //! was under write-out. How much is dirty says nothing, as pages with gaps stay while there is
 //! room. The hard limit rises at once, and falls by 1/32 per step, never below what is dirty:
 //! nobody is stopped because the device became slow. All other limits follow at once. While more is
-//! dirty than the hard limit should be, writers go at a quarter of the bandwidth, and one whose
-//! clock is more than a pause ahead is refused, so that what is too much is gone after some
-//! seconds.
+//! dirty than the hard limit should be, writers go at a quarter of the bandwidth, and are refused
+//! while the clock is more than a pause ahead, so that what is too much is gone after some seconds.
 //!
-//! Known weaknesses: several writers of one file share its rate; a file is taken for one that is
-//! being written for a second after its last new page; a device that alternates between fast
-//! and slow within seconds is taken for one of the average speed.
+//! Known weaknesses: of writers of which one asks more often than another it gets more; a device
+//! that alternates between fast and slow within seconds is taken for one of the average speed.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Counts;
 use super::settings::{
-    CHUNK_BYTES_MIN, FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, Settings,
+    FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, PAUSE_MAX, Settings,
 };
-use super::{Counts, FileNumber};
 
 /// Length of a measurement.
 const STEP: Duration = Duration::from_millis(200);
@@ -61,10 +58,8 @@ const THIN_DIVISOR: u64 = 8;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Writers are never slowed to less than this part of the bandwidth.
 const RATIO_MIN: f64 = 0.25;
-/// A clock is never further ahead.
+/// The clock is never further ahead.
 const DEBT_MAX: Duration = Duration::from_secs(1);
-/// A file counts as being written for so long after its last new page.
-const WRITER_IDLE: Duration = Duration::from_secs(1);
 /// A device is never taken for slower, in bytes per second.
 const BANDWIDTH_MIN: f64 = 4096.0;
 
@@ -87,30 +82,10 @@ pub struct Limits {
     pub bandwidth: u64,
 }
 
-/// When a file may dirty its next page.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    time: Duration,
-    seen: Duration,
-}
-
-/// What a writer of new pages is told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pause {
-    pub(super) length: Duration,
-    pub(super) capped: bool,
-    /// So much is dirty that the rest of a capped pause has to be waited for too.
-    pub(super) refused: bool,
-}
-
 /// The state of the pacing.
 #[derive(Debug)]
 pub(super) struct Pacing {
-    page_bytes: u64,
-    dirty_bytes_max: u64,
-    device_time_max: Duration,
-    pause_max: Duration,
-    flight_bytes_max: u64,
+    settings: Settings,
     bandwidth: f64,
     hard_bytes: u64,
     busy_since: Option<Duration>,
@@ -119,18 +94,14 @@ pub(super) struct Pacing {
     step_pressed: bool,
     /// Time that the average is about.
     measured: Duration,
-    clocks: BTreeMap<FileNumber, Clock>,
-    clocks_checked: Duration,
+    /// When the next page may become dirty.
+    clock: Duration,
 }
 
 impl Pacing {
     pub(super) fn new(settings: &Settings) -> Self {
         let mut pacing = Self {
-            page_bytes: settings.page_bytes,
-            dirty_bytes_max: settings.dirty_bytes_max,
-            device_time_max: settings.device_time_max,
-            pause_max: settings.pause_max,
-            flight_bytes_max: settings.flight_bytes_max,
+            settings: *settings,
             bandwidth: settings.bandwidth_initial as f64,
             hard_bytes: 0,
             busy_since: None,
@@ -138,8 +109,7 @@ impl Pacing {
             step_bytes: 0,
             step_pressed: false,
             measured: STEP_FIRST,
-            clocks: BTreeMap::new(),
-            clocks_checked: Duration::ZERO,
+            clock: Duration::ZERO,
         };
         pacing.hard_bytes = pacing.target();
         pacing
@@ -147,12 +117,12 @@ impl Pacing {
 
     /// Another share of the arena.
     pub(super) fn set_dirty_bytes_max(&mut self, bytes: u64) {
-        let bytes = bytes.max(self.page_bytes);
-        if bytes == self.dirty_bytes_max {
+        let bytes = bytes.max(self.settings.page_bytes);
+        if bytes == self.settings.dirty_bytes_max {
             return;
         }
-        let grows = bytes > self.dirty_bytes_max;
-        self.dirty_bytes_max = bytes;
+        let grows = bytes > self.settings.dirty_bytes_max;
+        self.settings.dirty_bytes_max = bytes;
         // Others need the memory: at once.
         self.hard_bytes = if grows {
             self.hard_bytes.max(self.target())
@@ -164,9 +134,9 @@ impl Pacing {
     /// Where the hard limit belongs.
     fn target(&self) -> u64 {
         // A float beyond the range becomes the last number there is.
-        let bytes = (self.bandwidth * self.device_time_max.as_secs_f64()) as u64;
-        let least = self.page_bytes.saturating_mul(HARD_PAGES_MIN);
-        bytes.max(least).min(self.dirty_bytes_max)
+        let bytes = (self.bandwidth * self.settings.device_time_max.as_secs_f64()) as u64;
+        let least = self.settings.page_bytes.saturating_mul(HARD_PAGES_MIN);
+        bytes.max(least).min(self.settings.dirty_bytes_max)
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -176,11 +146,11 @@ impl Pacing {
         let free_run_bytes = background_bytes.midpoint(wanted_bytes);
         // A page less than there is room for, at least: a writer that is refused must find that
         // something is written.
-        let whole_bytes = wanted_bytes - wanted_bytes % self.page_bytes;
-        let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.page_bytes);
+        let whole_bytes = wanted_bytes - wanted_bytes % self.settings.page_bytes;
+        let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.settings.page_bytes);
         let thin_bytes = whole_bytes.saturating_sub(left_bytes);
         let bandwidth = self.bandwidth as u64;
-        let least = FLIGHT_BYTES_MIN.min(self.flight_bytes_max);
+        let least = FLIGHT_BYTES_MIN.min(self.settings.flight_bytes_max);
         Limits {
             background_bytes,
             free_run_bytes,
@@ -188,15 +158,9 @@ impl Pacing {
             setpoint_bytes: free_run_bytes.midpoint(wanted_bytes),
             hard_bytes,
             flight_bytes_max: (bandwidth / FLIGHT_SECOND_DIVISOR)
-                .clamp(least, self.flight_bytes_max),
+                .clamp(least, self.settings.flight_bytes_max),
             bandwidth,
         }
-    }
-
-    /// How much of a file is written before the next file has its turn.
-    pub(super) fn chunk_bytes(&self) -> u64 {
-        let half_second = self.bandwidth as u64 / 2;
-        half_second.min(self.hard_bytes / 8).max(CHUNK_BYTES_MIN)
     }
 
     /// The rate of all writers together, as a part of the bandwidth: 2 to 0.
@@ -207,61 +171,34 @@ impl Pacing {
         (1.0 + distance.clamp(-1.0, 1.0).powi(3)).max(RATIO_MIN)
     }
 
-    /// How long a writer of new pages has to pause. One that may not is not charged for it.
+    /// How long a writer of new pages would have to pause; `None`: so much is dirty that it may not
+    /// go on after the longest pause there is. One that may not pause is not charged for it.
     pub(super) fn pause(
         &mut self,
-        file: FileNumber,
         new_bytes: u64,
         dirty_bytes: u64,
         may_pause: bool,
         now: Duration,
-    ) -> Pause {
-        self.check_clocks(now);
-        let fresh = Clock {
-            time: now,
-            seen: now,
-        };
-        self.clocks.entry(file).or_insert(fresh).seen = now;
+    ) -> Option<Duration> {
         let after = dirty_bytes.saturating_add(new_bytes);
         if after <= self.limits().free_run_bytes {
-            self.clocks.insert(file, fresh);
-            return Pause::default();
+            self.clock = now;
+            return Some(Duration::ZERO);
         }
-        let before = self
-            .clocks
-            .get(&file)
-            .map_or(now, |clock| clock.time.max(now));
-        if dirty_bytes > self.target() && before > now.saturating_add(self.pause_max) {
-            return Pause {
-                refused: true,
-                ..Pause::default()
-            };
+        let before = self.clock.max(now);
+        if dirty_bytes > self.target() && before > now.saturating_add(PAUSE_MAX) {
+            return None;
         }
-        let writers = self.clocks.len().max(1) as f64;
-        let rate = (self.bandwidth * self.ratio(dirty_bytes) / writers).max(1.0);
+        let rate = (self.bandwidth * self.ratio(dirty_bytes)).max(1.0);
         let cost = (new_bytes as f64 / rate).min(DEBT_MAX.as_secs_f64());
         let time = before.saturating_add(Duration::from_secs_f64(cost));
         let time = time.min(now.saturating_add(DEBT_MAX));
         let due = time.saturating_sub(now);
         let length = if due < PAUSE_MIN { Duration::ZERO } else { due };
         if may_pause || length.is_zero() {
-            self.clocks.insert(file, Clock { time, seen: now });
+            self.clock = time;
         }
-        Pause {
-            length: length.min(self.pause_max),
-            capped: length > self.pause_max,
-            refused: false,
-        }
-    }
-
-    /// Forgets files that are not being written any more.
-    fn check_clocks(&mut self, now: Duration) {
-        if now.saturating_sub(self.clocks_checked) < STEP {
-            return;
-        }
-        self.clocks_checked = now;
-        self.clocks
-            .retain(|_, clock| now.saturating_sub(clock.seen) < WRITER_IDLE);
+        Some(length)
     }
 
     /// The device has something to do.

@@ -17,7 +17,6 @@
 //! | pause | at most 200 ms | longer ones are felt as a hang (Linux) |
 //! | expire, tick | 30 s, 5 s | what a crash may cost, how often one looks (4.xBSD, Linux) |
 //! | under write-out | 1 to 16 MiB, low mark 2/3 | busy device, short queue (FreeBSD) |
-//! | chunk | 0.5 s, limit/8, >= 4 MiB | few seeks, nobody waits long (Linux) |
 //! | retry | 1 s, doubling to 30 s | a device that is away is not hammered |
 
 use std::time::Duration;
@@ -54,8 +53,6 @@ pub const RETRY_MAX: Duration = Duration::from_secs(30);
 pub(super) const FLIGHT_BYTES_MIN: u64 = MIB;
 /// Bytes under write-out are at most this part of a second of the device.
 pub(super) const FLIGHT_SECOND_DIVISOR: u64 = 4;
-/// The least a file gets before the next.
-pub(super) const CHUNK_BYTES_MIN: u64 = 4 * MIB;
 /// Pages of dirty memory, however slow the device is.
 pub(super) const HARD_PAGES_MIN: u64 = 16;
 
@@ -84,20 +81,12 @@ pub struct Settings {
     pub dirty_bytes_max: u64,
     /// Most dirty memory, in time that the device needs to write it.
     pub device_time_max: Duration,
-    /// Longest pause of a writer.
-    pub pause_max: Duration,
     /// Bytes dirty for so long are written.
     pub expire: Duration,
-    /// How often expired bytes are looked for.
-    pub tick: Duration,
     /// Most bytes under write-out; less on slow devices.
     pub flight_bytes_max: u64,
     /// What the device is taken for until it was measured, in bytes per second.
     pub bandwidth_initial: u64,
-    /// Wait after a first failure.
-    pub retry_min: Duration,
-    /// Longest wait after failures.
-    pub retry_max: Duration,
 }
 
 impl Settings {
@@ -111,13 +100,9 @@ impl Settings {
             cluster_bytes_max: CLUSTER_BYTES_MAX,
             dirty_bytes_max,
             device_time_max: DEVICE_TIME_MAX,
-            pause_max: PAUSE_MAX,
             expire: EXPIRE,
-            tick: TICK,
             flight_bytes_max: FLIGHT_BYTES_MAX,
             bandwidth_initial: BANDWIDTH_INITIAL,
-            retry_min: RETRY_MIN,
-            retry_max: RETRY_MAX,
         }
     }
 
@@ -130,11 +115,13 @@ impl Settings {
         self.flight_bytes_max = self.flight_bytes_max.clamp(self.page_bytes, BYTES_LIMIT);
         self.cluster_bytes_max = self.cluster_bytes_max.clamp(1, self.flight_bytes_max);
         self.bandwidth_initial = self.bandwidth_initial.clamp(1, BYTES_LIMIT);
-        self.tick = self.tick.max(Duration::from_millis(1));
-        self.retry_min = self.retry_min.max(Duration::from_millis(1));
-        self.retry_max = self.retry_max.max(self.retry_min);
         self
     }
+}
+
+/// How long is waited after another failure.
+pub(super) fn retry_delay(before: Duration) -> Duration {
+    before.saturating_mul(2).clamp(RETRY_MIN, RETRY_MAX)
 }
 
 #[cfg(test)]
@@ -147,12 +134,12 @@ mod tests {
         assert_eq!(settings.page_bytes, 65_536);
         assert_eq!(settings.block_bytes, 8192);
         assert_eq!(settings.device_time_max, Duration::from_secs(2));
-        assert_eq!(settings.pause_max, Duration::from_millis(200));
+        assert_eq!(PAUSE_MAX, Duration::from_millis(200));
         assert_eq!(settings.expire, Duration::from_secs(30));
-        assert_eq!(settings.tick, Duration::from_secs(5));
+        assert_eq!(TICK, Duration::from_secs(5));
         assert_eq!(settings.flight_bytes_max, 16 << 20);
-        assert_eq!(settings.retry_min, Duration::from_secs(1));
-        assert_eq!(settings.retry_max, Duration::from_secs(30));
+        assert_eq!(RETRY_MIN, Duration::from_secs(1));
+        assert_eq!(RETRY_MAX, Duration::from_secs(30));
         assert_eq!(settings, settings.normalised());
     }
 
@@ -164,13 +151,9 @@ mod tests {
                 block_bytes: value,
                 cluster_bytes_max: value,
                 device_time_max: Duration::ZERO,
-                pause_max: Duration::ZERO,
                 expire: Duration::ZERO,
-                tick: Duration::ZERO,
                 flight_bytes_max: value,
                 bandwidth_initial: value,
-                retry_min: Duration::from_secs(value),
-                retry_max: Duration::ZERO,
                 ..Settings::new(Rule::Sync, value)
             }
             .normalised();
@@ -181,7 +164,6 @@ mod tests {
             assert!(settings.flight_bytes_max >= settings.page_bytes);
             assert!(settings.cluster_bytes_max <= settings.flight_bytes_max);
             assert!(settings.cluster_bytes_max >= 1 && settings.bandwidth_initial >= 1);
-            assert!(settings.retry_min <= settings.retry_max && settings.tick > Duration::ZERO);
             assert_eq!(settings, settings.normalised());
         }
     }

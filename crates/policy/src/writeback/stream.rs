@@ -22,20 +22,18 @@
 //! pages behind one that goes much further than it writes, unseen: writes in random order look
 //! like streams that jump, and each jump would be a walk over what others have written.
 //!
-//! Known weaknesses: eight streams a file; a call that overlaps dirty bytes spoils all pages it
-//! touches; of more than 1024 files written within one interval the write-behind rests.
+//! Known weaknesses: eight streams at a time; a call that overlaps dirty bytes spoils all pages it
+//! touches.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 use pagewell_base::spans::Spans;
 
-use super::file::File;
-use super::index::Index;
-use super::{Counts, FileNumber};
+use super::Counts;
+use super::pages::{Bytes, Pages};
 
-/// Streams of one file.
+/// Streams at a time.
 const STREAMS_MAX: usize = 8;
 /// How far from the end of a stream a call may begin and still belong to it.
 const REORDER_BYTES: u64 = 16 << 20;
@@ -49,8 +47,6 @@ const JUMP_BYTES: u64 = 1 << 20;
 pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
 /// Spans of one generation of pages that were written: 64 KiB of memory or so.
 const SPANS_MAX: usize = 2048;
-/// Files whose writers are remembered.
-const HABITS_MAX: usize = 1024;
 
 /// One stream.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +64,7 @@ struct Stream {
     seen: Duration,
 }
 
-/// Which pages of a file were written lately.
+/// Which pages were written lately.
 ///
 /// Two generations of page sets, as in the least-recently-used filter of nbdkit: what is written
 /// goes into the young one; after an expiry interval the young one becomes the old one, and what
@@ -76,7 +72,7 @@ struct Stream {
 /// Sequential writes melt into one span. Should there be too many spans, the set is given up, and
 /// for one interval every page is taken for a recent one: write-behind rests, nothing is wrong.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+struct Recent {
     young: Spans,
     old: Spans,
     turned: Duration,
@@ -85,14 +81,6 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Nothing is known of what happened before; until then every page counts as recent.
-    fn blind(until: Duration) -> Self {
-        Self {
-            blind_until: until,
-            ..Self::default()
-        }
-    }
-
     fn turn(&mut self, now: Duration, interval: Duration) {
         let age = now.saturating_sub(self.turned);
         if age < interval {
@@ -119,34 +107,43 @@ impl Recent {
     }
 
     /// Whether a page was written within the last interval.
-    pub(super) fn contains(&mut self, page: u64, now: Duration, interval: Duration) -> bool {
+    fn contains(&mut self, page: u64, now: Duration, interval: Duration) -> bool {
         self.turn(now, interval);
         let end = page.saturating_add(1);
         now < self.blind_until || self.young.overlaps(page, end) || self.old.overlaps(page, end)
     }
 }
 
-/// How a file was written lately.
+/// How the device was written lately.
 #[derive(Debug, Default)]
 pub(super) struct Habit {
     streams: Vec<Stream>,
-    pub(super) recent: Recent,
-    seen: Duration,
+    recent: Recent,
 }
 
 impl Habit {
+    /// These pages are being written. Says whether that was too much to remember.
+    pub(super) fn note(&mut self, pages: Range<u64>, now: Duration, interval: Duration) -> bool {
+        self.recent.note(pages.start, pages.end, now, interval)
+    }
+
+    /// Whether a page was written within the last interval.
+    pub(super) fn is_recent(&mut self, page: u64, now: Duration, interval: Duration) -> bool {
+        self.recent.contains(page, now, interval)
+    }
+
     /// A call wrote `start..end`, at least partly for the first time. Says which pages are to be
     /// written.
     pub(super) fn step(
         &mut self,
         (start, end): (u64, u64),
         behind_bytes: u64,
-        (file, index): (&File, &Index),
+        (bytes, pages): (&Bytes, &Pages),
         now: Duration,
         counts: &mut Counts,
     ) -> Vec<Range<u64>> {
         let near = |stream: &Stream| stream.end.abs_diff(start);
-        let first = start / index.page_bytes;
+        let first = start / pages.page_bytes;
         let candidates = self.streams.iter_mut().filter(|stream| {
             let passed = stream.pushed && first < stream.behind.saturating_sub(1);
             let idle = now.saturating_sub(stream.seen) >= IDLE_FORGET;
@@ -154,10 +151,10 @@ impl Habit {
         });
         let Some(stream) = candidates.min_by_key(|stream| near(stream)) else {
             counts.streams += 1;
-            self.begin(start, end, index.page_bytes, now);
+            self.begin(start, end, pages.page_bytes, now);
             return Vec::new();
         };
-        let first = start.div_ceil(index.page_bytes);
+        let first = start.div_ceil(pages.page_bytes);
         if !stream.pushed && first < stream.behind {
             // The first calls came in the wrong order.
             stream.behind = first;
@@ -170,8 +167,8 @@ impl Habit {
         if stream.calls < PROOF_CALLS {
             return Vec::new();
         }
-        stream.jump(end - start, index, counts);
-        stream.check(behind_bytes, file, index, counts)
+        stream.jump(end - start, pages, counts);
+        stream.check(behind_bytes, bytes, pages, counts)
     }
 
     fn begin(&mut self, start: u64, end: u64, page_bytes: u64, now: Duration) {
@@ -194,23 +191,23 @@ impl Habit {
 
 impl Stream {
     /// There is a whole write, unless a page was written again since it was found full.
-    fn push(&mut self, file: &File, counts: &mut Counts) -> Option<Range<u64>> {
-        let pages = self.behind..self.checked;
-        let stale = |page: &u64| file.pages.get(page).is_none_or(|page| !page.fresh);
-        if let Some(last) = pages.clone().rev().find(stale) {
+    fn push(&mut self, pages: &Pages, counts: &mut Counts) -> Option<Range<u64>> {
+        let gathered = self.behind..self.checked;
+        let stale = |page: &u64| pages.all.get(page).is_none_or(|page| !page.fresh);
+        if let Some(last) = gathered.clone().rev().find(stale) {
             counts.behind_spared_pages += last + 1 - self.behind;
             self.behind = last + 1;
             return None;
         }
         self.behind = self.checked;
         self.pushed = true;
-        Some(pages)
+        Some(gathered)
     }
 
     /// Leaves what is behind it when it went much further than it wrote.
-    fn jump(&mut self, written_bytes: u64, index: &Index, counts: &mut Counts) {
-        let last = self.end.saturating_sub(REORDER_BYTES) / index.page_bytes;
-        let most = written_bytes.saturating_add(JUMP_BYTES) / index.page_bytes;
+    fn jump(&mut self, written_bytes: u64, pages: &Pages, counts: &mut Counts) {
+        let last = self.end.saturating_sub(REORDER_BYTES) / pages.page_bytes;
+        let most = written_bytes.saturating_add(JUMP_BYTES) / pages.page_bytes;
         let passed = last.saturating_sub(self.checked);
         if passed > most {
             counts.behind_skipped_pages += passed;
@@ -223,23 +220,23 @@ impl Stream {
     fn check(
         &mut self,
         behind_bytes: u64,
-        file: &File,
-        index: &Index,
+        bytes: &Bytes,
+        pages: &Pages,
         counts: &mut Counts,
     ) -> Vec<Range<u64>> {
         let mut due = Vec::new();
         loop {
             counts.behind_looked_pages += 1;
-            let (start, end) = index.span(self.checked);
+            let (start, end) = pages.span(self.checked);
             if end > self.end || start == end {
                 return due;
             }
-            let page = file.pages.get(&self.checked);
+            let page = pages.all.get(&self.checked);
             if page.is_some_and(|page| page.fresh && page.ready) {
-                if file.dirty.covers(start, end) {
+                if bytes.dirty.covers(start, end) {
                     self.checked += 1;
-                    if (self.checked - self.behind) * index.page_bytes >= behind_bytes {
-                        due.extend(self.push(file, counts));
+                    if (self.checked - self.behind) * pages.page_bytes >= behind_bytes {
+                        due.extend(self.push(pages, counts));
                     }
                     continue;
                 }
@@ -252,8 +249,8 @@ impl Stream {
                 if self.end - end < REORDER_BYTES {
                     return due;
                 }
-                let next = file.pages.range(self.checked..).next();
-                let last = self.end / index.page_bytes;
+                let next = pages.all.range(self.checked..).next();
+                let last = self.end / pages.page_bytes;
                 let next = next.map_or(last, |(&page, _)| page.min(last));
                 counts.behind_skipped_pages += next - self.checked;
                 self.checked = next;
@@ -264,52 +261,6 @@ impl Stream {
             }
             self.checked += 1;
             self.behind = self.checked;
-        }
-    }
-}
-
-/// The habits of all files.
-#[derive(Debug, Default)]
-pub(super) struct Habits {
-    files: BTreeMap<FileNumber, Habit>,
-    /// A file that is not known is taken for one that was written lately, until then.
-    blind_until: Duration,
-    /// How often something was forgotten too early.
-    pub(super) overflows: u64,
-}
-
-impl Habits {
-    /// The habit of a file.
-    pub(super) fn of(&mut self, file: FileNumber, now: Duration, interval: Duration) -> &mut Habit {
-        if self.files.len() >= HABITS_MAX && !self.files.contains_key(&file) {
-            self.files
-                .retain(|_, habit| now.saturating_sub(habit.seen) < interval.saturating_mul(2));
-            if self.files.len() >= HABITS_MAX {
-                self.files.clear();
-                self.blind_until = now.saturating_add(interval);
-                self.overflows += 1;
-            }
-        }
-        let blind_until = self.blind_until;
-        let habit = self.files.entry(file).or_insert_with(|| Habit {
-            recent: Recent::blind(blind_until),
-            ..Habit::default()
-        });
-        habit.seen = now;
-        habit
-    }
-
-    /// The pages `first..end` of a file are being written.
-    pub(super) fn note(
-        &mut self,
-        file: FileNumber,
-        pages: Range<u64>,
-        now: Duration,
-        interval: Duration,
-    ) {
-        let recent = &mut self.of(file, now, interval).recent;
-        if recent.note(pages.start, pages.end, now, interval) {
-            self.overflows += 1;
         }
     }
 }

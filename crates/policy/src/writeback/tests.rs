@@ -2,8 +2,6 @@ use std::time::Duration;
 
 use super::*;
 
-const FILE: FileNumber = FileNumber(1);
-
 fn extent(offset: u64, length: u64) -> Extent {
     Extent { offset, length }
 }
@@ -36,25 +34,25 @@ fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
     let now = seconds(1);
     for block in [0, 5, 2, 7, 4, 1, 6, 3, 0, 5] {
         let bytes = extent(block * 8192, 8192);
-        assert_eq!(policy.admit(FILE, bytes, now), Admission::Granted);
-        assert_eq!(policy.wrote(FILE, bytes, now), Urgency::Later);
+        assert_eq!(policy.admit(bytes, true, now), Admission::Granted);
+        assert_eq!(policy.wrote(bytes, now), Urgency::Later);
     }
     assert_eq!(policy.next(now), None);
     assert_eq!(policy.next_at(now), Some(seconds(35)));
     assert_eq!(
-        policy.dirty_in(FILE, everything()).collect::<Vec<_>>(),
+        policy.dirty_in(everything()).collect::<Vec<_>>(),
         [extent(0, 65_536)]
     );
-    let tag = policy.tag(FILE, everything(), now);
+    let tag = policy.tag(everything(), now);
     assert_eq!(policy.tag_state(tag), TagState::Pending);
     let writes = drain(&mut policy, now);
     assert_eq!(writes.len(), 1);
     assert_eq!(writes[0].extent, extent(0, 65_536));
-    assert!(policy.is_dirty(FILE, extent(8192, 1)));
+    assert!(policy.is_dirty(extent(8192, 1)));
     policy.finished(writes[0].id, true, now);
     assert_eq!(policy.tag_state(tag), TagState::Written);
     assert_eq!(policy.tag_state(tag), TagState::Failed, "forgotten");
-    assert!(!policy.is_dirty(FILE, everything()));
+    assert!(!policy.is_dirty(everything()));
     assert_eq!((policy.dirty_pages(), policy.dirty_bytes()), (0, 0));
     let counts = policy.counts();
     assert_eq!(
@@ -67,11 +65,11 @@ fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
 fn bytes_under_write_out_may_become_dirty_again() {
     let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
     let now = seconds(1);
-    policy.wrote(FILE, extent(0, 8192), now);
-    let first = policy.tag(FILE, everything(), now);
+    policy.wrote(extent(0, 8192), now);
+    let first = policy.tag(everything(), now);
     let write = policy.next(now).unwrap();
-    policy.wrote(FILE, extent(4096, 100), now);
-    let second = policy.tag(FILE, everything(), now);
+    policy.wrote(extent(4096, 100), now);
+    let second = policy.tag(everything(), now);
     assert_eq!(policy.next(now), None, "under write-out");
     policy.finished(write.id, true, now);
     assert_eq!(policy.tag_state(first), TagState::Written);
@@ -89,30 +87,30 @@ fn one_range_is_written_before_another_begins_and_after_a_failure_in_its_time() 
     let now = seconds(1);
     for bytes in [extent(100, 100), extent(200, 50), extent(50, 100)] {
         assert_eq!(
-            policy.admit(FILE, bytes, now),
+            policy.admit(bytes, true, now),
             Admission::Granted,
             "touches"
         );
-        assert_eq!(policy.wrote(FILE, bytes, now), Urgency::Later);
+        assert_eq!(policy.wrote(bytes, now), Urgency::Later);
     }
     let other = extent(400, 10);
-    assert_eq!(policy.admit(FILE, other, now), Admission::Busy);
-    assert_eq!(policy.admit(FILE, other, now), Admission::Busy);
+    assert_eq!(policy.admit(other, true, now), Admission::Busy);
+    assert_eq!(policy.admit(other, true, now), Admission::Busy);
     let writes = drain(&mut policy, now);
     assert_eq!(writes.len(), 1);
     assert_eq!(writes[0].extent, extent(50, 200));
     policy.finished(writes[0].id, false, now);
-    assert_eq!(policy.admit(FILE, other, now), Admission::Busy);
+    assert_eq!(policy.admit(other, true, now), Admission::Busy);
     assert_eq!(policy.next(now), None, "it waits for its next try");
     let later = seconds(3);
     let writes = drain(&mut policy, later);
     assert_eq!(writes.len(), 1);
     policy.finished(writes[0].id, true, later);
-    assert_eq!(policy.admit(FILE, other, later), Admission::Granted);
+    assert_eq!(policy.admit(other, true, later), Admission::Granted);
     // The end of the block is reached.
     let end = extent(410, 8192 - 410);
-    policy.wrote(FILE, other, later);
-    assert_eq!(policy.admit(FILE, end, later), Admission::Granted);
-    assert_eq!(policy.wrote(FILE, end, later), Urgency::Now);
+    policy.wrote(other, later);
+    assert_eq!(policy.admit(end, true, later), Admission::Granted);
+    assert_eq!(policy.wrote(end, later), Urgency::Now);
     assert_eq!(drain(&mut policy, later)[0].extent, extent(400, 8192 - 400));
 }

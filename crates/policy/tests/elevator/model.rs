@@ -108,11 +108,7 @@ impl Model {
     }
 
     fn depth(&self, class: Class) -> Depth {
-        match class {
-            Class::SynchronousRead => self.settings.synchronous_read_depth,
-            Class::AsynchronousRead => self.settings.asynchronous_read_depth,
-            Class::AsynchronousWrite => self.settings.asynchronous_write_depth,
-        }
+        self.settings.depths[class as usize]
     }
 
     fn flying_of(&self, class: Class) -> u32 {

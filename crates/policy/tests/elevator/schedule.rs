@@ -50,9 +50,7 @@ fn settings(choices: &mut impl Choices) -> Settings {
         border_bytes: (choices.below(3) == 0).then(|| UNIT * (1 + choices.below(12))),
         read_deadline: deadline[choices.below(3) as usize],
         write_deadline: deadline[choices.below(3) as usize],
-        synchronous_read_depth: depth(choices),
-        asynchronous_read_depth: depth(choices),
-        asynchronous_write_depth: depth(choices),
+        depths: std::array::from_fn(|_| depth(choices)),
         depth_max: 1 + choices.below(5) as u32,
     }
 }

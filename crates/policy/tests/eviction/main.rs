@@ -7,9 +7,9 @@ mod compared;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use compared::{Clock, Lru, Replay, Sieve};
+use compared::{Clock, Eviction, Lru, Replay, Sieve};
 use pagewell_policy::eviction::{
-    Arrival, Eviction, FrameIndex, Frames, HEAT_MAX, S3Fifo, SKIPS_MAX, SPARED_MAX,
+    Arrival, FrameIndex, Frames, HEAT_MAX, S3Fifo, SKIPS_MAX, SPARED_MAX,
 };
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Bounds, Counts, Feedback, Plan};
 
 pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
@@ -79,7 +79,7 @@ pub struct Seen {
 
 /// The model. Panics when the policy breaks its contract.
 pub struct Model {
-    pub policy: Box<dyn ReadAhead>,
+    pub policy: Adaptive,
     pub seen: Seen,
     /// What the next reads say about the end of their file.
     pub bounds: Option<Bounds>,
@@ -99,7 +99,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(policy: Box<dyn ReadAhead>, length: u64, capacity: u64, device: Device) -> Self {
+    pub fn new(policy: Adaptive, length: u64, capacity: u64, device: Device) -> Self {
         Self {
             policy,
             seen: Seen::default(),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pagewell_policy::writeback::{
-    Admission, Extent, FileNumber, Rule, Settings, Tag, Write, WriteBack, WriteId,
+    Admission, Extent, Rule, Settings, Tag, Write, WriteBack, WriteId,
 };
 
 /// Bytes of input for one event.
@@ -36,7 +36,6 @@ struct Feeder {
 
 impl Feeder {
     fn feed(&mut self, event: &[u8]) {
-        let file = FileNumber(u64::from(event[0] >> 4) % 5);
         let extent = |most: u64| Extent {
             offset: offset(event),
             length: match event[5] % 4 {
@@ -48,11 +47,11 @@ impl Feeder {
             .min(most),
         };
         match event[0] % 10 {
-            0..4 => self.write(file, extent(CALL_BYTES_MAX)),
+            0..4 => self.write(extent(CALL_BYTES_MAX)),
             4 => self.next(),
             5 => self.finish(usize::from(event[5]), event[6] > 31),
             6 => {
-                let tag = self.policy.tag(file, extent(u64::MAX), self.now);
+                let tag = self.policy.tag(extent(u64::MAX), self.now);
                 self.tags.push(tag);
             }
             7 => {
@@ -63,8 +62,8 @@ impl Feeder {
                 }
             }
             8 => {
-                for extent in self.policy.dirty_in(file, extent(u64::MAX)) {
-                    assert!(extent.length > 0 && self.policy.is_dirty(file, extent));
+                for extent in self.policy.dirty_in(extent(u64::MAX)) {
+                    assert!(extent.length > 0 && self.policy.is_dirty(extent));
                 }
                 if let Some(tag) = self.tags.pop() {
                     self.policy.tag_state(tag);
@@ -76,7 +75,7 @@ impl Feeder {
                     .finished(WriteId(u64::MAX), true, Duration::ZERO);
                 let _ = self.policy.next_at(Duration::ZERO);
                 if event[5] < 16 {
-                    self.policy.forget(file);
+                    self.policy.forget();
                 }
             }
         }
@@ -86,10 +85,10 @@ impl Feeder {
         assert!(limits.setpoint_bytes <= limits.hard_bytes);
     }
 
-    fn write(&mut self, file: FileNumber, extent: Extent) {
-        match self.policy.admit(file, extent, self.now) {
+    fn write(&mut self, extent: Extent) {
+        match self.policy.admit(extent, true, self.now) {
             Admission::Granted | Admission::Paused(_) => {
-                self.policy.wrote(file, extent, self.now);
+                self.policy.wrote(extent, self.now);
             }
             Admission::Refused | Admission::Busy => (),
         }
@@ -104,11 +103,7 @@ impl Feeder {
                 break;
             };
             assert!(write.extent.length > 0);
-            for other in self
-                .under_way
-                .iter()
-                .filter(|other| other.file == write.file)
-            {
+            for other in &self.under_way {
                 let (one, two) = (other.extent, write.extent);
                 assert!(one.end() <= two.offset || two.end() <= one.offset);
             }
@@ -144,23 +139,18 @@ fn any_events() {
                     flight_bytes_max: 1,
                     bandwidth_initial: 1,
                     device_time_max: Duration::MAX,
-                    retry_max: Duration::MAX,
                     ..usual
                 },
                 2 => Settings {
                     dirty_bytes_max: 0,
                     bandwidth_initial: u64::MAX,
                     expire: Duration::MAX,
-                    tick: Duration::MAX,
-                    pause_max: Duration::MAX,
                     ..usual
                 },
                 _ => Settings {
                     page_bytes: u64::MAX,
                     block_bytes: u64::MAX,
                     expire: Duration::ZERO,
-                    tick: Duration::ZERO,
-                    retry_min: Duration::MAX,
                     ..usual
                 },
             };

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use pagewell_policy::writeback::{
-    Admission, FileNumber, Rule, Settings, TagState, Write, WriteBack,
-};
+use pagewell_policy::writeback::{Admission, Rule, Settings, TagState, Write, WriteBack};
 
-use crate::reasons::{EVERYTHING, FILE, MIB, PAGE, extent};
+use crate::reasons::{MIB, PAGE, extent};
 
-const LOG: FileNumber = FileNumber(2);
+/// Where the log lies.
+const LOG: u64 = 1 << 40;
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
 /// As the cache of a mount of a far server, with this part of its room dirty in pages with gaps.
@@ -19,7 +18,7 @@ fn gathered(part: f64) -> WriteBack {
     });
     let pages = (policy.limits().hard_bytes as f64 * part) as u64 / PAGE;
     for page in 0..pages {
-        policy.wrote(FILE, extent(page * PAGE, 4096), Duration::from_secs(1));
+        policy.wrote(extent(page * PAGE, 4096), Duration::from_secs(1));
     }
     assert!(policy.dirty_memory_bytes() > policy.limits().background_bytes);
     policy
@@ -27,12 +26,12 @@ fn gathered(part: f64) -> WriteBack {
 
 /// A page of the log is written and committed, in one round trip.
 fn commit(policy: &mut WriteBack, number: u64, now: Duration) -> Write {
-    let page = extent(number * PAGE, PAGE);
-    assert_eq!(policy.admit(LOG, page, now), Admission::Granted);
-    policy.wrote(LOG, page, now);
-    let tag = policy.tag(LOG, EVERYTHING, now);
+    let page = extent(LOG + number * PAGE, PAGE);
+    assert_eq!(policy.admit(page, true, now), Admission::Granted);
+    policy.wrote(page, now);
+    let tag = policy.tag(page, now);
     let write = policy.next(now).unwrap();
-    assert_eq!((write.file, write.extent), (LOG, page));
+    assert_eq!(write.extent, page);
     assert_eq!(policy.next(now), None, "nothing with gaps");
     policy.finished(write.id, true, now + ROUND_TRIP);
     assert_eq!(policy.tag_state(tag), TagState::Written);
@@ -65,7 +64,7 @@ fn a_slow_device_with_whole_pages_to_write_is_found_out() {
     let mut now = Duration::from_secs(1);
     // From the end, so that no stream is followed.
     for page in (0..100 * MIB / PAGE).rev() {
-        policy.wrote(LOG, extent(page * PAGE, PAGE), now);
+        policy.wrote(extent(LOG + page * PAGE, PAGE), now);
     }
     for _ in 0..400 {
         let Some(write) = policy.next(now) else {

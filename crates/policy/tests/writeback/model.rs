@@ -3,18 +3,34 @@
 //! The model is told what is written, handed out, finished, tagged and forgotten. It knows for each
 //! byte the version in memory and the version at the device, and checks every answer.
 
+use std::ops::Range;
 use std::time::Duration;
 
+use pagewell_policy::writeback::settings::PAUSE_MAX;
 use pagewell_policy::writeback::{
-    Admission, Extent, FileNumber, Rule, Settings, Tag, TagState, Urgency, Write, WriteBack,
+    Admission, Extent, Rule, Settings, Tag, TagState, Urgency, Write, WriteBack,
 };
 
 pub(crate) const FILES: usize = 3;
 pub(crate) const BYTES: usize = 1024;
-const EVERYTHING: Extent = Extent {
-    offset: 0,
-    length: u64::MAX,
-};
+/// Files lie apart on their device.
+const FILE_DISTANCE: u64 = 1 << 20;
+
+/// Bytes of a file, as bytes of the device.
+fn placed(file: usize, start: u64, length: u64) -> Extent {
+    Extent {
+        offset: file as u64 * FILE_DISTANCE + start,
+        length,
+    }
+}
+
+/// Which file a write is about, and which bytes of it.
+fn found(write: &Write) -> (usize, Range<usize>) {
+    let (offset, length) = (write.extent.offset, write.extent.length);
+    let start = (offset % FILE_DISTANCE) as usize;
+    let file = (offset / FILE_DISTANCE) as usize;
+    (file, start..start + length as usize)
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
@@ -34,7 +50,7 @@ pub(crate) enum Action {
         length: u64,
     },
     Wait(Duration),
-    Forget(usize),
+    Forget,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,7 +128,7 @@ impl Model {
                 length,
             } => self.tag(file, start, length),
             Action::Wait(time) => self.now += time,
-            Action::Forget(file) => self.forget(file),
+            Action::Forget => self.forget(),
         }
         self.check();
     }
@@ -125,20 +141,16 @@ impl Model {
     }
 
     fn write(&mut self, file: usize, start: u64, length: u64) {
-        let extent = Extent {
-            offset: start,
-            length,
-        };
-        let number = FileNumber(file as u64);
+        let extent = placed(file, start, length);
         let hard = self.policy.limits().hard_bytes;
         let pages =
             start / self.settings.page_bytes..=(start + length - 1) / self.settings.page_bytes;
         let most = pages.count() as u64 * self.settings.page_bytes;
         let before = self.policy.dirty_memory_bytes();
-        match self.policy.admit(number, extent, self.now) {
+        match self.policy.admit(extent, true, self.now) {
             Admission::Granted => (),
             Admission::Paused(pause) => {
-                assert!(pause <= self.settings.pause_max && !pause.is_zero());
+                assert!(pause <= PAUSE_MAX && !pause.is_zero());
             }
             Admission::Refused => {
                 // Only when it would not fit, or too much is dirty already.
@@ -156,7 +168,7 @@ impl Model {
             byte.memory = self.version;
             byte.dirty = true;
         }
-        let urgency = self.policy.wrote(number, extent, self.now);
+        let urgency = self.policy.wrote(extent, self.now);
         let synchronous = matches!(self.settings.rule, Rule::Sync | Rule::BugReplica);
         assert_eq!(urgency == Urgency::Synchronous, synchronous);
         if synchronous {
@@ -173,10 +185,11 @@ impl Model {
             assert!(at.is_none_or(|at| at > self.now), "nothing, and at once");
             return false;
         };
-        let (start, end) = (write.extent.offset as usize, write.extent.end() as usize);
-        assert!(start < end);
+        let (file, range) = found(&write);
+        let start = range.start;
+        assert!(!range.is_empty());
         let by_block = self.by_block();
-        let bytes = &mut self.files[write.file.0 as usize][start..end];
+        let bytes = &mut self.files[file][range];
         assert!(bytes[0].dirty && bytes[bytes.len() - 1].dirty);
         assert!(bytes.iter().all(|byte| byte.flying.is_none()), "twice");
         let mut carried = Vec::new();
@@ -215,9 +228,8 @@ impl Model {
             return;
         }
         let (write, carried) = self.under_way.swap_remove(which % self.under_way.len());
-        let file = write.file.0 as usize;
-        let (start, end) = (write.extent.offset as usize, write.extent.end() as usize);
-        for place in start..end {
+        let (file, range) = found(&write);
+        for place in range.clone() {
             let byte = &mut self.files[file][place];
             let version = byte.flying.take().unwrap();
             let forgotten = std::mem::take(&mut byte.forgotten);
@@ -238,21 +250,14 @@ impl Model {
                 .iter_mut()
                 .filter(|watched| watched.file == file)
             {
-                watched.may_fail |= watched
-                    .wanted
-                    .iter()
-                    .any(|(at, _)| (start..end).contains(at));
+                watched.may_fail |= watched.wanted.iter().any(|(at, _)| range.contains(at));
             }
         }
         self.policy.finished(write.id, written, self.now);
     }
 
     fn tag(&mut self, file: usize, start: u64, length: u64) {
-        let extent = Extent {
-            offset: start,
-            length,
-        };
-        let tag = self.policy.tag(FileNumber(file as u64), extent, self.now);
+        let tag = self.policy.tag(placed(file, start, length), self.now);
         let range = start as usize..(start + length) as usize;
         let wanted = range
             .filter(|place| self.files[file][*place].is_unclean())
@@ -267,23 +272,17 @@ impl Model {
         });
     }
 
-    fn forget(&mut self, file: usize) {
-        let unclean = self.files[file]
-            .iter()
-            .filter(|byte| byte.is_unclean())
-            .count();
-        assert_eq!(self.policy.forget(FileNumber(file as u64)), unclean as u64);
-        for byte in &mut self.files[file] {
+    fn forget(&mut self) {
+        let bytes = self.files.iter().flatten();
+        let unclean = bytes.filter(|byte| byte.is_unclean()).count();
+        assert_eq!(self.policy.forget(), unclean as u64);
+        for byte in self.files.iter_mut().flatten() {
             byte.dirty = false;
             byte.forgotten = byte.flying.is_some();
             // What is in memory and not at the device is given up.
             byte.memory = byte.flying.unwrap_or(byte.device);
         }
-        for watched in self
-            .watched
-            .iter_mut()
-            .filter(|watched| watched.file == file)
-        {
+        for watched in &mut self.watched {
             watched.may_fail |= !watched.wanted.is_empty();
         }
     }
@@ -293,13 +292,14 @@ impl Model {
         let page_bytes = self.settings.page_bytes as usize;
         let mut pages = 0;
         for (number, bytes) in self.files.iter().enumerate() {
-            let file = FileNumber(number as u64);
+            let whole = placed(number, 0, FILE_DISTANCE);
             let mut seen = [false; BYTES];
             let mut last = None;
-            for extent in self.policy.dirty_in(file, EVERYTHING) {
+            for extent in self.policy.dirty_in(whole) {
                 assert!(last.is_none_or(|last| last < extent.offset), "they touch");
                 last = Some(extent.end());
-                seen[extent.offset as usize..extent.end() as usize].fill(true);
+                let start = (extent.offset - whole.offset) as usize;
+                seen[start..start + extent.length as usize].fill(true);
             }
             for (place, byte) in bytes.iter().enumerate() {
                 assert_eq!(byte.is_newer(), seen[place], "{place} of {number}");
@@ -360,7 +360,6 @@ impl Model {
             (self.policy.flight_bytes(), self.policy.next_at(self.now)),
             (0, None)
         );
-        assert_eq!(self.policy.files().count(), 0);
         for byte in self.files.iter().flatten() {
             assert_eq!(byte.memory, byte.device, "lost");
         }

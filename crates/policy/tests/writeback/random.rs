@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pagewell_policy::writeback::{Admission, Rule, Settings, WriteBack, WriteId};
 
-use crate::reasons::{EVERYTHING, FILE, extent};
+use crate::reasons::{EVERYTHING, extent};
 use crate::schedules::Numbers;
 
 const PAGE: u64 = 65_536;
@@ -78,7 +78,7 @@ impl Run {
     fn write(&mut self, block: u64) {
         let bytes = extent(block * BLOCK, BLOCK);
         loop {
-            match self.policy.admit(FILE, bytes, self.now) {
+            match self.policy.admit(bytes, true, self.now) {
                 Admission::Refused => self.wait(),
                 Admission::Paused(pause) => {
                     self.now += pause;
@@ -87,7 +87,7 @@ impl Run {
                 _ => break,
             }
         }
-        self.policy.wrote(FILE, bytes, self.now);
+        self.policy.wrote(bytes, self.now);
         self.now += CALL_TIME;
         self.drive();
     }
@@ -107,7 +107,7 @@ fn writes_per_write(room: f64, keeps: bool) -> f64 {
     for block in order(7) {
         run.write(block);
     }
-    let tag = run.policy.tag(FILE, EVERYTHING, run.now);
+    let tag = run.policy.tag(EVERYTHING, run.now);
     run.drive();
     while !run.flying.is_empty() {
         run.wait();

@@ -1,13 +1,11 @@
-//! Each reason to write, each reason not to, and the turns of files and tags.
+//! Each reason to write, each reason not to, and the turns of tags.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pagewell_policy::writeback::{
-    Admission, Extent, FileNumber, Rule, Settings, TagState, Urgency, Write, WriteBack,
+    Admission, Extent, Rule, Settings, TagState, Urgency, Write, WriteBack,
 };
 
-pub(crate) const FILE: FileNumber = FileNumber(1);
 pub(crate) const PAGE: u64 = 64 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const EVERYTHING: Extent = Extent {
@@ -38,17 +36,20 @@ pub(crate) fn drain(policy: &mut WriteBack, now: Duration) -> Vec<Write> {
 }
 
 /// Dirties the first 4 KiB of a page, so that nothing is adjacent.
-fn touch(policy: &mut WriteBack, file: FileNumber, page: u64, now: Duration) -> Urgency {
-    policy.wrote(file, extent(page * PAGE, 4096), now)
+fn touch(policy: &mut WriteBack, page: u64, now: Duration) -> Urgency {
+    policy.wrote(extent(page * PAGE, 4096), now)
 }
+
+/// Where another file lies.
+const OTHER: u64 = 1 << 40;
 
 #[test]
 fn expired_pages_are_written_at_the_tick_in_ascending_order_and_older_ones_go_along() {
     let mut policy = delayed();
-    touch(&mut policy, FILE, 9, seconds(1));
-    touch(&mut policy, FILE, 3, seconds(19));
-    touch(&mut policy, FILE, 5, seconds(21));
-    touch(&mut policy, FILE, 9, seconds(30));
+    touch(&mut policy, 9, seconds(1));
+    touch(&mut policy, 3, seconds(19));
+    touch(&mut policy, 5, seconds(21));
+    touch(&mut policy, 9, seconds(30));
     assert_eq!(policy.next(seconds(34)), None);
     assert_eq!(policy.next_at(seconds(34)), Some(seconds(35)));
     let pages = drain(&mut policy, seconds(35));
@@ -63,8 +64,8 @@ fn expired_pages_are_written_at_the_tick_in_ascending_order_and_older_ones_go_al
 
 /// Dirties a whole page, of which nobody can say that it is written sequentially.
 fn fill(policy: &mut WriteBack, page: u64, now: Duration) -> Urgency {
-    policy.wrote(FILE, extent(page * PAGE + PAGE / 2, PAGE / 2), now);
-    policy.wrote(FILE, extent(page * PAGE, PAGE / 2 + 1), now)
+    policy.wrote(extent(page * PAGE + PAGE / 2, PAGE / 2), now);
+    policy.wrote(extent(page * PAGE, PAGE / 2 + 1), now)
 }
 
 #[test]
@@ -98,18 +99,15 @@ fn pages_with_gaps_are_written_from_seven_eighths_to_half_way_back() {
     let thin = limits.thin_bytes / PAGE;
     assert_eq!(thin, limits.hard_bytes / PAGE / 8 * 7);
     for page in 0..thin {
-        assert_eq!(touch(&mut policy, FILE, page, seconds(1)), Urgency::Later);
+        assert_eq!(touch(&mut policy, page, seconds(1)), Urgency::Later);
     }
     assert_eq!(policy.next(seconds(1)), None);
-    assert_eq!(touch(&mut policy, FILE, thin, seconds(1)), Urgency::Now);
+    assert_eq!(touch(&mut policy, thin, seconds(1)), Urgency::Now);
     let low = limits.background_bytes.midpoint(limits.thin_bytes) / PAGE;
     assert_eq!(drain(&mut policy, seconds(1)).len() as u64, thin + 1 - low);
     assert_eq!(policy.dirty_pages(), low);
     // Not again before all of the room is used.
-    assert_eq!(
-        touch(&mut policy, FILE, 2 * thin, seconds(1)),
-        Urgency::Later
-    );
+    assert_eq!(touch(&mut policy, 2 * thin, seconds(1)), Urgency::Later);
 }
 
 #[test]
@@ -120,15 +118,15 @@ fn whole_pages_go_first_then_those_that_cost_one_write_then_the_others() {
     for page in 0..thin {
         match page % 4 {
             0 => {
-                policy.wrote(FILE, extent(page * PAGE + 8192, 4096), now);
-                policy.wrote(FILE, extent(page * PAGE + 16384, 4096), now);
+                policy.wrote(extent(page * PAGE + 8192, 4096), now);
+                policy.wrote(extent(page * PAGE + 16384, 4096), now);
             }
             1 => {
-                touch(&mut policy, FILE, page, now);
-                touch(&mut policy, FILE, page, now);
+                touch(&mut policy, page, now);
+                touch(&mut policy, page, now);
             }
             2 => {
-                touch(&mut policy, FILE, page, now);
+                touch(&mut policy, page, now);
             }
             _ => {
                 fill(&mut policy, page, now);
@@ -139,8 +137,8 @@ fn whole_pages_go_first_then_those_that_cost_one_write_then_the_others() {
     let mut page = thin;
     // As many as there are: what is written is replaced by pages with two ranges, which are last.
     while kinds.len() as u64 <= thin / 2 {
-        policy.wrote(FILE, extent(4 * page * PAGE, 4096), now);
-        policy.wrote(FILE, extent(4 * page * PAGE + 8192, 4096), now);
+        policy.wrote(extent(4 * page * PAGE, 4096), now);
+        policy.wrote(extent(4 * page * PAGE + 8192, 4096), now);
         page += 1;
         let writes = drain(&mut policy, now);
         kinds.extend(writes.iter().map(|write| write.extent.offset / PAGE % 4));
@@ -159,13 +157,13 @@ fn a_write_of_whole_pages_takes_along_what_touches_them() {
     for page in (10..10 + pages).rev() {
         fill(&mut policy, page, now);
     }
-    policy.wrote(FILE, extent(10 * PAGE - 100, 100), now);
-    policy.wrote(FILE, extent(10 * PAGE - 300, 100), now);
+    policy.wrote(extent(10 * PAGE - 100, 100), now);
+    policy.wrote(extent(10 * PAGE - 300, 100), now);
     let write = policy.next(now).unwrap();
     assert_eq!(write.extent.offset, 10 * PAGE - 100);
     // What is under write-out is left alone.
-    policy.wrote(FILE, extent(0, PAGE - 100), now);
-    let tag = policy.tag(FILE, extent(0, PAGE), now);
+    policy.wrote(extent(0, PAGE - 100), now);
+    let tag = policy.tag(extent(0, PAGE), now);
     let first = policy.next(now).unwrap();
     assert_eq!(first.extent, extent(0, PAGE - 100));
     assert_eq!(policy.tag_state(tag), TagState::Pending);
@@ -175,9 +173,9 @@ fn a_write_of_whole_pages_takes_along_what_touches_them() {
 fn adjacent_pages_are_one_write_of_the_length_the_device_likes() {
     let mut policy = delayed();
     for page in (0..40).rev() {
-        policy.wrote(FILE, extent(100 + page * PAGE, PAGE), seconds(1));
+        policy.wrote(extent(100 + page * PAGE, PAGE), seconds(1));
     }
-    let tag = policy.tag(FILE, EVERYTHING, seconds(1));
+    let tag = policy.tag(EVERYTHING, seconds(1));
     let writes = drain(&mut policy, seconds(1));
     let extents: Vec<Extent> = writes.iter().map(|write| write.extent).collect();
     let rest = 40 * PAGE - 2 * MIB;
@@ -198,8 +196,8 @@ fn background_writes_grow_over_adjacent_pages() {
     let pages = policy.limits().background_bytes / PAGE + 1;
     // From the end, which no stream follows.
     for page in (0..pages).rev() {
-        policy.wrote(FILE, extent(page * PAGE, PAGE), seconds(1));
-        policy.wrote(FILE, extent(page * PAGE, 1), seconds(1));
+        policy.wrote(extent(page * PAGE, PAGE), seconds(1));
+        policy.wrote(extent(page * PAGE, 1), seconds(1));
     }
     let write = policy.next(seconds(1)).unwrap();
     assert_eq!(write.extent, extent(0, MIB));
@@ -208,8 +206,8 @@ fn background_writes_grow_over_adjacent_pages() {
 #[test]
 fn so_much_is_under_write_out_and_no_more_until_two_thirds() {
     let mut policy = delayed();
-    policy.wrote(FILE, extent(0, 64 * MIB), seconds(1));
-    policy.tag(FILE, EVERYTHING, seconds(1));
+    policy.wrote(extent(0, 64 * MIB), seconds(1));
+    policy.tag(EVERYTHING, seconds(1));
     let mut writes = Vec::new();
     while let Some(write) = policy.next(seconds(1)) {
         writes.push(write);
@@ -230,8 +228,8 @@ fn the_end_of_a_write_says_that_more_may_go() {
     let mut settings = Settings::new(Rule::Delayed, 1 << 30);
     settings.flight_bytes_max = MIB;
     let mut policy = WriteBack::new(settings);
-    policy.wrote(FILE, extent(0, 8 * MIB), seconds(1));
-    policy.tag(FILE, EVERYTHING, seconds(1));
+    policy.wrote(extent(0, 8 * MIB), seconds(1));
+    policy.tag(EVERYTHING, seconds(1));
     let mut last = None;
     while let Some(write) = policy.next(seconds(1)) {
         last = Some(write);
@@ -246,12 +244,12 @@ fn the_end_of_a_write_says_that_more_may_go() {
 fn failed_bytes_wait_a_second_then_two_up_to_thirty() {
     let mut policy = delayed();
     let mut now = seconds(100);
-    touch(&mut policy, FILE, 0, now);
-    let tag = policy.tag(FILE, EVERYTHING, now);
+    touch(&mut policy, 0, now);
+    let tag = policy.tag(EVERYTHING, now);
     let mut write = policy.next(now).unwrap();
     for wait in [1, 2, 4, 8, 16, 30, 30] {
         policy.finished(write.id, false, now);
-        assert!(policy.is_dirty(FILE, EVERYTHING));
+        assert!(policy.is_dirty(EVERYTHING));
         assert_eq!(policy.next(now), None);
         assert_eq!(policy.next_at(now), Some(now + seconds(wait)));
         now += seconds(wait);
@@ -260,8 +258,8 @@ fn failed_bytes_wait_a_second_then_two_up_to_thirty() {
     assert_eq!(policy.tag_state(tag), TagState::Failed);
     policy.finished(write.id, true, now);
     // A success makes the next failure a first one.
-    touch(&mut policy, FILE, 0, now);
-    policy.tag(FILE, EVERYTHING, now);
+    touch(&mut policy, 0, now);
+    policy.tag(EVERYTHING, now);
     let write = policy.next(now).unwrap();
     policy.finished(write.id, false, now);
     assert_eq!(policy.next_at(now), Some(now + seconds(1)));
@@ -269,19 +267,18 @@ fn failed_bytes_wait_a_second_then_two_up_to_thirty() {
 }
 
 #[test]
-fn a_commit_does_not_wait_for_the_end_of_a_pause_and_other_files_go_on() {
+fn a_commit_does_not_wait_for_the_end_of_a_pause_and_others_go_on() {
     let mut policy = delayed();
     let now = seconds(1);
-    touch(&mut policy, FILE, 0, now);
-    policy.tag(FILE, EVERYTHING, now);
+    touch(&mut policy, 0, now);
+    policy.tag(EVERYTHING, now);
     let write = policy.next(now).unwrap();
     policy.finished(write.id, false, now);
-    let other = FileNumber(2);
-    touch(&mut policy, other, 0, now);
-    let others = policy.tag(other, EVERYTHING, now);
+    touch(&mut policy, OTHER / PAGE, now);
+    let others = policy.tag(extent(OTHER, PAGE), now);
     assert_eq!(drain(&mut policy, now).len(), 1);
     assert_eq!(policy.tag_state(others), TagState::Written);
-    let again = policy.tag(FILE, EVERYTHING, now);
+    let again = policy.tag(EVERYTHING, now);
     assert_eq!(drain(&mut policy, now).len(), 1);
     assert_eq!(policy.tag_state(again), TagState::Written);
     assert_eq!(policy.next_at(now), None);
@@ -291,14 +288,14 @@ fn a_commit_does_not_wait_for_the_end_of_a_pause_and_other_files_go_on() {
 fn a_tag_ends_while_its_bytes_are_written_again_and_again() {
     let mut policy = delayed();
     let now = seconds(1);
-    policy.wrote(FILE, extent(0, 8 * MIB), now);
-    let tag = policy.tag(FILE, EVERYTHING, now);
+    policy.wrote(extent(0, 8 * MIB), now);
+    let tag = policy.tag(EVERYTHING, now);
     let mut writes = 0;
     while policy.tag_state(tag) == TagState::Pending {
         let write = policy.next(now).unwrap();
-        policy.wrote(FILE, extent(0, 9 * MIB), now);
+        policy.wrote(extent(0, 9 * MIB), now);
         policy.finished(write.id, true, now);
-        policy.wrote(FILE, extent(0, 9 * MIB), now);
+        policy.wrote(extent(0, 9 * MIB), now);
         writes += 1;
         assert!(writes <= 8, "a sync without end");
     }
@@ -309,17 +306,16 @@ fn a_tag_ends_while_its_bytes_are_written_again_and_again() {
 #[test]
 fn endless_commits_starve_nobody() {
     let mut policy = delayed();
-    let other = FileNumber(2);
     let pages = policy.limits().hard_bytes / PAGE + 1000;
     for page in 0..pages {
-        touch(&mut policy, other, 2 * page, seconds(1));
+        touch(&mut policy, OTHER / PAGE + 2 * page, seconds(1));
     }
     let mut others = 0;
     for round in 0..400 {
-        policy.wrote(FILE, extent(0, MIB), seconds(1));
-        policy.tag(FILE, EVERYTHING, seconds(1));
+        policy.wrote(extent(0, MIB), seconds(1));
+        policy.tag(extent(0, MIB), seconds(1));
         let write = policy.next(seconds(1)).unwrap();
-        others += u64::from(write.file == other);
+        others += u64::from(write.extent.offset >= OTHER);
         policy.finished(write.id, true, seconds(1));
         assert!(others > 0 || round < 50);
     }
@@ -331,40 +327,16 @@ fn endless_commits_starve_nobody() {
 fn tags_take_turns() {
     let mut policy = delayed();
     let now = seconds(1);
-    policy.wrote(FileNumber(1), extent(0, 15 * MIB), now);
-    policy.wrote(FileNumber(2), extent(0, 4096), now);
-    policy.tag(FileNumber(1), EVERYTHING, now);
-    policy.tag(FileNumber(2), EVERYTHING, now);
+    policy.wrote(extent(0, 15 * MIB), now);
+    policy.wrote(extent(OTHER, 4096), now);
+    policy.tag(extent(0, 15 * MIB), now);
+    policy.tag(extent(OTHER, 4096), now);
     let files: Vec<u64> = drain(&mut policy, now)
         .iter()
-        .map(|write| write.file.0)
+        .map(|write| write.extent.offset / OTHER)
         .collect();
-    assert_eq!(files[..3], [1, 2, 1]);
+    assert_eq!(files[..3], [0, 1, 0]);
     assert_eq!(files.len(), 16);
-}
-
-#[test]
-fn files_take_turns_after_a_chunk() {
-    let mut policy = delayed();
-    let now = seconds(1);
-    for file in 0..4 {
-        policy.wrote(FileNumber(file), extent(0, 64 * MIB), now);
-    }
-    // Above the background limit of 100 MiB lie 156 MiB; a chunk is 1/8 of 200 MiB.
-    let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut longest = 0;
-    let (mut last, mut in_row) = (u64::MAX, 0);
-    for write in drain(&mut policy, now) {
-        let file = write.file.0;
-        in_row = if file == last { in_row } else { 0 } + write.extent.length;
-        last = file;
-        longest = longest.max(in_row);
-        *bytes.entry(file).or_default() += write.extent.length;
-    }
-    assert_eq!(longest, 25 * MIB);
-    let (least, most) = (bytes.values().min().unwrap(), bytes.values().max().unwrap());
-    assert!(bytes.len() == 4 && most - least <= 26 * MIB, "{bytes:?}");
-    assert!(policy.counts().chunks_used_up >= 5);
 }
 
 #[test]
@@ -374,7 +346,7 @@ fn at_the_hard_limit_writers_are_refused_and_rewriting_is_free() {
     let now = seconds(1);
     let (mut page, mut pauses) = (0, 0);
     loop {
-        match policy.admit(FILE, extent(page * PAGE, 4096), now) {
+        match policy.admit(extent(page * PAGE, 4096), true, now) {
             Admission::Granted => (),
             Admission::Paused(pause) => {
                 assert!(pause <= Duration::from_millis(200));
@@ -385,16 +357,16 @@ fn at_the_hard_limit_writers_are_refused_and_rewriting_is_free() {
                 break;
             }
         }
-        touch(&mut policy, FILE, page, now);
+        touch(&mut policy, page, now);
         page += 1;
     }
     assert_eq!((page, policy.dirty_memory_bytes()), (16, 16 * PAGE));
     assert!(pauses > 0);
-    assert_eq!(policy.admit(FILE, extent(0, PAGE), now), Admission::Granted);
+    assert_eq!(policy.admit(extent(0, PAGE), true, now), Admission::Granted);
     let write = policy.next(now).unwrap();
     policy.finished(write.id, true, now);
     assert_ne!(
-        policy.admit(FILE, extent(99 * PAGE, 1), now),
+        policy.admit(extent(99 * PAGE, 1), true, now),
         Admission::Refused
     );
 }
@@ -406,33 +378,33 @@ fn one_who_may_not_pause_is_charged_only_when_he_is_let_in() {
         let mut policy = delayed();
         let pages = policy.limits().setpoint_bytes / PAGE;
         for page in 0..pages {
-            touch(&mut policy, FILE, page, now);
+            touch(&mut policy, page, now);
         }
         let new = extent(pages * PAGE, 4 * MIB);
         for _ in 0..tries {
-            let told = policy.try_admit(FILE, new, now);
+            let told = policy.admit(new, false, now);
             assert!(matches!(told, Admission::Paused(_)), "{told:?}");
         }
         assert_eq!(policy.counts().would_pause, u64::from(tries));
-        policy.admit(FILE, new, now)
+        policy.admit(new, true, now)
     };
     assert!(matches!(paused(0), Admission::Paused(_)));
     assert_eq!(paused(10), paused(0));
 }
 
 #[test]
-fn a_forgotten_file_is_not_written_and_its_tags_fail() {
+fn what_is_forgotten_is_not_written_and_its_tags_fail() {
     let mut policy = delayed();
     let now = seconds(1);
-    policy.wrote(FILE, extent(0, 2 * MIB), now);
-    let tag = policy.tag(FILE, EVERYTHING, now);
+    policy.wrote(extent(0, 2 * MIB), now);
+    let tag = policy.tag(EVERYTHING, now);
     let write = policy.next(now).unwrap();
-    assert_eq!(policy.forget(FILE), 2 * MIB);
+    assert_eq!(policy.forget(), 2 * MIB);
     assert_eq!(policy.tag_state(tag), TagState::Failed);
     assert_eq!((policy.next(now), policy.dirty_pages()), (None, 0));
     // What is under write-out is waited for all the same, should the bytes come again.
-    policy.wrote(FILE, extent(0, 10), now);
-    policy.tag(FILE, EVERYTHING, now);
+    policy.wrote(extent(0, 10), now);
+    policy.tag(EVERYTHING, now);
     assert_eq!(policy.next(now), None);
     policy.finished(write.id, false, now);
     assert_eq!(policy.next(now).unwrap().extent, extent(0, 10));

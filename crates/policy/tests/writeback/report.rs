@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use pagewell_policy::writeback::{
-    Admission, Extent, FileNumber, Rule, Settings, TagState, Urgency, Write, WriteBack,
+    Admission, Extent, Rule, Settings, TagState, Urgency, Write, WriteBack,
 };
 
-const FILE: FileNumber = FileNumber(7);
 const UPDATES: u64 = 10_000;
 const ORDER_8: [u64; 8] = [0, 5, 2, 7, 4, 1, 6, 3];
 const EVERYTHING: Extent = Extent {
@@ -58,7 +57,7 @@ impl Program {
     }
 
     fn commit(&mut self, extent: Extent) {
-        let tag = self.policy.tag(FILE, extent, self.now);
+        let tag = self.policy.tag(extent, self.now);
         loop {
             match self.policy.tag_state(tag) {
                 TagState::Written => return,
@@ -77,7 +76,7 @@ impl Program {
         // 2 microseconds a call: the whole loop is shorter than any expiry.
         self.now += Duration::from_micros(2);
         loop {
-            match self.policy.admit(FILE, extent, self.now) {
+            match self.policy.admit(extent, true, self.now) {
                 Admission::Granted => break,
                 Admission::Paused(_) => self.pauses += 1,
                 Admission::Busy => {
@@ -89,7 +88,7 @@ impl Program {
                 Admission::Refused => panic!("64 KiB are not too much"),
             }
         }
-        match self.policy.wrote(FILE, extent, self.now) {
+        match self.policy.wrote(extent, self.now) {
             Urgency::Later => (),
             Urgency::Now => self.drive(),
             Urgency::Synchronous => self.commit(extent),

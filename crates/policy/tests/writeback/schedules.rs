@@ -53,7 +53,7 @@ fn action(numbers: &mut Numbers) -> Action {
         }
         93..99 => Action::Wait(Duration::from_millis(1 << numbers.below(15))),
         _ => match numbers.below(4) {
-            0 => Action::Forget(file),
+            0 => Action::Forget,
             _ => Action::Next,
         },
     }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use pagewell_policy::writeback::{FileNumber, WriteBack};
+use pagewell_policy::writeback::WriteBack;
 
-use crate::reasons::{FILE, MIB, PAGE, delayed, drain, extent, seconds};
+use crate::reasons::{MIB, PAGE, delayed, drain, extent, seconds};
 
 /// Writes pieces one after the other, and lets the flusher work.
 fn copy(policy: &mut WriteBack, start: u64, end: u64, piece: u64, now: Duration) -> u64 {
     let before = policy.counts().behind_writes;
     for offset in (start..end).step_by(piece as usize) {
-        policy.wrote(FILE, extent(offset, piece), now);
+        policy.wrote(extent(offset, piece), now);
         drain(policy, now);
     }
     policy.counts().behind_writes - before
@@ -55,7 +55,7 @@ fn rewritten_pages_are_not_written_behind() {
     let mut policy = delayed();
     for page in 0..64 {
         for _ in 0..2 {
-            policy.wrote(FILE, extent(page * PAGE, PAGE), seconds(1));
+            policy.wrote(extent(page * PAGE, PAGE), seconds(1));
         }
     }
     assert!(drain(&mut policy, seconds(1)).is_empty());
@@ -66,7 +66,7 @@ fn scattered_writes_are_not_written_behind() {
     let mut policy = delayed();
     for number in 0..2000 {
         let offset = number * 7919 % 4096 * 4096;
-        policy.wrote(FILE, extent(offset, 4096), seconds(1));
+        policy.wrote(extent(offset, 4096), seconds(1));
     }
     assert_eq!(drain(&mut policy, seconds(1)).len(), 0);
 }
@@ -79,7 +79,7 @@ fn requests_that_overtake_each_other_are_one_stream() {
         // Eight pieces of 128 KiB, as eight threads send them.
         for place in [3, 0, 5, 1, 2, 7, 4, 6] {
             let offset = (group * 8 + place) * 2 * PAGE;
-            policy.wrote(FILE, extent(offset, 2 * PAGE), seconds(1));
+            policy.wrote(extent(offset, 2 * PAGE), seconds(1));
             writes += drain(&mut policy, seconds(1)).len();
         }
     }
@@ -93,7 +93,7 @@ fn several_streams_in_one_file() {
     for step in 0..128 {
         for stream in 0..4 {
             let offset = (stream << 30) + step * PAGE;
-            policy.wrote(FILE, extent(offset, PAGE), seconds(1));
+            policy.wrote(extent(offset, PAGE), seconds(1));
             drain(&mut policy, seconds(1));
         }
     }
@@ -105,7 +105,7 @@ fn several_streams_in_one_file() {
 fn a_hole_is_left_behind_after_a_while() {
     let mut policy = delayed();
     copy(&mut policy, 0, 2 * MIB, PAGE, seconds(1));
-    policy.wrote(FILE, extent(2 * MIB, 100), seconds(1));
+    policy.wrote(extent(2 * MIB, 100), seconds(1));
     let writes = copy(&mut policy, 2 * MIB + PAGE, 40 * MIB, PAGE, seconds(1));
     assert!(writes >= 35, "{writes}");
     assert_eq!(policy.counts().behind_skipped_pages, 1);
@@ -123,21 +123,10 @@ fn writes_in_random_order_are_not_followed_over_what_others_wrote() {
         order.swap(last, (state >> 33) as usize % (last + 1));
     }
     for block in &order {
-        policy.wrote(FILE, extent(block * 4096, 4096), seconds(1));
+        policy.wrote(extent(block * 4096, 4096), seconds(1));
     }
     let blocks = order.len() as u64;
     let counts = policy.counts();
     assert!(counts.sequential > blocks / 10, "{counts:?}");
     assert!(counts.behind_looked_pages < counts.sequential, "{counts:?}");
-}
-
-#[test]
-fn many_files_make_write_behind_rest_and_not_wrong() {
-    let mut policy = delayed();
-    copy(&mut policy, 0, 4 * MIB, PAGE, seconds(1));
-    for file in 2..3000 {
-        policy.wrote(FileNumber(file), extent(0, 1), seconds(2));
-    }
-    assert_eq!(policy.counts().recent_overflows, 2);
-    assert_eq!(copy(&mut policy, 0, 4 * MIB, PAGE, seconds(3)), 0);
 }

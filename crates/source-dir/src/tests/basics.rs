@@ -1,7 +1,7 @@
 //! Every operation once, as a client uses it.
 
 use super::*;
-use pagewell_fs::{Error, FileType, NodeKind, OpenIntent, SetTime, Timestamp};
+use pagewell_fs::{Error, FileType, NodeKind, SetTime, Timestamp};
 use std::os::unix::fs::MetadataExt;
 
 #[test]
@@ -335,15 +335,10 @@ fn an_open_file_outlives_its_last_name() {
         let call = waiting(&who);
         let (files, root) = (&fixture.files, fixture.root());
         let id = fixture.make(&root, "f", b"hello");
-        let intent = OpenIntent {
-            reads: true,
-            writes: true,
-            truncates: false,
-        };
-        let first = files.open(&call, &id, intent).unwrap();
-        let second = files.open(&call, &id, intent).unwrap();
+        let first = files.open(&call, &id).unwrap();
+        let second = files.open(&call, &id).unwrap();
         assert!(second.keep_cache && second.hold.is_some());
-        assert_eq!(second.file.is_some(), files.acts_as_caller());
+        assert_eq!(second.file.is_some(), acts_as_caller(files));
         // Gone behind the back of the program.
         std::fs::remove_file(fixture.path("f")).unwrap();
         drop(first);

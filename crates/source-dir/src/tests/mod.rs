@@ -57,6 +57,11 @@ pub(super) fn is_root() -> bool {
     root
 }
 
+/// Whether calls are made as their callers.
+pub(super) fn acts_as_caller(files: &Directory) -> bool {
+    matches!(files.tree.acting, super::identity::Acting::AsCaller)
+}
+
 /// Runs a test with each kind of identifiers.
 pub(super) fn with_both(test: impl Fn(&Fixture)) {
     for force_trails in [false, true] {

@@ -56,11 +56,8 @@ fn mount_points_are_listed_and_not_entered() {
         assert!(mount_tmpfs(&fixture.path("m")));
         std::fs::write(fixture.path("m/inside"), b"x").unwrap();
         let again = fixture.restarted();
-        let inside: Vec<_> = again
-            .mounts_inside()
-            .iter()
-            .filter_map(|at| at.file_name())
-            .collect();
+        let inside = again.mounts_inside();
+        let inside: Vec<_> = inside.iter().filter_map(|at| at.file_name()).collect();
         assert_eq!(inside, ["m"]);
         if fixture.files.tree.original.is_some() {
             shows_what_is_beneath(fixture, &below);

@@ -137,7 +137,7 @@ fn what_is_served_and_as_whom_is_told() {
     with_both(|fixture| {
         let text = fixture.files.describe();
         assert!(text.contains("/export ("), "{text}");
-        assert_eq!(fixture.files.acts_as_caller(), is_root());
+        assert_eq!(acts_as_caller(&fixture.files), is_root());
         let limits = fixture.files.limits();
         assert_eq!((limits.name_bytes_max, limits.read_only), (255, false));
         let who = root_credentials();

@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_device::MemoryDevice;
+use pagewell_device::{FileDevice, RamDevice};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Call, Credentials, Error, FileId, FileSystem, FileType, Result};
-use pagewell_source_iso::{IsoFileSystem, IsoOptions};
+use pagewell_source_iso::IsoFileSystem;
 
 /// Root, and willing to wait.
 pub fn call(credentials: &Credentials) -> Call<'_> {
@@ -65,8 +65,14 @@ pub fn open_bytes(bytes: Vec<u8>) -> IsoFileSystem {
 
 /// The same, when it may be none.
 pub fn try_open(bytes: Vec<u8>) -> Result<IsoFileSystem, OpenError> {
-    let device = Arc::new(MemoryDevice::new("image", bytes));
-    IsoFileSystem::from_device(device, cache(), IsoOptions::default())
+    let device = Arc::new(RamDevice::holding("image", &bytes));
+    IsoFileSystem::from_device(device, cache())
+}
+
+/// The image in a file.
+pub fn open_file(path: &Path) -> IsoFileSystem {
+    let device = Arc::new(FileDevice::open(path).unwrap());
+    IsoFileSystem::from_device(device, cache()).unwrap()
 }
 
 /// Name, inode number and, when it could be examined, the object.

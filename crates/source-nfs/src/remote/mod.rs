@@ -88,7 +88,6 @@ impl Device for RemoteDevice {
             // Two clients that write different bytes of one block must not overwrite each other's.
             logical_block_bytes: 1,
             memory_alignment_bytes: 1,
-            optimal_transfer_bytes: self.remote.read_bytes,
             transfer_bytes_max: self.remote.read_bytes.max(self.remote.write_bytes),
             rotational: false,
             queue_depth: QUEUE_DEPTH,

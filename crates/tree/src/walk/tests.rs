@@ -235,10 +235,19 @@ fn an_error_of_the_visitor_ends_a_walk_that_looks_ahead() {
 fn nesting_ends() {
     let tree = Tree::new(Arc::new(Graph(vec![vec![]])));
     let start = tree.root().unwrap();
-    let mut walk = Walk::new(&tree, None);
-    walk.stack = (0..DEPTH_MAX)
-        .map(|_| Frame::new(Graph(vec![]).entry(7), 0, Vec::new()))
-        .collect();
+    let frame = |_| Frame {
+        entry: Graph(vec![]).entry(7),
+        path_length: 0,
+        rest: Vec::new().into_iter(),
+        directories: VecDeque::new(),
+        wanted: 0,
+    };
+    let mut walk = Walk {
+        tree: &tree,
+        ahead: None,
+        visits: HashMap::new(),
+        stack: (0..DEPTH_MAX).map(frame).collect(),
+    };
     assert!(walk.enter(&start).is_err());
     walk.stack.pop();
     assert!(walk.enter(&start).is_ok());

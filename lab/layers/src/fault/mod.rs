@@ -168,10 +168,9 @@ impl Device for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pattern;
     use pagewell_device::testing::{flush, flush_request, write, write_durable};
-    use pagewell_device::{
-        Buffer, Issuer, Operation, Outcome, Pattern, RamDevice, Result, read_exact,
-    };
+    use pagewell_device::{Buffer, Issuer, Operation, Outcome, RamDevice, Result, read_exact};
     use std::sync::mpsc;
 
     fn fault(script: &str) -> (Fault, Pattern) {

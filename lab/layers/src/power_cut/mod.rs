@@ -40,9 +40,9 @@ pub use damage::Damage;
 
 use damage::SECTOR_BYTES;
 use log::{Entry, Log};
-use pagewell_device::bounds::{bytes_there, check, past_end};
-use pagewell_device::complete;
-use pagewell_device::{Device, Error, Geometry, Memory, Operation, Outcome, Request, Result};
+use pagewell_device::{
+    Device, Error, Geometry, Memory, Operation, Outcome, Request, Result, check, complete,
+};
 use work::Task;
 
 /// See the module's text.
@@ -230,7 +230,7 @@ impl Shared {
 
     /// How many bytes of it the device has.
     fn there(&self, request: &Request) -> usize {
-        bytes_there(self.inner.length_bytes(), request)
+        request.bytes_there(self.inner.length_bytes())
     }
 
     /// Ends a request with all the bytes that there are, or none.
@@ -243,7 +243,8 @@ impl Shared {
                 result: if whole {
                     Ok(())
                 } else {
-                    Err(past_end(self.inner.name(), &request))
+                    let (offset, length) = (request.offset(), request.len());
+                    Err(Error::past_end(self.inner.name(), offset, length))
                 },
             },
             Err(error) => Outcome {
@@ -283,7 +284,7 @@ impl Shared {
             return self.inner.submit(covered);
         }
         // The device below would refuse what is beyond its end.
-        let error = past_end(self.inner.name(), &covered);
+        let error = Error::past_end(self.inner.name(), covered.offset(), covered.len());
         let beyond = covered.len() - there;
         let mut pieces = covered.split(&[there, beyond]).into_iter();
         if let Some(piece) = pieces.next() {

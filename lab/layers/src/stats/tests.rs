@@ -2,9 +2,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
+use crate::Pattern;
 use crate::{Fault, Script};
 use pagewell_device::testing::{flush, write, write_durable};
-use pagewell_device::{Buffer, Pattern, RamDevice};
+use pagewell_device::{Buffer, RamDevice};
 
 fn submit(device: &dyn Device, offset: u64, length: usize, issuer: Issuer, operation: Operation) {
     let (sender, receiver) = mpsc::channel();

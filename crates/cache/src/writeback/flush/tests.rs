@@ -71,7 +71,7 @@ fn with_a_flush_that_was_given_up() -> (Cache, CachedDevice, Arc<Hanging>, Reque
     let device = cache.open(hanging.clone());
     device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
     device.write_out(0, MIB).unwrap();
-    let (dirty_set, flushes) = (&device.writer.dirty, &device.writer.out);
+    let (dirty_set, flushes) = (&device.writer.dirty, &device.writer);
     flushes.start_flush(dirty_set.lock());
     let given_up = hanging.flush();
     let no_answer = flushes.no_answer(0, Duration::from_secs(30));
@@ -103,7 +103,7 @@ fn fail(flush: Request) {
 #[test]
 fn a_flush_that_fails_after_it_was_given_up_is_not_made_good_by_the_next() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
-    device.writer.out.start_flush(device.writer.dirty.lock());
+    device.writer.start_flush(device.writer.dirty.lock());
     let next = hanging.flush();
     fail(given_up);
     let committed = std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn what_is_discarded_after_a_late_failure_is_not_written_again() {
     let mut dirty = device.writer.dirty.lock();
     let spans = std::mem::take(&mut dirty.unflushed);
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.out.flush_failed(&mut dirty, spans, error);
+    device.writer.flush_failed(&mut dirty, spans, error);
     drop(dirty);
     device.discard(0, MIB);
     let dirty = device.writer.dirty.lock();
@@ -164,12 +164,12 @@ fn what_is_discarded_while_the_lost_is_written_again_is_not() {
     let mut dirty = device.writer.dirty.lock();
     let spans = std::mem::take(&mut dirty.unflushed);
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.out.flush_failed(&mut dirty, spans, error);
+    device.writer.flush_failed(&mut dirty, spans, error);
     let again = std::mem::take(&mut dirty.unrecovered);
     drop(dirty);
     device.discard(4096, 8192);
     device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
-    device.writer.out.write_again(&again);
+    device.writer.write_again(&again);
     assert!(device.has_dirty(0, 4096) && device.has_dirty(12_288, MIB));
     assert!(!device.has_dirty(4096, 8192));
     drop(given_up);

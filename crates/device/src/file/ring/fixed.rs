@@ -64,14 +64,15 @@ impl Fixed {
         if let Err(error) = self.try_register(submitter, memory) {
             static ONCE: Once = Once::new();
             DEVICE_MEMORY_FALLBACKS.add(1);
-            let bytes = memory.length();
+            let bytes = memory.segment().len();
             let text = format!("{device}: {bytes} bytes of memory are not registered: {error}");
             warn_once(&ONCE, &text);
         }
     }
 
     fn try_register(&mut self, submitter: &Submitter<'_>, memory: &Memory) -> std::io::Result<()> {
-        let first = memory.start().as_ptr() as usize;
+        let mut rest = memory.segment();
+        let first = rest.start().as_ptr() as usize;
         if self.regions.iter().any(|region| region.start == first) {
             // The same memory, for one more user of the device.
             return Ok(());
@@ -81,7 +82,6 @@ impl Fixed {
             submitter.register_buffers_sparse(REGIONS_MAX.into())?;
             self.table = Table::Ready;
         }
-        let mut rest = Segment::new(memory.start(), memory.length());
         while !rest.is_empty() {
             let index = u16::try_from(self.regions.len()).unwrap_or(u16::MAX);
             if index >= REGIONS_MAX {

@@ -132,7 +132,7 @@ fn flush(target: &Target) -> Transfer {
 #[test]
 fn a_flush_is_made_until_it_is_whole_and_a_failed_one_not_again() {
     let target = target(1 << 20, 512);
-    assert_eq!(flush(&target).call(), Call::Flush);
+    assert_eq!(flush(&target).call, Call::Flush);
     let answers = [Err(Errno::INTR), Err(Errno::CANCELED), Ok(0)];
     let (asked, outcome) = run(&target, flush(&target), &answers);
     assert_eq!((asked.len(), outcome.unwrap().result), (3, Ok(())));
@@ -150,22 +150,22 @@ fn a_flush_is_made_until_it_is_whole_and_a_failed_one_not_again() {
 }
 
 fn durable(target: &Target) -> Transfer {
-    let mut transfer = transfer(target, Operation::Write, 4096, 4096);
-    transfer.request.set_durable();
-    transfer
+    let mut request = transfer(target, Operation::Write, 4096, 4096).request;
+    request.set_durable();
+    Transfer::new(request, target)
 }
 
 #[test]
 fn where_no_write_is_durable_a_flush_comes_after_it() {
     let target = target(1 << 20, 512);
-    assert_eq!(durable(&target).call(), Call::DurableWrite);
+    assert_eq!(durable(&target).call, Call::DurableWrite);
     let fallbacks = DEVICE_DURABLE_FALLBACKS.get();
     for refusal in [Errno::OPNOTSUPP, Errno::NOSYS] {
         let mut one = durable(&target);
         let mut calls = Vec::new();
         let outcome = loop {
             one.attempt(&target);
-            calls.push(one.call());
+            calls.push(one.call);
             let answer = match calls.len() {
                 1 => Err(refusal),
                 2 => Ok(1024),

@@ -167,10 +167,7 @@ fn a_leg_that_is_a_mixture_is_no_source_while_another_is_good() {
     let mut mixture = world.standing(1);
     mixture.state = LegState::Resynchronising;
     record.store(1, &mixture).unwrap();
-    let expected = Refusal::Unfinished {
-        leg: "leg 1".to_owned(),
-        other: "leg 0".to_owned(),
-    };
+    let expected = Refusal::Unfinished("leg 1".to_owned(), "leg 0".to_owned());
     assert_eq!(plan(Some(1)).err(), Some(MirrorError::Refused(expected)));
     assert_eq!(plan(None).unwrap().source(), 0);
     // Nothing better is left: the operator has to choose.

@@ -199,8 +199,8 @@ fn a_flush_waits_for_all_before_it_and_moves_nothing() {
 
 #[test]
 fn absurd_requests_do_not_panic() {
-    for preset in crate::model::PRESETS {
-        let mut any = mechanism(preset);
+    for preset in crate::model::parameters::PRESETS {
+        let mut any = mechanism(preset.name);
         for (offset, length) in [(u64::MAX, u64::MAX), (0, u64::MAX), (u64::MAX, 0), (5, 0)] {
             any.serve(Duration::MAX, READ, offset, length);
             any.serve(Duration::ZERO, Operation::Write, offset, length);

@@ -21,21 +21,14 @@ use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::{
-    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, OpenIntent, Opened, Result,
-    SetAttributes, Stability,
+    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, Opened, Result, SetAttributes,
+    Stability,
 };
 use pagewell_nfsd::Server;
 use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_sunrpc::nfs3::Procedure;
 
 use crate::fixture::{export, ram, serve};
-
-/// Opens a file to read and write it.
-const BOTH: OpenIntent = OpenIntent {
-    reads: true,
-    writes: true,
-    truncates: false,
-};
 
 /// A mount of the export `/`, as root.
 struct Mount {
@@ -109,9 +102,7 @@ impl Mount {
     }
 
     fn open(&self, id: &FileId) -> Opened {
-        self.filesystem
-            .open(&self.call(), id, BOTH)
-            .expect("opened")
+        self.filesystem.open(&self.call(), id).expect("opened")
     }
 
     fn attributes(&self, id: &FileId) -> Attributes {

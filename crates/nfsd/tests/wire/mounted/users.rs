@@ -7,7 +7,7 @@ use pagewell_fs::{Call, Credentials, Error, FileId, FileSystem, Result, SetAttri
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
 
-use super::{BOTH, Mount, pattern};
+use super::{Mount, pattern};
 use crate::fixture::{export, ram, serve};
 use crate::layer::{Event, Hook, Layer};
 
@@ -103,8 +103,8 @@ fn data_is_written_as_the_user_that_wrote_it() {
 #[test]
 fn who_lost_bytes_is_told_and_nobody_else() {
     let (_server, hook, mount, id) = shared_file();
-    let opened = [ALICE, BOB]
-        .map(|uid| as_user(uid, |call| mount.filesystem.open(call, &id, BOTH)).unwrap());
+    let opened =
+        [ALICE, BOB].map(|uid| as_user(uid, |call| mount.filesystem.open(call, &id)).unwrap());
     write(&mount, BOB, &id, 0, b"........").unwrap();
     close(&mount, BOB, &id).unwrap();
     hook.refused.store(ALICE, Ordering::Release);

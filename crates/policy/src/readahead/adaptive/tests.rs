@@ -64,3 +64,14 @@ fn what_was_needed_far_away_is_not_learnt_at_a_latency_that_dips() {
         assert_eq!(policy.learnt.at(FAR), before, "{kind:?} {policy:?}");
     }
 }
+
+#[test]
+fn without_read_ahead_nothing_is_ever_asked_for() {
+    let mut none = Adaptive::new(Settings::off());
+    for step in 0..100 {
+        let now = Duration::from_millis(step);
+        let told = access(step * READ, AccessKind::Miss, now, FAR);
+        assert_eq!(none.access(&told), Plan::default());
+    }
+    assert_eq!((none.counts().random, none.counts().plans), (100, 0));
+}

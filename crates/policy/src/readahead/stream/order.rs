@@ -41,7 +41,7 @@
 //! stream, and begins again at its marker.
 
 use super::super::settings::{Settings, up};
-use super::{AccessKind, Step, Stream, Touch};
+use super::{AccessKind, Plan, Stream, Touch};
 
 /// How a touch goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Stream {
     }
 
     /// It may be chance. A reader that reads on from there shows it at the next page.
-    pub(super) fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Step {
+    pub(super) fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Plan {
         self.passed_over = true;
         // The marker of a page goes with its first touch, also when that is told as another kind.
         let of_page = |marker: u64| {
@@ -110,13 +110,9 @@ impl Stream {
         };
         let is_marked = touch.kind == AccessKind::Marker || self.marker.is_some_and(of_page);
         if !is_marked {
-            return Step::default();
+            return Plan::default();
         }
         self.marker = None;
-        let next = up(touch.end, settings.page_bytes);
-        if next < self.window_end {
-            return self.rearm(next);
-        }
-        Step::default()
+        self.rearm(up(touch.end, settings.page_bytes))
     }
 }

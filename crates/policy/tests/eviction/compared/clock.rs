@@ -4,9 +4,9 @@
 //! only sets the heat and takes no lock. One pass of a stream that is hit more than once per page
 //! still pushes everything out.
 
-use pagewell_policy::eviction::{
-    Arrival, Eviction, FrameIndex, Frames, Links, SKIPS_MAX, SPARED_MAX,
-};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, Links, SKIPS_MAX, SPARED_MAX};
+
+use super::Eviction;
 
 const ALL: usize = 0;
 

@@ -3,7 +3,9 @@
 //! Every hit moves the page to the end of the one list, so every hit takes the lock. One long
 //! stream pushes everything else out.
 
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, Links, SKIPS_MAX};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, Links, SKIPS_MAX};
+
+use super::Eviction;
 
 const ALL: usize = 0;
 

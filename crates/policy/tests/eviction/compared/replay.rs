@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, HEAT_MAX};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, HEAT_MAX};
+
+use super::Eviction;
 
 /// Pages that are always evictable.
 struct Heats(Vec<Cell<u8>>);

@@ -5,9 +5,9 @@
 //! the first that has none. As spared pages are not moved behind new ones, new pages that are never
 //! hit are found soon. Weak against loops larger than the cache.
 
-use pagewell_policy::eviction::{
-    Arrival, Eviction, FrameIndex, Frames, Links, SKIPS_MAX, SPARED_MAX,
-};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, Links, SKIPS_MAX, SPARED_MAX};
+
+use super::Eviction;
 
 const ALL: usize = 0;
 

@@ -149,8 +149,8 @@ pub(super) fn cases(choice: &Choice) -> Result<Vec<Case>> {
     let disk_bytes = if choice.quick { 16 * MIB } else { 128 * MIB };
     let file_bytes = if choice.quick { 256 * MIB } else { 1024 * MIB };
     let disks = |count: u64| -> Result<Vec<Maker>> {
-        let parameters = Parameters::preset(DISK)
-            .ok_or_else(|| Error::Wrong(format!("no device model '{DISK}'")))?;
+        let parameters = Parameters::parse(DISK);
+        let parameters = parameters.map_err(|error| Error::Wrong(error.to_string()))?;
         let make = |seed| Maker::Model {
             parameters: parameters.clone(),
             length_bytes: disk_bytes,

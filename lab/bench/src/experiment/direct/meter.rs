@@ -149,7 +149,8 @@ impl Device for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_device::{Pattern, read_exact};
+    use pagewell_device::read_exact;
+    use pagewell_layers::Pattern;
 
     #[test]
     fn the_device_is_charged_for_its_bytes_and_not_for_completions() {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 
 const PIECE_BYTES: usize = 1 << 20;
 static NEXT: AtomicU32 = AtomicU32::new(0);

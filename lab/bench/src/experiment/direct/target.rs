@@ -5,7 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use pagewell_device::model::Parameters;
-use pagewell_device::{Device, FileDevice, Model, Pattern};
+use pagewell_device::{Device, FileDevice, Model};
+use pagewell_layers::Pattern;
 use pagewell_layers::{Snapshot, Stats};
 
 use super::meter::Metered;
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn wrong_bytes_are_told_with_their_place() {
         let maker = Maker::Model {
-            parameters: Parameters::preset("nvme").unwrap(),
+            parameters: Parameters::parse("nvme").unwrap(),
             length_bytes: 1 << 20,
             seed: 1,
         };

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 
 use super::regime::window_slots;
 use super::window::{WindowCounts, Windows};

@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MISSES};
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 use pagewell_load::measure::{Latency, Usage, UsageSample};
 
 use super::file::File;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_cache::{Cache, CacheOptions, ReadMode};
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::hammer::READ_BYTES;

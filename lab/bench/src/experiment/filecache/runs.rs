@@ -1,6 +1,6 @@
 //! The runs: both mappings of memory by turns, in every regime, by more and more threads.
 
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 
 use super::file::{File, Mapping};
 use super::hammer::{Hammered, Plan, check, hammer};

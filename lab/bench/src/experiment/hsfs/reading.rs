@@ -134,7 +134,8 @@ fn pieces(offset: u64, target: &mut [u8], bytes: u64) -> impl Iterator<Item = (u
 mod tests {
     use super::*;
     use pagewell_cache::{Cache, CacheOptions};
-    use pagewell_device::{Device, Pattern};
+    use pagewell_device::Device;
+    use pagewell_layers::Pattern;
     use pagewell_layers::Stats;
     use std::sync::Arc;
 

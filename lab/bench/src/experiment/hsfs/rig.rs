@@ -18,8 +18,9 @@ use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_HITS, CACHE_MERGED_REQUESTS, CACHE_MISSES, CACHE_WRAPS,
     COPIED_BYTES,
 };
+use pagewell_device::Model;
 use pagewell_device::model::Parameters;
-use pagewell_device::{Model, Pattern};
+use pagewell_layers::Pattern;
 use pagewell_layers::{Snapshot, Stats};
 use pagewell_load::measure::{Counting, Latency, Usage, UsageSample, number};
 
@@ -114,7 +115,7 @@ impl Rig {
             // What was still under way at the end has been counted whole.
             busy: (after.busy - totals.busy).min(wall.mul_f64(self.speed)),
             speed: self.speed,
-            media_rate: self.model.media_bytes_per_second(),
+            media_rate: self.model.parameters().media_bytes_per_second,
             streams,
             device: self.stats.snapshot().difference(&before),
             usage: used.used(),

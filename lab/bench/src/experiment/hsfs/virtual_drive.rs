@@ -20,7 +20,8 @@ use std::time::Duration;
 use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, Error, ReadMode};
 use pagewell_device::model::{Mechanism, Parameters};
-use pagewell_device::{Device, Geometry, Pattern, Request};
+use pagewell_device::{Device, Geometry, Request};
+use pagewell_layers::Pattern;
 use pagewell_layers::{Snapshot, Stats};
 
 use super::job::Job;
@@ -51,7 +52,6 @@ impl Drive {
         Self {
             name: "virtual".to_owned(),
             geometry: Geometry {
-                optimal_transfer_bytes: parameters.transfer_bytes_max,
                 transfer_bytes_max: parameters.transfer_bytes_max,
                 rotational: parameters.rotational(),
                 queue_depth: 1,

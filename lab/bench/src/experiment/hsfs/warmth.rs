@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pagewell_base::mix::Random;
 use pagewell_cache::{Cache, CachedDevice, ReadMode};
-use pagewell_device::Pattern;
+use pagewell_layers::Pattern;
 use pagewell_load::measure::number;
 use pagewell_load::report::bytes;
 

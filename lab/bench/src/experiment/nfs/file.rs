@@ -1,7 +1,7 @@
 //! One file of a file system as a program uses it: opened, read or written in blocks, closed.
 
 use pagewell_fs::{
-    Call, CreateMode, Credentials, FileId, FileSystem, OpenIntent, Opened, SetAttributes, Stability,
+    Call, CreateMode, Credentials, FileId, FileSystem, Opened, SetAttributes, Stability,
 };
 
 use super::workload::{fill, is_right};
@@ -46,13 +46,12 @@ impl<'a> OpenedFile<'a> {
         filesystem: &'a dyn FileSystem,
         credentials: &'a Credentials,
         name: &str,
-        writes: bool,
     ) -> Result<Self> {
         let call = call(credentials);
         let entry = filesystem
             .lookup(&call, &filesystem.root(), name.as_bytes())
             .map_err(|error| failed(name, &error))?;
-        Self::opened(filesystem, credentials, entry.id, writes)
+        Self::opened(filesystem, credentials, entry.id)
     }
 
     /// Makes a file in the root directory and opens it.
@@ -70,22 +69,16 @@ impl<'a> OpenedFile<'a> {
         let created = filesystem
             .create(&call(credentials), &root, name.as_bytes(), &mode)
             .map_err(|error| failed(&format!("making {name}"), &error))?;
-        Self::opened(filesystem, credentials, created.entry.id, true)
+        Self::opened(filesystem, credentials, created.entry.id)
     }
 
     fn opened(
         filesystem: &'a dyn FileSystem,
         credentials: &'a Credentials,
         id: FileId,
-        writes: bool,
     ) -> Result<Self> {
-        let intent = OpenIntent {
-            reads: !writes,
-            writes,
-            truncates: false,
-        };
         let opened = filesystem
-            .open(&call(credentials), &id, intent)
+            .open(&call(credentials), &id)
             .map_err(|error| failed("open", &error))?;
         Ok(Self {
             filesystem,
@@ -165,13 +158,13 @@ mod tests {
         let file = OpenedFile::create(&ram, &user, "f").unwrap();
         file.write(&mut block, 4096, 5).unwrap();
         file.close().unwrap();
-        let file = OpenedFile::open(&ram, &user, "f", false).unwrap();
+        let file = OpenedFile::open(&ram, &user, "f").unwrap();
         file.read(&mut block, 4096, 5).unwrap();
         let wrong = file.read(&mut block, 0, 5).unwrap_err().to_string();
         assert!(wrong.contains("the block at 0"), "{wrong}");
         let end = file.read(&mut block, 8192, 5).unwrap_err().to_string();
         assert!(end.contains("ends at 8192"), "{end}");
         remove(&ram, &user, "f");
-        assert!(OpenedFile::open(&ram, &user, "f", false).is_err());
+        assert!(OpenedFile::open(&ram, &user, "f").is_err());
     }
 }

@@ -169,7 +169,7 @@ impl Place {
     ) -> Result<Vec<Recording>> {
         let mounted = self.mount(setting)?;
         let user = credentials();
-        let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
+        let file = OpenedFile::open(&mounted, &user, &self.names.read)?;
         let passes: Result<Vec<Recording>> = (0..passes)
             .map(|pass| self.read_blocks(&mounted, &file, workload, self.order(workload, pass)))
             .collect();
@@ -187,7 +187,7 @@ impl Place {
     ) -> Result<Recording> {
         let mounted = self.mount(setting)?;
         let user = credentials();
-        let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
+        let file = OpenedFile::open(&mounted, &user, &self.names.read)?;
         let mut order = self.order(workload, 0);
         order.truncate(count);
         let recording = self.read_blocks(&mounted, &file, workload, order)?;
@@ -229,7 +229,7 @@ impl Place {
             &self.names.written
         };
         let file = if workload.random {
-            OpenedFile::open(&mounted, &user, name, true)?
+            OpenedFile::open(&mounted, &user, name)?
         } else {
             OpenedFile::create(&mounted, &user, name)?
         };
@@ -278,7 +278,7 @@ impl Place {
             ..*setting
         };
         let mounted = self.mount(&plain)?;
-        let file = OpenedFile::open(&mounted, user, name, false)?;
+        let file = OpenedFile::open(&mounted, user, name)?;
         let blocks = self.order(Workload::RANDOM_READ_SMALL, seed);
         let mut block = vec![0; Workload::RANDOM_READ_SMALL.block_bytes as usize];
         for number in blocks.into_iter().take(CHECKED_BLOCKS) {

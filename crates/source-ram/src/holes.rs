@@ -1,11 +1,18 @@
-//! Space for what will be written, and holes where something was.
+//! Where a file has data and where holes are, space for what will be written, and holes where
+//! something was.
+//!
+//! Holes begin where a block of 4096 bytes does, as on other file systems.
 
-use super::data::{FileData, Pages, ZEROS, split};
-use super::page::{PAGE_BYTES, capacity_for};
-use super::quota::Storage;
 use std::sync::Arc;
 
-use pagewell_fs::Result;
+use pagewell_fs::{Result, Seek};
+
+use super::data::{FileData, Pages, ZEROS, split};
+use super::memory::{PAGE_BYTES, capacity_for};
+use super::quota::Storage;
+
+/// What programs take for the block of a file.
+const BLOCK_BYTES: u64 = 4096;
 
 /// Of a range that ends at `end`, how far it reaches in its page `number`, of which `last` is the
 /// last.
@@ -18,6 +25,33 @@ fn reach(number: u64, last: u64, end: u64) -> usize {
 }
 
 impl FileData {
+    /// The first place from `offset` on that has data, or is a hole; `None` when there is none
+    /// before the end, which counts as a hole but is none itself.
+    pub(super) fn seek(&self, offset: u64, wanted: Seek) -> Option<u64> {
+        if offset >= self.size() {
+            return None;
+        }
+        let mut at = offset;
+        for (number, page) in self.pages.range(split(offset).0..) {
+            let start = number * PAGE_BYTES as u64;
+            let held = (**page).as_ref().len() as u64;
+            let end = start + held.next_multiple_of(BLOCK_BYTES);
+            // A page may be there for what will be written.
+            if held == 0 || end <= at {
+                continue;
+            }
+            match wanted {
+                Seek::Data => return Some(at.max(start)),
+                Seek::Hole if at < start => break,
+                Seek::Hole => at = end,
+            }
+        }
+        match wanted {
+            Seek::Data => None,
+            Seek::Hole => Some(at.min(self.size())),
+        }
+    }
+
     /// Allocates space for the bytes from `offset` to `end`, or for none: a page that nothing was
     /// written to is empty, and reads as zeros.
     pub(super) fn reserve(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<()> {
@@ -82,7 +116,7 @@ impl FileData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_fs::{Error, Seek};
+    use pagewell_fs::Error;
 
     fn content(data: &FileData) -> Vec<u8> {
         let slices = data.read(0, u32::try_from(data.size()).unwrap());
@@ -145,5 +179,31 @@ mod tests {
             drop(data.set_size(0, &storage).unwrap());
             assert_eq!(storage.quota.used_bytes(), 0);
         }
+    }
+
+    #[test]
+    fn data_and_holes_are_where_they_were_made() {
+        let storage = Storage::new(1 << 20).unwrap();
+        let mut data = FileData::default();
+        assert_eq!(data.seek(0, Seek::Hole), None);
+        drop(data.set_size(1 << 40, &storage).unwrap());
+        assert_eq!(data.seek(0, Seek::Data), None);
+        assert_eq!(data.seek(7, Seek::Hole), Some(7));
+        data.write(0, &[1; 70_000], &storage).unwrap();
+        data.write(300_000, b"x", &storage).unwrap();
+        assert_eq!(data.seek(0, Seek::Data), Some(0));
+        assert_eq!(data.seek(69_999, Seek::Data), Some(69_999));
+        assert_eq!(data.seek(0, Seek::Hole), Some(73_728)); // the end of the block
+        let second = data.seek(73_728, Seek::Data).unwrap();
+        assert!((73_729..=300_000).contains(&second));
+        assert_eq!(data.seek(second, Seek::Hole), Some(303_104));
+        assert_eq!(data.seek(303_104, Seek::Data), None);
+        assert_eq!(data.seek((1 << 40) - 1, Seek::Hole), Some((1 << 40) - 1));
+        assert_eq!(data.seek(1 << 40, Seek::Hole), None);
+        drop(data.set_size(300_001, &storage).unwrap());
+        assert_eq!(data.seek(300_000, Seek::Data), Some(300_000));
+        assert_eq!(data.seek(300_000, Seek::Hole), Some(300_001));
+        drop(data.set_size(65_536, &storage).unwrap());
+        assert_eq!(data.seek(0, Seek::Hole), Some(65_536));
     }
 }

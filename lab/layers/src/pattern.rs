@@ -7,8 +7,8 @@
 
 use pagewell_base::mix::{STEP, mix};
 
-use crate::bounds::only_read;
-use crate::{Device, Geometry, Request, Result};
+use pagewell_device::{Device, Error, Geometry, Operation, Request, check};
+use rustix::io::Errno;
 
 /// See the module's text. It completes requests at once and refuses writes with `EROFS`.
 #[derive(Clone, Debug)]
@@ -100,11 +100,16 @@ impl Device for Pattern {
         Geometry::MEMORY
     }
 
-    fn submit(&self, request: Request) {
-        let Some(mut request) = only_read(self, request) else {
-            return;
-        };
+    fn submit(&self, mut request: Request) {
         let mut offset = request.offset();
+        let checked = match request.operation() {
+            Operation::Read => check(self, &request),
+            Operation::Write => Err(Error::failed(&self.name, offset, Errno::ROFS)),
+            Operation::Flush => return request.succeed(),
+        };
+        if let Err(error) = checked {
+            return request.fail(0, error);
+        }
         for slice in request.slices_mut() {
             self.fill(offset, slice);
             offset += slice.len() as u64;
@@ -116,7 +121,8 @@ impl Device for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, read_exact};
+    use pagewell_device::read_exact;
+    use pagewell_device::testing::{flush, write};
 
     #[test]
     fn every_piece_is_the_same_bytes() {
@@ -164,5 +170,13 @@ mod tests {
             assert!(matches!(result, Err(Error::PastEnd { .. })));
             assert!(read_exact(&pattern, offset, &mut target).is_err());
         }
+    }
+
+    #[test]
+    fn it_takes_no_writes_and_has_nothing_to_flush() {
+        let pattern = Pattern::new(10, 1);
+        let error = write(&pattern, 3, &[1; 4]).result.unwrap_err().to_string();
+        assert!(error.contains("pattern:10:1: at byte 3"), "{error}");
+        assert_eq!(flush(&pattern).result, Ok(()));
     }
 }

@@ -1,0 +1,88 @@
+//! Requests that somebody waits for, whatever the alignment of the device is.
+
+use std::sync::mpsc;
+
+use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request, Result};
+
+/// A request on its way, with memory of its own. It is complete when this is gone.
+pub(crate) struct Sent {
+    pub(crate) offset: u64,
+    /// So many are wanted: the request has whole blocks, of which the last may be a part.
+    pub(crate) bytes: u64,
+    answer: mpsc::Receiver<(Outcome, Buffer)>,
+}
+
+impl Sent {
+    pub(crate) fn new(
+        device: &dyn Device,
+        (operation, issuer): (Operation, Issuer),
+        offset: u64,
+        bytes: u64,
+        buffer: Buffer,
+    ) -> Self {
+        let (sender, answer) = mpsc::sync_channel(1);
+        // The receiver waits below.
+        let done = move |outcome, buffer| drop(sender.send((outcome, buffer)));
+        device.submit(Request::owned(operation, offset, buffer, issuer, done));
+        Self {
+            offset,
+            bytes,
+            answer,
+        }
+    }
+
+    /// A read from the beginning of a block into memory that suits all devices of this `geometry`.
+    pub(crate) fn read(
+        device: &dyn Device,
+        issuer: Issuer,
+        offset: u64,
+        bytes: u64,
+        geometry: Geometry,
+    ) -> Self {
+        let whole = bytes.next_multiple_of(u64::from(geometry.logical_block_bytes.max(1)));
+        let alignment = geometry.memory_alignment_bytes.max(1);
+        // Memory for less than a block more than what is wanted.
+        let buffer = Buffer::new(whole as usize, alignment as usize);
+        Self::new(device, (Operation::Read, issuer), offset, bytes, buffer)
+    }
+
+    /// The memory of the request, when all that is wanted was transferred.
+    pub(crate) fn wait(&self) -> Result<Buffer> {
+        let abandoned = Error::Abandoned {
+            offset: self.offset,
+        };
+        match self.answer.recv() {
+            Ok((outcome, buffer)) if outcome.transferred_bytes as u64 >= self.bytes => Ok(buffer),
+            Ok((outcome, _)) => Err(outcome.result.err().unwrap_or(abandoned)),
+            Err(_) => Err(abandoned),
+        }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        // Disconnected when the answer was taken.
+        drop(self.answer.recv());
+    }
+}
+
+/// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
+/// anything. For the few reads that come before there is a cache: each takes memory of its own
+/// and copies.
+pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result<()> {
+    let wanted = target.len();
+    let end = offset.checked_add(wanted as u64);
+    let end = end.filter(|end| *end <= device.length_bytes());
+    let end = end.ok_or_else(|| Error::past_end(device.name(), offset, wanted))?;
+    if target.is_empty() {
+        return Ok(());
+    }
+    let geometry = device.geometry();
+    // Less than a block.
+    let skipped = offset % u64::from(geometry.logical_block_bytes.max(1));
+    let start = offset - skipped;
+    // The last block of a file may be a part: only what was asked for has to be there.
+    let buffer = Sent::read(device, Issuer::Metadata, start, end - start, geometry).wait()?;
+    target.copy_from_slice(&buffer[skipped as usize..][..wanted]);
+    Ok(())
+}
