@@ -109,7 +109,7 @@ fn is_listed(inside: &HashMap<u64, HashMap<u64, u64>>, inode: u64) -> bool {
 impl State {
     fn has(&self, node: Node) -> bool {
         let words = self.inside.get(&node.device);
-        words.is_some_and(|words| has(words, node.inode.number))
+        words.is_some_and(|words| has(words, node.inode))
     }
 
     fn note(&mut self, device: u64, inode: u64) {
@@ -253,7 +253,7 @@ impl Level {
             file,
             device: status.node.device,
             step: Step {
-                inode: status.node.inode,
+                inode: status.inode(),
                 name: name.into(),
             },
             bytes: Vec::with_capacity(BUFFER_BYTES),
@@ -341,7 +341,7 @@ impl Tree {
         for (name, Wanted { id, inode, .. }) in found {
             let opened = self.resolver.child(level.file.as_fd(), &name, true);
             let status = opened.and_then(|opened| Status::of(&opened));
-            if status.is_ok_and(|status| status.node.inode == inode) {
+            if status.is_ok_and(|status| status.inode() == inode) {
                 let above = levels.iter().skip(1).map(|level| &level.step);
                 self.note_path(above, Step { inode, name }, id);
                 self.census.state.lock().wanted.remove(&inode.number);

@@ -97,7 +97,7 @@ struct Tree {
     filesystem_id: u64,
     /// What tells this tree from others.
     tree_id: Vec<u8>,
-    /// The mount that `mount` is a private copy of.
+    /// The mount that the one of `root` is a private copy of.
     original: Option<mount::Original>,
     /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,

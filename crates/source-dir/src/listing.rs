@@ -70,7 +70,7 @@ impl Tree {
             listing.note_times(&status, &after);
             self.listings.leave(directory.node, listing);
         } else if let Some(gathered) = listing.gathered {
-            let inode = directory.node.inode.number;
+            let inode = directory.node.inode;
             self.remembered.end_names(inode, gathered);
         }
         Ok(DirectoryPage {
@@ -88,7 +88,7 @@ impl Tree {
         memory: Option<Moment>,
     ) -> Result<Listing> {
         let memory = memory.filter(|_| !status.is_encrypted);
-        let inode = directory.node.inode.number;
+        let inode = directory.node.inode;
         let names = memory.and_then(|moment| self.remembered.names(moment, inode));
         if let Some(listing) = names.and_then(|names| Listing::of_names(names, cookie)) {
             names::DIR_LISTINGS_REMEMBERED.add(1);
@@ -197,8 +197,8 @@ impl Tree {
         let is_root = directory.node == self.root.node;
         match (entry, raw.name) {
             (Some(entry), _) => entry.attributes.file_id,
-            (None, b".") => directory.node.inode.number,
-            (None, b"..") if is_root => directory.node.inode.number,
+            (None, b".") => directory.node.inode,
+            (None, b"..") if is_root => directory.node.inode,
             _ => raw.inode,
         }
     }
@@ -252,7 +252,7 @@ impl Tree {
             }
             (None, Naming::Handles) => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
-                if handle::inode_in(self.magic, &made) != Some(status.node.inode.number) {
+                if handle::inode_in(self.magic, &made) != Some(status.node.inode) {
                     return self.examine_opened(directory, raw);
                 }
                 handle::id_of(&made)?

@@ -128,7 +128,7 @@ impl Cache {
 
     #[allow(clippy::cast_possible_truncation)] // only the low bits count
     fn node_shard(&self, node: Node) -> &Mutex<HashMap<Node, Weak<Object>>> {
-        &self.nodes[node.inode.number as usize % SHARDS]
+        &self.nodes[node.inode as usize % SHARDS]
     }
 
     /// The object of this key, if it is held.

@@ -111,8 +111,8 @@ impl Tree {
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
             (
-                Naming::PathHints(Box::new(Places::new(status.node.inode.number))),
-                compose(status.node.inode, &[]),
+                Naming::PathHints(Box::new(Places::new(status.node.inode))),
+                compose(status.inode(), &[]),
             )
         };
         let root = Arc::new(Object::new(id, &status, mount));
@@ -210,7 +210,7 @@ fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
     let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
     let filesystem = if filesystem == encoded { 0 } else { filesystem };
     let mut bytes = root.as_bytes().to_vec();
-    bytes.extend(status.node.inode.birth.to_be_bytes());
+    bytes.extend(status.birth.to_be_bytes());
     bytes.extend(filesystem.to_be_bytes());
     bytes
 }

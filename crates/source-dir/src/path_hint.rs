@@ -134,7 +134,7 @@ impl Places {
 
     /// The object just seen as `name` in a directory: notes the place and returns its identifier.
     pub(super) fn note(&self, status: &Status, parent: &Object, name: &[u8]) -> FileId {
-        let (inode, above) = (status.node.inode, parent.node.inode.number);
+        let (inode, above) = (status.inode(), parent.node.inode);
         let mut table = self.0.lock();
         if let Some(place) = table.get(inode) {
             place.parent = above;
@@ -164,7 +164,7 @@ impl Places {
 
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
-        let inode = status.node.inode;
+        let inode = status.inode();
         if let Some(place) = self.0.lock().get(inode) {
             return place.id;
         }
@@ -236,7 +236,7 @@ impl Tree {
         }
         Error::Stale.when(self.is_missing(inode))?;
         names::DIR_PATH_HINT_WALKS.add(1);
-        let root = (self.root.as_fd(), self.root.node.inode.number);
+        let root = (self.root.as_fd(), self.root.node.inode);
         if let Some(found) = self.walk(places, id, root, hint)? {
             return Ok(found);
         }
@@ -252,7 +252,7 @@ impl Tree {
     fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
         let chain = places.0.lock().chain(inode.number)?;
         let found = self.open_below(chain.iter().map(|(_, name)| &**name));
-        found.filter(|(_, status)| status.node.inode == inode && self.resolver.same_mount(status))
+        found.filter(|(_, status)| status.inode() == inode && self.resolver.same_mount(status))
     }
 
     /// Whether the object was searched in vain.
@@ -281,7 +281,7 @@ impl Tree {
             return;
         };
         let mut table = places.0.lock();
-        let (mut parent, mut hashes) = (self.root.node.inode.number, Vec::new());
+        let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
         for Step { inode, name } in above {
             let known = table.get(*inode).map(|place| place.id);
             let id = known.unwrap_or_else(|| compose(*inode, &hashes));
@@ -326,7 +326,7 @@ impl Tree {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.node.inode == inode && self.resolver.same_mount(&status) {
+            if status.inode() == inode && self.resolver.same_mount(&status) {
                 let mut table = places.0.lock();
                 table.put(Step { inode, name }, directory_inode, *id);
                 return Ok(Some((opened, status)));

@@ -116,7 +116,7 @@ impl Judge<'_> {
                 acting.become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
-            self.tree.remembered.forget(object.node.inode.number);
+            self.tree.remembered.forget(object.node.inode);
         }
         Ok(())
     }

@@ -6,11 +6,12 @@ use rustix::path::Arg;
 use std::os::fd::AsFd;
 
 /// Where an object lives. Two objects alive at the same time never share it, so it names an object
-/// for as long as there is a descriptor of it.
+/// for as long as there is a descriptor of it. Its birth time does not: overlayfs gives an object
+/// that is open another one when it copies it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) device: u64,
-    pub(super) inode: Inode,
+    pub(super) inode: u64,
 }
 
 /// What tells the objects of one file system apart, also those that had a number before.
@@ -25,6 +26,8 @@ pub(super) struct Inode {
 #[derive(Clone, Copy)]
 pub(super) struct Status {
     pub(super) node: Node,
+    /// Birth time, as in [`Inode`].
+    pub(super) birth: u64,
     /// Number of the mount the object was reached through; `None` before Linux 5.8.
     pub(super) mount: Option<u64>,
     /// Whether the object is the root of its mount, as far as the kernel tells (Linux 5.8).
@@ -48,6 +51,13 @@ impl Status {
         Self::at(fd, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
     }
 
+    pub(super) fn inode(&self) -> Inode {
+        Inode {
+            number: self.node.inode,
+            birth: self.birth,
+        }
+    }
+
     fn at(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
         let said = rustix::fs::statx(fd, name, flags, mask).map_err(super::error_of)?;
@@ -56,13 +66,11 @@ impl Status {
         Ok(Self {
             node: Node {
                 device: u64::from(said.stx_dev_major) << 32 | u64::from(said.stx_dev_minor),
-                inode: Inode {
-                    number: said.stx_ino,
-                    birth: match knows(StatxFlags::BTIME) {
-                        true => mixed(timestamp(&said.stx_btime)),
-                        false => 0,
-                    },
-                },
+                inode: said.stx_ino,
+            },
+            birth: match knows(StatxFlags::BTIME) {
+                true => mixed(timestamp(&said.stx_btime)),
+                false => 0,
             },
             mount: knows(StatxFlags::MNT_ID).then_some(said.stx_mnt_id),
             is_mount_root: said.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
