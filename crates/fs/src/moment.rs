@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use crate::FileId;
 
-/// Things kept at once; calls that come together are for few objects.
+/// Things kept at once, the latest; calls that come together are for few objects.
 const KEPT_MAX: usize = 8;
 
 /// Something kept, of the source at this address.
@@ -40,15 +40,16 @@ pub fn keep<S, T: 'static>(source: &S, id: &FileId, thing: &Rc<T>) {
     if NOW.get().is_none() {
         return;
     }
-    KEPT.with_borrow_mut(|kept| {
-        if kept.len() < KEPT_MAX {
-            kept.push(Kept {
-                source: address_of(source),
-                id: *id,
-                thing: Rc::clone(thing) as Rc<dyn Any>,
-            });
-        }
+    let oldest = KEPT.with_borrow_mut(|kept| {
+        let oldest = (kept.len() == KEPT_MAX).then(|| kept.remove(0));
+        kept.push(Kept {
+            source: address_of(source),
+            id: *id,
+            thing: Rc::clone(thing) as Rc<dyn Any>,
+        });
+        oldest
     });
+    drop(oldest); // which may call other code
 }
 
 /// What was kept for `id` in this moment.
@@ -141,8 +142,14 @@ mod tests {
         assert_eq!(kept::<_, i32>(&source, &other_id), None);
         assert_eq!(kept::<_, i32>(&other_source, &id), None);
         assert_eq!(kept::<_, u64>(&source, &id), None, "of another type");
+        for number in 0..=KEPT_MAX {
+            let id = FileId::new(&number.to_be_bytes()).unwrap();
+            keep(&source, &id, &Rc::new(number));
+            assert_eq!(kept(&source, &id), Some(Rc::new(number)));
+        }
+        assert_eq!(kept::<_, i32>(&source, &id), None, "long ago");
         change();
-        assert_eq!(kept::<_, i32>(&source, &id), None);
+        assert_eq!(kept::<_, i32>(&source, &other_id), None);
         let other = std::thread::spawn(current).join().unwrap();
         assert_eq!(other, None);
     }
