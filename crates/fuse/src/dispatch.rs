@@ -128,6 +128,8 @@ struct Queue {
     /// When data was let go last, or began to be held.
     moved: Instant,
     workers: usize,
+    /// Workers that have not looked for a job yet.
+    starting: usize,
     idle: usize,
     stopping: bool,
 }
@@ -181,6 +183,7 @@ impl Dispatch {
                 working_bytes: 0,
                 moved: Instant::now(),
                 workers: 0,
+                starting: 0,
                 idle: 0,
                 stopping: false,
             }),
@@ -229,12 +232,13 @@ impl Dispatch {
             self.ready.notify_one();
         }
         // One is always there, so that it needs none to be started when a job can begin.
-        let is_short = queue.idle < startable || queue.workers == 0;
+        let is_short = queue.idle + queue.starting < startable || queue.workers == 0;
         if is_short && queue.workers < self.workers_max {
             let dispatch = Arc::clone(self);
             let worker = std::thread::Builder::new().name("fuse-worker".to_owned());
             let started = worker.spawn(move || dispatch.work());
             queue.workers += usize::from(started.is_ok());
+            queue.starting += usize::from(started.is_ok());
         }
     }
 
@@ -291,6 +295,7 @@ impl Dispatch {
 
     fn work(self: &Arc<Self>) {
         let mut queue = self.queue.lock();
+        queue.starting -= 1;
         loop {
             if let Some((job, lease)) = self.next(&mut queue) {
                 let data = job.memory.data();
