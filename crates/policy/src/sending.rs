@@ -175,8 +175,8 @@ impl Sending {
         }
     }
 
-    /// The same for another connection, which may differ: what was found gives way to the first
-    /// samples of its own.
+    /// The same for another connection, which may differ: what was found gives way to samples of
+    /// its own, which it takes as seldom as the last one did.
     #[must_use]
     pub fn for_another(&self) -> Self {
         let mut another = self.clone();

@@ -26,6 +26,9 @@ impl WriteBack {
                 bytes += cut(&mut flight.parts, start, end);
             }
         }
+        if self.bytes.dirty.is_empty() {
+            self.due_blocks.clear();
+        }
         self.refresh(start, end);
         self.tags.discard(start, end, &mut self.counts);
         self.counts.discarded_bytes += bytes;

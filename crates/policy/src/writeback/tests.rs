@@ -19,6 +19,20 @@ fn drain(policy: &mut WriteBack, now: Duration) -> Vec<Write> {
 }
 
 #[test]
+fn a_page_is_written_from_its_beginning_when_all_was_clean() {
+    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let page = extent(65_536, 65_536);
+    policy.wrote(extent(page.offset, 4096), seconds(1));
+    let first = drain(&mut policy, seconds(40));
+    assert_eq!(first.len(), 1);
+    policy.finished(first[0].id, true, seconds(40));
+    policy.wrote(page, seconds(41));
+    let second = drain(&mut policy, seconds(80));
+    assert_eq!(second.len(), 1, "{second:?}");
+    assert_eq!(second[0].extent, page);
+}
+
+#[test]
 fn rules_have_names() {
     for rule in Rule::ALL {
         assert_eq!(Rule::parse(rule.name()), Some(rule));

@@ -113,6 +113,9 @@ impl WriteBack {
         self.counts.rewritten_bytes += end - start - new;
         let once = new == end - start && flying == 0;
         let (is_delayed, expire) = (self.settings.rule == Rule::Delayed, self.settings.expire);
+        if self.pages.all.is_empty() {
+            self.cursor = 0; // nothing is left to go on with
+        }
         for number in self.pages.numbers(start, end) {
             let page = self.pages.all.entry(number).or_insert_with(|| Page {
                 fresh: once && is_delayed && !self.habit.is_recent(number, now, expire),
