@@ -254,7 +254,8 @@ impl Writer {
         if let Some(fetch) = fetches.of(missing) {
             return Some(Attempt::Fetching(fetch));
         }
-        if self.is_scattered(pin, part, missing) {
+        // Alone it was asked before, and units only become valid meanwhile.
+        if !is_alone && self.is_scattered(pin, part, missing) {
             return Some(Attempt::Scattered);
         }
         if !is_alone && touched & valid != 0 {
