@@ -84,7 +84,8 @@ impl ImageFileSystem {
         let mut hasher = SipHasher24::new();
         hasher.write_u64(origin.identity.to_le());
         hasher.write_u64(device.length_bytes().to_le());
-        let (identity, size) = (hasher.finish(), device.length_bytes());
+        let bytes = Bytes::new(cache.open(device));
+        let (identity, size) = (hasher.finish(), bytes.length_bytes());
         Self {
             file: Attributes {
                 file_type: FileType::Regular,
@@ -104,7 +105,7 @@ impl ImageFileSystem {
                 may_be_kept: true,
             },
             identity,
-            bytes: Bytes::new(cache.open(device)),
+            bytes,
             origin,
             changes: None,
         }

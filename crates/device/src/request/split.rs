@@ -20,6 +20,7 @@ use std::sync::Arc;
 use pagewell_base::sync::Mutex;
 
 use super::{Completion, Operation, Outcome, Request, Segment};
+use crate::Error;
 
 /// A part of a request, for [`Request::deal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +155,10 @@ fn gather<T>(count: usize, then: T) -> impl Iterator<Item = Completion>
 where
     T: FnOnce(Vec<Outcome>) + Send + 'static,
 {
+    // Of one that is dropped instead of called.
     let missing = Outcome {
         transferred_bytes: 0,
-        result: Ok(()),
+        result: Err(Error::Abandoned { offset: 0 }),
     };
     let all = Arc::new(Mutex::new((vec![missing; count], then)));
     (0..count).map(move |index| -> Completion {
@@ -220,7 +222,7 @@ fn whole(pieces: &[Piece], mut outcomes: Vec<Outcome>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Error, Issuer};
+    use crate::{Buffer, Issuer};
     use proptest::prelude::*;
     use std::sync::mpsc;
 
