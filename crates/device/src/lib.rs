@@ -20,7 +20,7 @@ pub use buffer::Buffer;
 pub use combined::CombineError;
 pub use completing::{after_burst, complete};
 pub use device::{Device, Error, Geometry, Memory, Result, check};
-pub use file::{Engine, FileDevice, FileOptions, is_claimed};
+pub use file::{Engine, FileDevice, FileOptions};
 pub use mirror::{
     Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal, Resync, ResyncReport, Standing,

@@ -12,12 +12,11 @@
 //! once, counted.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{DEVICE_IN_USE, DEVICE_LOCKS_MISSING};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::warning::warn_once;
@@ -71,22 +70,6 @@ pub(super) fn open_again(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno
 
 fn lock(file: &OwnedFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive))
-}
-
-/// Whether another program has claimed what is at `path`. One that begins to claim it at the same
-/// moment finds it taken, and tries again.
-#[must_use]
-pub fn is_claimed(path: &Path) -> bool {
-    let access = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let claim = || {
-        let file = rustix::fs::open(path, access, Mode::empty())?;
-        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_block_device() {
-            open_again(&file, access | OFlags::EXCL).map(drop)
-        } else {
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)
-        }
-    };
-    matches!(claim(), Err(Errno::WOULDBLOCK | Errno::BUSY))
 }
 
 /// Gives a lock back. Closing the descriptor is not enough: a child process that is just being

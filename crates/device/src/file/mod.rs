@@ -40,7 +40,6 @@ use crate::device::check;
 use crate::request::pieces;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
-pub use lock::is_claimed;
 use ring::Ring;
 use transfer::{Target, Transfer};
 use workers::Workers;

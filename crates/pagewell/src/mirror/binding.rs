@@ -67,16 +67,6 @@ pub(crate) fn is_absent(leg: &Storage) -> bool {
     }
 }
 
-/// Whether another program writes to a leg.
-pub(crate) fn is_claimed(leg: &Storage) -> bool {
-    match leg {
-        Storage::Path(path) => pagewell_device::is_claimed(path),
-        Storage::Ram(_) => false,
-        Storage::Model(_, inner) => is_claimed(inner),
-        Storage::Stripe(_, parts) | Storage::Mirror(parts) => parts.iter().any(is_claimed),
-    }
-}
-
 fn of_path(path: &Path) -> Option<u64> {
     let real = path.canonicalize().ok()?;
     let metadata = real.metadata().ok()?;

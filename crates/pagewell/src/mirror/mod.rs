@@ -25,7 +25,7 @@ use crate::storage::grammar::Storage;
 use crate::storage::parts::{Opened, Parts, Want};
 
 pub(crate) use absent::Absent;
-pub(crate) use binding::{is_absent, is_claimed};
+pub(crate) use binding::is_absent;
 pub(crate) use closing::wait_until_closed;
 use place::Place;
 use sidecar::Sidecars;

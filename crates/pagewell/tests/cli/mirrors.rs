@@ -2,12 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use pagewell_sunrpc::nfs3::StableHow;
-use pagewell_wire::client::{Client, User};
-
-use crate::support::{Run, Serve, bytes, run_in};
+use crate::support::{Run, bytes, run_in};
 
 /// Longer than one chunk, and its last block is a part.
 const LENGTH: usize = (1 << 20) + 5000;
@@ -245,48 +241,10 @@ fn a_mirror_in_use_is_not_resynchronised() {
     mirror(base.path(), &["resync", MIRROR]).text();
     let path = |name: &str| base.path().join(name).display().to_string();
     let source = format!("mirror:{},{}", path("a.img"), path("b.img"));
-    let serve = Serve::start(&[&format!("/disk={source}")]);
+    let serve = crate::support::Serve::start(&[&format!("/disk={source}")]);
     let line = mirror(base.path(), &["resync", &source]).failed(1);
     assert!(line.contains("a.img"), "{line}");
     serve.signal("TERM");
     assert_eq!(serve.end().0, Some(0));
     mirror(base.path(), &["resync", &source]).text();
-}
-
-/// A mirror that a program writes to is well; one whose writer was killed is not.
-#[test]
-fn a_mirror_in_use_is_told_from_one_that_was_not_closed() {
-    let base = files();
-    mirror(base.path(), &["resync", MIRROR]).text();
-    let path = |name: &str| base.path().join(name).display().to_string();
-    let source = format!("mirror:{},{}", path("a.img"), path("b.img"));
-    let status = || {
-        let run = mirror(base.path(), &["status", &source, "--json"]);
-        let document: serde_json::Value = serde_json::from_slice(&run.out).unwrap();
-        let leg = |index: usize| document["halves"][index]["condition"].clone();
-        (run.code, document["in_use"].clone(), leg(0), leg(1))
-    };
-    let well = (Some(0), false.into(), "current".into(), "current".into());
-    assert_eq!(status(), well);
-    let serve = Serve::start(&["--squash", "none", &format!("/disk={source}")]);
-    let mut client = Client::connect(serve.address(), User::root());
-    let root = client.mount(b"/disk").unwrap();
-    let disk = client.lookup(&root, b"a.img").unwrap().handle;
-    let written = client.write(&disk, 0, &bytes(4096, 9), StableHow::FileSync);
-    written.unwrap();
-    assert_eq!(
-        status(),
-        (Some(0), true.into(), "in use".into(), "in use".into())
-    );
-    serve.signal("KILL");
-    serve.end();
-    // Until the system has ended its last requests its files are claimed.
-    let began = Instant::now();
-    while status().1 == true && began.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(
-        status(),
-        (Some(1), false.into(), "current".into(), "doubtful".into())
-    );
 }

@@ -6,29 +6,28 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use pagewell_device::{Assessment, Condition, Device, MirrorError};
+use pagewell_device::{Assessment, Device, MirrorError};
 use serde::Serialize;
 
 use super::Legs;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::mirror::{advice, is_claimed};
+use crate::mirror::advice;
 use crate::output;
 
 /// Show how the legs of a mirror stand.
 ///
-/// Each leg is current, in use (a program writes to the mirror now), doubtful (the last one did not
-/// close it; only the first leg is read), stale (it missed writes), unfinished (it was being
-/// resynchronised), missing, replaced (it is not the file or disk that was a leg), split (it and
-/// another were each written to while the other was missing) or unknown (the mirror was never
-/// written to). Nothing is changed.
+/// Each leg is current, doubtful (the mirror is in use or was not closed; only the first leg
+/// is read), stale (it missed writes), unfinished (it was being resynchronised), missing, replaced
+/// (it is not the file or disk that was a leg), split (it and another were each written to while
+/// the other was missing) or unknown (the mirror was never written to). Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   pagewell mirror status mirror:a.img,b.img
   pagewell mirror status mirror:/dev/sdb,/dev/sdc --json
 
-Exit codes: 0 all legs are current, in use or unknown, 1 a leg is not, 2 wrong usage.")]
+Exit codes: 0 all legs are current or unknown, 1 a leg is not, 2 wrong usage.")]
 pub(super) struct StatusArguments {
     /// Print one JSON document
     #[arg(long)]
@@ -38,16 +37,12 @@ pub(super) struct StatusArguments {
     source: OsString,
 }
 
-/// The word for legs that a program writes to.
-const IN_USE: &str = "in use";
-
 #[derive(Serialize)]
 struct StatusJson {
     source: String,
     /// Why the mirror cannot be opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// A program writes to it now.
     in_use: bool,
     #[serde(rename = "halves")]
     legs: Vec<LegJson>,
@@ -71,7 +66,7 @@ pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let storage = Legs::parse(&arguments.source)?;
     let legs = Legs::open(&arguments.source, &storage, false)?;
     let assessment = Assessment::of(&*legs.records.record, &legs.devices);
-    let status = status(&legs, assessment, storage.iter().any(is_claimed));
+    let status = status(&legs, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
         output::json(&mut out, &status)
@@ -79,16 +74,12 @@ pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
         out.write_all(text(&status).as_bytes())
     };
     written.context("standard output")?;
-    let is_good = |leg: &LegJson| ["current", IN_USE, "unknown"].contains(&leg.condition);
-    let is_bad = status.problem.is_some() || !status.legs.iter().all(is_good);
+    let bad = |leg: &&LegJson| leg.condition != "current" && leg.condition != "unknown";
+    let is_bad = status.problem.is_some() || status.legs.iter().find(bad).is_some();
     Ok(Outcome::from_failures(u64::from(is_bad)))
 }
 
-fn status(
-    legs: &Legs,
-    assessment: Result<Assessment, MirrorError>,
-    is_claimed: bool,
-) -> StatusJson {
+fn status(legs: &Legs, assessment: Result<Assessment, MirrorError>) -> StatusJson {
     let advise = |error| format!("{:#}", advice(&legs.name, error));
     let certain = match &assessment {
         Ok(assessment) => assessment.certain(&legs.devices).map_err(MirrorError::from),
@@ -96,7 +87,6 @@ fn status(
     };
     let missing = legs.missing.first();
     let assessment = assessment.ok();
-    let is_in_use = is_claimed && assessment.as_ref().is_some_and(Assessment::is_in_use);
     let leg = |(index, device): (usize, &Arc<dyn Device>)| {
         let found = assessment.as_ref();
         let condition = found.and_then(|found| found.conditions.get(index));
@@ -107,11 +97,7 @@ fn status(
         let file = legs.records.file(index);
         LegJson {
             leg: device.name().to_owned(),
-            condition: match condition {
-                // Its program uses all legs; which are doubtful is said if it does not close it.
-                Some(Condition::Current | Condition::Doubtful) if is_in_use => IN_USE,
-                condition => condition.map_or("not known", |one| one.name()),
-            },
+            condition: condition.map_or("not known", |one| one.name()),
             generation: standing.map(|one| one.generation),
             state: standing.map(|one| one.state.name()),
             record: file.map(|file| file.display().to_string()),
@@ -123,7 +109,7 @@ fn status(
             Err(error) => Some(advise(error)),
             Ok(()) => missing.map(|one| format!("{}: {one}", legs.name)),
         },
-        in_use: is_in_use,
+        in_use: assessment.as_ref().is_some_and(Assessment::is_in_use),
         legs: legs.devices.iter().enumerate().map(leg).collect(),
     }
 }
