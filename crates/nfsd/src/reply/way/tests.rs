@@ -158,3 +158,29 @@ fn a_part_of_a_block_that_has_left_tells_what_all_of_it_costs() {
         "what was prepared counts"
     );
 }
+
+#[test]
+fn short_connections_try_as_often_together_as_one_that_is_long() {
+    let ways = Ways::new(None);
+    let trials = |meter: &mut Meter, bytes: usize| {
+        let mut trials = 0;
+        for _ in 0..bytes / 200_000 {
+            block(meter, &ways, 200_000, 200_000);
+            trials += usize::from(meter.trial.take().is_some());
+        }
+        trials
+    };
+    // Finds what is best for all, so that trials are rare.
+    let mut first = Meter::new(&ways, true);
+    while known(&first).interval() == 1 {
+        block(&mut first, &ways, 200_000, 200_000);
+    }
+    let interval = known(&first).interval() as usize * STRETCHES[1];
+    drop(first);
+    let alone = trials(&mut Meter::new(&ways, true), 3 * interval);
+    let together: usize = (0..30)
+        .map(|_| trials(&mut Meter::new(&ways, true), interval / 10))
+        .sum();
+    assert!((2..=4).contains(&alone), "{alone}");
+    assert!((2..=4).contains(&together), "{together}");
+}
