@@ -70,12 +70,12 @@ pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Acces
     })
 }
 
-/// Refuses who has not all of `wanted`, which changes nothing.
+/// Refuses a caller that lacks some of `wanted`, which changes nothing.
 pub fn check(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Result<()> {
     Error::AccessDenied.unless(granted(credentials, attributes, wanted) == wanted)
 }
 
-/// Refuses who may not read a file. The owner may, and who may execute it
+/// Refuses a caller that may not read a file. The owner may, and callers that may execute it
 /// (RFC 1813 section 4.4).
 pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
@@ -84,7 +84,7 @@ pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<
     Error::AccessDenied.unless(is_owner || granted.intersects(wanted))
 }
 
-/// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).
+/// Refuses a caller that may not write to a file. The owner may (RFC 1813 section 4.4).
 pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     Error::AccessDenied.unless(is_owner || allows(credentials, attributes, WRITE))

@@ -24,7 +24,7 @@ pub trait FileSystem: Send + Sync {
     /// The root directory.
     fn root(&self) -> FileId;
 
-    /// The root directory for somebody who begins to use the tree: another one than before where
+    /// The root directory for a client that begins to use the tree: another one than before where
     /// the old one was removed and there is a new one in its place.
     fn current_root(&self, _call: &Call<'_>) -> Result<FileId> {
         Ok(self.root())

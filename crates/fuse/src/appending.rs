@@ -9,7 +9,7 @@
 //! the bytes in the wrong place, and are given up after the answer.
 //!
 //! Weakness: between asking for the length and writing, another client may append. NFS has no
-//! operation that does both; who appends on several clients has to lock.
+//! operation that does both; programs that append on several clients have to lock.
 
 use std::sync::Arc;
 

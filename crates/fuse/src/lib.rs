@@ -31,7 +31,7 @@
 //!   administrator enables it.
 //!
 //! Known weaknesses, of the crate `fuser` 0.18: a request that sets a time some 292 thousand
-//! million years ago ends the thread that received it (only who may use the mount can do that); it
+//! million years ago ends the thread that received it (only users of the mount can do that); it
 //! answers requests to interrupt with "not supported", so a program that catches a signal waits
 //! on, and only one that is killed is let go.
 

@@ -54,7 +54,7 @@ impl Storage {
         let Some(reason) = opened.read_only.clone().or_else(why_not) else {
             return Ok(opened);
         };
-        // Parts that could be written are not kept from others who want to.
+        // Parts that could be written are not kept from other programs that want to.
         drop(opened);
         Ok(Opened {
             read_only: Some(reason),

@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-/// An object as one look has found it, and who asks for it.
+/// An object as one look has found it, and the caller that asks for it.
 pub(super) struct Judge<'a> {
     pub(super) tree: &'a Tree,
     pub(super) object: &'a Object,
@@ -41,7 +41,7 @@ impl Judge<'_> {
         self.status.attributes.uid == self.caller.uid
     }
 
-    /// Refuses a caller who may not read the file's data.
+    /// Refuses a caller that may not read the file's data.
     pub(super) fn check_read(&self) -> Result<()> {
         let allowed = self.is_owner() || self.permits(READ)? || self.permits(EXECUTE)?;
         Error::AccessDenied.unless(allowed)
@@ -53,13 +53,13 @@ impl Judge<'_> {
         Error::NotPermitted.when(self.status.is_frozen)
     }
 
-    /// Refuses a caller who may not change the file's data.
+    /// Refuses a caller that may not change the file's data.
     pub(super) fn check_write(&self) -> Result<()> {
         self.check_changeable()?;
         Error::AccessDenied.unless(self.is_owner() || self.permits(WRITE)?)
     }
 
-    /// Refuses a caller who has not all of `wanted`.
+    /// Refuses a caller that lacks some of `wanted`.
     pub(super) fn check(&self, wanted: u32) -> Result<()> {
         Error::AccessDenied.unless(self.permits(wanted)?)
     }

@@ -36,7 +36,8 @@ impl Shared {
         self.ask_name(call, &node, name)
     }
 
-    /// What is remembered and believed of a name, for who may look it up: an object or none.
+    /// What is remembered and believed of a name, for a caller that may look it up: an object or
+    /// none.
     fn remembered(
         &self,
         call: &Call<'_>,

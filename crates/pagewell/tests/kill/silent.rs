@@ -88,8 +88,8 @@ impl Trial {
         Client::connect(self.serve.address(), User::root())
     }
 
-    /// Has many clients write and look where nothing answers. Those that
-    /// only read are told to ask again after a while.
+    /// Has many clients write and look where nothing answers. Those that only read are told to ask
+    /// again after a while.
     fn ask_in_vain(&self) -> Vec<Client> {
         let mut client = self.client();
         let root = client.mount(b"/silent").unwrap();

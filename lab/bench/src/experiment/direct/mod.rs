@@ -12,8 +12,9 @@
 //! went. Before anything is timed each path reads some bytes of known value, and every one is
 //! compared.
 //!
-//! Lent pages cannot be wrong for those who want data: what a pin gives is a shared slice of the
-//! page, so the type system lets nobody write to it, and the page stays until the pin is dropped.
+//! Lent pages cannot be wrong for a reader that wants data: what a pin gives is a shared slice of
+//! the page, so the type system lets nobody write to it, and the page stays until the pin is
+//! dropped.
 
 mod case;
 mod meter;

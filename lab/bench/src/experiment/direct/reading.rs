@@ -60,7 +60,7 @@ pub(super) struct Reading {
     pub(super) copied_bytes: u64,
     pub(super) device_requests: u64,
     pub(super) device_bytes: u64,
-    /// Requests by who asked, those who asked for nothing left out.
+    /// Requests by issuer, those that asked for nothing left out.
     pub(super) by_issuer: Vec<(&'static str, u64)>,
     /// Mean outstanding at all devices together.
     pub(super) outstanding: f64,
