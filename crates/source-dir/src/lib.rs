@@ -51,6 +51,7 @@ mod set_attributes;
 mod space;
 mod status;
 mod sweeper;
+mod syncs;
 mod system;
 mod watch;
 
