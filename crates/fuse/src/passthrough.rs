@@ -95,8 +95,8 @@ const NOBODY: u32 = 65_534;
 /// What the kernel writes to a registered file it writes with the rights of the thread that
 /// registered it, whichever program writes. The right to leave set-user-id and set-group-id to a
 /// file that is written (`CAP_FSETID`) must not be among them: then the file system beneath takes
-/// them away. Neither may what root has beyond a quota (`CAP_SYS_RESOURCE`), or of the blocks that a
-/// file system keeps for root.
+/// them away. Neither may what root has beyond a quota (`CAP_SYS_RESOURCE`), or of the blocks that
+/// a file system keeps for root.
 fn as_nobody<T>(register: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let mut fewer = before;
