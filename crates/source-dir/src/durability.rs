@@ -177,12 +177,21 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        if object.can_open()
-            && let Ok(file) = self.readable(object)
-        {
-            return self.durability.sync_all(object, file);
+        self.sync_object(object)
+    }
+
+    /// The same where it was asked for. What the server may not open is synced with all else.
+    pub(super) fn sync_object(&self, object: &Object) -> Result<()> {
+        let to_read = || {
+            object
+                .can_open()
+                .then(|| self.readable(object).ok())
+                .flatten()
+        };
+        match object.write_if_open().or_else(to_read) {
+            Some(file) => self.durability.sync_all(object, file),
+            None => self.sync_everything(),
         }
-        self.sync_everything()
     }
 
     /// Brings a name in a directory to the device, and the object it names, with `touched` when its

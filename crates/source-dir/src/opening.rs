@@ -79,8 +79,6 @@ impl Tree {
     pub(super) fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
-        let open = object.write_if_open();
-        let file = open.map_or_else(|| self.readable(&object), Ok)?;
-        self.durability.sync_all(&object, file)
+        self.sync_object(&object)
     }
 }

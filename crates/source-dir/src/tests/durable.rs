@@ -149,6 +149,22 @@ fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
 }
 
 #[test]
+fn what_cannot_be_opened_is_synced_with_all_else() {
+    with_faults(|fixture, calls| {
+        let who = root_credentials();
+        let call = waiting(&who);
+        let (files, root) = (&fixture.files, fixture.root());
+        let made = files.make_symlink(&call, &root, b"link", b"target", &mode_of(0o777));
+        let link = made.unwrap().entry.id;
+        calls.counts();
+        files.commit_metadata(&call, &link).unwrap();
+        assert_eq!(calls.counts(), (0, 0, 1));
+        files.commit_metadata(&call, &root).unwrap();
+        assert_eq!(calls.counts(), (0, 1, 0));
+    });
+}
+
+#[test]
 fn each_operation_syncs_what_it_promises() {
     with_faults(|fixture, calls| {
         let who = root_credentials();
