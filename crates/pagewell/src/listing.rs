@@ -25,6 +25,11 @@ impl TextJson {
             bytes: bytes.to_vec(),
         }
     }
+
+    /// Safe to print.
+    pub(crate) fn shown(&self) -> String {
+        escape::text(&self.bytes)
+    }
 }
 
 impl Serialize for TextJson {
