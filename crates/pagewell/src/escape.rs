@@ -10,24 +10,20 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            push(&mut out, character);
+            let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            match character {
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                _ if turns || character.is_control() => {
+                    push_octal(&mut out, character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => out.push(character),
+            }
         }
         push_octal(&mut out, chunk.invalid());
     }
     out
-}
-
-fn push(out: &mut String, character: char) {
-    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    match character {
-        '\n' => out.push_str("\\n"),
-        '\t' => out.push_str("\\t"),
-        '\r' => out.push_str("\\r"),
-        _ if turns || character.is_control() => {
-            push_octal(out, character.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-        _ => out.push(character),
-    }
 }
 
 fn push_octal(out: &mut String, bytes: &[u8]) {

@@ -23,26 +23,18 @@ impl Outcome {
             Self::Incomplete
         }
     }
-
-    /// 0 or 1.
-    #[must_use]
-    pub fn exit_code(self) -> ExitCode {
-        match self {
-            Self::Done => ExitCode::SUCCESS,
-            Self::Incomplete => ExitCode::from(FAILED),
-        }
-    }
 }
 
 /// The exit code of a command that ended so, after its failure was reported.
 pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
-    match ended {
-        Ok(outcome) => outcome.exit_code(),
+    ExitCode::from(match ended {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Incomplete) => FAILED,
         Err(error) => {
             report(&one_line(&error));
-            ExitCode::from(exit_code_of(&error))
+            exit_code_of(&error)
         }
-    }
+    })
 }
 
 /// Exit code of a command that failed.

@@ -1,6 +1,6 @@
 //! A progress bar for long work, messages that do not tear it, and the count of its failures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -14,10 +14,7 @@ const QUIET_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct Progress {
     /// Hidden until it is shown.
     bar: ProgressBar,
-    /// Whether it may be shown, and is not yet.
-    waits: bool,
     wanted: bool,
-    started: Instant,
     /// Those that were reported.
     pub(crate) failures: u64,
 }
@@ -30,9 +27,7 @@ impl Progress {
         let wanted = wanted && std::io::stderr().is_terminal();
         Self {
             bar: ProgressBar::hidden(),
-            waits: wanted,
             wanted,
-            started: Instant::now(),
             failures: 0,
         }
     }
@@ -68,8 +63,7 @@ impl Progress {
     /// Counts bytes that are done.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);
-        if self.waits && self.started.elapsed() >= QUIET_FOR {
-            self.waits = false;
+        if self.wanted && self.bar.is_hidden() && self.bar.elapsed() >= QUIET_FOR {
             self.show();
         }
     }
