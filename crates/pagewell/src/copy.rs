@@ -10,7 +10,6 @@
 
 mod attributes;
 mod data;
-mod directory;
 mod durable;
 mod fill;
 mod hand;
@@ -32,9 +31,9 @@ use crate::location::Place;
 
 pub(crate) use object::Target;
 
-use directory::Filling;
+use fill::Filling;
 use hand::{Hand, Notice};
-use object::{Original, Trouble};
+use object::{Original, Trouble, refuse};
 use rules::Rules;
 use terms::{INTO_ITSELF, Terms};
 
@@ -83,6 +82,7 @@ impl Copier {
             match notice {
                 Notice::Line(line) => self.print(&line),
                 Notice::Message(text) => self.hand.progress.report(&text),
+                Notice::Failure(text) => self.fail(&text),
                 Notice::First(about, text) if self.said.insert(about) => {
                     self.hand.progress.report(&text);
                 }
@@ -139,7 +139,7 @@ impl Copier {
         let mut progress = self.hand.progress;
         progress.begin("to the device");
         let tree = &terms.target.tree;
-        match &terms.local {
+        match terms.local() {
             Some(_) if !terms.rules.syncs => {}
             Some(_) => terms.unsynced.sync(tree)?,
             None => tree.filesystem.sync()?,
@@ -159,11 +159,7 @@ impl Copier {
 
     /// Copies one object, and with a directory all that is in it.
     pub(crate) fn object(&mut self, place: &Place, entry: &Entry, to: &Target) {
-        let original = Original {
-            place,
-            path: None,
-            entry,
-        };
+        let original = Original::of_place(place, entry);
         if !self.terms.links.begin(&original, &to.name) {
             let shown = place.shown();
             let text = format!("{shown}: is given more than once: copied once");
@@ -179,9 +175,9 @@ impl Copier {
             return;
         }
         let filling = if self.terms.target.is_image {
-            Err(Trouble::refused(leaf::ONE_FILE))
+            refuse(leaf::ONE_FILE)
         } else if self.terms.is_within(place, entry, &to.directory) {
-            Err(Trouble::refused(INTO_ITSELF))
+            refuse(INTO_ITSELF)
         } else {
             self.hand.make_directory(&original, to)
         };
@@ -207,11 +203,7 @@ impl Copier {
         if terms.is_same(place, entry, into) || terms.is_within(place, entry, &into.id) {
             anyhow::bail!("{}: {}", place.shown(), INTO_ITSELF);
         }
-        let original = Original {
-            place,
-            path: None,
-            entry,
-        };
+        let original = Original::of_place(place, entry);
         terms.links.begin(&original, b"");
         let filling = Filling::existing(terms, into.id, label, entry);
         self.fill(place, entry, filling);

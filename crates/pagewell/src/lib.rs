@@ -84,7 +84,6 @@ mod background;
 #[doc(hidden)]
 pub mod command_line;
 mod commands;
-mod content;
 mod copy;
 mod engine;
 mod escape;
@@ -107,7 +106,6 @@ mod source;
 mod state;
 mod storage;
 mod stream;
-mod system_log;
 mod target;
 mod time_text;
 mod values;

@@ -14,14 +14,9 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Blocks the signals. To be called before any other thread starts, for a thread inherits
-    /// what is blocked.
-    pub(crate) fn block() -> std::io::Result<Self> {
-        Self::block_with(&[])
-    }
-
-    /// [`StopSignals::block`], with further signals.
-    pub(crate) fn block_with(others: &[libc::c_int]) -> std::io::Result<Self> {
+    /// Blocks these signals and `others`. To be called before any other thread starts, for a thread
+    /// inherits what is blocked.
+    pub(crate) fn block(others: &[libc::c_int]) -> std::io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
         // pthread_sigmask then read and write that initialised set only.

@@ -4,17 +4,20 @@
 //! inside the source only. An absolute target starts again at the source's root and `..` at the
 //! root stays there, so no link in an image can lead out of it.
 
+mod helpers;
 pub mod holes;
 pub mod pipeline;
 mod reader;
 pub mod walk;
 
+use std::io::IoSlice;
 use std::sync::Arc;
 
 use pagewell_fs::{
     Attributes, Call, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload, Result,
 };
 use pagewell_source_dir::Directory;
+use rustix::io::Errno;
 
 pub use reader::{Piece, Reader};
 
@@ -34,7 +37,7 @@ pub struct Tree {
     /// The file system.
     pub filesystem: Arc<dyn FileSystem>,
     /// The same, when it is a directory of this machine.
-    local: Option<Arc<Directory>>,
+    pub local: Option<Arc<Directory>>,
     credentials: Credentials,
 }
 
@@ -274,6 +277,29 @@ pub fn pieces<E>(
             Ok(bytes.len() as u64)
         }
     }
+}
+
+/// Writes all of these with as few calls of `write` as that takes. It is told how many bytes are
+/// written, and says how many more are.
+pub fn write_slices<'a>(
+    slices: impl IntoIterator<Item = &'a [u8]>,
+    mut write: impl FnMut(u64, &[IoSlice<'_>]) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    let slices = slices.into_iter().filter(|slice| !slice.is_empty());
+    let mut slices: Vec<IoSlice<'_>> = slices.map(IoSlice::new).collect();
+    let (mut written, mut rest) = (0, &mut slices[..]);
+    while !rest.is_empty() {
+        match write(written, &rest[..rest.len().min(SLICES_MAX)]) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(count) => {
+                written += count as u64;
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// The first bytes of a buffer, which grows to as many as were wanted at once.
