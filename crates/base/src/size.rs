@@ -56,7 +56,6 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
 }
 
 /// `bytes` for people: up to four digits and a unit, such as `640 KiB`.
-#[must_use]
 pub fn display(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -71,7 +70,6 @@ pub fn display(bytes: u64) -> String {
 
 /// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, never less than
 /// it is, such as `640K` and `1.2G`.
-#[must_use]
 pub fn brief(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();

@@ -5,7 +5,6 @@ use std::fmt::Write;
 /// `bytes` as text: control characters and bytes that are not UTF-8 become `\n`, `\t`, `\r` or
 /// `\` with three octal digits; a backslash is left alone, so this is for people, not to be read
 /// back. Direction overrides are escaped too: they could make a line read as something else.
-#[must_use]
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -34,7 +33,6 @@ fn push_octal(out: &mut String, bytes: &[u8]) {
 }
 
 /// `bytes` in hexadecimal.
-#[must_use]
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -44,7 +42,6 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// `bytes` as part of a URL's path: everything but letters, digits and `/-._~` as `%XX`.
-#[must_use]
 pub(crate) fn url_path(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {

@@ -15,7 +15,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// `Done` when nothing failed.
-    #[must_use]
     pub fn from_failures(failures: u64) -> Self {
         if failures == 0 {
             Self::Done
@@ -58,7 +57,6 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 }
 
 /// The exit code that an error asks for: 2 for [`Usage`], else 1.
-#[must_use]
 pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
     if error.chain().any(|cause| cause.is::<Usage>()) {
         USAGE
@@ -68,7 +66,6 @@ pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
 }
 
 /// The error and its causes on one line, without bytes that could disturb a terminal.
-#[must_use]
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }

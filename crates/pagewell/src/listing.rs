@@ -18,7 +18,6 @@ pub(crate) struct TextJson {
 
 impl TextJson {
     /// Of these bytes.
-    #[must_use]
     pub(crate) fn new(key: &'static str, bytes: &[u8]) -> Self {
         Self {
             key,
@@ -86,7 +85,6 @@ impl From<&Attributes> for AttributesJson {
 }
 
 /// Whether the device numbers mean something.
-#[must_use]
 pub(crate) fn is_device(attributes: &Attributes) -> bool {
     matches!(
         attributes.file_type,

@@ -7,9 +7,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
+use pagewell_base::files::folder_of;
 use pagewell_fs::{Entry, FileId};
 use pagewell_tree::pipeline::Width;
 use pagewell_tree::{Spot, Tree};
@@ -95,7 +96,6 @@ impl Location {
     }
 
     /// Its path, when it is no more than that: of a local file or directory.
-    #[must_use]
     pub(crate) fn plain_path(&self) -> Option<&Path> {
         match (&self.source, &self.path) {
             (Source::Path(path), None) => Some(path),
@@ -104,13 +104,11 @@ impl Location {
     }
 
     /// The location as it was given.
-    #[must_use]
     pub(crate) fn as_given(&self) -> &[u8] {
         self.text.as_bytes()
     }
 
     /// The location as it was given, safe to print.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         escape::text(self.text.as_bytes())
     }
@@ -193,11 +191,7 @@ impl Location {
         let Some(name) = path.file_name() else {
             return Err(pagewell_fs::Error::NotFound).context(self.shown());
         };
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        let parent = open::directory(&parent, purpose);
+        let parent = open::directory(folder_of(&path), purpose);
         let parent = parent.map_err(|error| self.right_spelling().unwrap_or(error))?;
         self.place(parent, name.as_bytes(), follow)
     }
@@ -286,20 +280,17 @@ fn without_slashes(path: &[u8]) -> &[u8] {
 
 impl Place {
     /// Whether the source is a directory of this machine.
-    #[must_use]
     pub(crate) fn is_local(&self) -> bool {
         self.tree.is_local()
     }
 
     /// Whether its objects are in nothing that another source could have, too: not in a directory
     /// and not on a server.
-    #[must_use]
     pub(crate) fn is_alone(&self) -> bool {
         !self.is_local() && self.server.is_none()
     }
 
     /// How many threads work on its objects at the same time.
-    #[must_use]
     pub(crate) fn width(&self) -> Width {
         match self.server {
             Some(_) => Width::REMOTE,
@@ -308,7 +299,6 @@ impl Place {
     }
 
     /// How many threads list its directories ahead of a walk, while others work on its objects.
-    #[must_use]
     pub(crate) fn listers(&self) -> usize {
         match self.server {
             // A round trip each: so many at a time.
@@ -319,13 +309,11 @@ impl Place {
     }
 
     /// The label of an object below this one, such as `debian.iso::/boot/vmlinuz`.
-    #[must_use]
     pub(crate) fn label_of(&self, below: &[u8]) -> Vec<u8> {
         [self.label_below.as_slice(), b"/", below].concat()
     }
 
     /// The label, safe to print.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         escape::text(&self.label)
     }

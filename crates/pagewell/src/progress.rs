@@ -21,7 +21,6 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// A bar, if one is `wanted` and standard error is a terminal.
-    #[must_use]
     pub(crate) fn new(wanted: bool) -> Self {
         use std::io::IsTerminal;
         let wanted = wanted && std::io::stderr().is_terminal();

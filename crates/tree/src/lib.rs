@@ -74,7 +74,6 @@ pub struct Spot {
 
 impl Tree {
     /// Uses `filesystem` on behalf of the user that runs this process.
-    #[must_use]
     pub fn new(filesystem: Arc<dyn FileSystem>) -> Self {
         let groups: Vec<u32> = rustix::process::getgroups()
             .unwrap_or_default()
@@ -91,7 +90,6 @@ impl Tree {
     }
 
     /// The same of a directory of this machine.
-    #[must_use]
     pub fn local(directory: Arc<Directory>) -> Self {
         Self {
             local: Some(directory.clone()),
@@ -100,13 +98,11 @@ impl Tree {
     }
 
     /// Whether it is a directory of this machine.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
     /// The call to make: as this user, on a thread that may wait.
-    #[must_use]
     pub fn call(&self) -> Call<'_> {
         Call {
             credentials: &self.credentials,
@@ -320,7 +316,6 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// One letter for a type and nine for the permissions, as `ls -l` shows them.
-#[must_use]
 pub fn mode_text(attributes: &Attributes) -> String {
     let mode = attributes.mode;
     let kind = match attributes.file_type {
@@ -348,7 +343,6 @@ pub fn mode_text(attributes: &Attributes) -> String {
 }
 
 /// The type in words.
-#[must_use]
 pub fn type_text(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Regular => "file",

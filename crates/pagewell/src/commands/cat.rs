@@ -193,6 +193,10 @@ impl Writer {
             return Ok(bytes as u64);
         }
         self.write_gathered()?;
+        if let Payload::Bytes(bytes) = payload {
+            self.out.write_all(bytes).map_err(OutputFailed)?;
+            return Ok(bytes.len() as u64);
+        }
         if let Payload::File {
             file,
             offset,
@@ -219,10 +223,6 @@ impl Writer {
             if self.sends_files {
                 return Ok(sent as u64);
             }
-        }
-        if let Payload::Bytes(bytes) = payload {
-            self.out.write_all(bytes).map_err(OutputFailed)?;
-            return Ok(bytes.len() as u64);
         }
         self.buffer.resize(READ_BYTES as usize, 0);
         let got = payload.copy_to(&mut self.buffer, true);

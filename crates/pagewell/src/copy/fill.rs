@@ -139,7 +139,7 @@ impl Copier {
     /// Walks a source directory and rebuilds it below `top`.
     pub(super) fn fill(&mut self, place: &Place, start: &Entry, top: Filling) {
         self.hand.progress.expect(None);
-        let terms = self.terms.clone();
+        let terms = self.hand.terms.clone();
         let worker = || -> Worker<'_, Item> {
             let mut hand = Hand::further(terms.clone());
             Box::new(move |item| {
@@ -151,7 +151,7 @@ impl Copier {
                 }
             })
         };
-        let width = match self.terms.target.width() {
+        let width = match self.hand.terms.target.width() {
             Width::REMOTE => Width::REMOTE,
             _ => place.width(),
         };
@@ -164,7 +164,7 @@ impl Copier {
     }
 
     fn fill_by(&mut self, line: &mut Line<'_, '_, '_>, place: &Place, start: &Entry, top: Filling) {
-        let (filesystem, call) = self.terms.at_target();
+        let (filesystem, call) = self.hand.terms.at_target();
         let top_entry = filesystem.attributes(&call, &top.id);
         let top_entry = top_entry.ok().map(|attributes| Entry {
             id: top.id,
@@ -212,7 +212,7 @@ impl Copier {
             while let Some(item) = line.take() {
                 self.settle_item(place, item);
             }
-            if self.terms.has_ended() {
+            if self.hand.terms.has_ended() {
                 return Err(Ended);
             }
             Ok(next)
@@ -235,7 +235,7 @@ impl Copier {
             path: Some(path),
             entry,
         };
-        let is_top = top.is_some_and(|top| self.terms.is_same(place, entry, top));
+        let is_top = top.is_some_and(|top| self.hand.terms.is_same(place, entry, top));
         let made = if is_top {
             refuse(INTO_ITSELF)
         } else {
@@ -251,7 +251,7 @@ impl Copier {
             }
             Err(trouble) => {
                 if trouble.is_final() {
-                    self.terms.end();
+                    self.hand.terms.end();
                 }
                 line.give(Item::Leaf(Leaf {
                     path: path.to_vec(),
