@@ -101,7 +101,6 @@ mod progress;
 mod recognise;
 mod registration;
 mod signals;
-#[doc(hidden)]
 mod source;
 mod state;
 mod storage;

@@ -254,7 +254,10 @@ pub fn pieces<E>(
 ) -> Result<u64, E> {
     match payload {
         Payload::File { .. } => {
-            let bytes = space_for(buffer, payload.len());
+            if buffer.len() < payload.len() {
+                buffer.resize(payload.len(), 0);
+            }
+            let bytes = buffer.get_mut(..payload.len()).unwrap_or_default();
             let got = payload.copy_to(bytes, true).map_err(failed)?;
             take(0, &[bytes.get(..got).unwrap_or_default()])?;
             Ok(got as u64)
@@ -296,14 +299,6 @@ pub fn write_slices<'a>(
         }
     }
     Ok(())
-}
-
-/// The first bytes of a buffer, which grows to as many as were wanted at once.
-fn space_for(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
-    }
-    buffer.get_mut(..bytes).unwrap_or_default()
 }
 
 /// The names of a path, last first.

@@ -139,27 +139,25 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
 
     /// The next item in order, if it is done; when too many are on their way, it is waited for.
     pub fn take(&mut self) -> Option<Item> {
-        if let Some(item) = self.taking.next() {
-            return Some(item);
-        }
         // Once for each batch is often enough to look.
-        if !self.open.is_empty() {
+        if self.taking.as_slice().is_empty() && !self.open.is_empty() {
             return None;
         }
-        let is_full = self.sent.len() > self.width.window();
-        self.taking = self.next_batch(is_full)?.into_iter();
-        self.taking.next()
+        self.next(self.sent.len() > self.width.window())
     }
 
     /// The next item in order, after the last was given: nothing when all were taken.
     pub fn finish(&mut self) -> Option<Item> {
-        if let Some(item) = self.taking.next() {
-            return Some(item);
-        }
         if !self.open.is_empty() {
             self.send();
         }
-        self.taking = self.next_batch(true)?.into_iter();
+        self.next(true)
+    }
+
+    fn next(&mut self, waits: bool) -> Option<Item> {
+        if self.taking.as_slice().is_empty() {
+            self.taking = self.next_batch(waits)?.into_iter();
+        }
         self.taking.next()
     }
 

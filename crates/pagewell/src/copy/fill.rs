@@ -230,11 +230,7 @@ impl Copier {
         (filling, top): (&[Filling], Option<&Entry>),
     ) -> Option<Filling> {
         let to = filling.last()?.target_of(path)?;
-        let original = Original {
-            place,
-            path: Some(path),
-            entry,
-        };
+        let original = Original::below(place, path, entry);
         let is_top = top.is_some_and(|top| self.hand.terms.is_same(place, entry, top));
         let made = if is_top {
             refuse(INTO_ITSELF)

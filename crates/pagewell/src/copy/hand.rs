@@ -57,11 +57,7 @@ pub(super) struct Tried {
 
 impl Leaf {
     pub(super) fn original<'a>(&'a self, place: &'a Place) -> Original<'a> {
-        Original {
-            place,
-            path: Some(&self.path),
-            entry: &self.entry,
-        }
+        Original::below(place, &self.path, &self.entry)
     }
 }
 

@@ -32,6 +32,15 @@ impl<'a> Original<'a> {
         }
     }
 
+    /// What is there below it.
+    pub(super) fn below(place: &'a Place, path: &'a [u8], entry: &'a Entry) -> Self {
+        Self {
+            place,
+            path: Some(path),
+            entry,
+        }
+    }
+
     pub(super) fn label(&self) -> Vec<u8> {
         match self.path {
             Some(path) => self.place.label_of(path),
