@@ -197,7 +197,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     announce(&running, &descriptions, &engine.notes())?;
     signals.wait().context("signals")?;
     signals.end_on_another();
-    stop(running)
+    let stopped = stop_all(running);
+    let counters = table::render(&Snapshot::take(), false);
+    let _ = std::io::stderr().write_all(counters.as_bytes());
+    stopped.map(|()| Outcome::Done)
 }
 
 /// Refuses an address that others can reach when it was not said which may.
@@ -325,13 +328,6 @@ fn announce(
     }
     serving::announce(notes, &text, running.http.as_ref());
     output::print(format!("{line}\n").as_bytes())
-}
-
-fn stop(running: Running) -> anyhow::Result<Outcome> {
-    let stopped = stop_all(running);
-    let counters = table::render(&Snapshot::take(), false);
-    let _ = std::io::stderr().write_all(counters.as_bytes());
-    stopped.map(|()| Outcome::Done)
 }
 
 fn stop_all(running: Running) -> anyhow::Result<()> {

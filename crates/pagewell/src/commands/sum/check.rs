@@ -96,8 +96,8 @@ impl Summer {
     }
 
     fn conclude(&mut self, shown: &str, tally: &Tally) {
-        let Tally { checked, .. } = tally;
-        if *checked == 0 {
+        let checked = tally.checked;
+        if checked == 0 {
             self.progress
                 .fail(&format!("{shown}: no line of it is a SHA-256 sum"));
             return;
