@@ -43,12 +43,16 @@ pub fn replace(
     write(&mut file)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// The folder that a file is in: the current one for a name alone.
+pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    folder.unwrap_or(Path::new("."))
 }
 
 /// The name of a file until it takes the place of the old one.
-#[must_use]
 pub fn temporary_of(path: &Path) -> PathBuf {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

@@ -8,7 +8,6 @@ pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The number that stands for `value`.
 #[inline]
-#[must_use]
 pub fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,6 +1,5 @@
 //! Sizes as people write them: `4096`, `128k`, `1.5g`, `2t`.
 
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 use crate::decimal::{scaled, split_unit};
@@ -57,25 +56,20 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
 }
 
 /// `bytes` for people: up to four digits and a unit, such as `640 KiB`.
-#[must_use]
 pub fn display(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut out = String::new();
     if bytes < 1024 {
-        let _ = write!(out, "{bytes} B");
-        return out;
+        return format!("{bytes} B");
     }
     let unit = (bytes.ilog2() / 10).clamp(1, 6) as usize;
     // Three digits are shown: what a float loses is less.
     let value = bytes as f64 / (1u64 << (unit * 10)) as f64;
     let digits = usize::from(value < 9.95);
-    let _ = write!(out, "{value:.digits$} {}", UNITS[unit - 1]);
-    out
+    format!("{value:.digits$} {}", UNITS[unit - 1])
 }
 
 /// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, never less than
 /// it is, such as `640K` and `1.2G`.
-#[must_use]
 pub fn brief(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();

@@ -14,19 +14,16 @@ pub struct Spans {
 
 impl Spans {
     /// Bytes in the set.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Spans in the set.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
     /// Whether there is nothing in it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -112,7 +109,6 @@ impl Spans {
 
     /// The last part of `start..end` that is in the set, and whether there is no other. Looks for
     /// one place in the set only: it is asked at every write.
-    #[must_use]
     pub fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
         let parts = self.ends.range(..end.max(start)).rev();
         let mut parts = parts.take_while(|(_, high)| **high > start);
@@ -125,13 +121,11 @@ impl Spans {
     }
 
     /// Whether any byte of `start..end` is in the set.
-    #[must_use]
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         self.within(start, end).next().is_some()
     }
 
     /// Whether every byte of `start..end` is in the set.
-    #[must_use]
     pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.within(start, end).next() == Some((start, end))
     }

@@ -86,7 +86,6 @@ pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
     /// With nobody waiting.
-    #[must_use]
     pub const fn new() -> Self {
         Self(std::sync::Condvar::new())
     }

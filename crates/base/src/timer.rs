@@ -68,7 +68,6 @@ impl Timer {
     }
 
     /// A way to add jobs.
-    #[must_use]
     pub fn handle(&self) -> TimerHandle {
         TimerHandle(self.shared.clone())
     }
@@ -113,7 +112,6 @@ impl TimerHandle {
     }
 
     /// Jobs that wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.state.lock().jobs.len()
     }

@@ -7,6 +7,7 @@
 //!                               └─ [`top`]      two of them, live on a terminal
 //! ```
 
+mod acceptor;
 pub mod control;
 pub mod http;
 pub mod metrics;

@@ -1,10 +1,16 @@
 //! Going to the background: the command returns when what it started works, and not before.
+//!
+//! From then on each line on standard error goes to the system log. Everything that the process
+//! says goes there, also what a library or a panic says: the descriptor itself is replaced by a
+//! pipe. `/dev/log` is where syslogd and the journal listen (syslog(3)); where none does, the lines
+//! are lost, as before.
 
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use crate::failure::FAILED;
-use crate::system_log::SystemLog;
 
 /// Which of the two processes this is.
 pub(crate) enum Side {
@@ -70,5 +76,106 @@ impl Child {
         let log = SystemLog::start()?;
         self.ready.write_all(&[1])?;
         Ok(log)
+    }
+}
+
+/// Facility daemon, level notice.
+const PRIORITY: u8 = 3 << 3 | 5;
+/// Longer lines are sent in pieces.
+const LINE_BYTES_MAX: u64 = 1024;
+const SOCKET: &str = "/dev/log";
+
+/// What forwards the lines, until it is closed.
+pub(crate) struct SystemLog {
+    thread: JoinHandle<()>,
+}
+
+impl SystemLog {
+    /// Takes standard error over.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        let thread = std::thread::Builder::new()
+            .name("system log".to_owned())
+            .spawn(move || forward(reader, Path::new(SOCKET)))?;
+        rustix::stdio::dup2_stderr(&writer)?;
+        Ok(Self { thread })
+    }
+
+    /// Sends what was said so far; what is said afterwards is lost.
+    pub(crate) fn close(self) {
+        let null = std::fs::File::options().write(true).open("/dev/null");
+        if null.is_ok_and(|null| rustix::stdio::dup2_stderr(&null).is_ok()) {
+            let _ = self.thread.join();
+        }
+    }
+}
+
+/// Reads to the end, so that no thread that says something waits, also when nothing listens.
+fn forward(lines: impl Read, socket: &Path) {
+    let mut lines = BufReader::new(lines);
+    let mut log: Option<UnixDatagram> = None;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = lines
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line);
+        if !matches!(read, Ok(count) if count > 0) {
+            return;
+        }
+        let said = line.trim_ascii();
+        if said.is_empty() {
+            continue;
+        }
+        let text = said.strip_prefix(b"pagewell: ").unwrap_or(said);
+        let mut message = format!("<{PRIORITY}>pagewell[{}]: ", std::process::id()).into_bytes();
+        message.extend(text);
+        // One that was started again since the last line has another socket.
+        for _ in 0..2 {
+            log = log.or_else(|| connect(socket));
+            match &log {
+                Some(log) if log.send(&message).is_ok() => break,
+                _ => log = None,
+            }
+        }
+    }
+}
+
+fn connect(socket: &Path) -> Option<UnixDatagram> {
+    let log = UnixDatagram::unbound().ok()?;
+    log.connect(socket).ok()?;
+    Some(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_a_message() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let log = UnixDatagram::bind(&path).unwrap();
+        let long = "x".repeat(1500);
+        let said = format!("pagewell: one\n\nthread panicked\n{long}\nlast");
+        forward(said.as_bytes(), &path);
+        log.set_nonblocking(true).unwrap();
+        let mut heard = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(length) = log.recv(&mut buffer) {
+            heard.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        }
+        let begin = format!("<29>pagewell[{}]: ", std::process::id());
+        assert_eq!(heard.len(), 5, "{heard:?}");
+        assert_eq!(heard[0], format!("{begin}one"));
+        assert_eq!(heard[1], format!("{begin}thread panicked"));
+        assert_eq!(heard[2].len(), begin.len() + 1024);
+        assert_eq!(heard[4], format!("{begin}last"));
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_is_no_reason_to_wait() {
+        forward(&b"one\ntwo\n"[..], Path::new("/nonexistent/log"));
     }
 }

@@ -45,11 +45,11 @@ pub(crate) fn parse<A: Parser>(command: &str, words: &[OsString]) -> Result<A, E
 
 /// Whether a parse "error" is help or a version that was asked for.
 pub(crate) fn is_answer(error: &clap::Error) -> bool {
+    use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+    let kind = error.kind();
     matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        kind,
+        DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand
     )
 }
 

@@ -10,7 +10,6 @@
 
 mod attributes;
 mod data;
-mod directory;
 mod durable;
 mod fill;
 mod hand;
@@ -32,15 +31,14 @@ use crate::location::Place;
 
 pub(crate) use object::Target;
 
-use directory::Filling;
+use fill::Filling;
 use hand::{Hand, Notice};
-use object::{Original, Trouble};
+use object::{Original, Trouble, refuse};
 use rules::Rules;
 use terms::{INTO_ITSELF, Terms};
 
 /// Copies, and counts what could not be copied.
 pub(crate) struct Copier {
-    terms: Arc<Terms>,
     /// That of the thread of the walk.
     hand: Hand,
     verifier: [u8; 8],
@@ -53,13 +51,10 @@ pub(crate) struct Copier {
 
 impl Copier {
     /// Copies into the tree of `target`.
-    #[must_use]
     pub(crate) fn new(target: &Place, rules: Rules) -> Self {
-        let terms = Arc::new(Terms::new(target, rules));
         Self {
-            verifier: terms.target.tree.filesystem.write_verifier(),
-            hand: Hand::first(terms.clone()),
-            terms,
+            verifier: target.tree.filesystem.write_verifier(),
+            hand: Hand::first(Arc::new(Terms::new(target, rules))),
             said: HashSet::new(),
             output: None,
             copied: 0,
@@ -69,7 +64,7 @@ impl Copier {
 
     /// Whether everything else would fail as the last copy did.
     pub(crate) fn has_ended(&self) -> bool {
-        self.terms.has_ended()
+        self.hand.terms.has_ended()
     }
 
     /// Reports and counts a failure.
@@ -83,6 +78,7 @@ impl Copier {
             match notice {
                 Notice::Line(line) => self.print(&line),
                 Notice::Message(text) => self.hand.progress.report(&text),
+                Notice::Failure(text) => self.fail(&text),
                 Notice::First(about, text) if self.said.insert(about) => {
                     self.hand.progress.report(&text);
                 }
@@ -102,7 +98,7 @@ impl Copier {
             && let Err(error) = writeln!(std::io::stdout(), "{line}")
         {
             self.output = Some(error);
-            self.terms.end();
+            self.hand.terms.end();
         }
     }
 
@@ -122,7 +118,7 @@ impl Copier {
             if std::mem::replace(&mut self.told_end, true) {
                 return;
             }
-            self.terms.end();
+            self.hand.terms.end();
             rest = ": the copy ends here";
         }
         let (label, error) = match trouble {
@@ -135,11 +131,10 @@ impl Copier {
 
     /// Brings everything to the device and says how it went.
     pub(crate) fn finish(self) -> anyhow::Result<Outcome> {
-        let Self { terms, copied, .. } = self;
-        let mut progress = self.hand.progress;
+        let (copied, terms, mut progress) = (self.copied, self.hand.terms, self.hand.progress);
         progress.begin("to the device");
         let tree = &terms.target.tree;
-        match &terms.local {
+        match terms.local() {
             Some(_) if !terms.rules.syncs => {}
             Some(_) => terms.unsynced.sync(tree)?,
             None => tree.filesystem.sync()?,
@@ -159,12 +154,8 @@ impl Copier {
 
     /// Copies one object, and with a directory all that is in it.
     pub(crate) fn object(&mut self, place: &Place, entry: &Entry, to: &Target) {
-        let original = Original {
-            place,
-            path: None,
-            entry,
-        };
-        if !self.terms.links.begin(&original, &to.name) {
+        let original = Original::of_place(place, entry);
+        if !self.hand.terms.links.begin(&original, &to.name) {
             let shown = place.shown();
             let text = format!("{shown}: is given more than once: copied once");
             self.hand.progress.report(&text);
@@ -178,10 +169,10 @@ impl Copier {
             self.settle(copied, &original, &to.label);
             return;
         }
-        let filling = if self.terms.target.is_image {
-            Err(Trouble::refused(leaf::ONE_FILE))
-        } else if self.terms.is_within(place, entry, &to.directory) {
-            Err(Trouble::refused(INTO_ITSELF))
+        let filling = if self.hand.terms.target.is_image {
+            refuse(leaf::ONE_FILE)
+        } else if self.hand.terms.is_within(place, entry, &to.directory) {
+            refuse(INTO_ITSELF)
         } else {
             self.hand.make_directory(&original, to)
         };
@@ -203,15 +194,11 @@ impl Copier {
             anyhow::bail!("{}: has no name to copy it to", place.shown());
         }
         let (into, label) = into;
-        let terms = &self.terms;
+        let terms = &self.hand.terms;
         if terms.is_same(place, entry, into) || terms.is_within(place, entry, &into.id) {
             anyhow::bail!("{}: {}", place.shown(), INTO_ITSELF);
         }
-        let original = Original {
-            place,
-            path: None,
-            entry,
-        };
+        let original = Original::of_place(place, entry);
         terms.links.begin(&original, b"");
         let filling = Filling::existing(terms, into.id, label, entry);
         self.fill(place, entry, filling);

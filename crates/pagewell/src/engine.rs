@@ -224,9 +224,8 @@ impl Engine {
             let bytes = size::display(cache.size_bytes());
             format!("cache: {bytes} in {}", cache.page_size())
         });
-        let mut notes: Vec<String> = cache.into_iter().collect();
-        notes.extend(self.notes.borrow().iter().cloned());
-        notes
+        let others = self.notes.borrow();
+        cache.into_iter().chain(others.iter().cloned()).collect()
     }
 }
 

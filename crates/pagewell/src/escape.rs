@@ -5,29 +5,24 @@ use std::fmt::Write;
 /// `bytes` as text: control characters and bytes that are not UTF-8 become `\n`, `\t`, `\r` or
 /// `\` with three octal digits; a backslash is left alone, so this is for people, not to be read
 /// back. Direction overrides are escaped too: they could make a line read as something else.
-#[must_use]
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            push(&mut out, character);
+            let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            match character {
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                _ if turns || character.is_control() => {
+                    push_octal(&mut out, character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => out.push(character),
+            }
         }
         push_octal(&mut out, chunk.invalid());
     }
     out
-}
-
-fn push(out: &mut String, character: char) {
-    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    match character {
-        '\n' => out.push_str("\\n"),
-        '\t' => out.push_str("\\t"),
-        '\r' => out.push_str("\\r"),
-        _ if turns || character.is_control() => {
-            push_octal(out, character.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-        _ => out.push(character),
-    }
 }
 
 fn push_octal(out: &mut String, bytes: &[u8]) {
@@ -38,7 +33,6 @@ fn push_octal(out: &mut String, bytes: &[u8]) {
 }
 
 /// `bytes` in hexadecimal.
-#[must_use]
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -48,7 +42,6 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// `bytes` as part of a URL's path: everything but letters, digits and `/-._~` as `%XX`.
-#[must_use]
 pub(crate) fn url_path(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {

@@ -15,7 +15,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// `Done` when nothing failed.
-    #[must_use]
     pub fn from_failures(failures: u64) -> Self {
         if failures == 0 {
             Self::Done
@@ -23,26 +22,18 @@ impl Outcome {
             Self::Incomplete
         }
     }
-
-    /// 0 or 1.
-    #[must_use]
-    pub fn exit_code(self) -> ExitCode {
-        match self {
-            Self::Done => ExitCode::SUCCESS,
-            Self::Incomplete => ExitCode::from(FAILED),
-        }
-    }
 }
 
 /// The exit code of a command that ended so, after its failure was reported.
 pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
-    match ended {
-        Ok(outcome) => outcome.exit_code(),
+    ExitCode::from(match ended {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Incomplete) => FAILED,
         Err(error) => {
             report(&one_line(&error));
-            ExitCode::from(exit_code_of(&error))
+            exit_code_of(&error)
         }
-    }
+    })
 }
 
 /// Exit code of a command that failed.
@@ -66,7 +57,6 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 }
 
 /// The exit code that an error asks for: 2 for [`Usage`], else 1.
-#[must_use]
 pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
     if error.chain().any(|cause| cause.is::<Usage>()) {
         USAGE
@@ -76,7 +66,6 @@ pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
 }
 
 /// The error and its causes on one line, without bytes that could disturb a terminal.
-#[must_use]
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }

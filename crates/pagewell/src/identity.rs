@@ -24,8 +24,8 @@ impl FileIdentity {
         let status = path.metadata().map_err(fail)?;
         if status.file_type().is_block_device() {
             let device = status.rdev();
-            let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
-            return Ok(Self::BlockDevice(numbers.0, numbers.1));
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            return Ok(Self::BlockDevice(major, minor));
         }
         let filesystem = rustix::fs::statvfs(path).map_err(|errno| fail(errno.into()))?;
         let number = match filesystem.f_fsid {

@@ -84,7 +84,6 @@ mod background;
 #[doc(hidden)]
 pub mod command_line;
 mod commands;
-mod content;
 mod copy;
 mod engine;
 mod escape;
@@ -102,12 +101,10 @@ mod progress;
 mod recognise;
 mod registration;
 mod signals;
-#[doc(hidden)]
 mod source;
 mod state;
 mod storage;
 mod stream;
-mod system_log;
 mod target;
 mod time_text;
 mod values;

@@ -18,12 +18,16 @@ pub(crate) struct TextJson {
 
 impl TextJson {
     /// Of these bytes.
-    #[must_use]
     pub(crate) fn new(key: &'static str, bytes: &[u8]) -> Self {
         Self {
             key,
             bytes: bytes.to_vec(),
         }
+    }
+
+    /// Safe to print.
+    pub(crate) fn shown(&self) -> String {
+        escape::text(&self.bytes)
     }
 }
 
@@ -81,7 +85,6 @@ impl From<&Attributes> for AttributesJson {
 }
 
 /// Whether the device numbers mean something.
-#[must_use]
 pub(crate) fn is_device(attributes: &Attributes) -> bool {
     matches!(
         attributes.file_type,

@@ -7,9 +7,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
+use pagewell_base::files::folder_of;
 use pagewell_fs::{Entry, FileId};
 use pagewell_tree::pipeline::Width;
 use pagewell_tree::{Spot, Tree};
@@ -18,7 +19,6 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
-pub(crate) use crate::open::Home;
 use crate::open::{self, Opened, Purpose};
 use crate::recognise::{SourceKind, recognise};
 use crate::source::{Source, meant_inside};
@@ -61,8 +61,8 @@ pub(crate) struct Place {
     pub(crate) copy_name: Vec<u8>,
     /// The object, if there is one.
     pub(crate) entry: Option<Entry>,
-    /// Where the objects of the source are.
-    pub(crate) home: Home,
+    /// The server that has the objects of the source, by name and port.
+    pub(crate) server: Option<String>,
     /// Whether the location can only mean a directory: it ends with a slash.
     pub(crate) means_directory: bool,
     /// Whether the source is a disk image: one file, whose length never changes.
@@ -96,7 +96,6 @@ impl Location {
     }
 
     /// Its path, when it is no more than that: of a local file or directory.
-    #[must_use]
     pub(crate) fn plain_path(&self) -> Option<&Path> {
         match (&self.source, &self.path) {
             (Source::Path(path), None) => Some(path),
@@ -105,13 +104,11 @@ impl Location {
     }
 
     /// The location as it was given.
-    #[must_use]
     pub(crate) fn as_given(&self) -> &[u8] {
         self.text.as_bytes()
     }
 
     /// The location as it was given, safe to print.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         escape::text(self.text.as_bytes())
     }
@@ -194,22 +191,15 @@ impl Location {
         let Some(name) = path.file_name() else {
             return Err(pagewell_fs::Error::NotFound).context(self.shown());
         };
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        let parent = open::directory(&parent, purpose);
+        let parent = open::directory(folder_of(&path), purpose);
         let parent = parent.map_err(|error| self.right_spelling().unwrap_or(error))?;
         self.place(parent, name.as_bytes(), follow)
     }
 
     fn place(&self, opened: Opened, path: &[u8], follow: Follow) -> anyhow::Result<Place> {
-        let is_local = opened.is_local();
+        let tree = opened.tree;
+        let is_local = tree.is_local();
         let is_image = opened.only_file.is_some();
-        let tree = match &opened.home {
-            Home::Local(directory) => Tree::local(directory.clone()),
-            Home::Server(_) | Home::Alone => Tree::new(opened.filesystem),
-        };
         let only_file = opened.only_file.filter(|_| self.path.is_none());
         let path = only_file.as_deref().unwrap_or(path);
         let spot = resolve(&tree, path, follow).with_context(|| self.shown())?;
@@ -225,7 +215,7 @@ impl Location {
             directory: spot.directory,
             name: spot.name,
             entry: spot.entry,
-            home: opened.home,
+            server: opened.server,
             means_directory: self.text_ends_with_slash(),
             is_image,
             files: opened.files,
@@ -290,39 +280,40 @@ fn without_slashes(path: &[u8]) -> &[u8] {
 
 impl Place {
     /// Whether the source is a directory of this machine.
-    #[must_use]
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self.home, Home::Local(_))
+        self.tree.is_local()
+    }
+
+    /// Whether its objects are in nothing that another source could have, too: not in a directory
+    /// and not on a server.
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.is_local() && self.server.is_none()
     }
 
     /// How many threads work on its objects at the same time.
-    #[must_use]
     pub(crate) fn width(&self) -> Width {
-        match self.home {
-            Home::Server(_) => Width::REMOTE,
-            Home::Local(_) | Home::Alone => Width::local(),
+        match self.server {
+            Some(_) => Width::REMOTE,
+            None => Width::local(),
         }
     }
 
     /// How many threads list its directories ahead of a walk, while others work on its objects.
-    #[must_use]
     pub(crate) fn listers(&self) -> usize {
-        match self.home {
+        match self.server {
             // A round trip each: so many at a time.
-            Home::Server(_) => 4,
+            Some(_) => 4,
             // The processors are busy.
-            Home::Local(_) | Home::Alone => 0,
+            None => 0,
         }
     }
 
     /// The label of an object below this one, such as `debian.iso::/boot/vmlinuz`.
-    #[must_use]
     pub(crate) fn label_of(&self, below: &[u8]) -> Vec<u8> {
         [self.label_below.as_slice(), b"/", below].concat()
     }
 
     /// The label, safe to print.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         escape::text(&self.label)
     }

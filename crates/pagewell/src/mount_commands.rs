@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use crate::escape;
 
 /// The URL of an export, as in the ready line.
-#[must_use]
 pub(crate) fn url(address: SocketAddr, export: &str) -> String {
     format!("nfs://{address}{}", escape::url_path(export.as_bytes()))
 }
@@ -16,7 +15,6 @@ pub(crate) fn url(address: SocketAddr, export: &str) -> String {
 ///
 /// With `locks` clients find the lock manager, by the port mapper. A client on the same machine
 /// finds its own there, so its locks stay local.
-#[must_use]
 pub(crate) fn for_export(
     address: SocketAddr,
     export: &str,

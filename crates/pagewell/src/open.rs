@@ -13,13 +13,13 @@ use pagewell_source_image::ImageFileSystem;
 use pagewell_source_iso::IsoFileSystem;
 use pagewell_source_nfs::NfsFileSystem;
 use pagewell_source_ram::RamFileSystem;
+use pagewell_tree::Tree;
 
-use crate::content;
 use crate::engine::Engine;
 use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, recognise, recognise_device};
+use crate::recognise::{SourceKind, guess, recognise, recognise_device};
 use crate::source::{SUPPORTED, Source, meant_inside};
 use crate::storage::{Storage, Want};
 
@@ -70,23 +70,12 @@ impl Purpose {
     }
 }
 
-/// Where the objects of a source are: two sources may have the same ones.
-#[derive(Clone)]
-pub(crate) enum Home {
-    /// In a directory of this machine.
-    Local(Arc<Directory>),
-    /// On a server, by its name and port.
-    Server(String),
-    /// In nothing that another source could have, too.
-    Alone,
-}
-
 /// A source that is open.
 pub(crate) struct Opened {
     /// What it serves.
-    pub(crate) filesystem: Arc<dyn FileSystem>,
-    /// Where its objects are.
-    pub(crate) home: Home,
+    pub(crate) tree: Tree,
+    /// The server that has its objects, by name and port.
+    pub(crate) server: Option<String>,
     /// The name of the only file, when it is a disk image.
     pub(crate) only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
@@ -94,15 +83,14 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Whether it is a directory of this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        matches!(self.home, Home::Local(_))
+    fn new(filesystem: impl FileSystem + 'static) -> Self {
+        Self::of(Tree::new(Arc::new(filesystem)))
     }
 
-    fn new(filesystem: impl FileSystem + 'static) -> Self {
+    fn of(tree: Tree) -> Self {
         Self {
-            filesystem: Arc::new(filesystem),
-            home: Home::Alone,
+            tree,
+            server: None,
             only_file: None,
             files: Vec::new(),
         }
@@ -142,7 +130,7 @@ pub(crate) fn source(
             let server = format!("{}:{:?}", url.host, url.options.port);
             let mounted = NfsFileSystem::mount(&url, engine.cache()?);
             Ok(Opened {
-                home: Home::Server(server),
+                server: Some(server),
                 ..Opened::new(mounted.map_err(|error| right_export(error, shown, purpose))?)
             })
         }
@@ -209,33 +197,23 @@ fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Re
             path.display()
         ));
     }
-    Ok(local(files))
+    Ok(Opened::of(Tree::local(files)))
 }
 
 /// Opens a directory of this machine. Changes of names and attributes reach the device with
 /// [`FileSystem::sync`], not one by one, unless it is served: a server promises more than a
 /// command does.
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
-    Ok(local(open_directory(path, purpose)?))
+    Ok(Opened::of(Tree::local(open_directory(path, purpose)?)))
 }
 
-fn local(directory: Directory) -> Opened {
-    let directory = Arc::new(directory);
-    Opened {
-        filesystem: directory.clone(),
-        home: Home::Local(directory),
-        only_file: None,
-        files: Vec::new(),
-    }
-}
-
-fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Directory> {
+fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory>> {
     let options = Options {
         metadata_sync: matches!(purpose, Purpose::Serve(_)),
         own_mount: purpose.is_whole(),
         ..Options::default()
     };
-    Ok(Directory::open(path, options)?)
+    Ok(Arc::new(Directory::open(path, options)?))
 }
 
 /// Opens an ISO image.
@@ -266,7 +244,7 @@ fn unrecognised(
     };
     let taken = format!(
         "{shown}: is neither a directory nor an ISO image (it looks like {}): {done} as one file",
-        content::guess(path)
+        guess(path)
     );
     if writes == Writes::Recognised {
         engine.note(format!(

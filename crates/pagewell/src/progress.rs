@@ -1,6 +1,6 @@
 //! A progress bar for long work, messages that do not tear it, and the count of its failures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -14,25 +14,19 @@ const QUIET_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct Progress {
     /// Hidden until it is shown.
     bar: ProgressBar,
-    /// Whether it may be shown, and is not yet.
-    waits: bool,
     wanted: bool,
-    started: Instant,
     /// Those that were reported.
     pub(crate) failures: u64,
 }
 
 impl Progress {
     /// A bar, if one is `wanted` and standard error is a terminal.
-    #[must_use]
     pub(crate) fn new(wanted: bool) -> Self {
         use std::io::IsTerminal;
         let wanted = wanted && std::io::stderr().is_terminal();
         Self {
             bar: ProgressBar::hidden(),
-            waits: wanted,
             wanted,
-            started: Instant::now(),
             failures: 0,
         }
     }
@@ -68,8 +62,7 @@ impl Progress {
     /// Counts bytes that are done.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);
-        if self.waits && self.started.elapsed() >= QUIET_FOR {
-            self.waits = false;
+        if self.wanted && self.bar.is_hidden() && self.bar.elapsed() >= QUIET_FOR {
             self.show();
         }
     }

@@ -1,5 +1,8 @@
-//! What a path holds, recognised by content and never by its name.
+//! What a path holds, recognised by content and never by its name; and what a file that is no
+//! source looks like: something else may have been meant by its name.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
@@ -48,6 +51,66 @@ pub(crate) fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenEr
     })
 }
 
+/// Up to the end of the last of [`MARKS`].
+const LOOK_BYTES: u64 = 68 << 10;
+
+/// Where which bytes mark what; the first that fits counts.
+const MARKS: [(usize, &[u8], &str); 26] = [
+    (0, b"PK\x03\x04", "a zip archive"),
+    (0, b"PK\x05\x06", "a zip archive"),
+    (0, b"\x1f\x8b", "a gzip file"),
+    (0, b"\xfd7zXZ\0", "an xz file"),
+    (0, b"\x28\xb5\x2f\xfd", "a zstd file"),
+    (0, b"BZh", "a bzip2 file"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (0, b"QFI\xfb", "a qcow2 image, whose format is not read"),
+    (0, b"KDMV", "a VMDK image, whose format is not read"),
+    (0, b"vhdxfile", "a VHDX image, whose format is not read"),
+    (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
+    (0, b"XFSB", "an XFS file system"),
+    (0, b"hsqs", "a squashfs file system"),
+    (0, b"%PDF-", "a PDF document"),
+    (0, b"\x7fELF", "a program (ELF)"),
+    (3, b"NTFS    ", "an NTFS file system"),
+    (3, b"EXFAT   ", "an exFAT file system"),
+    (54, b"FAT1", "a FAT file system"),
+    (82, b"FAT32", "a FAT file system"),
+    (257, b"ustar", "a tar archive"),
+    (512, b"LABELONE", "an LVM volume"),
+    (512, b"EFI PART", "a disk with partitions"),
+    (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
+    (4086, b"SWAPSPACE2", "swap space"),
+    (65600, b"_BHRfS_M", "a btrfs file system"),
+    (510, b"\x55\xaa", "a disk with a boot sector"),
+];
+
+/// What it looks like, in words that can follow "looks like".
+pub(crate) fn guess(path: &Path) -> &'static str {
+    let mut bytes = Vec::new();
+    let opened = File::open(path).map(|file| file.take(LOOK_BYTES).read_to_end(&mut bytes));
+    match opened {
+        Ok(Ok(_)) => of_bytes(&bytes),
+        _ => "nothing that is known",
+    }
+}
+
+fn of_bytes(bytes: &[u8]) -> &'static str {
+    let fits = |(at, mark, _): &&(usize, &[u8], &str)| {
+        bytes.get(*at..).is_some_and(|rest| rest.starts_with(mark))
+    };
+    if let Some((_, _, what)) = MARKS.iter().find(fits) {
+        return what;
+    }
+    let is_text =
+        |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c' | 0x20..=0x7e | 0x80..);
+    match bytes {
+        [] => "an empty file",
+        _ if bytes.iter().all(|byte| *byte == 0) => "an empty disk",
+        _ if bytes.iter().all(is_text) => "text",
+        _ => "nothing that is known",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +155,22 @@ mod tests {
         assert!(error.starts_with("/nowhere/a\\nb: No such file"), "{error}");
         let error = recognise(Path::new("/dev/null")).unwrap_err().to_string();
         assert!(error.contains("/dev/null: neither"), "{error}");
+    }
+
+    #[test]
+    fn what_people_have_is_told_apart() {
+        let with = |at: usize, mark: &[u8]| {
+            let mut bytes = vec![0; 70_000];
+            bytes[at..at + mark.len()].copy_from_slice(mark);
+            of_bytes(&bytes)
+        };
+        assert_eq!(with(1080, b"\x53\xef"), "an ext2, ext3 or ext4 file system");
+        assert_eq!(with(0, b"PK\x03\x04"), "a zip archive");
+        assert_eq!(with(65600, b"_BHRfS_M"), "a btrfs file system");
+        assert_eq!(with(9, b"\x01"), "nothing that is known");
+        assert_eq!(of_bytes("Gr\u{fc}\u{df}e\n".as_bytes()), "text");
+        assert_eq!(of_bytes(&[0; 4096]), "an empty disk");
+        assert_eq!(of_bytes(b""), "an empty file");
+        assert_eq!(guess(Path::new("/nowhere/at/all")), "nothing that is known");
     }
 }

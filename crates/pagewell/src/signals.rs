@@ -14,14 +14,9 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Blocks the signals. To be called before any other thread starts, for a thread inherits
-    /// what is blocked.
-    pub(crate) fn block() -> std::io::Result<Self> {
-        Self::block_with(&[])
-    }
-
-    /// [`StopSignals::block`], with further signals.
-    pub(crate) fn block_with(others: &[libc::c_int]) -> std::io::Result<Self> {
+    /// Blocks these signals and `others`. To be called before any other thread starts, for a thread
+    /// inherits what is blocked.
+    pub(crate) fn block(others: &[libc::c_int]) -> std::io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
         // pthread_sigmask then read and write that initialised set only.
@@ -41,23 +36,14 @@ impl StopSignals {
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             (set, failed)
         };
-        if failed == 0 {
-            Ok(Self { set })
-        } else {
-            Err(std::io::Error::from_raw_os_error(failed))
-        }
+        checked(failed).map(|()| Self { set })
     }
 
     /// Waits for the next signal.
     pub(crate) fn wait(&self) -> std::io::Result<()> {
         let mut signal = 0;
         // SAFETY: both pointers are to initialised values that outlive the call.
-        let failed = unsafe { libc::sigwait(&raw const self.set, &raw mut signal) };
-        if failed == 0 {
-            Ok(())
-        } else {
-            Err(std::io::Error::from_raw_os_error(failed))
-        }
+        checked(unsafe { libc::sigwait(&raw const self.set, &raw mut signal) })
     }
 
     /// From here on another signal ends the process at once, wherever it is. One that comes
@@ -87,6 +73,14 @@ impl StopSignals {
             // The first process of a container outlives a signal that has no handler.
             libc::_exit(128 + libc::SIGTERM);
         }
+    }
+}
+
+/// The error that a call has returned, if it is one.
+fn checked(failed: libc::c_int) -> std::io::Result<()> {
+    match failed {
+        0 => Ok(()),
+        errno => Err(std::io::Error::from_raw_os_error(errno)),
     }
 }
 

@@ -133,11 +133,8 @@ fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
 /// Random bytes that cannot be guessed.
 pub(crate) fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
     let mut random = [0; BYTES];
-    let mut filled = 0;
-    while filled < random.len() {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        filled += rustix::rand::getrandom(&mut random[filled..], flags)?;
-    }
+    // So few come all at once, getrandom(2).
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     Ok(random)
 }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use pagewell_device::model::Parameters;
 use pagewell_device::{
-    Device, Engine, Error as DeviceError, FileDevice, FileOptions, Model, RamDevice, Stripe,
+    Device, Engine, Error as DeviceError, FileDevice, FileOptions, Geometry, Model, RamDevice,
+    Request, Stripe,
 };
 use pagewell_fs::source::OpenError;
 use pagewell_source_image::Origin;
@@ -105,7 +106,7 @@ fn open_parts(parts: &[Storage], want: Want) -> anyhow::Result<Parts> {
     Ok(all)
 }
 
-/// The legs of a mirror, in their order; [`mirror::Absent`] stands for those that are not
+/// The legs of a mirror, in their order; [`Absent`] stands for those that are not
 /// there, if any is.
 pub(crate) fn open_legs(legs: &[Storage], want: Want) -> anyhow::Result<Parts> {
     let (mut all, mut gone) = (Parts::default(), Vec::new());
@@ -127,11 +128,47 @@ pub(crate) fn open_legs(legs: &[Storage], want: Want) -> anyhow::Result<Parts> {
             Storage::Path(path) => path.display().to_string(),
             _ => format!("leg {}", place + 1),
         };
-        all.devices
-            .insert(place, mirror::Absent::beside(&*present, name));
+        all.devices.insert(place, Absent::beside(&*present, name));
         all.missing.push(one_line(&error));
     }
     Ok(all)
+}
+
+/// Stands in for a leg that is missing: a device of which nothing is there.
+struct Absent {
+    name: String,
+    length_bytes: u64,
+    geometry: Geometry,
+}
+
+impl Absent {
+    /// In a mirror with this leg.
+    fn beside(other: &dyn Device, name: String) -> Arc<dyn Device> {
+        Arc::new(Self {
+            name,
+            length_bytes: other.length_bytes(),
+            geometry: other.geometry(),
+        })
+    }
+}
+
+impl Device for Absent {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&self, request: Request) {
+        let offset = request.offset();
+        request.fail(0, DeviceError::failed(&self.name, offset, Errno::NODEV));
+    }
 }
 
 /// A simulated device over the bytes of another.

@@ -3,13 +3,11 @@
 use pagewell_fs::Timestamp;
 
 /// `2026-01-31T23:59:59Z`, of seconds since 1970.
-#[must_use]
 pub fn seconds_text(seconds: i64) -> String {
     format!("{}Z", civil(seconds))
 }
 
 /// `2026-01-31T23:59:59.000000001Z`.
-#[must_use]
 pub(crate) fn nanoseconds(time: Timestamp) -> String {
     format!("{}.{:09}Z", civil(time.seconds), time.nanoseconds)
 }

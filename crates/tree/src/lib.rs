@@ -4,17 +4,20 @@
 //! inside the source only. An absolute target starts again at the source's root and `..` at the
 //! root stays there, so no link in an image can lead out of it.
 
+mod helpers;
 pub mod holes;
 pub mod pipeline;
 mod reader;
 pub mod walk;
 
+use std::io::IoSlice;
 use std::sync::Arc;
 
 use pagewell_fs::{
     Attributes, Call, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload, Result,
 };
 use pagewell_source_dir::Directory;
+use rustix::io::Errno;
 
 pub use reader::{Piece, Reader};
 
@@ -34,7 +37,7 @@ pub struct Tree {
     /// The file system.
     pub filesystem: Arc<dyn FileSystem>,
     /// The same, when it is a directory of this machine.
-    local: Option<Arc<Directory>>,
+    pub local: Option<Arc<Directory>>,
     credentials: Credentials,
 }
 
@@ -71,7 +74,6 @@ pub struct Spot {
 
 impl Tree {
     /// Uses `filesystem` on behalf of the user that runs this process.
-    #[must_use]
     pub fn new(filesystem: Arc<dyn FileSystem>) -> Self {
         let groups: Vec<u32> = rustix::process::getgroups()
             .unwrap_or_default()
@@ -88,7 +90,6 @@ impl Tree {
     }
 
     /// The same of a directory of this machine.
-    #[must_use]
     pub fn local(directory: Arc<Directory>) -> Self {
         Self {
             local: Some(directory.clone()),
@@ -97,13 +98,11 @@ impl Tree {
     }
 
     /// Whether it is a directory of this machine.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
     /// The call to make: as this user, on a thread that may wait.
-    #[must_use]
     pub fn call(&self) -> Call<'_> {
         Call {
             credentials: &self.credentials,
@@ -255,7 +254,10 @@ pub fn pieces<E>(
 ) -> Result<u64, E> {
     match payload {
         Payload::File { .. } => {
-            let bytes = space_for(buffer, payload.len());
+            if buffer.len() < payload.len() {
+                buffer.resize(payload.len(), 0);
+            }
+            let bytes = buffer.get_mut(..payload.len()).unwrap_or_default();
             let got = payload.copy_to(bytes, true).map_err(failed)?;
             take(0, &[bytes.get(..got).unwrap_or_default()])?;
             Ok(got as u64)
@@ -276,12 +278,27 @@ pub fn pieces<E>(
     }
 }
 
-/// The first bytes of a buffer, which grows to as many as were wanted at once.
-fn space_for(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
+/// Writes all of these with as few calls of `write` as that takes. It is told how many bytes are
+/// written, and says how many more are.
+pub fn write_slices<'a>(
+    slices: impl IntoIterator<Item = &'a [u8]>,
+    mut write: impl FnMut(u64, &[IoSlice<'_>]) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    let slices = slices.into_iter().filter(|slice| !slice.is_empty());
+    let mut slices: Vec<IoSlice<'_>> = slices.map(IoSlice::new).collect();
+    let (mut written, mut rest) = (0, &mut slices[..]);
+    while !rest.is_empty() {
+        match write(written, &rest[..rest.len().min(SLICES_MAX)]) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(count) => {
+                written += count as u64;
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
     }
-    buffer.get_mut(..bytes).unwrap_or_default()
+    Ok(())
 }
 
 /// The names of a path, last first.
@@ -294,7 +311,6 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// One letter for a type and nine for the permissions, as `ls -l` shows them.
-#[must_use]
 pub fn mode_text(attributes: &Attributes) -> String {
     let mode = attributes.mode;
     let kind = match attributes.file_type {
@@ -322,7 +338,6 @@ pub fn mode_text(attributes: &Attributes) -> String {
 }
 
 /// The type in words.
-#[must_use]
 pub fn type_text(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Regular => "file",

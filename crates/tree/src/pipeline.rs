@@ -19,24 +19,18 @@
 //! **Known weakness.** One item that takes long holds back all that come after it, which wait in
 //! memory, done; large items are better done by the giver.
 
-use std::collections::{HashMap, VecDeque};
-use std::thread::{Builder, Scope};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
-use pagewell_base::sync::{Condvar, Mutex};
+use pagewell_base::sync::Mutex;
 
-/// What is done with an item.
-pub trait Work: Sync {
-    /// What is worked on; afterwards it holds what came of it.
-    type Item: Send;
-    /// What each thread has for itself.
-    type Tools;
+use crate::helpers::Helpers;
 
-    /// The tools of one thread.
-    fn tools(&self) -> Self::Tools;
+/// Makes for a thread what works on items, and has tools of its own.
+pub type Workers<'work, Item> = dyn Fn() -> Worker<'work, Item> + Sync + 'work;
 
-    /// Works on one item.
-    fn work(&self, tools: &mut Self::Tools, item: &mut Self::Item);
-}
+/// Works on an item, which afterwards holds what came of it.
+pub type Worker<'work, Item> = Box<dyn FnMut(&mut Item) + 'work>;
 
 /// How much is done at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +42,12 @@ pub struct Width {
 }
 
 impl Width {
+    /// For work that is not worth it: the giver does it, item by item.
+    pub const NONE: Self = Self {
+        threads: 0,
+        batch: 1,
+    };
+
     /// For work that a server waits for, not a processor. Servers answer so many calls at a time;
     /// more would wait there.
     pub const REMOTE: Self = Self {
@@ -66,226 +66,129 @@ impl Width {
     }
 
     /// Batches that may be on their way.
-    fn window(self) -> u64 {
-        2 * (self.threads as u64 + 1)
+    fn window(self) -> usize {
+        2 * (self.threads + 1)
     }
 }
 
-struct State<T> {
-    waiting: VecDeque<(u64, Vec<T>)>,
-    done: HashMap<u64, Vec<T>>,
-    /// Threads that wait for a batch.
-    idle: usize,
-    giver_waits: bool,
-    /// Nothing more comes.
-    has_ended: bool,
-    /// A thread panicked: its batch never comes back.
-    is_broken: bool,
+/// Items that travel together. The thread that works on them has the lock.
+struct Batch<T> {
+    items: Vec<T>,
+    is_done: bool,
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
-    given: Condvar,
-    returned: Condvar,
+impl<Item> Batch<Item> {
+    fn work(&mut self, worker: &mut Worker<'_, Item>) {
+        self.items.iter_mut().for_each(worker);
+        self.is_done = true;
+    }
 }
 
 /// The giver's end.
-pub struct Pipeline<'scope, 'env, W: Work> {
-    scope: &'scope Scope<'scope, 'env>,
-    shared: &'scope Shared<W::Item>,
-    work: &'scope W,
+pub struct Pipeline<'scope, 'env, 'work, Item> {
+    /// What was taken back, or never will be, is not theirs any more.
+    helpers: Helpers<'scope, 'env, Weak<Mutex<Batch<Item>>>>,
+    workers: &'scope Workers<'work, Item>,
     width: Width,
-    threads: usize,
     /// The giver's own.
-    tools: Option<W::Tools>,
-    open: Vec<W::Item>,
-    /// Batches that were sent, and those of them that were taken back.
-    sent: u64,
-    taken: u64,
-    taking: std::vec::IntoIter<W::Item>,
+    worker: Option<Worker<'work, Item>>,
+    open: Vec<Item>,
+    /// Those on their way, the oldest first.
+    sent: VecDeque<Arc<Mutex<Batch<Item>>>>,
+    taking: std::vec::IntoIter<Item>,
 }
 
 /// Runs `body` with a pipeline. What `body` has not taken back when it ends is dropped.
-pub fn run<W: Work, R>(
-    work: &W,
+pub fn run<'work, Item: Send, R>(
+    workers: &Workers<'work, Item>,
     width: Width,
-    body: impl FnOnce(&mut Pipeline<'_, '_, W>) -> R,
+    body: impl FnOnce(&mut Pipeline<'_, '_, 'work, Item>) -> R,
 ) -> R {
-    let shared = Shared {
-        state: Mutex::new(State {
-            waiting: VecDeque::new(),
-            done: HashMap::new(),
-            idle: 0,
-            giver_waits: false,
-            has_ended: false,
-            is_broken: false,
-        }),
-        given: Condvar::new(),
-        returned: Condvar::new(),
-    };
     std::thread::scope(|scope| {
         let mut pipeline = Pipeline {
-            scope,
-            shared: &shared,
-            work,
+            helpers: Helpers::new(scope, "worker", width.threads),
+            workers,
             width,
-            threads: 0,
-            tools: None,
+            worker: None,
             open: Vec::new(),
-            sent: 0,
-            taken: 0,
+            sent: VecDeque::new(),
             taking: Vec::new().into_iter(),
         };
         body(&mut pipeline)
     })
 }
 
-impl<W: Work> Drop for Pipeline<'_, '_, W> {
-    fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        state.has_ended = true;
-        state.waiting.clear();
-        drop(state);
-        self.shared.given.notify_all();
-    }
-}
-
-impl<W: Work> Pipeline<'_, '_, W> {
+impl<Item: Send> Pipeline<'_, '_, '_, Item> {
     /// Gives the next item. After it, [`Pipeline::take`] is called until it has nothing.
-    pub fn give(&mut self, item: W::Item) {
+    pub fn give(&mut self, item: Item) {
         self.open.push(item);
         if self.open.len() >= self.width.batch {
-            self.send();
-            self.start_if_short();
+            let batch = Arc::downgrade(self.send());
+            let workers = self.workers;
+            self.helpers.give(batch, move |batches| {
+                let mut worker = workers();
+                for batch in batches.filter_map(|batch| batch.upgrade()) {
+                    let mut batch = batch.lock();
+                    if !batch.is_done {
+                        batch.work(&mut worker);
+                    }
+                }
+            });
         }
     }
 
     /// The next item in order, if it is done; when too many are on their way, it is waited for.
-    pub fn take(&mut self) -> Option<W::Item> {
-        if let Some(item) = self.taking.next() {
-            return Some(item);
-        }
+    pub fn take(&mut self) -> Option<Item> {
         // Once for each batch is often enough to look.
-        if !self.open.is_empty() {
+        if self.taking.as_slice().is_empty() && !self.open.is_empty() {
             return None;
         }
-        let is_full = self.sent - self.taken > self.width.window();
-        self.taking = self.next_batch(is_full)?.into_iter();
-        self.taking.next()
+        self.next(self.sent.len() > self.width.window())
     }
 
     /// The next item in order, after the last was given: nothing when all were taken.
-    pub fn finish(&mut self) -> Option<W::Item> {
-        if let Some(item) = self.taking.next() {
-            return Some(item);
-        }
+    pub fn finish(&mut self) -> Option<Item> {
         if !self.open.is_empty() {
             self.send();
         }
-        if self.taken == self.sent {
-            return None;
+        self.next(true)
+    }
+
+    fn next(&mut self, waits: bool) -> Option<Item> {
+        if self.taking.as_slice().is_empty() {
+            self.taking = self.next_batch(waits)?.into_iter();
         }
-        self.taking = self.next_batch(true)?.into_iter();
         self.taking.next()
     }
 
-    fn send(&mut self) {
-        let batch = std::mem::replace(&mut self.open, Vec::with_capacity(self.width.batch));
-        let mut state = self.shared.state.lock();
-        state.waiting.push_back((self.sent, batch));
-        let has_idle = state.idle > 0;
-        drop(state);
-        self.sent += 1;
-        if has_idle {
-            self.shared.given.notify_one();
-        }
+    fn send(&mut self) -> &Arc<Mutex<Batch<Item>>> {
+        let items = std::mem::replace(&mut self.open, Vec::with_capacity(self.width.batch));
+        self.sent.push_back_mut(Arc::new(Mutex::new(Batch {
+            items,
+            is_done: false,
+        })))
     }
 
-    /// Starts a thread when none of those that are there will take the last batch soon. When there
-    /// can be no more, those that are there do the work.
-    fn start_if_short(&mut self) {
-        let (shared, work) = (self.shared, self.work);
-        if self.threads >= self.width.threads {
-            return;
-        }
-        let state = shared.state.lock();
-        if state.waiting.len() <= state.idle {
-            return;
-        }
-        drop(state);
-        let started = Builder::new()
-            .name("worker".to_owned())
-            .spawn_scoped(self.scope, move || serve(shared, work));
-        match started {
-            Ok(_) => self.threads += 1,
-            Err(_) => self.width.threads = self.threads,
-        }
-    }
-
-    /// The oldest batch, if it is done; with `waits`, as soon as it is.
-    fn next_batch(&mut self, waits: bool) -> Option<Vec<W::Item>> {
-        let mut state = self.shared.state.lock();
+    /// The oldest batch, if it is done; with `waits`, as soon as it is. Meanwhile the giver works
+    /// on those that no thread has.
+    fn next_batch(&mut self, waits: bool) -> Option<Vec<Item>> {
         loop {
-            if let Some(batch) = state.done.remove(&self.taken) {
-                self.taken += 1;
-                return Some(batch);
+            let oldest = self.sent.front()?;
+            let done = oldest.try_lock().filter(|batch| batch.is_done);
+            if let Some(items) = done.map(|mut batch| std::mem::take(&mut batch.items)) {
+                self.sent.pop_front();
+                return Some(items);
             }
-            // What a thread has left behind when it panicked never comes; its panic goes on when
-            // all threads have ended.
-            if !waits || state.is_broken {
+            if !waits {
                 return None;
             }
-            if let Some((number, mut batch)) = state.waiting.pop_front() {
-                drop(state);
-                let tools = self.tools.get_or_insert_with(|| self.work.tools());
-                for item in &mut batch {
-                    self.work.work(tools, item);
+            let mut locked = self.sent.iter().filter_map(|batch| batch.try_lock());
+            match locked.find(|batch| !batch.is_done) {
+                Some(mut batch) => {
+                    batch.work(self.worker.get_or_insert_with(self.workers));
                 }
-                state = self.shared.state.lock();
-                state.done.insert(number, batch);
-                continue;
+                None => drop(oldest.lock()),
             }
-            state.giver_waits = true;
-            state = self.shared.returned.wait(state);
-            state.giver_waits = false;
-        }
-    }
-}
-
-/// Lets the giver go on when a thread panics.
-struct Unbroken<'a, T>(&'a Shared<T>);
-
-impl<T> Drop for Unbroken<'_, T> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.state.lock().is_broken = true;
-            self.0.returned.notify_all();
-        }
-    }
-}
-
-/// What a thread does until nothing more comes.
-fn serve<W: Work>(shared: &Shared<W::Item>, work: &W) {
-    let _unbroken = Unbroken(shared);
-    let mut tools = work.tools();
-    let mut state = shared.state.lock();
-    loop {
-        if let Some((number, mut batch)) = state.waiting.pop_front() {
-            drop(state);
-            for item in &mut batch {
-                work.work(&mut tools, item);
-            }
-            state = shared.state.lock();
-            state.done.insert(number, batch);
-            if state.giver_waits {
-                shared.returned.notify_one();
-            }
-        } else if state.has_ended {
-            return;
-        } else {
-            state.idle += 1;
-            state = shared.given.wait(state);
-            state.idle -= 1;
         }
     }
 }
@@ -302,21 +205,17 @@ mod tests {
         threads: AtomicUsize,
     }
 
-    impl Work for Double {
-        type Item = usize;
-        type Tools = ();
-
-        fn tools(&self) {
+    impl Double {
+        fn worker(&self) -> Worker<'_, usize> {
             self.threads.fetch_add(1, Ordering::SeqCst);
-        }
-
-        fn work(&self, (): &mut (), item: &mut usize) {
-            assert_ne!(*item, usize::MAX, "the item that nobody can work on");
-            if item.is_multiple_of(37) {
-                std::thread::yield_now();
-            }
-            *item *= 2;
-            self.worked.fetch_add(1, Ordering::SeqCst);
+            Box::new(|item| {
+                assert_ne!(*item, usize::MAX, "the item that nobody can work on");
+                if item.is_multiple_of(37) {
+                    std::thread::yield_now();
+                }
+                *item *= 2;
+                self.worked.fetch_add(1, Ordering::SeqCst);
+            })
         }
     }
 
@@ -341,8 +240,8 @@ mod tests {
         for width in WIDTHS {
             for count in [0, 1, 5, 1000] {
                 let double = Double::default();
-                let bound = (width.window() as usize + 2) * width.batch;
-                let taken = run(&double, width, |pipeline| {
+                let bound = (width.window() + 2) * width.batch;
+                let taken = run(&|| double.worker(), width, |pipeline| {
                     let mut taken = Vec::new();
                     for item in 0..count {
                         pipeline.give(item);
@@ -371,7 +270,7 @@ mod tests {
             threads: 3,
             batch: 16,
         };
-        let taken = run(&double, width, |pipeline| {
+        let taken = run(&|| double.worker(), width, |pipeline| {
             (0..3).for_each(|item| pipeline.give(item));
             assert_eq!(pipeline.take(), None);
             std::iter::from_fn(|| pipeline.finish()).collect::<Vec<_>>()
@@ -384,7 +283,7 @@ mod tests {
     fn what_is_not_taken_back_is_dropped_and_holds_nobody_up() {
         for width in WIDTHS {
             let double = Double::default();
-            run(&double, width, |pipeline| {
+            run(&|| double.worker(), width, |pipeline| {
                 (0..50).for_each(|item| pipeline.give(item));
             });
             assert!(double.worked.load(Ordering::SeqCst) <= 50);
@@ -398,7 +297,8 @@ mod tests {
             batch: 1,
         };
         let outcome = std::panic::catch_unwind(|| {
-            run(&Double::default(), width, |pipeline| {
+            let double = Double::default();
+            run(&|| double.worker(), width, |pipeline| {
                 pipeline.give(usize::MAX);
                 while pipeline.finish().is_some() {}
             });

@@ -8,7 +8,7 @@
 
 mod ahead;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use pagewell_fs::{Entry, Error, FileId};
 
@@ -25,6 +25,11 @@ const DIRECTORIES_MAX: usize = 16 << 20;
 
 /// Directories inside each other: beyond any path that can be named, below what fills memory.
 const DEPTH_MAX: usize = 4096;
+
+/// Directories above each other, and names of each that the walk comes to next, among which it
+/// looks for directories to be listed ahead: it does so at each directory that it enters.
+const FRAMES_LOOKED_AT: usize = 16;
+const NAMES_LOOKED_AT: usize = 256;
 
 /// What the walk has come to. Paths are relative to the start, without a leading slash.
 #[derive(Debug)]
@@ -54,27 +59,6 @@ struct Frame {
     entry: Entry,
     path_length: usize,
     rest: std::vec::IntoIter<Listed>,
-    /// Directories of the rest that are not wanted ahead yet.
-    directories: VecDeque<FileId>,
-    /// How many are and were not come to.
-    wanted: usize,
-}
-
-impl Frame {
-    fn find_directories(&mut self) {
-        let entries = self.rest.as_slice().iter().flat_map(|listed| &listed.entry);
-        let directories = entries.filter(|entry| entry.attributes.file_type.is_directory());
-        self.directories = directories.map(|entry| entry.id).collect();
-    }
-
-    /// The walk has come to this directory.
-    fn come_to(&mut self, id: &FileId) {
-        if self.directories.front() == Some(id) {
-            self.directories.pop_front();
-        } else {
-            self.wanted = self.wanted.saturating_sub(1);
-        }
-    }
 }
 
 /// Walks everything below the directory `start`, which itself is not given to `visit`. An error
@@ -86,11 +70,10 @@ pub fn walk<E>(
     start: &Entry,
     visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
 ) -> Result<(), E> {
-    let shared = ahead::Shared::default();
     std::thread::scope(|scope| {
         let walk = Walk {
             tree,
-            ahead: (listers > 0).then(|| Ahead::new(scope, (&shared, tree), listers)),
+            ahead: (listers > 0).then(|| Ahead::new(scope, tree, listers)),
             visits: HashMap::new(),
             stack: Vec::new(),
         };
@@ -137,7 +120,6 @@ impl Walk<'_, '_, '_> {
                 visit(Step::Object(&path, &entry))?;
                 continue;
             }
-            frame.come_to(&entry.id);
             if visit(Step::Enter(&path, &entry))? == Next::Skip {
                 continue;
             }
@@ -166,17 +148,11 @@ impl Walk<'_, '_, '_> {
             let reason = format!("{} names that cannot be used are left out", names.unusable);
             visit(Step::Failed(path, Error::Io(reason)))?;
         }
-        let mut frame = Frame {
+        self.stack.push(Frame {
             entry,
             path_length: path.len(),
             rest: names.listed.into_iter(),
-            directories: VecDeque::new(),
-            wanted: 0,
-        };
-        if self.ahead.is_some() {
-            frame.find_directories();
-        }
-        self.stack.push(frame);
+        });
         self.look_ahead();
         if let Some(frame) = self.stack.last() {
             visit(Step::Listing(path, &entry, frame.rest.as_slice()))?;
@@ -189,15 +165,14 @@ impl Walk<'_, '_, '_> {
         let Some(ahead) = &mut self.ahead else {
             return;
         };
-        for frame in self.stack.iter_mut().rev() {
-            while frame.wanted < ahead::FRAME_MAX
-                && let Some(id) = frame.directories.front()
-            {
-                if !ahead.want(id) {
+        for frame in self.stack.iter().rev().take(FRAMES_LOOKED_AT) {
+            let names = frame.rest.as_slice().iter().take(NAMES_LOOKED_AT);
+            let entries = names.flat_map(|listed| &listed.entry);
+            let directories = entries.filter(|entry| entry.attributes.file_type.is_directory());
+            for directory in directories.take(ahead::FRAME_MAX) {
+                if !ahead.want(&directory.id) {
                     return;
                 }
-                frame.directories.pop_front();
-                frame.wanted += 1;
             }
         }
     }

@@ -1,16 +1,17 @@
 //! The end that is asked.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 
 use super::PREFIX;
+use crate::acceptor::Acceptor;
 use crate::metrics::Snapshot;
 
 /// Askers at once; one more is closed.
@@ -27,8 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// A listener, for as long as it lives.
 pub struct Control {
     shared: Arc<Shared>,
-    listener: Arc<UnixListener>,
-    thread: Option<JoinHandle<()>>,
+    _acceptor: Acceptor,
 }
 
 struct Shared {
@@ -53,22 +53,23 @@ impl Control {
     ) -> std::io::Result<Self> {
         let name = format!("{PREFIX}{}/{kind}", std::process::id());
         let address = SocketAddr::from_abstract_name(name)?;
-        let listener = Arc::new(UnixListener::bind_addr(&address)?);
+        let listener = UnixListener::bind_addr(&address)?;
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
             is_used: Box::new(is_used),
         });
-        let thread = {
-            let (listener, shared) = (Arc::clone(&listener), Arc::clone(&shared));
-            thread::Builder::new()
-                .name("control".to_owned())
-                .spawn(move || accept_all(&listener, &shared))?
-        };
+        let (stopped, asked) = (listener.try_clone()?.into(), Arc::clone(&shared));
+        let acceptor = Acceptor::start("control", stopped, move || {
+            let (stream, _) = listener.accept()?;
+            if may_ask(&stream) {
+                begin(stream, &asked);
+            }
+            Ok(())
+        })?;
         Ok(Self {
             shared,
-            listener,
-            thread: Some(thread),
+            _acceptor: acceptor,
         })
     }
 
@@ -81,37 +82,12 @@ impl Control {
         let mut state = self.shared.state.lock();
         state.ending = Some(line);
         self.shared.changed.notify_all();
-        let deadline = Instant::now() + FAREWELL;
-        while state.askers > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            state = self.shared.changed.wait_timeout(state, left);
-        }
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        // The accept that is waiting ends.
-        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) if may_ask(&stream) => begin(stream, shared),
-            Ok(_) => {}
-            // It was shut down.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
-            // No descriptors are left, so that it would become a busy loop.
-            Err(_) => thread::sleep(Duration::from_millis(100)),
-        }
+        let wait = |state: &mut State| state.askers > 0;
+        drop(
+            self.shared
+                .changed
+                .wait_timeout_while(state, FAREWELL, wait),
+        );
     }
 }
 

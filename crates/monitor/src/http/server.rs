@@ -1,17 +1,18 @@
 //! The HTTP endpoint of a server: `/metrics`, `/stat.json` and an index.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_nfsd::Network;
 
 use super::read_some;
+use crate::acceptor::Acceptor;
 use crate::http::host::is_own;
-use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, parse};
+use crate::http::request::{Parsed, REQUEST_BYTES_MAX, parse};
 use crate::metrics::{Snapshot, prometheus};
 
 /// Connections at once. One more takes the place of the oldest one of the address that has most:
@@ -20,9 +21,6 @@ const CONNECTIONS_MAX: usize = 16;
 
 /// From accepting a connection to its last byte in each direction.
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
-
-/// Pause after a failed accept (no descriptors left), so that it does not become a busy loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const INDEX: &str = "\
 pagewell: counters of this server
@@ -35,52 +33,30 @@ const MISDIRECTED: &str = "\
 pagewell: ask for this server by its address, as localhost, or by the machine's own name
 ";
 
-/// A running endpoint.
+/// An endpoint, for as long as it lives. Answers that are on their way may be cut off by the end of
+/// the process.
 pub struct HttpServer {
     /// Where it really listens.
     pub address: SocketAddr,
-    listener: Arc<TcpListener>,
-    thread: JoinHandle<()>,
+    _acceptor: Acceptor,
 }
 
 impl HttpServer {
     /// Listens and answers on threads of its own. Loopback and the networks of `allow` are
     /// answered, others are closed.
     pub fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
-        let listener = Arc::new(TcpListener::bind(address)?);
-        let address = listener.local_addr()?;
-        let thread = {
-            let listener = Arc::clone(&listener);
-            thread::Builder::new()
-                .name("http".to_owned())
-                .spawn(move || accept_all(&listener, &allow))?
-        };
+        let listener = TcpListener::bind(address)?;
+        let open = Arc::new(Open::default());
         Ok(Self {
-            address,
-            listener,
-            thread,
+            address: listener.local_addr()?,
+            _acceptor: Acceptor::start("http", listener.try_clone()?.into(), move || {
+                let (stream, peer) = listener.accept()?;
+                if allows(&allow, peer.ip()) {
+                    begin(stream, peer.ip(), &open);
+                }
+                Ok(())
+            })?,
         })
-    }
-
-    /// Accepts nothing more. Answers that are on their way may be cut off by the end of the
-    /// process.
-    pub fn stop(self) {
-        // The accept that is waiting ends, too.
-        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
-        let _ = self.thread.join();
-    }
-}
-
-fn accept_all(listener: &TcpListener, allow: &[Network]) {
-    let open = Arc::new(Open::default());
-    loop {
-        match listener.accept() {
-            Ok((stream, peer)) if allows(allow, peer.ip()) => begin(stream, peer.ip(), &open),
-            Ok(_) => {}
-            // It was shut down.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
-            Err(_) => thread::sleep(ACCEPT_PAUSE),
-        }
     }
 }
 
@@ -162,7 +138,7 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
 fn answer(parsed: Parsed<'_>) -> Vec<u8> {
     const TEXT: &str = "text/plain; charset=utf-8";
     match parsed {
-        Parsed::Get(_, host) if !is_for_us(host) => {
+        Parsed::Get(_, Some(host)) if !is_own(host) => {
             response("421 Misdirected Request", TEXT, MISDIRECTED)
         }
         Parsed::Get("/", _) => response("200 OK", TEXT, INDEX),
@@ -180,14 +156,6 @@ fn answer(parsed: Parsed<'_>) -> Vec<u8> {
         Parsed::Malformed | Parsed::Partial => {
             response("400 Bad Request", TEXT, "not an HTTP/1.1 request\n")
         }
-    }
-}
-
-fn is_for_us(host: Host<'_>) -> bool {
-    match host {
-        Host::Absent => true,
-        Host::Field(name) => is_own(name),
-        Host::Malformed => false,
     }
 }
 
@@ -261,7 +229,7 @@ mod tests {
         }
         let text = ask(&server, &[b'a'; REQUEST_BYTES_MAX]);
         assert!(text.starts_with("HTTP/1.1 431"), "{text}");
-        server.stop();
+        drop(server);
     }
 
     /// A connection from another address of this machine.
@@ -288,7 +256,7 @@ mod tests {
             assert!(text.starts_with("HTTP/1.1 200"), "{round}: {text}");
         }
         drop(slow);
-        server.stop();
+        drop(server);
     }
 
     #[test]
@@ -321,7 +289,7 @@ mod tests {
     fn stop_closes_the_listener() {
         let server = start();
         let address = server.address;
-        server.stop();
+        drop(server);
         assert!(TcpStream::connect(address).is_err());
     }
 

@@ -2,7 +2,7 @@
 
 mod buffers;
 #[cfg(test)]
-mod document;
+mod document_tests;
 mod nfsstat;
 pub mod prometheus;
 pub mod snapshot;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use pagewell_base::size;
-use pagewell_counters::{Counter, Counts, Gauge, Quantiles, names};
+use pagewell_counters::{Counter, Counts, Gauge, names};
 use pagewell_nfsd::refusals;
 use pagewell_nfsd::statistics::{MOUNT, NFS, ProcedureCounts};
 use pagewell_sunrpc::client::nfs_procedures;
@@ -245,26 +245,22 @@ impl Procedure {
         traffic: Option<Traffic>,
         latency: &Counts,
     ) -> Self {
-        let (latency_us, latency_histogram) = self::latency(latency);
-        Self {
+        let mut new = Self {
             program: program.to_owned(),
             procedure: procedure.to_owned(),
             calls,
             traffic,
-            latency_us,
-            latency_histogram,
-        }
+            latency_us: None,
+            latency_histogram: Histogram::default(),
+        };
+        new.set_latency(latency);
+        new
     }
 
     pub(crate) fn set_latency(&mut self, counts: &Counts) {
-        (self.latency_us, self.latency_histogram) = latency(counts);
+        self.latency_us = Latency::of(counts);
+        self.latency_histogram = Histogram::of(counts);
     }
-}
-
-fn latency(counts: &Counts) -> (Option<Latency>, Histogram) {
-    let quantiles = counts.quantiles();
-    let latency = (quantiles.count > 0).then(|| Latency::of(&quantiles));
-    (latency, Histogram::of(counts))
 }
 
 impl Histogram {
@@ -295,16 +291,17 @@ impl Histogram {
 }
 
 impl Latency {
-    /// Of durations that were counted.
-    pub fn of(quantiles: &Quantiles) -> Self {
+    /// Of durations that were counted, if there are any.
+    pub fn of(counts: &Counts) -> Option<Self> {
+        let quantiles = counts.quantiles();
         let microseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e6;
-        Self {
+        (quantiles.count > 0).then(|| Self {
             sum: microseconds(quantiles.sum),
             p50: microseconds(quantiles.p50),
             p99: microseconds(quantiles.p99),
             p999: microseconds(quantiles.p999),
             max: microseconds(quantiles.max),
-        }
+        })
     }
 }
 

@@ -31,19 +31,13 @@ pub fn render(snapshot: &Snapshot, all: bool) -> String {
     text.push_str(&nfsstat::render(snapshot, all));
     text.push_str(&buffers::render(snapshot, all));
     let counters = snapshot.counters.iter();
-    let values = counters
-        .filter(|(_, value)| all || **value != 0)
-        .map(|(name, value)| (name, counted(name, *value)));
+    let counters = counters.map(|(name, value)| (name, i128::from(*value)));
     let gauges = snapshot.gauges.iter();
-    let gauges = gauges
-        .filter(|(_, value)| all || **value != 0)
-        .map(|(name, value)| match u64::try_from(*value) {
-            Ok(value) => (name, counted(name, value)),
-            Err(_) => (name, value.to_string()),
-        });
-    let rows: Vec<(String, String)> = values
+    let gauges = gauges.map(|(name, value)| (name, i128::from(*value)));
+    let rows: Vec<(String, String)> = counters
         .chain(gauges)
-        .map(|(name, value)| (short(name), value))
+        .filter(|(_, value)| all || *value != 0)
+        .map(|(name, value)| (short(name), counted(name, value)))
         .collect();
     if !rows.is_empty() {
         let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -98,11 +92,12 @@ fn short(name: &str) -> String {
     name.replace('_', " ")
 }
 
-fn counted(name: &str, value: u64) -> String {
-    if name.ends_with("_bytes_total") || name.ends_with("_bytes") {
-        size::display(value)
-    } else {
-        value.to_string()
+fn counted(name: &str, value: i128) -> String {
+    match u64::try_from(value) {
+        Ok(bytes) if name.ends_with("_bytes_total") || name.ends_with("_bytes") => {
+            size::display(bytes)
+        }
+        _ => value.to_string(),
     }
 }
 

@@ -13,36 +13,32 @@ pub fn uptime(seconds: f64) -> String {
 
 /// Three digits and a unit.
 pub fn duration(microseconds: f64) -> String {
-    let (value, unit) = if microseconds < 1e3 {
-        (microseconds, "us")
-    } else if microseconds < 1e6 {
-        (microseconds / 1e3, "ms")
-    } else {
-        (microseconds / 1e6, "s")
+    let (value, unit) = match microseconds {
+        ..1e3 => (microseconds, "us"),
+        ..1e6 => (microseconds / 1e3, "ms"),
+        _ => (microseconds / 1e6, "s"),
     };
-    let digits = if value < 9.95 {
-        2
-    } else {
-        usize::from(value < 99.5)
-    };
-    format!("{value:.digits$} {unit}")
+    format!("{} {unit}", three_digits(value))
 }
 
 /// Three digits, with k, M or G for thousands.
 pub fn short(value: f64) -> String {
-    let (value, unit) = match value {
-        value if value < 1e4 => (value, ""),
-        value if value < 1e6 => (value / 1e3, "k"),
-        value if value < 1e9 => (value / 1e6, "M"),
-        value => (value / 1e9, "G"),
-    };
+    match value {
+        0.0 => "0".to_owned(),
+        ..1e4 => three_digits(value),
+        ..1e6 => three_digits(value / 1e3) + "k",
+        ..1e9 => three_digits(value / 1e6) + "M",
+        _ => three_digits(value / 1e9) + "G",
+    }
+}
+
+fn three_digits(value: f64) -> String {
     let digits = match value {
-        0.0 => 0,
-        value if value < 9.95 => 2,
-        value if value < 99.5 => 1,
+        ..9.95 => 2,
+        ..99.5 => 1,
         _ => 0,
     };
-    format!("{value:.digits$}{unit}")
+    format!("{value:.digits$}")
 }
 
 #[cfg(test)]

@@ -113,14 +113,12 @@ impl Look {
             change: now.since(earlier),
             now,
         };
-        let mut measures = Vec::new();
-        interval.server(&mut measures);
-        interval.client(&mut measures);
-        interval.ratios(&mut measures);
-        interval.devices(&mut measures);
+        let ways = [interval.server(), interval.client()];
+        let measures = ways.into_iter().flatten();
+        let measures = measures.chain(interval.ratios());
         Some(Self {
             title: now.title(),
-            measures,
+            measures: measures.chain(interval.devices()).collect(),
             procedures: interval.procedures(),
         })
     }
@@ -143,109 +141,104 @@ impl Interval<'_> {
         (self.now.counter(counter) > 0).then(|| self.change.counter(counter))
     }
 
-    fn server(&self, measures: &mut Vec<Measure>) {
+    /// Events for people.
+    fn show(&self, count: u64) -> String {
+        Unit::PerSecond.show(self.rate(count))
+    }
+
+    fn server(&self) -> Vec<Measure> {
         if served(self.now).all(|procedure| procedure.calls == 0) {
-            return;
+            return Vec::new();
         }
         let traffic = || served(&self.change).filter_map(|one| one.traffic);
         let sum = |of: fn(Traffic) -> u64| -> u64 { traffic().map(of).sum() };
-        let errors = Unit::PerSecond.show(self.rate(sum(|one| one.errors)));
-        let calls = Calls {
-            title: SERVER,
-            detail: format!("{errors} with an error"),
-            received_bytes: sum(|one| one.received_bytes),
-            sent_bytes: sum(|one| one.sent_bytes),
-        };
-        self.calls(calls, &served(&self.change).collect::<Vec<_>>(), measures);
+        let detail = format!("{} with an error", self.show(sum(|one| one.errors)));
+        let bytes = (sum(|one| one.received_bytes), sum(|one| one.sent_bytes));
+        self.calls(SERVER, detail, bytes, served(&self.change))
     }
 
-    fn client(&self, measures: &mut Vec<Measure>) {
+    fn client(&self) -> Vec<Measure> {
         if self.now.client_calls() == 0 {
-            return;
+            return Vec::new();
         }
-        let count = |counter| self.counter(counter).unwrap_or(0);
-        let again = Unit::PerSecond.show(self.rate(count(&names::CLIENT_RETRANSMISSIONS)));
-        let calls = Calls {
-            title: CLIENT,
-            detail: format!("{again} sent again"),
-            received_bytes: count(&names::CLIENT_RECEIVED_BYTES),
-            sent_bytes: count(&names::CLIENT_SENT_BYTES),
-        };
-        let procedures: Vec<&Procedure> = self.change.client_procedures.iter().collect();
-        self.calls(calls, &procedures, measures);
+        let count = |counter| self.change.counter(counter);
+        let again = self.show(count(&names::CLIENT_RETRANSMISSIONS));
+        let detail = format!("{again} sent again");
+        let received = count(&names::CLIENT_RECEIVED_BYTES);
+        let bytes = (received, count(&names::CLIENT_SENT_BYTES));
+        self.calls(CLIENT, detail, bytes, &self.change.client_procedures)
     }
 
-    fn calls(&self, calls: Calls, procedures: &[&Procedure], measures: &mut Vec<Measure>) {
-        let mut put = |name: &str, value, unit, detail| {
-            measures.push(Measure {
-                name: format!("{} {name}", calls.title),
-                value,
-                unit,
-                detail,
-            });
-        };
-        let count = procedures.iter().map(|procedure| procedure.calls).sum();
-        put(
-            "calls",
-            Some(self.rate(count)),
-            Unit::PerSecond,
-            calls.detail,
-        );
-        let mut latency = Counts::default();
+    /// The calls of one program; what is said beside their number, and the bytes of both
+    /// directions, are known.
+    fn calls<'a>(
+        &self,
+        program: &str,
+        detail: String,
+        (received, sent): (u64, u64),
+        procedures: impl IntoIterator<Item = &'a Procedure>,
+    ) -> Vec<Measure> {
+        let (mut count, mut latency) = (0, Counts::default());
         for procedure in procedures {
+            count += procedure.calls;
             latency.add(&procedure.latency_histogram.counts());
         }
-        let quantiles = (latency.count() > 0).then(|| Latency::of(&latency.quantiles()));
-        let detail = quantiles.map_or(String::new(), |latency| {
+        let quantiles = Latency::of(&latency);
+        let slowest = quantiles.map_or(String::new(), |latency| {
             let (p99, p999) = (duration(latency.p99), duration(latency.p999));
             format!("p50; p99 {p99}, p99.9 {p999}")
         });
         let half = quantiles.map(|latency| latency.p50);
-        put("latency", half, Unit::Microseconds, detail);
         // Little's law: the sum of all times is the mean number at a time times the time.
         let busy = self.rate(latency.sum_nanoseconds) / 1e9;
-        let detail = "calls at a time, mean".to_owned();
-        put("queue depth", Some(busy), Unit::AtATime, detail);
-        for (name, bytes) in [
-            ("receives", calls.received_bytes),
-            ("sends", calls.sent_bytes),
-        ] {
-            let bytes = Some(self.rate(bytes));
-            put(name, bytes, Unit::BytesPerSecond, String::new());
-        }
+        let mean = "calls at a time, mean".to_owned();
+        let bytes = |bytes| Some(self.rate(bytes));
+        let measures = [
+            ("calls", Some(self.rate(count)), Unit::PerSecond, detail),
+            ("latency", half, Unit::Microseconds, slowest),
+            ("queue depth", Some(busy), Unit::AtATime, mean),
+            (
+                "receives",
+                bytes(received),
+                Unit::BytesPerSecond,
+                String::new(),
+            ),
+            ("sends", bytes(sent), Unit::BytesPerSecond, String::new()),
+        ];
+        let measure = |(name, value, unit, detail)| Measure {
+            name: format!("{program} {name}"),
+            value,
+            unit,
+            detail,
+        };
+        measures.map(measure).into()
     }
 
-    fn ratios(&self, measures: &mut Vec<Measure>) {
-        for (name, hits, misses) in RATIOS {
+    fn ratios(&self) -> impl Iterator<Item = Measure> {
+        RATIOS.iter().filter_map(|(name, hits, misses)| {
             let (hits, misses) = (self.counter(hits), self.counter(misses));
-            if hits.is_none() && misses.is_none() {
-                continue;
-            }
-            let (hits, misses) = (hits.unwrap_or(0), misses.unwrap_or(0));
-            let lookups = hits.saturating_add(misses);
-            let percent = (lookups > 0).then(|| self.rate(hits) * 100.0 / self.rate(lookups));
-            measures.push(Measure {
-                name: name.to_owned(),
-                value: percent,
+            hits.or(misses)?;
+            let hits = hits.unwrap_or(0);
+            let lookups = hits.saturating_add(misses.unwrap_or(0));
+            Some(Measure {
+                name: (*name).to_owned(),
+                value: (lookups > 0).then(|| self.rate(hits) * 100.0 / self.rate(lookups)),
                 unit: Unit::Percent,
-                detail: format!("of {}", Unit::PerSecond.show(self.rate(lookups))),
-            });
-        }
+                detail: format!("of {}", self.show(lookups)),
+            })
+        })
     }
 
-    fn devices(&self, measures: &mut Vec<Measure>) {
-        for (name, bytes, requests) in DEVICES {
-            let (Some(bytes), requests) = (self.counter(bytes), self.counter(requests)) else {
-                continue;
-            };
-            let requests = Unit::PerSecond.show(self.rate(requests.unwrap_or(0)));
-            measures.push(Measure {
-                name: name.to_owned(),
+    fn devices(&self) -> impl Iterator<Item = Measure> {
+        DEVICES.iter().filter_map(|(name, bytes, requests)| {
+            let bytes = self.counter(bytes)?;
+            Some(Measure {
+                name: (*name).to_owned(),
                 value: Some(self.rate(bytes)),
                 unit: Unit::BytesPerSecond,
-                detail: format!("{requests} requests"),
-            });
-        }
+                detail: format!("{} requests", self.show(self.change.counter(requests))),
+            })
+        })
     }
 
     fn procedures(&self) -> Vec<Called> {
@@ -275,14 +268,6 @@ impl Interval<'_> {
 fn served(snapshot: &Snapshot) -> impl Iterator<Item = &Procedure> {
     let all = snapshot.procedures.iter();
     all.filter(|procedure| procedure.program == "nfs")
-}
-
-/// What is said of the calls of one program beside their number and time.
-struct Calls {
-    title: &'static str,
-    detail: String,
-    received_bytes: u64,
-    sent_bytes: u64,
 }
 
 impl Unit {

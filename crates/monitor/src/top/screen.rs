@@ -7,6 +7,8 @@
 //! ▁▂▃▄▅▅▅▆▇█▇▇▆▅               ▁▁▁▁▂▁▁▁▁▁▁█▁▁▁▁             ▂▂▂▃▃▃▄▃▃▂▂
 //! ```
 
+use std::collections::{BTreeMap, VecDeque};
+
 use ratatui::Frame;
 use ratatui::layout::Constraint::{Fill, Length};
 use ratatui::layout::{Layout, Rect};
@@ -14,8 +16,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, RenderDirection, Sparkline};
 
-use super::history::History;
-use super::measure::Measure;
+use super::measure::{Look, Measure};
 use super::text;
 
 /// Narrower panels would cut their details off.
@@ -31,6 +32,34 @@ const STEPS: f64 = 10_000.0;
 
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// As many as the widest terminal shows.
+const VALUES_MAX: usize = 600;
+
+/// The last looks.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The last look; before there is one it says which process it is.
+    pub last: Look,
+    values: BTreeMap<String, VecDeque<f64>>,
+}
+
+impl History {
+    /// Remembers a look. A number that has no value counts as zero in its sparkline.
+    pub fn push(&mut self, look: Look) {
+        for measure in &look.measures {
+            let values = self.values.entry(measure.name.clone()).or_default();
+            values.push_front(measure.value.unwrap_or(0.0));
+            values.truncate(VALUES_MAX);
+        }
+        self.last = look;
+    }
+
+    /// The values of a number, the last one first.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = f64> + '_ {
+        self.values.get(name).into_iter().flatten().copied()
+    }
+}
 
 /// What is shown beside the numbers.
 pub struct Around<'a> {

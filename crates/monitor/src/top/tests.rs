@@ -4,9 +4,8 @@ use pagewell_counters::Histogram;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::history::History;
 use super::measure::{Look, Unit};
-use super::screen::{Around, draw};
+use super::screen::{Around, History, draw};
 use super::text;
 use crate::metrics::Snapshot;
 use crate::metrics::text::short;

@@ -2,20 +2,21 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{IoSlice, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_fs::{Entry, FileType, PageSlice, Payload};
-use pagewell_tree::{Piece, READ_BYTES, Reader};
+use pagewell_tree::pipeline::Width;
+use pagewell_tree::{Piece, READ_BYTES, Reader, write_slices};
 use rustix::io::Errno;
 
 use super::below::each_file;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
-use crate::location::{Follow, Home, Location, Place};
+use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
@@ -54,7 +55,6 @@ struct Writer {
     buffer: Vec<u8>,
     /// Pages not written yet, in order: many small files leave with one system call.
     gathered: Vec<PageSlice>,
-    gathered_bytes: usize,
     progress: Progress,
 }
 
@@ -68,8 +68,7 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
         out: File::from(out),
         sends_files: true,
         buffer: Vec::new(),
-        gathered: Vec::with_capacity(SLICES_MAX),
-        gathered_bytes: 0,
+        gathered: Vec::new(),
         progress: Progress::new(!stdout.is_terminal()),
     };
     for location in &locations {
@@ -135,18 +134,19 @@ impl Writer {
     /// an image the page cache does that by itself.
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
-        let width = match place.home {
-            Home::Alone => None,
-            Home::Local(_) | Home::Server(_) => Some(place.width()),
+        let looks_ahead = !place.is_alone();
+        let width = match looks_ahead {
+            true => place.width(),
+            false => Width::NONE,
         };
         let ahead = |entry: &Entry, _: &mut Vec<u8>| {
-            (entry.attributes.size <= SMALL_BYTES.into()).then(|| {
+            (looks_ahead && entry.attributes.size <= SMALL_BYTES.into()).then(|| {
                 let reader = tree.reader(entry);
                 let first = read_small(&reader);
                 (reader, Some(first))
             })
         };
-        each_file((place, start), width, ahead, |path, found| {
+        each_file((place, start), width, &ahead, |path, found| {
             let label = || place.label_of(path);
             let written = match found {
                 Ok((entry, ahead)) => {
@@ -186,13 +186,17 @@ impl Writer {
         if let Payload::Pages(pages) = payload {
             let bytes: usize = pages.iter().map(|page| page.len()).sum();
             self.gathered.extend(pages.iter().cloned());
-            self.gathered_bytes += bytes;
-            if self.gathered.len() >= SLICES_MAX || self.gathered_bytes >= GATHERED_BYTES_MAX {
+            let waiting: usize = self.gathered.iter().map(|page| page.len()).sum();
+            if self.gathered.len() >= GATHERED_MAX || waiting >= GATHERED_BYTES_MAX {
                 self.write_gathered()?;
             }
             return Ok(bytes as u64);
         }
         self.write_gathered()?;
+        if let Payload::Bytes(bytes) = payload {
+            self.out.write_all(bytes).map_err(OutputFailed)?;
+            return Ok(bytes.len() as u64);
+        }
         if let Payload::File {
             file,
             offset,
@@ -220,10 +224,6 @@ impl Writer {
                 return Ok(sent as u64);
             }
         }
-        if let Payload::Bytes(bytes) = payload {
-            self.out.write_all(bytes).map_err(OutputFailed)?;
-            return Ok(bytes.len() as u64);
-        }
         self.buffer.resize(READ_BYTES as usize, 0);
         let got = payload.copy_to(&mut self.buffer, true);
         let got = got.with_context(shown)?;
@@ -234,10 +234,10 @@ impl Writer {
 
     /// Writes what was gathered, and returns its pages to the cache.
     fn write_gathered(&mut self) -> Result<(), OutputFailed> {
-        let written = write_pages(&self.out, &self.gathered);
+        let pages = self.gathered.iter().map(|page| &**page);
+        let written = write_slices(pages, |_, slices| rustix::io::writev(&self.out, slices));
         self.gathered.clear();
-        self.gathered_bytes = 0;
-        written
+        written.map_err(|errno| OutputFailed(errno.into()))
     }
 }
 
@@ -253,25 +253,7 @@ fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
     Ok(piece)
 }
 
-/// The most slices of one writev: those of a read of 1 MiB, wherever it begins, and more.
-const SLICES_MAX: usize = 64;
-
-/// Bytes that wait at most: as many make the system call cheap, and a program that reads the output
-/// of a slow source waits for no more than these.
+/// Pages and bytes that wait at most: as many make the system call cheap, and a program that reads
+/// the output of a slow source waits for no more than these.
+const GATHERED_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 256 << 10;
-
-/// Writes pages from where they are, many with one system call.
-fn write_pages(out: &File, pages: &[PageSlice]) -> Result<(), OutputFailed> {
-    for pages in pages.chunks(SLICES_MAX) {
-        let mut slices: Vec<IoSlice<'_>> = pages.iter().map(|page| IoSlice::new(page)).collect();
-        let mut rest = &mut slices[..];
-        while !rest.is_empty() {
-            match rustix::io::writev(out, rest) {
-                Ok(count) => IoSlice::advance_slices(&mut rest, count),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(OutputFailed(errno.into())),
-            }
-        }
-    }
-    Ok(())
-}

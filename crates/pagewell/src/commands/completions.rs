@@ -1,7 +1,5 @@
 //! `pagewell completions`.
 
-mod bash;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -36,7 +34,7 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
     let mut command = program.clone().mut_subcommand("bench", bench);
     clap_complete::generate(arguments.shell, &mut command, "pagewell", &mut script);
     if arguments.shell == Shell::Bash {
-        script.extend(bash::places(program).into_bytes());
+        script.extend(places(program).into_bytes());
     }
     if arguments.shell == Shell::Fish {
         // Its generator leaves out what is no option.
@@ -48,3 +46,46 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
     output::print(&script)?;
     Ok(Outcome::Done)
 }
+
+/// What the generated script for bash lacks: names of files, and of what is inside an image.
+///
+/// The generated function offers options and the placeholders of arguments. Here the words that
+/// are places are completed first, and placeholders are taken out of what it offers. bash takes
+/// `debian.iso::/boot` for three words, since a colon separates words (COMP_WORDBREAKS): the whole
+/// is found in the line, and what is offered is the rest behind the last colon.
+///
+/// The functions are for a definition of the program: which commands take places, and which options
+/// take a value, is read from it.
+fn places(program: &clap::Command) -> String {
+    let is_place = |argument: &clap::Arg| {
+        use clap::ValueHint::{AnyPath, DirPath};
+        argument.is_positional() && matches!(argument.get_value_hint(), AnyPath | DirPath)
+    };
+    let takes_places = |command: &&clap::Command| command.get_positionals().any(is_place);
+    let commands: Vec<&str> = program
+        .get_subcommands()
+        .filter(takes_places)
+        .flat_map(clap::Command::get_name_and_visible_aliases)
+        .collect();
+    let mut options: Vec<String> = program
+        .get_subcommands()
+        .flat_map(clap::Command::get_arguments)
+        .filter(|argument| !argument.is_positional() && argument.get_action().takes_values())
+        // One whose value may be left out has it behind an equals sign.
+        .filter(|argument| !argument.is_require_equals_set())
+        .flat_map(|argument| {
+            let long = argument.get_long().map(|name| format!("--{name}"));
+            let short = argument.get_short().map(|name| format!("-{name}"));
+            long.into_iter().chain(short)
+        })
+        .collect();
+    options.sort();
+    options.dedup();
+    // A letter that is a flag of another command is no option with a value everywhere.
+    options.retain(|option| option.starts_with("--"));
+    FUNCTIONS
+        .replace("@COMMANDS@", &commands.join("|"))
+        .replace("@OPTIONS@", &options.join("|"))
+}
+
+const FUNCTIONS: &str = include_str!("completions/places.bash");

@@ -71,18 +71,11 @@ pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
 
 fn print(arguments: &CountersArguments, snapshot: &Snapshot) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    if !arguments.json {
-        let text = table::render(snapshot, arguments.all);
-        let gap = if arguments.interval.is_some() {
-            "\n"
-        } else {
-            ""
-        };
-        write!(out, "{text}{gap}")?;
-    } else if arguments.interval.is_some() {
-        output::json_line(&mut out, snapshot)?;
-    } else {
-        output::json(&mut out, snapshot)?;
+    match (arguments.json, arguments.interval) {
+        (false, None) => write!(out, "{}", table::render(snapshot, arguments.all))?,
+        (false, Some(_)) => writeln!(out, "{}", table::render(snapshot, arguments.all))?,
+        (true, None) => output::json(&mut out, snapshot)?,
+        (true, Some(_)) => output::json_line(&mut out, snapshot)?,
     }
     out.flush()
 }

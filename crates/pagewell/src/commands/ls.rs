@@ -5,19 +5,17 @@ use std::ffi::OsString;
 use std::io::{BufWriter, IsTerminal, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
-use pagewell_fs::{Entry, FileType};
+use pagewell_base::size;
+use pagewell_fs::{Attributes, Entry, FileType};
 use serde::Serialize;
 
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report};
-use crate::listing::{AttributesJson, TextJson};
-use crate::location::{Follow, Home, Location, Place};
+use crate::listing::{AttributesJson, TextJson, is_device};
+use crate::location::{Follow, Location, Place};
 use crate::output;
-
-mod columns;
-
-use columns::Columns;
+use crate::time_text::seconds_text;
 use pagewell_tree::walk::{Next, Step, walk};
 use pagewell_tree::{Listed, Tree};
 
@@ -211,15 +209,12 @@ impl Lister<'_> {
 
     fn directory(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let recursive = self.arguments.recursive;
-        let listers = match place.home {
-            // In an image the page cache looks ahead.
-            Home::Alone => 0,
-            _ if !recursive => 0,
-            Home::Local(_) | Home::Server(_) => LISTERS,
+        // In an image the page cache looks ahead.
+        let listers = match recursive && !place.is_alone() {
+            true => LISTERS,
+            false => 0,
         };
-        walk(&place.tree, listers, start, &mut |step| -> anyhow::Result<
-            Next,
-        > {
+        let visit = &mut |step: Step<'_>| -> anyhow::Result<Next> {
             match step {
                 Step::Listing(path, directory, names) => {
                     let label = label(place, path);
@@ -239,7 +234,8 @@ impl Lister<'_> {
                 Step::Enter(..) | Step::Leave(..) | Step::Object(..) => {}
             }
             Ok(Next::Go)
-        })
+        };
+        walk(&place.tree, listers, start, visit)
     }
 
     fn fail_at(&mut self, label: &[u8], error: &pagewell_fs::Error) {
@@ -295,18 +291,24 @@ impl Lister<'_> {
             if is_directory && self.arguments.slash && !listed.name.ends_with(b"/") {
                 self.out.write_all(b"/")?;
             }
-            if let Some(entry) = entry.filter(|_| self.arguments.long)
-                && entry.attributes.file_type == FileType::Symlink
-            {
+            if self.arguments.long && is_link(listed) {
                 self.out.write_all(b" -> ")?;
-                match tree.link_target(&entry.id) {
-                    Ok(target) => self.name(&target)?,
-                    Err(error) => self.fail_at(&listed.name, &error),
+                if let Some(target) = self.target(tree, listed) {
+                    self.name(&target)?;
                 }
             }
             self.out.write_all(b"\n")?;
         }
         Ok(())
+    }
+
+    /// What a symbolic link leads to. That it cannot be read is reported.
+    fn target(&mut self, tree: &Tree, listed: &Listed) -> Option<Vec<u8>> {
+        let link = listed.entry.as_ref().ok().filter(|_| is_link(listed))?;
+        let target = tree.link_target(&link.id);
+        target
+            .inspect_err(|error| self.fail_at(&listed.name, error))
+            .ok()
     }
 
     /// A name as it is, or escaped on a terminal.
@@ -322,21 +324,14 @@ impl Lister<'_> {
         let location = TextJson::new("location", label);
         let mut entries = Vec::with_capacity(names.len());
         for listed in names {
-            let mut target = None;
-            match &listed.entry {
-                Ok(entry) if entry.attributes.file_type == FileType::Symlink => {
-                    match tree.link_target(&entry.id) {
-                        Ok(bytes) => target = Some(TextJson::new("target", &bytes)),
-                        Err(error) => self.fail_at(&listed.name, &error),
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => self.fail_at(&listed.name, error),
+            if let Err(error) = &listed.entry {
+                self.fail_at(&listed.name, error);
             }
+            let target = self.target(tree, listed);
             entries.push(EntryJson {
                 name: TextJson::new("name", &listed.name),
                 attributes: listed.entry.as_ref().ok().map(|e| (&e.attributes).into()),
-                target,
+                target: target.map(|target| TextJson::new("target", &target)),
             });
         }
         if self.arguments.json == Some(JsonForm::Lines) {
@@ -354,10 +349,96 @@ impl Lister<'_> {
     }
 }
 
+fn is_link(listed: &Listed) -> bool {
+    let entry = listed.entry.as_ref();
+    entry.is_ok_and(|entry| entry.attributes.file_type == FileType::Symlink)
+}
+
 fn label(place: &Place, path: &[u8]) -> Vec<u8> {
     if path.is_empty() {
         place.label.clone()
     } else {
         place.label_of(path)
     }
+}
+
+/// What stands before the names, and how wide it is.
+#[derive(Clone, Copy, Default)]
+struct Columns {
+    long: bool,
+    inode: bool,
+    human: bool,
+    file_id: usize,
+    links: usize,
+    uid: usize,
+    gid: usize,
+    size: usize,
+}
+
+impl Columns {
+    /// The columns that are asked for, wide enough for all of these.
+    fn of<'a>(arguments: &LsArguments, all: impl Iterator<Item = &'a Attributes>) -> Self {
+        let mut widths = Self {
+            long: arguments.long,
+            inode: arguments.inode,
+            human: arguments.human_readable,
+            ..Self::default()
+        };
+        for attributes in all {
+            widths.file_id = widths.file_id.max(digits(attributes.file_id));
+            widths.links = widths.links.max(digits(attributes.link_count.into()));
+            widths.uid = widths.uid.max(digits(attributes.uid.into()));
+            widths.gid = widths.gid.max(digits(attributes.gid.into()));
+            widths.size = widths.size.max(widths.size_text(attributes).len());
+        }
+        widths
+    }
+
+    /// Whether there are any.
+    fn are_any(self) -> bool {
+        self.long || self.inode
+    }
+
+    /// All of them, and the space behind.
+    fn text(self, attributes: &Attributes) -> String {
+        let Self {
+            file_id,
+            links,
+            uid,
+            gid,
+            size,
+            ..
+        } = self;
+        let mut text = String::new();
+        if self.inode {
+            text += &format!("{:>file_id$} ", attributes.file_id);
+        }
+        if self.long {
+            text += &format!(
+                "{} {:>links$} {:>uid$} {:>gid$} {:>size$} {} ",
+                pagewell_tree::mode_text(attributes),
+                attributes.link_count,
+                attributes.uid,
+                attributes.gid,
+                self.size_text(attributes),
+                seconds_text(attributes.modified.seconds),
+            );
+        }
+        text
+    }
+
+    /// The size, or the numbers of a device.
+    fn size_text(self, attributes: &Attributes) -> String {
+        if is_device(attributes) {
+            format!("{}, {}", attributes.device.0, attributes.device.1)
+        } else if self.human {
+            size::brief(attributes.size)
+        } else {
+            attributes.size.to_string()
+        }
+    }
+}
+
+fn digits(value: u64) -> usize {
+    value.checked_ilog10().map_or(1, |log| log as usize + 1)
 }

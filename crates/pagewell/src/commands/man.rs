@@ -1,7 +1,5 @@
 //! `pagewell man`.
 
-mod sections;
-
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,6 +11,10 @@ use crate::output;
 
 /// What a SOURCE and a LOCATION are.
 const SOURCES: &str = include_str!("man/pagewell-sources.7");
+
+/// What pages tell before the examples, beside the help. Before each section stands a line that
+/// names its pages: commands, `pagewell` for that of the program, or `every`.
+const SECTIONS: &str = include_str!("man/sections.roff");
 
 /// Print the manual page of the program, or write the pages of all commands to a directory.
 #[derive(Debug, Args)]
@@ -56,9 +58,10 @@ pub fn write_manual(
     directory: &Path,
 ) -> anyhow::Result<()> {
     let program = built(program.clone());
-    let mut pages = Vec::new();
-    add_pages(&mut pages, command, &program);
-    write_all(&pages, directory)
+    write_all(
+        &pages_of(format!("pagewell-{command}"), &program),
+        directory,
+    )
 }
 
 /// A definition with all that clap adds to it.
@@ -69,51 +72,52 @@ fn built(definition: clap::Command) -> clap::Command {
 }
 
 /// One page of section 1.
-struct Page {
+struct Page<'a> {
     name: String,
-    /// The command of the program that it belongs to.
-    command: Option<String>,
-    definition: clap::Command,
+    definition: &'a clap::Command,
 }
 
 /// The page of the program, and those of all commands.
-fn pages(program: &clap::Command) -> Vec<Page> {
+fn pages(program: &clap::Command) -> Vec<Page<'_>> {
     let mut pages = vec![Page {
         name: "pagewell".to_owned(),
-        command: None,
-        definition: program.clone(),
+        definition: program,
     }];
     for command in program.get_subcommands() {
-        add_pages(&mut pages, command.get_name(), command);
+        pages.extend(pages_of(
+            format!("pagewell-{}", command.get_name()),
+            command,
+        ));
     }
     pages
 }
 
 /// The page of a command, and those of its own commands.
-fn add_pages(pages: &mut Vec<Page>, command_name: &str, command: &clap::Command) {
-    let mut add = |name: String, definition: &clap::Command| {
-        pages.push(Page {
-            name,
-            command: Some(command_name.to_owned()),
-            definition: definition.clone(),
-        });
-    };
-    let name = format!("pagewell-{command_name}");
-    add(name.clone(), command);
-    for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
-        add(format!("{name}-{}", part.get_name()), part);
-    }
+fn pages_of(name: String, definition: &clap::Command) -> Vec<Page<'_>> {
+    let parts = definition
+        .get_subcommands()
+        .filter(|part| !part.is_hide_set());
+    let of_part = |part: &'_ clap::Command| format!("{name}-{}", part.get_name());
+    let mut pages: Vec<Page<'_>> = parts
+        .map(|part| Page {
+            name: of_part(part),
+            definition: part,
+        })
+        .collect();
+    pages.insert(0, Page { name, definition });
+    pages
 }
 
-impl Page {
+impl Page<'_> {
     /// What clap_mangen calls EXTRA are our examples, whose lines are to stay lines.
     fn render(&self, all: &[Self]) -> std::io::Result<Vec<u8>> {
         let mut page = Vec::new();
         Man::new(self.definition.clone()).render(&mut page)?;
-        let command = self.command.as_deref();
-        let before = sections::before_examples(command);
+        // What is behind the name of the program.
+        let command = self.name.split('-').nth(1);
+        let before = before_examples(command);
         let names: Vec<String> = all.iter().map(|page| page.name.clone()).collect();
-        let after = sections::see_also(&self.name, command, &names);
+        let after = see_also(&self.name, command, &names);
         let page = String::from_utf8_lossy(&page);
         let (page, version) = match page.split_once(".SH VERSION\n") {
             Some((page, version)) => (page, format!(".SH VERSION\n{version}")),
@@ -137,7 +141,7 @@ fn in_lines(extra: &str) -> String {
     }
 }
 
-fn write_all(pages: &[Page], directory: &Path) -> anyhow::Result<()> {
+fn write_all(pages: &[Page<'_>], directory: &Path) -> anyhow::Result<()> {
     for page in pages {
         write(directory, &format!("{}.1", page.name), &page.render(pages)?)?;
     }
@@ -157,4 +161,58 @@ fn beside(directory: &Path) -> PathBuf {
         Some(parent) if directory.ends_with("man1") => parent.join("man7"),
         _ => directory.to_owned(),
     }
+}
+
+/// The sections that stand before the examples, for a command (none for the program itself).
+fn before_examples(command: Option<&str>) -> String {
+    let page = command.unwrap_or("pagewell");
+    let sections = SECTIONS
+        .split(".\\\" ")
+        .filter_map(|section| section.split_once('\n'));
+    let of_page = |pages: &str| pages.split(' ').any(|name| name == page || name == "every");
+    let texts = sections.filter(|(pages, _)| of_page(pages));
+    texts.map(|(_, text)| text).collect()
+}
+
+/// The last section: the pages around this one, by their names.
+fn see_also(page: &str, command: Option<&str>, all: &[String]) -> String {
+    let mut names: Vec<String> = match command {
+        None => all.to_vec(),
+        Some(_) => vec!["pagewell".to_owned()],
+    };
+    let beside: &[&str] = match command {
+        Some("serve") => &["pagewell-mount", "pagewell-counters", "pagewell-top"],
+        Some("mount") => &["pagewell-umount", "pagewell-serve"],
+        Some("umount") => &["pagewell-mount"],
+        Some("counters") => &["pagewell-top", "pagewell-serve"],
+        Some("top") => &["pagewell-counters", "pagewell-serve"],
+        Some("cp") => &["pagewell-ls", "pagewell-sum"],
+        Some("ls" | "cat" | "stat") => &["pagewell-cp"],
+        Some("sum") => &["pagewell-cp", "pagewell-cat"],
+        _ => &[],
+    };
+    names.extend(beside.iter().map(|name| (*name).to_owned()));
+    names.retain(|name| name != page);
+    let foreign = match command {
+        Some("serve") => "nfs(5), rpcbind(8), systemd.service(5)",
+        Some("mount" | "umount") => "fusermount3(1), mount(8), fuse(4)",
+        Some("cp") => "cp(1)",
+        Some("ls") => "ls(1)",
+        Some("cat") => "cat(1)",
+        Some("stat") => "stat(1)",
+        Some("sum") => "sha256sum(1)",
+        Some("counters" | "top") => "nfsstat(8)",
+        Some("man") => "man(1)",
+        _ => "",
+    };
+    let mut text = String::from(".SH \"SEE ALSO\"\n");
+    for name in names {
+        text += &format!("\\fB{}\\fR(1),\n", name.replace('-', "\\-"));
+    }
+    text += "\\fBpagewell\\-sources\\fR(7)";
+    for page in foreign.split(", ").filter(|page| !page.is_empty()) {
+        text += &format!(",\n{}", page.replace('-', "\\-"));
+    }
+    text.push('\n');
+    text
 }

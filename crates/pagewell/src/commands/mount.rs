@@ -11,13 +11,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, unmount, users_of};
 use pagewell_monitor::control::Control;
-use pagewell_monitor::http::server::HttpServer;
 use pagewell_monitor::metrics::snapshot;
 
 use super::mount_options::Wanted;
-use super::serving::{self, ANSWER_WAIT, THREADS_MAX, start_http, wait_for};
+use super::serving::{ANSWER_WAIT, THREADS_MAX, announce, start_http, wait_for};
 use crate::allocator;
-use crate::background::{self, Side};
+use crate::background::{self, Side, SystemLog};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, one_line, report, usage};
@@ -25,7 +24,6 @@ use crate::open::{self, Purpose, Writes};
 use crate::output;
 use crate::signals::StopSignals;
 use crate::source::Source;
-use crate::system_log::SystemLog;
 use crate::values;
 
 /// Programs that a message names at most.
@@ -154,15 +152,19 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     snapshot::start_clock();
     allocator::keep_little();
     // Before any thread starts: threads inherit what is blocked.
-    let signals = StopSignals::block().context("signals")?;
+    let signals = StopSignals::block(&[]).context("signals")?;
     let purpose = Purpose::Mount(Writes::of(wanted.options.read_only, arguments.writable));
     let opened = open::source(&source, &shown, purpose, &engine)?;
+    let filesystem = opened.tree.filesystem;
     let http = start_http(arguments.http, Vec::new())?;
-    let described = opened.filesystem.describe();
-    let options = wanted.options(opened.filesystem.coherence());
-    let mounted = pagewell_fuse::mount(opened.filesystem, &arguments.place, &options)?;
+    let described = filesystem.describe();
+    let options = wanted.options(filesystem.coherence());
+    let mounted = pagewell_fuse::mount(filesystem, &arguments.place, &options)?;
     let mounted = Arc::new(mounted);
-    announce(&mounted, &described, &engine.notes(), http.as_ref());
+    let shown = escape::text(mounted.place().as_os_str().as_encoded_bytes());
+    let described = escape::text(described.as_bytes());
+    let text = format!("{shown}: {described}\nto unmount it: pagewell umount {shown}\n");
+    announce(&engine.notes(), &text, http.as_ref());
     let control = listen(&mounted);
     let log = match side {
         Some(child) => Some(child.ready().context("cannot go to the background")?),
@@ -173,9 +175,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         }
     };
     let written = serve_until_unmounted(&mounted, signals);
-    if let Some(http) = http {
-        http.stop();
-    }
+    drop(http);
     tell_ending(mounted.place(), written, control, log)
 }
 
@@ -216,13 +216,6 @@ fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
             None
         }
     }
-}
-
-fn announce(mounted: &Mounted, described: &str, notes: &[String], http: Option<&HttpServer>) {
-    let place = escape::text(mounted.place().as_os_str().as_encoded_bytes());
-    let described = escape::text(described.as_bytes());
-    let text = format!("{place}: {described}\nto unmount it: pagewell umount {place}\n");
-    serving::announce(notes, &text, http);
 }
 
 /// Waits for the end of the mount, which a signal brings about, and until all that was written is

@@ -172,7 +172,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     // Both before any thread starts: threads inherit what is blocked.
     allocator::keep_little();
     let engine = Engine::server(&arguments.engine)?;
-    let signals = StopSignals::block().context("signals")?;
+    let signals = StopSignals::block(&[]).context("signals")?;
     let (opened, acts_as_itself) = open_all(arguments, &exports, &engine)?;
     let state_directory = match &arguments.state_dir {
         Some(directory) => directory.clone(),
@@ -197,7 +197,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     announce(&running, &descriptions, &engine.notes())?;
     signals.wait().context("signals")?;
     signals.end_on_another();
-    stop(running)
+    let stopped = stop_all(running);
+    let counters = table::render(&Snapshot::take(), false);
+    let _ = std::io::stderr().write_all(counters.as_bytes());
+    stopped.map(|()| Outcome::Done)
 }
 
 /// Refuses an address that others can reach when it was not said which may.
@@ -228,8 +231,8 @@ fn open_all(
         let shown = export.text.to_string_lossy();
         let read_only = arguments.read_only;
         let writes = Writes::of(read_only, arguments.writable);
-        let source = open::source(&export.source, &shown, Purpose::Serve(writes), engine)?;
-        acts_as_itself |= source.is_local() && !is_root;
+        let tree = open::source(&export.source, &shown, Purpose::Serve(writes), engine)?.tree;
+        acts_as_itself |= tree.is_local() && !is_root;
         opened.push(Export {
             read_only,
             squash: arguments.squash,
@@ -237,7 +240,7 @@ fn open_all(
             allow: networks(arguments),
             secure: arguments.secure,
             cookies_32bit: arguments.cookies_32bit,
-            ..Export::new(&export.name, source.filesystem)
+            ..Export::new(&export.name, tree.filesystem)
         });
     }
     Ok((opened, acts_as_itself))
@@ -327,13 +330,6 @@ fn announce(
     output::print(format!("{line}\n").as_bytes())
 }
 
-fn stop(running: Running) -> anyhow::Result<Outcome> {
-    let stopped = stop_all(running);
-    let counters = table::render(&Snapshot::take(), false);
-    let _ = std::io::stderr().write_all(counters.as_bytes());
-    stopped.map(|()| Outcome::Done)
-}
-
 fn stop_all(running: Running) -> anyhow::Result<()> {
     if let Some(registration) = &running.registration
         && let Err(error) = registration.take_back()
@@ -342,9 +338,7 @@ fn stop_all(running: Running) -> anyhow::Result<()> {
             "cannot unregister with the port mapper: {error:#}"
         ));
     }
-    if let Some(http) = running.http {
-        http.stop();
-    }
+    drop(running.http);
     finish(running.server)
 }
 

@@ -5,7 +5,8 @@ use std::io::Write;
 
 use anyhow::Context;
 use clap::Args;
-use pagewell_fs::{Entry, FileType, Statistics};
+use pagewell_base::size;
+use pagewell_fs::{Attributes, FileType};
 use pagewell_tree::{mode_text, type_text};
 use serde::Serialize;
 
@@ -13,10 +14,9 @@ use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextJson};
-use crate::location::{Follow, Location, Place};
+use crate::location::{Follow, Location};
 use crate::output;
 use crate::time_text::nanoseconds;
-use pagewell_base::size;
 
 /// Show all attributes of files, and the sizes of the source they are in.
 ///
@@ -58,13 +58,6 @@ struct SourceJson {
     files_available: u64,
 }
 
-struct Found {
-    place: Place,
-    entry: Entry,
-    target: Option<Vec<u8>>,
-    statistics: Statistics,
-}
-
 /// Runs the command.
 pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
@@ -74,8 +67,8 @@ pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let mut json = Vec::new();
     for location in &locations {
         match examine(location, &engine) {
-            Ok(found) if arguments.json => json.push(found.json()),
-            Ok(found) => out.write_all(found.text().as_bytes())?,
+            Ok((found, _)) if arguments.json => json.push(found),
+            Ok((found, attributes)) => out.write_all(found.text(&attributes).as_bytes())?,
             Err(error) => {
                 failures += 1;
                 failure::report(&failure::one_line(&error));
@@ -89,47 +82,38 @@ pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::from_failures(failures))
 }
 
-fn examine(location: &Location, engine: &Engine) -> anyhow::Result<Found> {
+fn examine(location: &Location, engine: &Engine) -> anyhow::Result<(StatJson, Attributes)> {
     let (place, entry) = location.open_existing(Follow::Never, engine)?;
+    let shown = || place.shown();
     let target = if entry.attributes.file_type == FileType::Symlink {
-        let target = place.tree.link_target(&entry.id);
-        Some(target.with_context(|| place.shown())?)
+        let target = place.tree.link_target(&entry.id).with_context(shown)?;
+        Some(TextJson::new("target", &target))
     } else {
         None
     };
-    let statistics = place.tree.filesystem.statistics(&place.tree.call());
-    Ok(Found {
-        statistics: statistics.with_context(|| place.shown())?,
-        place,
-        entry,
+    let filesystem = &place.tree.filesystem;
+    let statistics = filesystem.statistics(&place.tree.call());
+    let statistics = statistics.with_context(shown)?;
+    let found = StatJson {
+        location: TextJson::new("location", &place.label),
+        attributes: (&entry.attributes).into(),
         target,
-    })
+        source: SourceJson {
+            description: filesystem.describe(),
+            read_only: filesystem.limits().read_only,
+            bytes_total: statistics.bytes_total,
+            bytes_available: statistics.bytes_available,
+            files_total: statistics.files_total,
+            files_available: statistics.files_available,
+        },
+    };
+    Ok((found, entry.attributes))
 }
 
-impl Found {
-    fn json(&self) -> StatJson {
-        let target = self.target.as_deref();
-        let filesystem = &self.place.tree.filesystem;
-        StatJson {
-            location: TextJson::new("location", &self.place.label),
-            attributes: (&self.entry.attributes).into(),
-            target: target.map(|target| TextJson::new("target", target)),
-            source: SourceJson {
-                description: filesystem.describe(),
-                read_only: filesystem.limits().read_only,
-                bytes_total: self.statistics.bytes_total,
-                bytes_available: self.statistics.bytes_available,
-                files_total: self.statistics.files_total,
-                files_available: self.statistics.files_available,
-            },
-        }
-    }
-
-    fn text(&self) -> String {
-        let attributes = &self.entry.attributes;
-        let filesystem = &self.place.tree.filesystem;
+impl StatJson {
+    fn text(&self, attributes: &Attributes) -> String {
         let mut rows = vec![
-            ("location", self.place.shown()),
+            ("location", self.location.shown()),
             ("type", type_text(attributes.file_type).to_owned()),
             (
                 "size",
@@ -157,9 +141,9 @@ impl Found {
             rows.push(("device", format!("{major}, {minor}")));
         }
         if let Some(target) = &self.target {
-            rows.push(("target", escape::text(target)));
+            rows.push(("target", target.shown()));
         }
-        let access = if filesystem.limits().read_only {
+        let access = if self.source.read_only {
             "read-only"
         } else {
             "writable"
@@ -168,9 +152,9 @@ impl Found {
             "source",
             format!(
                 "{}, {access}, {} with {} available",
-                escape::text(filesystem.describe().as_bytes()),
-                size::display(self.statistics.bytes_total),
-                size::display(self.statistics.bytes_available),
+                escape::text(self.source.description.as_bytes()),
+                size::display(self.source.bytes_total),
+                size::display(self.source.bytes_available),
             ),
         ));
         let line = |(name, value): (&str, String)| format!("{name:>9}: {value}\n");

@@ -109,7 +109,8 @@ pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     for location in &locations {
         let opened = match stream::of(location) {
             Ok(Some(stream)) => {
-                summer.stream(stream, location)?;
+                let name = location.as_given();
+                summer.settle((name, name), sum_of(stream))?;
                 continue;
             }
             Ok(None) => location.open_existing(Follow::Always, &engine),
@@ -152,13 +153,6 @@ impl Summer {
         }
     }
 
-    /// Sums a stream to its end.
-    fn stream(&mut self, stream: Stream, location: &Location) -> anyhow::Result<()> {
-        let name = location.as_given();
-        let sum = sum_of(stream);
-        self.settle((name, name), sum)
-    }
-
     /// Sums all regular files below a directory.
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
@@ -166,7 +160,7 @@ impl Summer {
             let is_small = entry.attributes.size <= SMALL_BYTES;
             is_small.then(|| digest(tree, entry, buffer, &mut |_| {}))
         };
-        each_file((place, start), Some(place.width()), ahead, |path, found| {
+        each_file((place, start), place.width(), &ahead, |path, found| {
             let (name, label) = (self.name_of(place, path), place.label_of(path));
             let sum = match found {
                 Ok((entry, None)) => self.digest(tree, &label, &entry),
@@ -184,16 +178,25 @@ impl Summer {
     /// read is reported; only output that cannot be written is an error.
     fn settle(
         &mut self,
-        names: (&[u8], &[u8]),
+        (name, label): (&[u8], &[u8]),
         sum: anyhow::Result<(String, u64)>,
     ) -> anyhow::Result<()> {
-        match sum {
-            Ok((sum, bytes)) => self.tell(names, &sum, bytes),
+        let (sha256, bytes) = match sum {
+            Ok(sum) => sum,
             Err(error) => {
                 self.progress.fail(&failure::one_line(&error));
-                Ok(())
+                return Ok(());
             }
-        }
+        };
+        let Some(json) = &mut self.json else {
+            return self.print(&line(&sha256, name));
+        };
+        json.push(SumJson {
+            location: TextJson::new("location", label),
+            sha256,
+            bytes,
+        });
+        Ok(())
     }
 
     /// The sum of a file, and its length.
@@ -211,19 +214,6 @@ impl Summer {
         let progress = &mut self.progress;
         let count = &mut |bytes| progress.add(bytes);
         digest(tree, entry, &mut self.buffer, count).context(shown)
-    }
-
-    fn tell(&mut self, (name, label): (&[u8], &[u8]), sum: &str, bytes: u64) -> anyhow::Result<()> {
-        if let Some(json) = &mut self.json {
-            json.push(SumJson {
-                location: TextJson::new("location", label),
-                sha256: sum.to_owned(),
-                bytes,
-            });
-            return Ok(());
-        }
-        let line = line(sum, name);
-        self.print(&line)
     }
 
     /// Prints a line, which cannot disturb a terminal.

@@ -2,18 +2,15 @@
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
 use pagewell_base::duration;
 use pagewell_monitor::metrics::Snapshot;
-use pagewell_monitor::top::history::History;
 use pagewell_monitor::top::measure::Look;
-use pagewell_monitor::top::screen::{Around, draw};
+use pagewell_monitor::top::screen::{Around, History, draw};
 use pagewell_monitor::top::text;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -71,14 +68,25 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
             "top needs a terminal; 'pagewell top --once' prints text",
         ));
     }
-    // Before any thread starts: threads inherit what is blocked.
-    let stopping = stop_on_signals().context("signals")?;
+    // Before any thread starts: threads inherit what is blocked. In raw mode the keyboard sends
+    // none of these; another program may.
+    let signals = StopSignals::block(&[libc::SIGHUP, libc::SIGQUIT]).context("signals")?;
+    let (told, news) = sync_channel(1);
+    let stopping = told.clone();
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            // A wait that fails could end nothing later: end now.
+            let _ = signals.wait();
+            let _ = stopping.send(News::Stop);
+        })
+        .context("signals")?;
     let shown = format!("{target}, every {:?}", arguments.interval);
-    let snapshots = ask(target, arguments.interval)?;
+    ask(target, arguments.interval, told)?;
     // A panic restores the terminal, too, before its message is printed.
     let watched = ratatui::try_init()
         .context("the terminal")
-        .and_then(|screen| watch(&shown, screen, &first, &snapshots, &stopping));
+        .and_then(|screen| watch(&shown, screen, first, &news));
     // When that fails there is no place for a message.
     let _ = ratatui::try_restore();
     watched
@@ -93,65 +101,51 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
     Ok(Outcome::Done)
 }
 
-/// True when a signal has asked to stop.
-fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
-    // In raw mode the keyboard sends none of them; another program may.
-    let signals = StopSignals::block_with(&[libc::SIGHUP, libc::SIGQUIT])?;
-    let stopping = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stopping);
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            // A wait that fails could end nothing later: end now.
-            let _ = signals.wait();
-            told.store(true, Ordering::Release);
-        })?;
-    Ok(stopping)
+/// What the threads tell the one that draws.
+enum News {
+    Counters(anyhow::Result<Snapshot>),
+    /// A signal has asked for it.
+    Stop,
 }
 
 /// Asks for a snapshot at every interval, on a thread of its own, so that a server that does not
 /// answer does not hold up the keyboard.
-fn ask(target: Target, interval: Duration) -> anyhow::Result<Receiver<Result<Snapshot, String>>> {
-    let (sender, receiver) = sync_channel(1);
-    std::thread::Builder::new()
-        .name("snapshots".to_owned())
-        .spawn(move || {
-            let mut next = Instant::now() + interval;
-            loop {
-                std::thread::sleep(next.saturating_duration_since(Instant::now()));
-                next = (next + interval).max(Instant::now());
-                let answer = target.counters().map_err(|error| one_line(&error));
-                if sender.send(answer).is_err() {
-                    return;
-                }
+fn ask(target: Target, interval: Duration, told: SyncSender<News>) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("snapshots".to_owned());
+    thread.spawn(move || {
+        let mut next = Instant::now() + interval;
+        loop {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            next = (next + interval).max(Instant::now());
+            if told.send(News::Counters(target.counters())).is_err() {
+                return;
             }
-        })?;
-    Ok(receiver)
+        }
+    })?;
+    Ok(())
 }
 
 fn watch(
     source: &str,
     mut screen: DefaultTerminal,
-    first: &Snapshot,
-    snapshots: &Receiver<Result<Snapshot, String>>,
-    stopping: &AtomicBool,
+    mut earlier: Snapshot,
+    news: &Receiver<News>,
 ) -> anyhow::Result<Outcome> {
     let mut history = History::default();
-    history.last.title = first.title();
-    let mut earlier = first.clone();
+    history.last.title = earlier.title();
     let (mut trouble, mut paused) = (None, false);
-    while !stopping.load(Ordering::Acquire) {
-        match snapshots.try_recv() {
-            Ok(Ok(now)) => {
+    loop {
+        match news.try_recv() {
+            Ok(News::Stop) => return Ok(Outcome::Done),
+            Ok(News::Counters(Ok(now))) => {
                 trouble = None;
                 if let Some(look) = Look::between(&earlier, &now).filter(|_| !paused) {
                     history.push(look);
                 }
                 earlier = now;
             }
-            Ok(Err(error)) => trouble = Some(error),
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => anyhow::bail!("nobody asks for counters any more"),
+            Ok(News::Counters(Err(error))) => trouble = Some(one_line(&error)),
+            Err(_) => {}
         }
         let around = Around {
             source,
@@ -169,7 +163,6 @@ fn watch(
             }
         }
     }
-    Ok(Outcome::Done)
 }
 
 /// What a key is for.

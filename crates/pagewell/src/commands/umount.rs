@@ -64,15 +64,12 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
 fn wait_for_end(mut ending: Ending, place: &Path) -> anyhow::Result<()> {
     let told = wait_until_written(&mut ending);
     let place = place.display();
-    match told {
-        Ok(Ended::UsedElsewhere) => {
-            report(&format!(
-                "{place} is unmounted here and still used elsewhere, in another mount namespace: \
-                 the rest is written when that ends, and the system log says whether it could be"
-            ));
-            return Ok(());
-        }
-        Ok(Ended::Written) | Err(_) => {}
+    if let Ok(Ended::UsedElsewhere) = told {
+        report(&format!(
+            "{place} is unmounted here and still used elsewhere, in another mount namespace: the \
+             rest is written when that ends, and the system log says whether it could be"
+        ));
+        return Ok(());
     }
     if let Some(process) = ending.wait_for_process(PROCESS_WAIT) {
         report(&format!(

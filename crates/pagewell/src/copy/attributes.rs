@@ -10,10 +10,9 @@ use std::borrow::Cow;
 use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes, SetTime};
 
 use super::hand::{Hand, Notice};
-use super::object::{Object, Original, Trouble};
+use super::object::{Object, Original, Trouble, refuse};
 use super::rules::Extended;
 use super::terms::Terms;
-use crate::location::Home;
 
 /// What all names of access control lists begin with.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
@@ -126,14 +125,13 @@ impl Hand {
     ) -> Result<Vec<pagewell_source_dir::ExtendedAttribute>, Trouble> {
         let lists_only = self.terms.rules.keep.extended == Extended::Lists;
         let place = original.place;
-        let local = match &place.home {
-            Home::Local(local) => local,
-            Home::Server(_) => {
+        let Some(local) = &place.tree.local else {
+            if place.server.is_some() {
                 let what = "an NFS server does not tell extended attributes and access control \
                             lists: none are kept";
-                return self.lost(what.into()).map(|()| Vec::new());
+                self.lost(what.into())?;
             }
-            Home::Alone => return Ok(Vec::new()),
+            return Ok(Vec::new());
         };
         let known = local.extended_attributes(&place.tree.call(), &original.entry.id);
         let mut known = known.map_err(|error| Trouble::Source(error.into()))?;
@@ -149,14 +147,14 @@ impl Hand {
         id: &FileId,
         extended: &[pagewell_source_dir::ExtendedAttribute],
     ) -> Result<(), Trouble> {
-        let Some(local) = self.terms.local.clone() else {
+        let terms = self.terms.clone();
+        let Some(local) = terms.local() else {
             let what = "the target takes no extended attributes and access control lists: they \
                         are not kept";
             return self.lost(what.into());
         };
-        let tree = self.terms.target.tree.clone();
+        let call = terms.target.tree.call();
         for (name, value) in extended {
-            let call = tree.call();
             match local.set_extended_attribute(&call, id, name, value, Presence::Any) {
                 Ok(()) => {}
                 Err(error @ (Error::NoSpace | Error::QuotaExceeded)) => return Err(error.into()),
@@ -172,7 +170,7 @@ impl Hand {
     /// Something is not kept: a failure when it was asked for by name, else said once.
     fn lost(&mut self, what: Cow<'static, str>) -> Result<(), Trouble> {
         if self.terms.rules.keep.extended == Extended::Required {
-            return Err(Trouble::refused(&what));
+            return refuse(&what);
         }
         self.notices.push(Notice::First("loss", what));
         Ok(())

@@ -4,16 +4,15 @@
 //! each read, and between two such directories within the kernel (copy_file_range(2)), which may
 //! share the blocks. Everything else is written by way of [`pagewell_fs::FileSystem::write`].
 
-use std::io::IoSlice;
 use std::os::fd::AsFd;
 
-use pagewell_fs::{Entry, Error, FileId, OpenFile, Payload, Stability};
+use pagewell_fs::{Error, FileId, OpenFile, Payload, Stability};
 use pagewell_tree::holes::data_of;
-use pagewell_tree::{READ_BYTES, Tree, pieces};
+use pagewell_tree::{READ_BYTES, Tree, pieces, write_slices};
 use rustix::io::Errno;
 
-use super::object::Trouble;
-use crate::progress::Progress;
+use super::hand::Hand;
+use super::object::{Original, Trouble};
 
 /// Bytes that are asked for at once where the kernel copies them.
 const RANGE_BYTES: u32 = 16 << 20;
@@ -35,62 +34,65 @@ pub(super) struct Moved {
     pub(super) end: u64,
 }
 
-/// Copies all bytes of `source`, or all but holes; `moved` says how much was copied also when it
-/// fails.
-pub(super) fn copy(
-    from: &Tree,
-    (source, skips_holes): (&Entry, bool),
-    sink: &Sink<'_>,
-    (buffer, progress): (&mut Vec<u8>, &mut Progress),
-    moved: &mut Moved,
-) -> Result<(), Trouble> {
-    let reader = from.reader(source);
-    let failed = |error: Error| Trouble::Source(error.into());
-    let mut in_kernel = from.is_local() && !skips_holes && matches!(sink, Sink::File(_));
-    loop {
-        let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
-        let offset = moved.size;
-        let piece = reader.read(offset, bytes).map_err(failed)?;
-        let in_range = match (&piece.payload, sink) {
-            (
-                Payload::File {
-                    file,
-                    offset: at,
-                    length,
-                },
-                Sink::File(out),
-            ) if in_kernel => copy_range(file, *at, out, offset, *length),
-            _ => None,
-        };
-        let got = match in_range {
-            Some(copied) => {
-                moved.end = offset + copied;
-                copied
-            }
-            // Whatever is wrong, reading and writing tells which side it is.
-            None if std::mem::take(&mut in_kernel) => continue,
-            None => pieces(&piece.payload, buffer, failed, |at, pieces| {
-                let at = offset + at;
-                if !skips_holes {
-                    sink.write(at, pieces)?;
-                    moved.end = at + total(pieces);
-                    return Ok(());
+impl Hand {
+    /// Copies all bytes of a file, or all but holes; `moved` says how much was copied also when it
+    /// fails.
+    pub(super) fn copy_data(
+        &mut self,
+        original: &Original<'_>,
+        skips_holes: bool,
+        sink: &Sink<'_>,
+        moved: &mut Moved,
+    ) -> Result<(), Trouble> {
+        let from = &original.place.tree;
+        let reader = from.reader(original.entry);
+        let failed = |error: Error| Trouble::Source(error.into());
+        let mut in_kernel = from.is_local() && !skips_holes && matches!(sink, Sink::File(_));
+        loop {
+            let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
+            let offset = moved.size;
+            let piece = reader.read(offset, bytes).map_err(failed)?;
+            let in_range = match (&piece.payload, sink) {
+                (
+                    Payload::File {
+                        file,
+                        offset: at,
+                        length,
+                    },
+                    Sink::File(out),
+                ) if in_kernel => copy_range(file, *at, out, offset, *length),
+                _ => None,
+            };
+            let got = match in_range {
+                Some(copied) => {
+                    moved.end = offset + copied;
+                    copied
                 }
-                let mut start = at;
-                for piece in pieces {
-                    for (within, data) in data_of(piece) {
-                        sink.write(start + within, &[data])?;
-                        moved.end = start + within + data.len() as u64;
+                // Whatever is wrong, reading and writing tells which side it is.
+                None if std::mem::take(&mut in_kernel) => continue,
+                None => pieces(&piece.payload, &mut self.buffer, failed, |at, pieces| {
+                    let at = offset + at;
+                    if !skips_holes {
+                        sink.write(at, pieces)?;
+                        moved.end = at + total(pieces);
+                        return Ok(());
                     }
-                    start += piece.len() as u64;
-                }
-                Ok(())
-            })?,
-        };
-        progress.add(got);
-        moved.size += got;
-        if piece.is_last(got) {
-            return Ok(());
+                    let mut start = at;
+                    for piece in pieces {
+                        for (within, data) in data_of(piece) {
+                            sink.write(start + within, &[data])?;
+                            moved.end = start + within + data.len() as u64;
+                        }
+                        start += piece.len() as u64;
+                    }
+                    Ok(())
+                })?,
+            };
+            self.progress.add(got);
+            moved.size += got;
+            if piece.is_last(got) {
+                return Ok(());
+            }
         }
     }
 }
@@ -118,7 +120,12 @@ fn copy_range(from: &OpenFile, start: u64, to: &OpenFile, at: u64, length: u32) 
 impl Sink<'_> {
     fn write(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), Error> {
         match self {
-            Self::File(file) => write_slices(file, offset, pieces),
+            Self::File(file) => {
+                let written = write_slices(pieces.iter().copied(), |written, slices| {
+                    rustix::io::pwritev(file.as_fd(), slices, offset + written)
+                });
+                Ok(written?)
+            }
             Self::Tree(tree, id) => {
                 let mut offset = offset;
                 for piece in pieces {
@@ -129,27 +136,6 @@ impl Sink<'_> {
             }
         }
     }
-}
-
-fn write_slices(file: &OpenFile, mut offset: u64, pieces: &[&[u8]]) -> Result<(), Error> {
-    let mut slices: Vec<IoSlice<'_>> = pieces
-        .iter()
-        .filter(|piece| !piece.is_empty())
-        .map(|piece| IoSlice::new(piece))
-        .collect();
-    let mut rest = &mut slices[..];
-    while !rest.is_empty() {
-        match rustix::io::pwritev(file.as_fd(), rest, offset) {
-            Ok(0) => return Err(Error::NoSpace),
-            Ok(count) => {
-                offset += count as u64;
-                IoSlice::advance_slices(&mut rest, count);
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }
 
 /// Writes all of `data` into a file of a tree.

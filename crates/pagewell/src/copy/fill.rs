@@ -12,23 +12,112 @@
 //!
 //! A failure that ends the copy lets the threads finish what they have begun, and begin nothing.
 
-use std::sync::Arc;
-
-use pagewell_fs::Entry;
+use pagewell_fs::{Entry, Error, FileId, name};
 use pagewell_tree::READ_BYTES;
-use pagewell_tree::pipeline::{self, Pipeline, Width, Work};
+use pagewell_tree::pipeline::{self, Pipeline, Width, Worker};
 use pagewell_tree::walk::{Next, Step, walk};
 
 use super::Copier;
-use super::directory::Filling;
-use super::hand::{Copied, Hand, Leaf, Notice};
-use super::object::{Original, Trouble};
+use super::attributes::{Made, with_mode};
+use super::hand::{Hand, Leaf, Notice, Tried};
+use super::object::{Object, Original, Target, Trouble, refuse};
+use super::rules;
 use super::terms::{INTO_ITSELF, Terms};
 use crate::escape;
-use crate::location::{Home, Place};
+use crate::location::Place;
 
 /// Larger files are copied by the thread of the walk: what is read at once.
 const SMALL_BYTES: u64 = READ_BYTES as u64;
+
+/// A directory of the target that is being filled.
+pub(super) struct Filling {
+    pub(super) id: FileId,
+    pub(super) label: Vec<u8>,
+    /// The directory that it is a copy of, when it gets attributes of that.
+    pub(super) original: Option<(Entry, Made)>,
+}
+
+impl Filling {
+    /// A directory that is there. It gets the attributes of the original when any are kept.
+    pub(super) fn existing(terms: &Terms, id: FileId, label: &[u8], original: &Entry) -> Self {
+        let keeps = terms.rules.keep != rules::Keep::default();
+        let made = Made::Before { mode: None };
+        Self {
+            id,
+            label: label.to_vec(),
+            original: keeps.then_some((*original, made)),
+        }
+    }
+
+    /// Where an object in it goes, whose path ends with its name.
+    pub(super) fn target_of(&self, path: &[u8]) -> Option<Target> {
+        let name = path.rsplit(|byte| *byte == b'/').next()?;
+        Some(Target {
+            directory: self.id,
+            name: name.to_vec(),
+            label: [self.label.as_slice(), b"/", name].concat(),
+        })
+    }
+}
+
+impl Hand {
+    /// Makes a directory, or takes the one that is there.
+    pub(super) fn make_directory(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+    ) -> Result<Filling, Trouble> {
+        name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
+        let terms = self.terms.clone();
+        // Writable until it is filled: the mode that it is to have is set at the end.
+        let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
+        let (filesystem, call) = terms.at_target();
+        match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
+            Ok(created) => {
+                let inherited = created.entry.attributes.mode & 0o2000;
+                terms.unsynced.note(&Object::Known(to.directory));
+                self.tell(original, to);
+                Ok(Filling {
+                    id: created.entry.id,
+                    label: to.label.clone(),
+                    original: Some((*original.entry, Made::Directory { inherited })),
+                })
+            }
+            Err(error @ (Error::Exists | Error::ReadOnly | Error::AccessDenied)) => {
+                let existing = terms.lookup(to)?.ok_or(error)?;
+                if !existing.attributes.file_type.is_directory() {
+                    return refuse("exists in the target and is not a directory");
+                }
+                if terms.is_same(original.place, original.entry, &existing) {
+                    return refuse("will not copy a directory onto itself");
+                }
+                Ok(Filling::existing(
+                    &terms,
+                    existing.id,
+                    &to.label,
+                    original.entry,
+                ))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives a directory the attributes that are kept, after its contents were made.
+    pub(super) fn close_directory(
+        &mut self,
+        (place, path): (&Place, Option<&[u8]>),
+        filling: &Filling,
+    ) -> Result<(), Trouble> {
+        let Some((entry, made)) = &filling.original else {
+            return Ok(());
+        };
+        let original = Original { place, path, entry };
+        let object = Object::Known(filling.id);
+        let dressed = self.dress(&original, &object, *made);
+        self.terms.unsynced.note(&object);
+        dressed
+    }
+}
 
 /// The copy ends here.
 #[derive(Debug)]
@@ -36,59 +125,37 @@ struct Ended;
 
 /// What is settled in the order of the walk.
 enum Item {
-    /// To be copied.
+    /// To be copied, or tried.
     Leaf(Leaf),
-    /// Copied, or not.
-    Copied(Copied),
     /// The end of a directory.
     Leave(Option<Vec<u8>>, Filling),
     /// Messages.
     Tell(Vec<Notice>),
-    /// A failure of the walk.
-    Failed(String),
 }
 
-/// Copies below one place.
-struct Copying<'a> {
-    place: &'a Place,
-    terms: Arc<Terms>,
-}
-
-impl Work for Copying<'_> {
-    type Item = Item;
-    type Tools = Hand;
-
-    fn tools(&self) -> Hand {
-        Hand::further(self.terms.clone())
-    }
-
-    fn work(&self, hand: &mut Hand, item: &mut Item) {
-        if !matches!(item, Item::Leaf(_)) || self.terms.has_ended() {
-            return;
-        }
-        if let Item::Leaf(leaf) = std::mem::replace(item, Item::Tell(Vec::new())) {
-            *item = Item::Copied(hand.copy(self.place, leaf));
-        }
-    }
-}
-
-type Line<'scope, 'env, 'a> = Pipeline<'scope, 'env, Copying<'a>>;
+type Line<'scope, 'env, 'work> = Pipeline<'scope, 'env, 'work, Item>;
 
 impl Copier {
     /// Walks a source directory and rebuilds it below `top`.
     pub(super) fn fill(&mut self, place: &Place, start: &Entry, top: Filling) {
         self.hand.progress.expect(None);
-        let copying = Copying {
-            place,
-            terms: self.terms.clone(),
+        let terms = self.hand.terms.clone();
+        let worker = || -> Worker<'_, Item> {
+            let mut hand = Hand::further(terms.clone());
+            Box::new(move |item| {
+                if let Item::Leaf(leaf) = item
+                    && leaf.tried.is_none()
+                    && !hand.terms.has_ended()
+                {
+                    hand.copy(place, leaf);
+                }
+            })
         };
-        let is_remote = |home: &Home| matches!(home, Home::Server(_));
-        let width = if is_remote(&place.home) || is_remote(&self.terms.target.home) {
-            Width::REMOTE
-        } else {
-            Width::local()
+        let width = match self.hand.terms.target.width() {
+            Width::REMOTE => Width::REMOTE,
+            _ => place.width(),
         };
-        pipeline::run(&copying, width, |line| {
+        pipeline::run(&worker, width, |line| {
             self.fill_by(line, place, start, top);
             while let Some(item) = line.finish() {
                 self.settle_item(place, item);
@@ -97,7 +164,7 @@ impl Copier {
     }
 
     fn fill_by(&mut self, line: &mut Line<'_, '_, '_>, place: &Place, start: &Entry, top: Filling) {
-        let (filesystem, call) = self.terms.at_target();
+        let (filesystem, call) = self.hand.terms.at_target();
         let top_entry = filesystem.attributes(&call, &top.id);
         let top_entry = top_entry.ok().map(|attributes| Entry {
             id: top.id,
@@ -117,12 +184,17 @@ impl Copier {
                 }
                 Step::Object(path, entry) => {
                     if let Some(to) = filling.last().and_then(|into| into.target_of(path)) {
-                        let leaf = Leaf {
+                        let mut leaf = Leaf {
                             path: path.to_vec(),
                             entry: *entry,
                             to,
+                            tried: None,
                         };
-                        line.give(self.leaf_or_copied(place, leaf));
+                        if entry.attributes.size > SMALL_BYTES {
+                            self.hand.progress.begin(&escape::text(&leaf.to.label));
+                            self.hand.copy(place, &mut leaf);
+                        }
+                        line.give(Item::Leaf(leaf));
                     }
                 }
                 Step::Leave(path) => {
@@ -132,14 +204,15 @@ impl Copier {
                 }
                 Step::Failed(path, error) => {
                     let shown = escape::text(&place.label_of(path));
-                    line.give(Item::Failed(format!("{shown}: {error}")));
+                    let failure = Notice::Failure(format!("{shown}: {error}"));
+                    line.give(Item::Tell(vec![failure]));
                 }
                 Step::Listing(..) => {}
             }
             while let Some(item) = line.take() {
                 self.settle_item(place, item);
             }
-            if self.terms.has_ended() {
+            if self.hand.terms.has_ended() {
                 return Err(Ended);
             }
             Ok(next)
@@ -147,15 +220,6 @@ impl Copier {
         while let Some(made) = filling.pop() {
             line.give(Item::Leave(None, made));
         }
-    }
-
-    /// What the threads copy, and what this one has copied.
-    fn leaf_or_copied(&mut self, place: &Place, leaf: Leaf) -> Item {
-        if leaf.entry.attributes.size <= SMALL_BYTES {
-            return Item::Leaf(leaf);
-        }
-        self.hand.progress.begin(&escape::text(&leaf.to.label));
-        Item::Copied(self.hand.copy(place, leaf))
     }
 
     /// Makes a directory of the target; nothing when its original is not to be entered.
@@ -166,14 +230,10 @@ impl Copier {
         (filling, top): (&[Filling], Option<&Entry>),
     ) -> Option<Filling> {
         let to = filling.last()?.target_of(path)?;
-        let original = Original {
-            place,
-            path: Some(path),
-            entry,
-        };
-        let is_top = top.is_some_and(|top| self.terms.is_same(place, entry, top));
+        let original = Original::below(place, path, entry);
+        let is_top = top.is_some_and(|top| self.hand.terms.is_same(place, entry, top));
         let made = if is_top {
-            Err(Trouble::refused(INTO_ITSELF))
+            refuse(INTO_ITSELF)
         } else {
             self.hand.make_directory(&original, &to)
         };
@@ -187,17 +247,17 @@ impl Copier {
             }
             Err(trouble) => {
                 if trouble.is_final() {
-                    self.terms.end();
+                    self.hand.terms.end();
                 }
-                line.give(Item::Copied(Copied {
-                    leaf: Leaf {
-                        path: path.to_vec(),
-                        entry: *entry,
-                        to,
-                    },
-                    copied: Err(trouble),
-                    notices,
-                    bytes: 0,
+                line.give(Item::Leaf(Leaf {
+                    path: path.to_vec(),
+                    entry: *entry,
+                    to,
+                    tried: Some(Tried {
+                        copied: Err(trouble),
+                        notices,
+                        bytes: 0,
+                    }),
                 }));
                 None
             }
@@ -206,9 +266,7 @@ impl Copier {
 
     fn settle_item(&mut self, place: &Place, item: Item) {
         match item {
-            Item::Copied(copied) => self.settle_copied(place, copied),
-            // Not begun before the copy ended.
-            Item::Leaf(_) => {}
+            Item::Leaf(leaf) => self.settle_leaf(place, leaf),
             Item::Leave(path, filling) => {
                 let path = path.as_deref();
                 let closed = self.hand.close_directory((place, path), &filling);
@@ -221,21 +279,18 @@ impl Copier {
                 self.settle(closed, &original, &filling.label);
             }
             Item::Tell(notices) => self.tell(notices),
-            Item::Failed(text) => self.fail(&text),
         }
     }
 
-    fn settle_copied(&mut self, place: &Place, copied: Copied) {
-        let Copied {
-            leaf,
-            copied,
-            notices,
-            bytes,
-        } = copied;
-        self.hand.progress.add_of(bytes, &leaf.to.label);
-        self.tell(notices);
+    fn settle_leaf(&mut self, place: &Place, mut leaf: Leaf) {
+        let Some(tried) = leaf.tried.take() else {
+            // Not begun before the copy ended.
+            return;
+        };
+        self.hand.progress.add_of(tried.bytes, &leaf.to.label);
+        self.tell(tried.notices);
         let original = leaf.original(place);
-        let copied = match copied {
+        let copied = match tried.copied {
             // All before it in the order of the walk is done, and no other thread writes to such a
             // file.
             Err(Trouble::Aliased) => {

@@ -21,6 +21,8 @@ pub(super) enum Notice {
     Line(String),
     /// A message.
     Message(String),
+    /// A failure of the walk.
+    Failure(String),
     /// A message, the first on what it is about.
     First(&'static str, Cow<'static, str>),
 }
@@ -42,11 +44,12 @@ pub(super) struct Leaf {
     pub(super) path: Vec<u8>,
     pub(super) entry: Entry,
     pub(super) to: Target,
+    /// How it went, once it was tried.
+    pub(super) tried: Option<Tried>,
 }
 
-/// How it went.
-pub(super) struct Copied {
-    pub(super) leaf: Leaf,
+/// How a copy went.
+pub(super) struct Tried {
     pub(super) copied: Result<(), Trouble>,
     pub(super) notices: Vec<Notice>,
     pub(super) bytes: u64,
@@ -54,11 +57,7 @@ pub(super) struct Copied {
 
 impl Leaf {
     pub(super) fn original<'a>(&'a self, place: &'a Place) -> Original<'a> {
-        Original {
-            place,
-            path: Some(&self.path),
-            entry: &self.entry,
-        }
+        Original::below(place, &self.path, &self.entry)
     }
 }
 
@@ -93,13 +92,13 @@ impl Hand {
     }
 
     /// Copies an object below a place. A failure that ends the copy ends it for all threads.
-    pub(super) fn copy(&mut self, place: &Place, leaf: Leaf) -> Copied {
+    pub(super) fn copy(&mut self, place: &Place, leaf: &mut Leaf) {
         let bytes = self.progress.bytes();
         let copied = self.leaf(&leaf.original(place), &leaf.to);
         if copied.as_ref().is_err_and(Trouble::is_final) {
             self.terms.end();
         }
-        Copied {
+        leaf.tried = Some(Tried {
             copied,
             notices: std::mem::take(&mut self.notices),
             bytes: if self.is_first {
@@ -107,7 +106,6 @@ impl Hand {
             } else {
                 self.progress.bytes() - bytes
             },
-            leaf,
-        }
+        });
     }
 }

@@ -3,12 +3,13 @@
 use pagewell_fs::{CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, name};
 
 use super::attributes::{Made, with_mode};
-use super::data::{self, Moved, Sink};
+use super::data::{Moved, Sink};
 use super::hand::{Hand, Notice};
-use super::object::{Object, Original, Target, Trouble};
+use super::object::{Object, Original, Target, Trouble, refuse};
 use super::rules::Existing;
 use super::terms::Terms;
 use crate::escape;
+use crate::listing::is_device;
 
 /// Why nothing is made of a device.
 const NO_DEVICE: &str =
@@ -23,13 +24,12 @@ impl Hand {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
         let source = original.entry;
         let is_file = source.attributes.file_type == FileType::Regular;
-        let is_device = matches!(
-            source.attributes.file_type,
-            FileType::BlockDevice | FileType::CharacterDevice
-        );
         let keep = self.terms.rules.keep;
-        if is_device && !self.terms.target.is_image && !(keep.mode && keep.ownership) {
-            return Err(Trouble::refused(NO_DEVICE));
+        if is_device(&source.attributes)
+            && !self.terms.target.is_image
+            && !(keep.mode && keep.ownership)
+        {
+            return refuse(NO_DEVICE);
         }
         let terms = self.terms.clone();
         let claim = terms.links.claim(original, keep.links);
@@ -70,27 +70,23 @@ impl Hand {
             return Err(refusal.into());
         }
         if self.terms.shares_bytes(original, existing.as_ref()) {
-            return Err(Trouble::refused(
-                "its copy would be written over what is being read",
-            ));
+            return refuse("its copy would be written over what is being read");
         }
         if self.terms.target.is_image {
             return self.overwrite(original, to, existing);
         }
         if let Some(existing) = existing {
             if self.terms.is_same(original.place, source, &existing) {
-                return Err(Trouble::refused("is the same file as its copy would be"));
+                return refuse("is the same file as its copy would be");
             }
             if self.stays(original, &existing) {
                 return Ok(());
             }
             if let Some(reason) = obstacle(source, &existing) {
-                return Err(Trouble::refused(reason));
+                return refuse(reason);
             }
             if self.terms.links.is_made(&existing) {
-                return Err(Trouble::refused(
-                    "will not overwrite what this copy has just made there",
-                ));
+                return refuse("will not overwrite what this copy has just made there");
             }
         }
         if let Some(id) = linked
@@ -117,32 +113,25 @@ impl Hand {
     ) -> Result<(), Trouble> {
         let source = original.entry;
         let Some(existing) = existing else {
-            return Err(Trouble::refused(ONE_FILE));
+            return refuse(ONE_FILE);
         };
         if source.attributes.file_type != FileType::Regular {
-            let what = "only a regular file can be copied into a disk image";
-            return Err(Trouble::refused(what));
+            return refuse("only a regular file can be copied into a disk image");
         }
         let (length, space) = (source.attributes.size, existing.attributes.size);
         let target = escape::text(&to.label);
         if length > space {
             let what = format!("its {length} bytes do not fit into {target}, which has {space}");
-            return Err(Trouble::refused(&what));
+            return refuse(&what);
         }
         self.tell(original, to);
-        let sink = Sink::Tree(&self.terms.target.tree, existing.id);
+        let terms = self.terms.clone();
+        let sink = Sink::Tree(&terms.target.tree, existing.id);
         let mut moved = Moved::default();
-        let work = (&mut self.buffer, &mut self.progress);
-        match data::copy(
-            &original.place.tree,
-            (source, false),
-            &sink,
-            work,
-            &mut moved,
-        ) {
+        match self.copy_data(original, false, &sink, &mut moved) {
             // It has grown since it was looked at.
             Err(Trouble::Target(Error::NoSpace)) => {
-                return Err(Trouble::refused(&format!("more bytes than {target} has")));
+                return refuse(&format!("more bytes than {target} has"));
             }
             copied => copied?,
         }
@@ -207,7 +196,7 @@ impl Hand {
         let terms = &self.terms;
         let (filesystem, call) = terms.at_target();
         let mode = terms.mode_at_first(&original.entry.attributes);
-        if let Some(local) = &terms.local
+        if let Some(local) = terms.local()
             && !terms.needs_id(original)
         {
             let file = local.new_file(&call, &to.directory, &to.name, mode)?;
@@ -252,7 +241,7 @@ impl Hand {
             size: Some(0),
             ..SetAttributes::default()
         };
-        let truncate = || match &self.terms.local {
+        let truncate = || match self.terms.local() {
             Some(local) => {
                 let file = local.open_to_write(&call, &existing.id)?;
                 rustix::fs::ftruncate(&file, 0).map_err(Error::from)
@@ -305,21 +294,14 @@ impl Hand {
     ) -> Result<(), Trouble> {
         let terms = self.terms.clone();
         let call = terms.target.tree.call();
-        let sink = match (object, &terms.local) {
+        let sink = match (object, terms.local()) {
             (Object::Open(file), _) => Sink::File(file.clone()),
             (Object::Known(id), Some(local)) => Sink::File(local.open_to_write(&call, id)?),
             (Object::Known(id), None) => Sink::Tree(&terms.target.tree, *id),
         };
-        let work = (&mut self.buffer, &mut self.progress);
-        let source = original.entry;
-        let is_sparse = source.attributes.used < source.attributes.size;
-        data::copy(
-            &original.place.tree,
-            (source, is_sparse),
-            &sink,
-            work,
-            moved,
-        )?;
+        let attributes = &original.entry.attributes;
+        let is_sparse = attributes.used < attributes.size;
+        self.copy_data(original, is_sparse, &sink, moved)?;
         if moved.end < moved.size {
             let attributes = SetAttributes {
                 size: Some(moved.size),

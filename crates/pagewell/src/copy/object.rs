@@ -22,7 +22,25 @@ pub(super) struct Original<'a> {
     pub(super) entry: &'a Entry,
 }
 
-impl Original<'_> {
+impl<'a> Original<'a> {
+    /// The place itself.
+    pub(super) fn of_place(place: &'a Place, entry: &'a Entry) -> Self {
+        Self {
+            place,
+            path: None,
+            entry,
+        }
+    }
+
+    /// What is there below it.
+    pub(super) fn below(place: &'a Place, path: &'a [u8], entry: &'a Entry) -> Self {
+        Self {
+            place,
+            path: Some(path),
+            entry,
+        }
+    }
+
     pub(super) fn label(&self) -> Vec<u8> {
         match self.path {
             Some(path) => self.place.label_of(path),
@@ -50,10 +68,6 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    pub(super) fn refused(what: &str) -> Self {
-        Self::Source(anyhow::anyhow!("{what}"))
-    }
-
     /// Whether every other copy would fail the same way.
     pub(super) fn is_final(&self) -> bool {
         let Self::Target(error) = self else {
@@ -68,6 +82,11 @@ impl Trouble {
                 | Error::ReadOnly
         )
     }
+}
+
+/// What is not done with an original.
+pub(super) fn refuse<T>(what: &str) -> Result<T, Trouble> {
+    Err(Trouble::Source(anyhow::anyhow!("{what}")))
 }
 
 /// An object of the target.

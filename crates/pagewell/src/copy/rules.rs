@@ -75,7 +75,6 @@ impl Keep {
     };
 
     /// This and that.
-    #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             mode: self.mode || other.mode,

@@ -1,6 +1,5 @@
 //! What all threads of one copy go by.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_fs::{Call, Entry, Error, FileId, FileSystem, OpenFile, SetAttributes, SetTime};
@@ -13,7 +12,7 @@ use super::links::Links;
 use super::object::{Object, Original, Target};
 use super::rules::{Extended, Rules};
 use crate::identity::FileIdentity;
-use crate::location::{Home, Place};
+use crate::location::Place;
 
 /// Why a directory is not copied into itself, which would never end: found out before anything is
 /// made.
@@ -25,8 +24,6 @@ const DEPTH_MAX: usize = 4096;
 /// The target, what was asked for, and what was done so far.
 pub(super) struct Terms {
     pub(super) target: Place,
-    /// The target, when it is a directory of this machine.
-    pub(super) local: Option<Arc<Directory>>,
     pub(super) rules: Rules,
     pub(super) is_root: bool,
     pub(super) links: Links,
@@ -37,13 +34,8 @@ pub(super) struct Terms {
 
 impl Terms {
     pub(super) fn new(target: &Place, rules: Rules) -> Self {
-        let local = match &target.home {
-            Home::Local(local) => Some(local.clone()),
-            _ => None,
-        };
         Self {
             target: target.clone(),
-            local,
             rules,
             is_root: rustix::process::geteuid().is_root(),
             links: Links::default(),
@@ -55,6 +47,11 @@ impl Terms {
     /// The file system of the target, and a call to it.
     pub(super) fn at_target(&self) -> (&dyn FileSystem, Call<'_>) {
         (&*self.target.tree.filesystem, self.target.tree.call())
+    }
+
+    /// The target, when it is a directory of this machine.
+    pub(super) fn local(&self) -> Option<&Directory> {
+        self.target.tree.local.as_deref()
     }
 
     /// Whether the copy has ended before its end.
@@ -75,7 +72,7 @@ impl Terms {
             is_local && files.contains(&FileIdentity::of_local(&entry.attributes))
         };
         within(place.is_local(), &target.files, original.entry)
-            || existing.is_some_and(|entry| within(self.local.is_some(), &place.files, entry))
+            || existing.is_some_and(|entry| within(target.is_local(), &place.files, entry))
             || place.files.iter().any(|file| target.files.contains(file))
     }
 
@@ -91,12 +88,11 @@ impl Terms {
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
     /// exports of one server.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
-        let is_one_home = match (&place.home, &self.target.home) {
-            (Home::Local(_), Home::Local(_)) => true,
-            (Home::Server(one), Home::Server(other)) => one == other,
-            _ => false,
+        let are_one_source = match (&place.server, &self.target.server) {
+            (None, None) => place.is_local() && self.target.is_local(),
+            (one, other) => one == other,
         };
-        is_one_home && identity(one) == identity(other)
+        are_one_source && identity(one) == identity(other)
     }
 
     /// Whether a directory of the target is in the directory `source`, or is that.
@@ -126,7 +122,7 @@ impl Terms {
 
     /// The same of the directories above the root of the target.
     fn is_root_within(&self, place: &Place, source: &Entry) -> bool {
-        let (Some(local), true) = (&self.local, place.is_local()) else {
+        let (Some(local), true) = (self.local(), place.is_local()) else {
             return false;
         };
         let Ok(root) = local.path().canonicalize() else {

@@ -5,7 +5,7 @@
 //! the program ends meanwhile, the thread ends with it, and the mirror is taken for one that was
 //! cut off: all its bytes would have to be compared.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_base::sync::{Condvar, Mutex};
 
@@ -40,15 +40,11 @@ impl Open {
 
     /// Waits until none is in use, but not longer; whether none is.
     pub(super) fn wait(&self, limit: Duration) -> bool {
-        let begin = Instant::now();
-        let mut count = self.count.lock();
-        while *count > 0 {
-            let Some(left) = limit.checked_sub(begin.elapsed()) else {
-                return false;
-            };
-            count = self.closed.wait_timeout(count, left);
-        }
-        true
+        let count = self.count.lock();
+        let in_use = self
+            .closed
+            .wait_timeout_while(count, limit, |count| *count > 0);
+        *in_use == 0
     }
 }
 

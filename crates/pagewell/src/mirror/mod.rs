@@ -1,6 +1,5 @@
 //! Mirrors of storage: where the records of their legs are, and what people are told of them.
 
-mod absent;
 mod binding;
 mod closing;
 mod place;
@@ -24,7 +23,6 @@ use crate::failure;
 use crate::storage::grammar::Storage;
 use crate::storage::parts::{Opened, Parts, Want};
 
-pub(crate) use absent::Absent;
 pub(crate) use binding::is_absent;
 pub(crate) use closing::wait_until_closed;
 use place::Place;

@@ -22,6 +22,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use pagewell_base::files::folder_of;
 
 use crate::state;
 use crate::storage::grammar::Storage;
@@ -133,9 +134,7 @@ fn of_path(path: &Path) -> anyhow::Result<Place> {
 
 /// Where a file that is gone was.
 fn as_if_there(path: &Path) -> PathBuf {
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    let parent = parent.unwrap_or(Path::new(".")).canonicalize();
-    match (parent, path.file_name()) {
+    match (folder_of(path).canonicalize(), path.file_name()) {
         (Ok(parent), Some(name)) => parent.join(name),
         _ => path.to_owned(),
     }

@@ -152,8 +152,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let parent = one.parent().filter(|parent| *parent != Path::new(""));
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        File::open(files::folder_of(one))?.sync_all()?;
     }
     Ok(())
 }

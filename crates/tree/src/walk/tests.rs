@@ -239,8 +239,6 @@ fn nesting_ends() {
         entry: Graph(vec![]).entry(7),
         path_length: 0,
         rest: Vec::new().into_iter(),
-        directories: VecDeque::new(),
-        wanted: 0,
     };
     let mut walk = Walk {
         tree: &tree,

@@ -96,8 +96,8 @@ impl Summer {
     }
 
     fn conclude(&mut self, shown: &str, tally: &Tally) {
-        let Tally { checked, .. } = tally;
-        if *checked == 0 {
+        let checked = tally.checked;
+        if checked == 0 {
             self.progress
                 .fail(&format!("{shown}: no line of it is a SHA-256 sum"));
             return;
@@ -187,14 +187,14 @@ fn unescaped(name: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(name.len());
     let mut bytes = name.iter();
     while let Some(byte) = bytes.next() {
-        plain.push(match (byte, *byte == b'\\') {
-            (byte, false) => *byte,
-            (_, true) => match bytes.next()? {
+        plain.push(match byte {
+            b'\\' => match bytes.next()? {
                 b'n' => b'\n',
                 b'r' => b'\r',
                 b'\\' => b'\\',
                 _ => return None,
             },
+            byte => *byte,
         });
     }
     Some(plain)
