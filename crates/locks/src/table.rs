@@ -30,7 +30,6 @@
 //! Everything is bounded, for each address and in all: see the constants. Nothing here has a clock
 //! or does input and output.
 
-mod circle;
 mod holdings;
 mod offers;
 #[cfg(test)]
@@ -305,21 +304,11 @@ impl<C: Clone> Table<C> {
         self.add_waiter(wish, state, context, now)
     }
 
-    /// Lets go of a range; not when splitting a lock would pass a bound.
-    pub fn unlock(
-        &mut self,
-        (file, owner, range): (FileKey, &Owner, Range),
-        now: Instant,
-    ) -> (Vec<Offer<C>>, Result<(), Full>) {
-        let wish = Wish {
-            file,
-            owner: owner.clone(),
-            range,
-            kind: Kind::Read,
-        };
-        self.settle_all_of(&wish);
-        let changed = self.change(&wish, &[]);
-        (self.offer(&file, now), changed)
+    /// Lets go of the range of `wish`; not when splitting a lock would pass a bound.
+    pub fn unlock(&mut self, wish: &Wish, now: Instant) -> (Vec<Offer<C>>, Result<(), Full>) {
+        self.settle_all_of(wish);
+        let changed = self.change(wish, &[]);
+        (self.offer(&wish.file, now), changed)
     }
 
     /// Waits no more. False when nothing was waited for.

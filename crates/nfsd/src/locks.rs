@@ -193,8 +193,7 @@ impl Locks {
     /// Lets go of a range. False when a bound is reached.
     #[must_use]
     pub fn unlock(&self, wish: &Wish) -> bool {
-        let range = (wish.file, &wish.owner, wish.range);
-        let (offers, unlocked) = self.table.lock().unlock(range, Instant::now());
+        let (offers, unlocked) = self.table.lock().unlock(wish, Instant::now());
         self.call_back(offers);
         unlocked.is_ok()
     }

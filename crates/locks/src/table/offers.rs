@@ -1,5 +1,6 @@
 //! Those that wait, and what they are offered.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
@@ -13,6 +14,11 @@ use crate::table::{
 /// After this time a client is called back again, [`CALLS_MAX`] times in all.
 const CALL_AGAIN_AFTER: Duration = Duration::from_secs(15);
 const CALLS_MAX: u32 = 3;
+
+/// Owners that are looked at: programs on clients that wait for each other are few.
+const OWNERS_MAX: usize = 64;
+/// Locks that are looked at.
+const STEPS_MAX: usize = 4096;
 
 impl<C: Clone> Table<C> {
     /// What came of a call back.
@@ -88,6 +94,35 @@ impl<C: Clone> Table<C> {
     pub fn is_open(&self, number: u64) -> bool {
         let waiter = self.waiters.get(&number);
         waiter.is_some_and(|waiter| waiter.offered.is_some())
+    }
+
+    /// Whether an owner in the way of `wish` waits, through others, for its owner. When the search
+    /// reaches a bound, the answer is no.
+    pub(super) fn would_wait_for_itself(&self, wish: &Wish) -> bool {
+        let mut seen = HashSet::new();
+        let mut open = vec![wish];
+        let mut steps = 0;
+        while let Some(wanted) = open.pop() {
+            let Some(locks) = self.files.get(&wanted.file) else {
+                continue;
+            };
+            for (holder, _) in locks.conflicts(&wanted.owner, wanted.range, wanted.kind) {
+                steps += 1;
+                if *holder == wish.owner {
+                    return true;
+                }
+                if steps >= STEPS_MAX || seen.len() >= OWNERS_MAX {
+                    return false;
+                }
+                if seen.insert(holder) {
+                    let waits = self.waiters.values();
+                    let waits = waits.filter(|waiter| waiter.offered.is_none());
+                    let wishes = waits.map(|waiter| &waiter.wish);
+                    open.extend(wishes.filter(|wish| wish.owner == *holder));
+                }
+            }
+        }
+        false
     }
 
     pub(super) fn add_waiter(

@@ -59,8 +59,7 @@ impl Test {
     }
 
     fn unlock(&mut self, wish: &Wish) -> Vec<Offer<()>> {
-        let range = (wish.file, &wish.owner, wish.range);
-        let (offers, unlocked) = self.table.unlock(range, self.now);
+        let (offers, unlocked) = self.table.unlock(wish, self.now);
         assert_eq!(unlocked, Ok(()));
         offers
     }
