@@ -4,7 +4,7 @@ pub mod inbox;
 pub mod latest;
 pub mod slots;
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,10 +38,12 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 /// One client connection.
 pub struct Connection {
     socket: OwnedFd,
-    peer: IpAddr,
-    peer_port: u16,
-    stays_here: bool,
-    waker: Waker,
+    /// The client.
+    pub peer: SocketAddr,
+    /// Whether that is on this machine.
+    pub stays_here: bool,
+    /// Calls the reader for this connection, and has its number within this server.
+    pub waker: Waker,
     queue: SendQueue,
     in_flight_bytes: AtomicUsize,
     /// Memory that replies to calls in the pool may take.
@@ -81,15 +83,6 @@ pub struct Totals {
 const FIRST_TOKEN: u64 = 16;
 
 impl Totals {
-    /// Nothing yet, replies charged to `unsent`.
-    #[must_use]
-    pub fn new(unsent: Arc<Unsent>) -> Self {
-        Self {
-            unsent,
-            ..Self::default()
-        }
-    }
-
     /// The number of the next connection.
     pub fn new_token(&self) -> u64 {
         FIRST_TOKEN + self.connections.fetch_add(1, Ordering::Relaxed)
@@ -107,19 +100,18 @@ impl Connection {
     #[must_use]
     pub fn new(
         socket: OwnedFd,
-        peer: (IpAddr, u16),
+        peer: SocketAddr,
         waker: Waker,
         totals: Arc<Totals>,
         latest: Arc<AtomicU64>,
         slot: Slot,
     ) -> Self {
         names::CONNECTIONS.add(1);
-        latest.fetch_max(waker.token(), Ordering::Relaxed);
+        latest.fetch_max(waker.token, Ordering::Relaxed);
         Self {
-            stays_here: stays_here(&socket, peer.0),
+            stays_here: stays_here(&socket, peer.ip()),
             socket,
-            peer: peer.0,
-            peer_port: peer.1,
+            peer,
             queue: SendQueue::new(totals.unsent.clone()),
             in_flight_bytes: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
@@ -127,7 +119,7 @@ impl Connection {
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             ended_at: OnceLock::new(),
-            heard_before: AtomicU64::new(waker.token() + 1),
+            heard_before: AtomicU64::new(waker.token + 1),
             arrived_after: AtomicU64::new(0),
             sent_at: AtomicU64::new(0),
             latest,
@@ -137,36 +129,6 @@ impl Connection {
             totals,
             _slot: slot,
         }
-    }
-
-    /// The client's address.
-    #[must_use]
-    pub fn peer(&self) -> IpAddr {
-        self.peer
-    }
-
-    /// The client's port.
-    #[must_use]
-    pub fn peer_port(&self) -> u16 {
-        self.peer_port
-    }
-
-    /// Whether its client is on this machine.
-    #[must_use]
-    pub fn stays_here(&self) -> bool {
-        self.stays_here
-    }
-
-    /// Names the connection within this server.
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.waker.token()
-    }
-
-    /// Calls the reader for this connection.
-    #[must_use]
-    pub fn waker(&self) -> &Waker {
-        &self.waker
     }
 
     /// Sends replies; what cannot leave is queued, and the batch is empty afterwards.
@@ -372,11 +334,11 @@ fn time_of(time: Instant) -> u64 {
 
 impl Asker for Connection {
     fn token(&self) -> u64 {
-        self.waker.token()
+        self.waker.token
     }
 
     fn port(&self) -> u16 {
-        self.peer_port
+        self.peer.port()
     }
 
     fn is_gone(&self) -> bool {

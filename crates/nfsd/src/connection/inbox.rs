@@ -17,7 +17,8 @@ pub struct Inbox {
 #[derive(Clone)]
 pub struct Waker {
     inbox: Arc<Inbox>,
-    token: u64,
+    /// The connection's number.
+    pub token: u64,
 }
 
 impl Waker {
@@ -25,12 +26,6 @@ impl Waker {
     #[must_use]
     pub fn new(inbox: Arc<Inbox>, token: u64) -> Self {
         Self { inbox, token }
-    }
-
-    /// The connection's number.
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.token
     }
 
     /// Calls the reader.

@@ -2,7 +2,7 @@
 //!
 //! Each address has its [share](crate::share) of the slots, so that a new client finds one. An
 //! acceptor that finds none asks an idle connection to leave
-//! ([`crate::accept::acceptor`]).
+//! ([`crate::acceptor`]).
 
 use std::sync::Arc;
 

@@ -25,8 +25,8 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
+use crate::pool::{Flow, Pool};
 use crate::share::{Address, Shares};
-use crate::workers::pool::{Flow, Pool};
 
 /// Threads that call.
 const THREADS_MAX: usize = 4;

@@ -36,6 +36,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection::Connection;
+use crate::dispatch::DRAIN_FOR;
 use crate::receive::readers::ReaderHandle;
 use crate::receive::ready::Ready;
 use crate::receive::receiver::{Receiver, SCRATCH_BYTES, Shared, Turn};
@@ -204,11 +205,11 @@ impl Reader {
                 let reset = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if let Some(receiver) = self.receivers.get_mut(&token) {
                     if flags.contains(epoll::EventFlags::OUT) {
-                        receiver.connection().send_more();
+                        receiver.connection.send_more();
                     }
                     if flags.intersects(reset) {
                         // No reply can arrive: what was not begun is not to be begun.
-                        receiver.connection().close();
+                        receiver.connection.close();
                     } else if flags.contains(epoll::EventFlags::RDHUP) {
                         receiver.set_peer_closed();
                     }
@@ -220,9 +221,9 @@ impl Reader {
 
     fn make_ready(&mut self, token: u64) {
         if let Some(receiver) = self.receivers.get_mut(&token)
-            && !receiver.set_ready(true)
+            && !std::mem::replace(&mut receiver.ready, true)
         {
-            self.ready.push(receiver.line(), token);
+            self.ready.push(receiver.line, token);
         }
     }
 
@@ -230,8 +231,8 @@ impl Reader {
         let Some(receiver) = self.receivers.get_mut(&token) else {
             return;
         };
-        receiver.set_ready(false);
-        let calls = receiver.calls();
+        receiver.ready = false;
+        let calls = receiver.calls;
         let work =
             AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch, &mut self.batch));
         let turn = catch_unwind(work).unwrap_or_else(|_| {
@@ -241,8 +242,8 @@ impl Reader {
         });
         match turn {
             Turn::Idle => {
-                let connection = receiver.connection();
-                let is_idle = receiver.calls() == calls && !connection.is_busy();
+                let connection = &receiver.connection;
+                let is_idle = receiver.calls == calls && !connection.is_busy();
                 if connection.was_asked_to_leave() && is_idle {
                     names::CONNECTIONS_IDLE_CLOSED.add(1);
                     self.close(token);
@@ -255,22 +256,22 @@ impl Reader {
 
     fn close(&mut self, token: u64) {
         if let Some(receiver) = self.receivers.remove(&token) {
-            receiver.connection().close();
-            let address = Address::of(receiver.connection().peer());
-            self.ready.leave(address, receiver.line());
+            receiver.connection.close();
+            let address = Address::of(receiver.connection.peer.ip());
+            self.ready.leave(address, receiver.line);
             self.handle.lose();
         }
     }
 
     fn adopt(&mut self, connection: Arc<Connection>) {
-        let token = connection.token();
+        let token = connection.waker.token;
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(token);
         if epoll::add(&self.epoll, connection.as_fd(), data, flags).is_ok() {
-            let line = self.ready.join(Address::of(connection.peer()));
+            let line = self.ready.join(Address::of(connection.peer.ip()));
             let receiver = Receiver::new(connection, &self.shared, line);
             self.receivers.insert(token, receiver);
             self.make_ready(token);
@@ -299,11 +300,18 @@ impl Reader {
         self.last_tick = now;
         let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
-        let is_over = self.shared.totals.unsent.is_over();
+        let is_over = self
+            .shared
+            .dispatcher
+            .service
+            .served
+            .totals
+            .unsent
+            .is_over();
         for receiver in self.receivers.values_mut() {
             receiver.note_calls(self.last_tick);
             let is_overdue = receiver.is_overdue(self.last_tick);
-            let is_unread = is_over && receiver.connection().unsent_bytes() > 0;
+            let is_unread = is_over && receiver.connection.unsent_bytes() > 0;
             let limit = if is_unread {
                 UNREAD_AFTER
             } else {
@@ -311,11 +319,11 @@ impl Reader {
             };
             if receiver.stalled(self.last_tick, limit) {
                 names::CONNECTIONS_STALLED.add(1);
-                receiver.connection().close();
+                receiver.connection.close();
             } else if is_wanted && is_overdue {
                 receiver.drop_overdue();
             } else if is_wanted && receiver.put_off(&self.shared) {
-                put_off.push(receiver.connection().token());
+                put_off.push(receiver.connection.waker.token);
             }
         }
         put_off.into_iter().for_each(|token| self.make_ready(token));
@@ -323,20 +331,20 @@ impl Reader {
 
     /// The server stops: what was begun is finished and sent, for a bounded time.
     fn drain(&mut self) {
-        let deadline = Instant::now() + self.shared.drain_for;
+        let deadline = Instant::now() + DRAIN_FOR;
         while Instant::now() < deadline
             && self
                 .receivers
                 .values()
-                .any(|receiver| receiver.connection().is_busy())
+                .any(|receiver| receiver.connection.is_busy())
         {
             for receiver in self.receivers.values() {
-                receiver.connection().send_more();
+                receiver.connection.send_more();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         for receiver in self.receivers.values() {
-            receiver.connection().close();
+            receiver.connection.close();
         }
     }
 }

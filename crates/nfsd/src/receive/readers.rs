@@ -100,7 +100,7 @@ impl ReaderHandle {
 }
 
 /// The readers of a server.
-pub struct Readers(Vec<Arc<ReaderHandle>>);
+pub struct Readers(pub Vec<Arc<ReaderHandle>>);
 
 impl Readers {
     /// Two for each processor. One would keep it busy; with two a client on this machine more often
@@ -115,12 +115,6 @@ impl Readers {
         let count = 2 * processors.max(1);
         let all: Result<_, _> = (0..count).map(|_| ReaderHandle::new(&at_work)).collect();
         Ok(Self(all?))
-    }
-
-    /// All of them.
-    #[must_use]
-    pub fn all(&self) -> &[Arc<ReaderHandle>] {
-        &self.0
     }
 
     /// The reader for a new connection, which is counted as one of its own from now on.
@@ -196,7 +190,7 @@ mod tests {
         for _ in 0..8 {
             let _ = readers.choose();
         }
-        for reader in readers.all() {
+        for reader in &readers.0 {
             reader.set_busy(500_000);
         }
         for _ in 0..10 {
@@ -208,7 +202,7 @@ mod tests {
     #[test]
     fn more_readers_at_work_than_half_the_processors_are_crowded() {
         let readers = Readers::new(4).unwrap();
-        for reader in readers.all().iter().take(3) {
+        for reader in readers.0.iter().take(3) {
             assert!(!readers.0[0].is_crowded());
             reader.set_at_work(true);
         }

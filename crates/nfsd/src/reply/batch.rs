@@ -58,10 +58,15 @@ pub struct Batch {
 pub struct Mark(usize);
 
 impl Batch {
+    /// Where the next reply will begin.
+    pub fn mark(&self) -> Mark {
+        Mark(self.bytes.len())
+    }
+
     /// Begins a reply with space for the record marker. The reply is then written to
     /// [`Batch::bytes`] and ended with [`Batch::end`] or [`Batch::end_with`].
     pub fn begin(&mut self) -> Mark {
-        let mark = Mark(self.bytes.len());
+        let mark = self.mark();
         self.bytes.extend_from_slice(&[0; MARKER_BYTES]);
         mark
     }

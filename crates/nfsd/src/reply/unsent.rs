@@ -18,7 +18,6 @@
 //! So there are never more than 16 MiB, a page of each thread that was at work when they were
 //! full, and 16 KiB and a page of that size for each connection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names;
@@ -43,12 +42,6 @@ const PARTS: usize = 8;
 pub struct Unsent(AtomicUsize);
 
 impl Unsent {
-    /// Nothing is charged.
-    #[must_use]
-    pub fn new() -> Arc<Self> {
-        Arc::default()
-    }
-
     /// Charges more.
     pub fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes, Ordering::SeqCst);

@@ -121,7 +121,7 @@ impl State {
     fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
         let waiting = self.waiting.iter();
         let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {
-            self.may_be_first(wanted, waker.token(), limit)
+            self.may_be_first(wanted, waker.token, limit)
         });
         able.map(|(order, waiting)| waiting.wanted.turn(*order))
             .min()
@@ -181,7 +181,7 @@ impl State {
 
     fn stop_waiting(&mut self, token: u64) {
         self.waiting
-            .retain(|_, waiting| waiting.waker.token() != token);
+            .retain(|_, waiting| waiting.waker.token != token);
     }
 
     fn reuse(&mut self, size: usize) -> Option<Vec<u8>> {
@@ -193,14 +193,17 @@ impl State {
 
 /// What one record is charged for.
 pub struct Lease {
-    memory: Arc<RequestBudget>,
-    address: Address,
+    /// Where it comes from.
+    pub memory: Arc<RequestBudget>,
+    /// The client's address.
+    pub address: Address,
     /// The address for whose share it counts.
     payer: Address,
     token: u64,
     /// The export that it is for, when that is known.
     pub export: Option<u32>,
-    bytes: usize,
+    /// Bytes that it is charged for.
+    pub bytes: usize,
     /// Among all records, from when it first asked.
     order: Option<u64>,
     is_first: bool,
@@ -231,18 +234,6 @@ impl Lease {
             is_first: false,
             is_whole: false,
         }
-    }
-
-    /// The client's address.
-    #[must_use]
-    pub fn address(&self) -> Address {
-        self.address
-    }
-
-    /// Bytes that it is charged for.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// One for the next record of the same connection.

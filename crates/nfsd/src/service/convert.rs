@@ -50,13 +50,13 @@ pub fn time(time: fs::Timestamp) -> nfs3::Time {
     }
 }
 
-/// A time from the wire; `None` when its nanoseconds are no nanoseconds.
-#[must_use]
-pub fn timestamp(time: nfs3::Time) -> Option<fs::Timestamp> {
-    (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
+/// A time from the wire; an error when its nanoseconds are no nanoseconds.
+pub fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
+    let timestamp = (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
         seconds: i64::from(time.seconds),
         nanoseconds: time.nanoseconds,
-    })
+    });
+    timestamp.ok_or(fs::Error::Invalid)
 }
 
 /// How an export shows file identifiers.
@@ -143,17 +143,16 @@ pub fn is_refusal(error: &fs::Error) -> bool {
     )
 }
 
-/// Attributes to set; `None` when a time makes no sense.
-#[must_use]
-pub fn set_attributes(from: &nfs3::SetAttributes) -> Option<fs::SetAttributes> {
-    let set_time = |from| {
-        Some(match from {
+/// Attributes to set; an error when a time makes no sense.
+pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttributes> {
+    let set_time = |from| -> fs::Result<_> {
+        Ok(match from {
             nfs3::SetTime::Keep => None,
             nfs3::SetTime::ToServerTime => Some(fs::SetTime::ToServerTime),
             nfs3::SetTime::To(time) => Some(fs::SetTime::To(timestamp(time)?)),
         })
     };
-    Some(fs::SetAttributes {
+    Ok(fs::SetAttributes {
         mode: from.mode.map(|mode| mode & 0o7777),
         uid: from.uid,
         gid: from.gid,
@@ -222,7 +221,7 @@ mod tests {
                 seconds: 0,
                 nanoseconds: 1_000_000_000
             })
-            .is_none()
+            .is_err()
         );
     }
 

@@ -22,11 +22,12 @@ use pagewell_sunrpc::stream::prepare;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::connection::Connection;
 use crate::connection::inbox::Waker;
 use crate::connection::latest::LatestConnections;
 use crate::connection::slots::{Slot, Slots};
-use crate::connection::{Connection, Totals};
 use crate::dispatch::Dispatcher;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
@@ -71,8 +72,6 @@ pub struct Acceptor {
     pub dispatcher: Arc<Dispatcher>,
     /// Connections at once.
     pub slots: Arc<Slots>,
-    /// What all connections have together.
-    pub totals: Arc<Totals>,
     /// Get the connections.
     pub readers: Arc<Readers>,
     /// Of each address.
@@ -139,7 +138,7 @@ impl Acceptor {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
-        if !self.dispatcher.service().served().allows(peer.ip()) {
+        if !self.dispatcher.service.served.allows(peer.ip()) {
             names::CONNECTIONS_NOT_ALLOWED.add(1);
             refusals::note(peer.ip(), Reason::NotAllowed);
             return;
@@ -165,16 +164,15 @@ impl Acceptor {
     /// Gives a new connection to the reader that has least to do.
     fn assign(&mut self, socket: OwnedFd, peer: SocketAddr, slot: Slot) {
         let reader = self.readers.choose();
-        let waker = Waker::new(reader.inbox.clone(), self.totals.new_token());
+        let totals = self.dispatcher.service.served.totals.clone();
+        let waker = Waker::new(reader.inbox.clone(), totals.new_token());
         let latest = self.latest.of(peer.ip());
-        let totals = self.totals.clone();
-        let peer = (peer.ip(), peer.port());
         let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slot));
         if self.accepted.len() == self.accepted.capacity() {
             self.accepted
                 .retain(|(_, connection)| connection.strong_count() > 0);
         }
-        let address = Address::of(peer.0);
+        let address = Address::of(peer.ip());
         self.accepted.push((address, Arc::downgrade(&connection)));
         reader.hand_over(connection);
     }
@@ -205,5 +203,51 @@ impl Acceptor {
         let (_, idlest) = candidates
             .min_by_key(|(count, connection)| Reverse((*count, connection.idle_for(now))))?;
         Some(idlest)
+    }
+}
+
+/// Connections have one of so many descriptors.
+const PARTS: usize = 4;
+
+/// However few descriptors there are.
+const CONNECTIONS_MIN: usize = 8;
+
+/// How many of `wanted` connections the limit of open files allows.
+///
+/// The soft limit is 1,024 on most systems for the sake of programs that use select(2), and may be
+/// raised without privilege up to the hard one: that is done if it must be. Connections have a
+/// quarter of what there is: half may be taken by objects of directories that are held open, the
+/// rest is for files.
+#[must_use]
+pub fn connections_max(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let enough = u64::try_from(wanted.saturating_mul(PARTS)).unwrap_or(u64::MAX);
+    let target = enough.min(limit.maximum.unwrap_or(enough));
+    let mut current = limit.current.unwrap_or(u64::MAX);
+    if current < target {
+        let raised = Rlimit {
+            current: Some(target),
+            maximum: limit.maximum,
+        };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            current = target;
+        }
+    }
+    let part = usize::try_from(current).unwrap_or(usize::MAX) / PARTS;
+    wanted.min(part.max(CONNECTIONS_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_descriptors_is_for_connections() {
+        let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let most = usize::try_from(hard).unwrap_or(usize::MAX);
+        assert_eq!(connections_max(3), 3);
+        assert!(connections_max(usize::MAX) <= most / PARTS);
+        let current = getrlimit(Resource::Nofile).current;
+        assert!(current.is_none_or(|current| current >= 12), "{current:?}");
     }
 }
