@@ -30,7 +30,6 @@ mod data;
 mod directory;
 pub mod ending;
 pub mod exports;
-pub mod handle;
 pub mod locks;
 pub mod mount;
 mod names;

@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
-use crate::receive::ready::Line;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
 use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
@@ -60,6 +59,10 @@ pub enum Turn {
     /// The connection has ended.
     Closed,
 }
+
+/// The number of the line that the connections of one address have at their reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line(pub usize);
 
 /// The receiving side of one connection; only its reader touches it.
 pub struct Receiver {

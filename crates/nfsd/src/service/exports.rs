@@ -29,9 +29,8 @@ use crate::error::Error;
 use crate::refusals::{self, Reason};
 use crate::reply::way::Ways;
 use crate::report;
-use crate::service::convert::{self, Identity};
+use crate::service::convert::{self, HandleKey, Identity, WireHandle};
 use crate::service::cookies::NarrowCookies;
-use crate::service::handle::{HandleKey, WireHandle};
 use crate::service::pseudo_tree::PseudoTree;
 use crate::slow::Subject;
 

@@ -14,8 +14,8 @@ use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, e
 
 use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Done, Request, answer_with, decode, refuse};
+use crate::service::convert::WireHandle;
 use crate::service::exports::{Caller, Stop, components};
-use crate::service::handle::WireHandle;
 use crate::service::pseudo_tree::PseudoTree;
 use crate::statistics::MOUNT;
 
