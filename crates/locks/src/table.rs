@@ -185,7 +185,6 @@ pub struct Full;
 
 impl<C: Clone> Table<C> {
     /// An empty one, which until then takes only locks of before.
-    #[must_use]
     pub fn new(grace_until: Option<Instant>) -> Self {
         Self {
             files: HashMap::new(),
@@ -199,7 +198,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// Whether only locks of before the restart are taken.
-    #[must_use]
     pub fn in_grace(&self, now: Instant) -> bool {
         self.grace_until.is_some_and(|until| now < until)
     }
@@ -210,13 +208,11 @@ impl<C: Clone> Table<C> {
     }
 
     /// Whether a file has locks.
-    #[must_use]
     pub fn has_file(&self, file: &FileKey) -> bool {
         self.files.contains_key(file)
     }
 
     /// Whether a client holds something.
-    #[must_use]
     pub fn holds(&self, client: &Arc<Client>) -> bool {
         self.loads
             .get(&client.address)
@@ -224,7 +220,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// The clients at an address that hold something.
-    #[must_use]
     pub fn clients_at(&self, address: IpAddr) -> Vec<Arc<Client>> {
         self.loads
             .get(&address)
@@ -232,7 +227,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// What is in the way of a lock, if anything.
-    #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         let locks = self.files.get(&wish.file)?;
         let (owner, piece) = locks.conflict(&wish.owner, wish.range, wish.kind)?;

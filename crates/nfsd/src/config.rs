@@ -45,7 +45,6 @@ impl Network {
 
     /// Whether `address` is in the range. An IPv4 address mapped into IPv6 counts as IPv4, and all
     /// are in `::/0`.
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -141,7 +140,6 @@ pub struct Export {
 
 impl Export {
     /// An export with the defaults: writable, root squashed to 65534, loopback only.
-    #[must_use]
     pub fn new(name: &str, filesystem: Arc<dyn FileSystem>) -> Self {
         Self {
             name: name.to_owned(),
@@ -156,20 +154,17 @@ impl Export {
     }
 
     /// Whether a client may use it that has this address and port.
-    #[must_use]
     pub fn admits(&self, (address, port): (IpAddr, u16)) -> bool {
         self.allows(address) && (!self.secure || port < RESERVED_PORTS_END)
     }
 
     /// Whether a client at `address` may use it.
-    #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         let mut networks = self.networks().iter();
         networks.any(|network| network.contains(address))
     }
 
     /// The addresses that may mount and use it.
-    #[must_use]
     pub fn networks(&self) -> &[Network] {
         if self.allow.is_empty() {
             &Network::LOOPBACK
@@ -179,7 +174,6 @@ impl Export {
     }
 
     /// The credentials a call is made with: squashed if need be; `None` is AUTH_NONE.
-    #[must_use]
     pub fn squashed(&self, caller: Option<&Credentials>) -> Credentials {
         let anonymous = Credentials::new(self.anonymous.0, self.anonymous.1, &[]);
         let Some(caller) = caller else {
@@ -226,7 +220,6 @@ pub struct Config {
 
 impl Config {
     /// The defaults for one export list: loopback port 20490, 64 threads.
-    #[must_use]
     pub fn new(exports: Vec<Export>, handle_key: [u8; 16]) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 20490)),

@@ -97,7 +97,6 @@ impl Totals {
 impl Connection {
     /// A connection whose reader is called with `waker`; it has its slot until it is dropped.
     /// `latest` is the number of the latest connection of its address.
-    #[must_use]
     pub fn new(
         socket: OwnedFd,
         peer: SocketAddr,
@@ -163,7 +162,6 @@ impl Connection {
     }
 
     /// Replies that wait for the client to read.
-    #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.queue.unsent_bytes()
     }
@@ -214,7 +212,6 @@ impl Connection {
     }
 
     /// Whether another call may be taken from the connection.
-    #[must_use]
     pub fn may_read(&self) -> bool {
         // Charged for the sake of all for a reply, it is woken when one has left.
         let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
@@ -222,7 +219,6 @@ impl Connection {
     }
 
     /// Whether as many calls are under way as may be.
-    #[must_use]
     pub fn is_held_up(&self) -> bool {
         // Paused for the sake of all it has calls of its own under way, whose end wakes it.
         let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
@@ -235,7 +231,6 @@ impl Connection {
     }
 
     /// Whether calls are under way.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
     }
@@ -257,7 +252,6 @@ impl Connection {
     }
 
     /// How long no call has come.
-    #[must_use]
     pub fn idle_for(&self, now: Instant) -> Duration {
         let called_at = self.called_at.load(Ordering::Relaxed);
         Duration::from_nanos(time_of(now).saturating_sub(called_at))
@@ -293,7 +287,6 @@ impl Connection {
     }
 
     /// Connections that came after something was last received have numbers from here.
-    #[must_use]
     pub fn heard_before(&self) -> u64 {
         self.heard_before.load(Ordering::Relaxed)
     }
@@ -309,7 +302,6 @@ impl Connection {
     /// more and waits for the answers: one looks like the other. It has given up when its address
     /// has opened another connection since something was last heard on this one, which is what a
     /// client does to send its calls again, or when it would have waited for a long time.
-    #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.is_closed()
             || self.ended_at.get().is_some_and(|at| {
@@ -319,7 +311,6 @@ impl Connection {
     }
 
     /// Whether [`Connection::close`] was called.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

@@ -47,7 +47,6 @@ pub struct Dispatcher {
 
 impl Dispatcher {
     /// With so many threads for each export at most.
-    #[must_use]
     pub fn new(service: Arc<Service>, threads: usize) -> Arc<Self> {
         Arc::new_cyclic(|dispatcher| {
             let dispatcher = dispatcher.clone();
@@ -69,7 +68,6 @@ impl Dispatcher {
     }
 
     /// Whether the server is to stop.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

@@ -127,7 +127,6 @@ impl<A: Asker> State<A> {
 
 impl<A: Asker> Duplicates<A> {
     /// An empty cache; `secret` keys the digests.
-    #[must_use]
     pub fn new(secret: [u8; 16], bytes_max: usize) -> Self {
         let state = State {
             shares: HashMap::new(),
@@ -143,7 +142,6 @@ impl<A: Asker> Duplicates<A> {
 
     /// The key of a call record from `peer`. Connections that are opened from now on have numbers
     /// from `connections_then` on.
-    #[must_use]
     pub fn key(
         &self,
         peer: IpAddr,

@@ -114,13 +114,11 @@ impl Locks {
     }
 
     /// Whether only locks of before the restart are taken.
-    #[must_use]
     pub fn in_grace(&self, now: Instant) -> bool {
         self.table.lock().in_grace(now)
     }
 
     /// The key of a file that may be known by another identifier.
-    #[must_use]
     pub fn key(
         &self,
         key: FileKey,
@@ -185,7 +183,6 @@ impl Locks {
     }
 
     /// What is in the way of a lock.
-    #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         self.table.lock().test(wish)
     }

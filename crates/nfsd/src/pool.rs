@@ -63,13 +63,11 @@ pub struct Flow {
 
 impl<J: Send + 'static> Pool<J> {
     /// For each lane at most `lane_threads_max` threads that call `run`.
-    #[must_use]
     pub fn new(lane_threads_max: usize, run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
         Self::polite(lane_threads_max, 0, run)
     }
 
     /// The same, of threads that have so much niceness (`sched(7)`) more than the process.
-    #[must_use]
     pub fn polite(
         lane_threads_max: usize,
         niceness: i32,

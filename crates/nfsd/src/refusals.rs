@@ -60,7 +60,6 @@ pub fn note(peer: IpAddr, reason: Reason) {
 }
 
 /// The counts of all addresses that are remembered, the latest last.
-#[must_use]
 pub fn by_address() -> Vec<Refused> {
     REFUSED.lock().iter().copied().collect()
 }

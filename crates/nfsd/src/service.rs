@@ -332,7 +332,6 @@ impl Service {
     }
 
     /// Whether calls of the pool are under way.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.slow.is_idle()
     }

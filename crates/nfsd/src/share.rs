@@ -32,7 +32,6 @@ impl Address {
     pub const NONE: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
     /// That of a peer.
-    #[must_use]
     pub fn of(peer: IpAddr) -> Self {
         Self(match peer.to_canonical() {
             IpAddr::V6(address) => {
@@ -44,7 +43,6 @@ impl Address {
     }
 
     /// A number of its own.
-    #[must_use]
     pub fn bits(&self) -> u128 {
         match self.0 {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -63,7 +61,6 @@ pub struct Shares<K> {
 
 impl<K: Copy + Eq + Hash> Shares<K> {
     /// No client has anything of `limit`.
-    #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -73,25 +70,21 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// What all have together.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
     /// What one has.
-    #[must_use]
     pub fn of(&self, key: K) -> usize {
         self.by.get(&key).copied().unwrap_or(0)
     }
 
     /// Whether `key` may have one more.
-    #[must_use]
     pub fn may_add_one(&self, key: K) -> bool {
         self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT)
     }
 
     /// Whether `key` may have `more`, which may be so much that only what is left after it counts.
-    #[must_use]
     pub fn may_add(&self, key: K, more: usize) -> bool {
         let left = self.left().checked_sub(more);
         let share = left.map(|left| left.saturating_mul(TIMES_WHAT_IS_LEFT));
@@ -99,7 +92,6 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// What no client has.
-    #[must_use]
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.used)
     }

@@ -156,7 +156,6 @@ impl<C> State<C> {
 impl<C> SlowCalls<C> {
     /// Calls may take `limit`; so many of one export may be held longer before all of it is taken
     /// to be dead.
-    #[must_use]
     pub fn new(limit: Duration, held_per_export_max: usize) -> Self {
         let state = State {
             next: 0,
@@ -173,7 +172,6 @@ impl<C> SlowCalls<C> {
     }
 
     /// Whether calls for this object are held at the moment, or too many of its export.
-    #[must_use]
     pub fn is_held(&self, subject: Subject, kind: Kind) -> bool {
         let state = self.state.lock();
         let (held, commits) = (&state.held, &state.held_commits);
@@ -185,7 +183,6 @@ impl<C> SlowCalls<C> {
     }
 
     /// Whether any call of an export is held.
-    #[must_use]
     pub fn holds(&self, export: u32) -> bool {
         self.state.lock().held.exports.contains_key(&export)
     }
@@ -247,13 +244,11 @@ impl<C> SlowCalls<C> {
     }
 
     /// Whether nothing runs.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.state.lock().running.is_empty()
     }
 
     /// How often [`SlowCalls::watch`] should be called.
-    #[must_use]
     pub fn period(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }

@@ -65,7 +65,6 @@ impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
     }
 
     /// Reads all, by number.
-    #[must_use]
     pub fn counts(&self) -> Vec<ProcedureCounts> {
         let mut sums = vec![ProcedureCounts::default(); PROCEDURES];
         for shard in self.0.all() {

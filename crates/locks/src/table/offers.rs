@@ -90,7 +90,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// Whether an offer still waits for its client.
-    #[must_use]
     pub fn is_open(&self, number: u64) -> bool {
         let waiter = self.waiters.get(&number);
         waiter.is_some_and(|waiter| waiter.offered.is_some())

@@ -23,7 +23,6 @@ pub struct Waker {
 
 impl Waker {
     /// A waker for the connection `token` of the reader behind `inbox`.
-    #[must_use]
     pub fn new(inbox: Arc<Inbox>, token: u64) -> Self {
         Self { inbox, token }
     }

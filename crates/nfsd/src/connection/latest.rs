@@ -20,7 +20,6 @@ pub struct LatestConnections {
 
 impl LatestConnections {
     /// The number that the connections of an address share.
-    #[must_use]
     pub fn of(&mut self, peer: IpAddr) -> Arc<AtomicU64> {
         let peer = peer.to_canonical();
         if let Some(latest) = self.latest.get(&peer).and_then(Weak::upgrade) {

@@ -21,7 +21,6 @@ pub struct Slot {
 
 impl Slots {
     /// As many as `limit`.
-    #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Shares::new(limit))))
     }
@@ -41,7 +40,6 @@ impl Slots {
     }
 
     /// How many an address has.
-    #[must_use]
     pub fn of(&self, address: Address) -> usize {
         self.0.lock().of(address)
     }

@@ -85,7 +85,6 @@ pub struct Calls {
 
 impl Calls {
     /// Each is made by `run`, on a thread that may wait.
-    #[must_use]
     pub fn new(run: impl Fn(Job) + Send + Sync + 'static) -> Arc<Self> {
         let queued = Arc::new(Mutex::new(Shares::new(QUEUED_MAX)));
         let counts = queued.clone();

@@ -75,7 +75,6 @@ impl ReaderHandle {
     }
 
     /// Whether more readers are at work than may poll.
-    #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.at_work.count.load(Ordering::Relaxed) > self.at_work.most
     }

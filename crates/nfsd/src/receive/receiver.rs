@@ -104,7 +104,6 @@ enum Consumed {
 
 impl Receiver {
     /// For a new connection, in this line of the reader.
-    #[must_use]
     pub fn new(connection: Arc<Connection>, shared: &Shared, line: Line) -> Self {
         let (waker, address) = (connection.waker.clone(), Address::of(connection.peer.ip()));
         let ways = &shared.dispatcher.service.served.ways;

@@ -23,7 +23,6 @@ pub enum Piece {
 
 impl Piece {
     /// Bytes of the stream.
-    #[must_use]
     pub fn length(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -34,7 +33,6 @@ impl Piece {
     }
 
     /// Memory that is the reply's alone; pages and mappings have bounds of their own.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
@@ -107,7 +105,6 @@ impl Batch {
     }
 
     /// The bytes of a reply that [`Batch::end`] ended, without its marker.
-    #[must_use]
     pub fn body(&self, mark: Mark) -> &[u8] {
         self.bytes.get(mark.0 + MARKER_BYTES..).unwrap_or_default()
     }
@@ -131,13 +128,11 @@ impl Batch {
     }
 
     /// Bytes in it.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
     }
 
     /// Whether no reply is in it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.pieces.is_empty()
     }

@@ -39,7 +39,6 @@ pub struct FileRange {
 
 impl FileRange {
     /// `length` bytes of `file` from `offset`.
-    #[must_use]
     pub fn new(file: OpenFile, offset: u64, length: usize) -> Self {
         Self {
             file,
@@ -49,7 +48,6 @@ impl FileRange {
     }
 
     /// Bytes still to be sent.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }

@@ -59,7 +59,6 @@ pub struct SendQueue {
 
 impl SendQueue {
     /// An empty queue, what is in it charged to `unsent`.
-    #[must_use]
     pub fn new(unsent: Arc<Unsent>) -> Self {
         Self {
             state: Mutex::default(),
@@ -145,7 +144,6 @@ impl SendQueue {
     }
 
     /// Bytes that have not left yet.
-    #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.state.lock().unsent_bytes
     }

@@ -59,13 +59,11 @@ impl Unsent {
     }
 
     /// Whether all together have too much.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::SeqCst) >= BYTES_MAX
     }
 
     /// What one connection may be charged for now.
-    #[must_use]
     pub fn connection_bytes_max(&self) -> usize {
         if self.is_over() {
             SHARE_BYTES
@@ -75,7 +73,6 @@ impl Unsent {
     }
 
     /// How long a page of a listing may be that could have `wanted` bytes.
-    #[must_use]
     pub fn page_bytes(&self, wanted: usize) -> usize {
         let left = BYTES_MAX.saturating_sub(self.0.load(Ordering::SeqCst));
         let page = wanted.min((left / PARTS).max(PAGE_BYTES_MIN));

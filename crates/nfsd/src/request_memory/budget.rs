@@ -221,7 +221,6 @@ pub enum Given {
 
 impl Lease {
     /// Of nothing yet.
-    #[must_use]
     pub fn new(memory: &Arc<RequestBudget>, address: Address, token: u64) -> Self {
         Self {
             memory: memory.clone(),
@@ -298,7 +297,6 @@ impl Lease {
     }
 
     /// Whether the record's export holds so much that no more of it fits.
-    #[must_use]
     pub fn export_is_full(&self) -> bool {
         let state = self.memory.state.lock();
         !state.has_room_for(self.export, state.by_address.left())
@@ -306,7 +304,6 @@ impl Lease {
 
     /// Whether the storage of the record's export has so much to do that it has to wait for that,
     /// and not for records that arrive.
-    #[must_use]
     pub fn waits_for_storage(&self) -> bool {
         let state = self.memory.state.lock();
         let much = state.by_address.left().max(self.memory.limit / 8);
@@ -340,7 +337,6 @@ pub struct Buffer {
 
 impl RequestBudget {
     /// A budget of `limit` bytes.
-    #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -359,7 +355,6 @@ impl RequestBudget {
     }
 
     /// A small record, copied: it counts for no address.
-    #[must_use]
     pub fn uncounted(self: &Arc<Self>, record: &[u8]) -> Buffer {
         Buffer {
             bytes: record.to_vec(),
@@ -385,7 +380,6 @@ impl RequestBudget {
     }
 
     /// Whether a record waits.
-    #[must_use]
     pub fn is_wanted(&self) -> bool {
         !self.state.lock().waiting.is_empty()
     }

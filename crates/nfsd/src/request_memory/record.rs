@@ -62,7 +62,6 @@ pub struct RecordMemory {
 
 impl RecordMemory {
     /// For a new connection of an address, whose reader is called with `waker`.
-    #[must_use]
     pub fn new(budget: &Arc<RequestBudget>, address: Address, waker: Waker) -> Self {
         Self {
             lease: Lease::new(budget, address, waker.token),
@@ -129,7 +128,6 @@ impl RecordMemory {
     }
 
     /// The export of the record, if that holds so much that no more of it fits.
-    #[must_use]
     pub fn full_export(&self) -> Option<u32> {
         self.lease.export.filter(|_| self.lease.export_is_full())
     }

@@ -39,7 +39,6 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A call in `record`.
-    #[must_use]
     pub fn new(record: &'a [u8], connection: &'a Arc<Connection>, received_at: Instant) -> Self {
         Self {
             record,
@@ -125,7 +124,6 @@ pub struct Job {
 impl Job {
     /// What the connection is charged for: the record, or the reply if that may be larger; and
     /// the memory that the reply may take.
-    #[must_use]
     pub fn charged_bytes(&self) -> (usize, usize) {
         let state = &self.state;
         (

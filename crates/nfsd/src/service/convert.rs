@@ -28,7 +28,6 @@ use pagewell_sunrpc::nfs3;
 use siphasher::sip::SipHasher24;
 
 /// The status of an error (RFC 1813 section 2.6).
-#[must_use]
 pub fn status(error: &fs::Error) -> nfs3::Status {
     use nfs3::Status;
     match error {
@@ -61,7 +60,6 @@ pub fn status(error: &fs::Error) -> nfs3::Status {
 
 /// A time on the wire: 1970 to 2106. Earlier and later ones are cut to the nearest that fits,
 /// which orders them rightly; wrapping around would not.
-#[must_use]
 pub fn time(time: fs::Timestamp) -> nfs3::Time {
     let (seconds, nanoseconds) = match u32::try_from(time.seconds) {
         Ok(seconds) => (seconds, time.nanoseconds),
@@ -94,7 +92,6 @@ pub struct Identity {
 
 impl Identity {
     /// A file number as clients see it.
-    #[must_use]
     pub fn file_id(&self, file_id: u64) -> u64 {
         if !self.narrow {
             return file_id;
@@ -107,7 +104,6 @@ impl Identity {
     }
 
     /// Attributes as clients see them.
-    #[must_use]
     pub fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes {
         let (major, minor) = from.device;
         nfs3::FileAttributes {
@@ -136,7 +132,6 @@ impl Identity {
     }
 
     /// A change as clients see it.
-    #[must_use]
     pub fn change(&self, from: &fs::Change) -> nfs3::WccData {
         nfs3::WccData {
             before: from.before.map(|before| nfs3::WccAttributes {
@@ -151,7 +146,6 @@ impl Identity {
 
 /// Whether a call that failed so was refused for what it asks, and not because storage failed it,
 /// perhaps when a part was done.
-#[must_use]
 pub fn is_refusal(error: &fs::Error) -> bool {
     use fs::Error;
     !matches!(
@@ -187,7 +181,6 @@ pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttribute
 }
 
 /// The durability a client asks for.
-#[must_use]
 pub fn stability(from: nfs3::StableHow) -> fs::Stability {
     match from {
         nfs3::StableHow::Unstable => fs::Stability::Unstable,
@@ -197,7 +190,6 @@ pub fn stability(from: nfs3::StableHow) -> fs::Stability {
 }
 
 /// The durability that was reached.
-#[must_use]
 pub fn stable_how(from: fs::Stability) -> nfs3::StableHow {
     match from {
         fs::Stability::Unstable => nfs3::StableHow::Unstable,
@@ -224,7 +216,6 @@ pub struct WireHandle {
 
 impl WireHandle {
     /// The bytes to send.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -232,13 +223,11 @@ impl WireHandle {
 
 impl HandleKey {
     /// A key; with it handles can be made.
-    #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
     /// The number that stands for an export in its handles: of this name, with this tree.
-    #[must_use]
     pub fn export_number(&self, name: &str, tree_id: &[u8]) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"export ");
@@ -250,7 +239,6 @@ impl HandleKey {
     }
 
     /// The handle of an object.
-    #[must_use]
     pub fn encode(&self, export_number: u32, id: &FileId) -> WireHandle {
         let id = id.as_bytes();
         let mut bytes = [0; HEADER_BYTES + FILE_ID_BYTES_MAX];
@@ -268,7 +256,6 @@ impl HandleKey {
 
     /// The export number and object of a handle that this key made; nothing of another, whose
     /// length, version or MAC is wrong.
-    #[must_use]
     pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
         let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
         let [version, id_bytes, a, b, c, d, mac @ ..] = *header;

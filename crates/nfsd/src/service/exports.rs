@@ -367,7 +367,6 @@ impl Served {
     }
 
     /// Whether any export allows a client at `address`.
-    #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         self.allowed(address).next().is_some()
     }
@@ -378,7 +377,6 @@ impl Served {
     }
 
     /// The export whose object a call is for, if its beginning tells and `peer` may use it.
-    #[must_use]
     pub fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
         let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
         if call.program != nfs3::PROGRAM {
