@@ -173,8 +173,12 @@ impl<A: Asker> Duplicates<A> {
             }
             _ => {}
         }
-        let call = Call::InProgress(InProgress::new(asker.clone(), key.connections_then));
-        share.calls.insert(key.identity, call);
+        let call = InProgress {
+            first: asker.clone(),
+            waiters: Vec::new(),
+            asked_from: key.connections_then,
+        };
+        share.calls.insert(key.identity, Call::InProgress(call));
         Seen::New
     }
 
@@ -308,14 +312,6 @@ impl<A> Default for Calls<A> {
 }
 
 impl<A: Asker> InProgress<A> {
-    fn new(first: Arc<A>, asked_from: u64) -> Self {
-        Self {
-            first,
-            waiters: Vec::new(),
-            asked_from,
-        }
-    }
-
     /// Remembers what asks again. Dead ones go, and when too many are left the oldest.
     fn wait(&mut self, asker: &Arc<A>) {
         self.waiters

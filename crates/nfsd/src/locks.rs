@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_locks::file::Piece;
 use pagewell_locks::owner::{Client, Owner};
@@ -72,7 +72,8 @@ struct Unnotified {
 /// All locks of a server.
 pub struct Locks {
     table: Mutex<Table<Context>>,
-    shares: Mutex<Shares>,
+    /// The share modes.
+    pub shares: Mutex<Shares>,
     records: Mutex<Records>,
     /// The file under which an inode number of an export is known, for file systems that have
     /// several names for one file.
@@ -80,7 +81,7 @@ pub struct Locks {
     unnotified: Mutex<Vec<Unnotified>>,
     /// Which restart of a client was acted upon last.
     restarts: Mutex<HashMap<Arc<Client>, i32>>,
-    calls: Arc<Calls>,
+    calls: Calls,
 }
 
 impl Locks {
@@ -203,14 +204,9 @@ impl Locks {
         cancelled
     }
 
-    /// The share modes.
-    pub fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock()
-    }
-
     /// A client says that it holds nothing any more.
     pub fn free_all(&self, client: &Client) {
-        self.shares().free(client);
+        self.shares.lock().free(client);
         self.free(client, None);
     }
 
@@ -241,7 +237,7 @@ impl Locks {
         restarts.insert(client.clone(), state);
         drop(restarts);
         names::LOCK_NOTICES.add(1);
-        self.shares().free(client);
+        self.shares.lock().free(client);
         self.free(client, Some(state));
     }
 
@@ -374,7 +370,7 @@ impl Locks {
 
     /// No more calls are made.
     pub fn stop(&self) {
-        self.calls.stop();
+        self.calls.pool.stop();
     }
 }
 

@@ -271,7 +271,7 @@ impl LockCall<'_> {
         };
         if !opens {
             let wish = self.wish(&lock, Kind::Read)?;
-            self.locks.shares().close(&wish.file, &wish.owner);
+            self.locks.shares.lock().close(&wish.file, &wish.owner);
             return Ok(Status::Granted);
         }
         if arguments.reclaim != self.locks.in_grace(Instant::now()) {
@@ -282,7 +282,7 @@ impl LockCall<'_> {
             ShareAccess::Write | ShareAccess::Both => Kind::Write,
         };
         let wish = self.wish_if_permitted(&lock, kind)?;
-        let mut shares = self.locks.shares();
+        let mut shares = self.locks.shares.lock();
         Ok(match shares.open(wish.file, &wish.owner, mode, access) {
             shares::Outcome::Granted => Status::Granted,
             shares::Outcome::Denied => Status::Denied,

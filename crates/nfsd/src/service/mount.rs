@@ -78,7 +78,7 @@ impl MountProgram {
                         .ok_or(Status::ServerFault)
                         .map(|handle| MountOk {
                             handle,
-                            flavors: flavors(),
+                            flavors: Words::new(&FLAVORS).unwrap_or_default(),
                         }),
                     Err(status) => Err(*status),
                 };
@@ -187,10 +187,6 @@ fn encode_exports(caller: &Caller<'_>, encoder: &mut Encoder<'_>) {
 /// A path written in one way, for the list of mounts.
 fn normal_path(path: &[u8]) -> Vec<u8> {
     [&b"/"[..], &components(path).join(&b'/')].concat()
-}
-
-fn flavors() -> Words<{ pagewell_sunrpc::mount3::FLAVORS_MAX }> {
-    Words::new(&FLAVORS).unwrap_or_default()
 }
 
 fn mount_status(error: &fs::Error) -> Status {
