@@ -96,7 +96,7 @@ impl Wish {
     }
 }
 
-/// What became of a LOCK.
+/// What became of a LOCK, or of a SHARE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is held.
@@ -178,10 +178,6 @@ pub struct Table<C> {
     weight: usize,
     grace_until: Option<Instant>,
 }
-
-/// A bound is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
 
 impl<C: Clone> Table<C> {
     /// An empty one, which until then takes only locks of before.
@@ -274,9 +270,10 @@ impl<C: Clone> Table<C> {
             if let Some(number) = same {
                 self.forget_waiter(number);
             }
-            return match self.change(wish, &[wish.piece(state)]) {
-                Ok(()) => Outcome::Granted,
-                Err(Full) => Outcome::Full,
+            return if self.change(wish, &[wish.piece(state)]) {
+                Outcome::Granted
+            } else {
+                Outcome::Full
             };
         }
         let Some(context) = wait else {
@@ -298,11 +295,10 @@ impl<C: Clone> Table<C> {
         self.add_waiter(wish, state, context, now)
     }
 
-    /// Lets go of the range of `wish`; not when splitting a lock would pass a bound.
-    pub fn unlock(&mut self, wish: &Wish, now: Instant) -> (Vec<Offer<C>>, Result<(), Full>) {
+    /// Lets go of the range of `wish`. False when splitting a lock would pass a bound.
+    pub fn unlock(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
         self.settle_all_of(wish);
-        let changed = self.change(wish, &[]);
-        (self.offer(&wish.file, now), changed)
+        (self.change(wish, &[]), self.offer(&wish.file, now))
     }
 
     /// Waits no more. False when nothing was waited for.

@@ -191,9 +191,9 @@ impl Locks {
     /// Lets go of a range. False when a bound is reached.
     #[must_use]
     pub fn unlock(&self, wish: &Wish) -> bool {
-        let (offers, unlocked) = self.table.lock().unlock(wish, Instant::now());
+        let (unlocked, offers) = self.table.lock().unlock(wish, Instant::now());
         self.call_back(offers);
-        unlocked.is_ok()
+        unlocked
     }
 
     /// Waits no more. False when nothing was waited for.

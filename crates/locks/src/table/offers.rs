@@ -183,19 +183,14 @@ impl<C: Clone> Table<C> {
     /// Whether the owner has an offer in the range already. It gets one at a time: of two, one
     /// that is taken back could give back what the other has changed.
     fn has_offer(&self, wish: &Wish) -> bool {
-        self.waiters.values().any(|waiter| {
-            let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
-            mine && waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range)
-        })
+        let mut waiters = self.waiters.values();
+        waiters.any(|waiter| waiter.is_offered_in(wish))
     }
 
     /// An owner that does something in a range that it was offered knows that it has it.
     pub(super) fn settle_all_of(&mut self, wish: &Wish) {
-        let offered = |(number, waiter): (&u64, &Waiter<C>)| {
-            let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
-            let there = waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range);
-            (mine && there).then_some(*number)
-        };
+        let offered =
+            |(number, waiter): (&u64, &Waiter<C>)| waiter.is_offered_in(wish).then_some(*number);
         for number in self.waiters.iter().filter_map(offered).collect::<Vec<_>>() {
             self.settle(number);
         }
@@ -244,7 +239,7 @@ impl<C: Clone> Table<C> {
             let before: Vec<Piece> = parts.collect();
             let added = offered(wish.piece(state), &before);
             // It asks again, and is then refused.
-            if self.change(&wish, &added).is_err() {
+            if !self.change(&wish, &added) {
                 self.forget_waiter(number);
                 continue;
             }
@@ -268,6 +263,14 @@ impl<C: Clone> Table<C> {
             });
         }
         offers
+    }
+}
+
+impl<C> Waiter<C> {
+    /// Whether the owner of `wish` is offered something in its range by this.
+    fn is_offered_in(&self, wish: &Wish) -> bool {
+        let mine = self.wish.file == wish.file && self.wish.owner == wish.owner;
+        mine && self.offered.is_some() && self.wish.range.overlaps(&wish.range)
     }
 }
 

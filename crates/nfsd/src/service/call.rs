@@ -238,7 +238,7 @@ pub(super) struct Out<'b> {
 
 /// A call of NFS that is being answered: for whom, and where the reply goes.
 pub(super) struct Answering<'a> {
-    pub(super) caller: Caller<'a>,
+    pub(super) caller: &'a Caller<'a>,
     pub(super) out: Out<'a>,
 }
 
@@ -246,7 +246,7 @@ impl NfsCall<'_> {
     /// Answers the call, unless it would have to wait and may not.
     pub(super) fn answer(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
         let peer = self.request.connection.peer;
-        let caller = Caller::new(served, self.head, peer, may_block);
+        let caller = &Caller::new(served, self.head, peer, may_block);
         let procedure = self.procedure;
         answer_with((self.request, self.head), &NFS, batch, |batch, mark| {
             let out = Out { batch, mark };

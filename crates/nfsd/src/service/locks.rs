@@ -13,7 +13,6 @@ use pagewell_locks::file::Kind;
 use pagewell_locks::owner::{Client, Owner};
 use pagewell_locks::range::Range;
 use pagewell_locks::records::Listed;
-use pagewell_locks::shares;
 use pagewell_locks::table::{FileKey, Outcome, Wish};
 use pagewell_sunrpc::nfs3::{self, Handle};
 use pagewell_sunrpc::nlm4::{
@@ -96,7 +95,28 @@ fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
     reply
 }
 
-impl LockCall<'_> {
+impl<'a> LockCall<'a> {
+    fn new(caller: Caller<'a>, locks: &'a Locks, local: Option<IpAddr>) -> Self {
+        Self {
+            caller,
+            locks,
+            local: local.map(|local| local.to_canonical()),
+        }
+    }
+
+    /// The client's address.
+    fn peer(&self) -> IpAddr {
+        self.caller.peer.ip().to_canonical()
+    }
+
+    /// A client at that address.
+    fn client(&self, name: &[u8]) -> Arc<Client> {
+        Arc::new(Client {
+            address: self.peer(),
+            name: name.to_owned(),
+        })
+    }
+
     /// The reply to the call; `None` when it would wait and may not.
     fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Option<Vec<u8>> {
         let results = self.results(call, arguments);
@@ -243,14 +263,7 @@ impl LockCall<'_> {
             handle: Arc::from(arguments.lock.handle),
         });
         let reclaim = (arguments.reclaim, arguments.state);
-        Ok(match self.locks.lock(&wish, reclaim, wait) {
-            Outcome::Granted => Status::Granted,
-            Outcome::Denied => Status::Denied,
-            Outcome::Blocked => Status::Blocked,
-            Outcome::Deadlock => Status::Deadlock,
-            Outcome::Full => Status::NoLocks,
-            Outcome::Grace => Status::GracePeriod,
-        })
+        Ok(status(self.locks.lock(&wish, reclaim, wait)))
     }
 
     fn share(&self, arguments: &ShareArguments<'_>, opens: bool) -> Result<Status, Settled> {
@@ -283,34 +296,8 @@ impl LockCall<'_> {
         };
         let wish = self.wish_if_permitted(&lock, kind)?;
         let mut shares = self.locks.shares.lock();
-        Ok(match shares.open(wish.file, &wish.owner, mode, access) {
-            shares::Outcome::Granted => Status::Granted,
-            shares::Outcome::Denied => Status::Denied,
-            shares::Outcome::Full => Status::NoLocks,
-        })
-    }
-}
-
-impl<'a> LockCall<'a> {
-    fn new(caller: Caller<'a>, locks: &'a Locks, local: Option<IpAddr>) -> Self {
-        Self {
-            caller,
-            locks,
-            local: local.map(|local| local.to_canonical()),
-        }
-    }
-
-    /// The client's address.
-    fn peer(&self) -> IpAddr {
-        self.caller.peer.ip().to_canonical()
-    }
-
-    /// A client at that address.
-    fn client(&self, name: &[u8]) -> Arc<Client> {
-        Arc::new(Client {
-            address: self.peer(),
-            name: name.to_owned(),
-        })
+        let outcome = shares.open(wish.file, &wish.owner, mode, access);
+        Ok(status(outcome))
     }
 
     /// What a lock is meant to be, of a file that may be gone.
@@ -376,6 +363,17 @@ impl<'a> LockCall<'a> {
             range,
             kind,
         }
+    }
+}
+
+fn status(outcome: Outcome) -> Status {
+    match outcome {
+        Outcome::Granted => Status::Granted,
+        Outcome::Denied => Status::Denied,
+        Outcome::Blocked => Status::Blocked,
+        Outcome::Deadlock => Status::Deadlock,
+        Outcome::Full => Status::NoLocks,
+        Outcome::Grace => Status::GracePeriod,
     }
 }
 
