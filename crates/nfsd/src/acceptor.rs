@@ -3,12 +3,12 @@
 //! It serves no client, so it may wait: for a slot, and for descriptors when the process has none.
 //!
 //! Problem: there can only be so many connections, and a client that has one may keep it for ever
-//! without a word. Rule: each address has its share of the [slots](crate::connection::slots). When
-//! an address has no slot left in its share, the connection that has been without a call for
-//! longest is asked to leave, first of all one of the address with the most connections, and never
-//! one of an address that has fewer than the newcomer. One with a call under way, or a reply that
-//! has not left, stays. A client that is asked to leave connects anew when it has something to
-//! ask; NFS clients do so unseen by their users.
+//! without a word. Rule: each address has its [share](crate::share) of the slots. When an address
+//! has no slot left in its share, the connection that has been without a call for longest is asked
+//! to leave, first of all one of the address with the most connections, and never one of an address
+//! that has fewer than the newcomer. One with a call under way, or a reply that has not left,
+//! stays. A client that is asked to leave connects anew when it has something to ask; NFS clients
+//! do so unseen by their users.
 
 use std::cmp::Reverse;
 use std::io::ErrorKind;
@@ -17,6 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_sunrpc::stream::prepare;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,11 +28,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::connection::Connection;
 use crate::connection::inbox::Waker;
 use crate::connection::latest::LatestConnections;
-use crate::connection::slots::{Slot, Slots};
 use crate::dispatch::Dispatcher;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
-use crate::share::Address;
+use crate::share::{Address, Shares};
 
 /// A connection with so recent a call is in the middle of something.
 const IDLE_MIN: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ pub struct Acceptor {
     /// Knows which addresses may connect, and whether the server stops.
     pub dispatcher: Arc<Dispatcher>,
     /// Connections at once.
-    pub slots: Arc<Slots>,
+    pub slots: Arc<Mutex<Shares<Address>>>,
     /// Get the connections.
     pub readers: Arc<Readers>,
     /// Of each address.
@@ -144,30 +144,30 @@ impl Acceptor {
             return;
         }
         let address = Address::of(peer.ip());
-        let slot = self.slots.take(address).or_else(|| self.free_slot(address));
-        let Some(slot) = slot else {
+        if !self.take_slot(address) && !self.free_slot(address) {
             names::CONNECTIONS_REFUSED.add(1);
             refusals::note(peer.ip(), Reason::NoSlot);
             return;
-        };
+        }
         if socket.set_nonblocking(true).is_err() || prepare(&socket, self.usual.as_deref()).is_err()
         {
+            self.slots.lock().subtract(address, 1);
             return;
         }
         let socket = OwnedFd::from(socket);
         // Without it a client that is gone is only found out later.
         let _ = keep_alive(&socket);
         names::CONNECTIONS_ACCEPTED.add(1);
-        self.assign(socket, peer, slot);
+        self.assign(socket, peer);
     }
 
-    /// Gives a new connection to the reader that has least to do.
-    fn assign(&mut self, socket: OwnedFd, peer: SocketAddr, slot: Slot) {
+    /// Gives a new connection, which has a slot, to the reader that has least to do.
+    fn assign(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let reader = self.readers.choose();
         let totals = self.dispatcher.service.served.totals.clone();
         let waker = Waker::new(reader.inbox.clone(), totals.new_token());
-        let latest = self.latest.of(peer.ip());
-        let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slot));
+        let (latest, slots) = (self.latest.of(peer.ip()), self.slots.clone());
+        let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slots));
         if self.accepted.len() == self.accepted.capacity() {
             self.accepted
                 .retain(|(_, connection)| connection.strong_count() > 0);
@@ -177,25 +177,39 @@ impl Acceptor {
         reader.hand_over(connection);
     }
 
-    /// Asks an idle connection to leave and waits for its slot.
-    fn free_slot(&self, address: Address) -> Option<Slot> {
+    /// Takes a slot for a connection of an address, if there is one in its share.
+    fn take_slot(&self, address: Address) -> bool {
+        let mut slots = self.slots.lock();
+        let is_free = slots.may_add_one(address);
+        if is_free {
+            slots.add(address, 1);
+        }
+        is_free
+    }
+
+    /// Asks an idle connection to leave and takes its slot.
+    fn free_slot(&self, address: Address) -> bool {
         let begun = Instant::now();
-        self.idlest(Some(address), begun)?.ask_to_leave();
+        let Some(idlest) = self.idlest(Some(address), begun) else {
+            return false;
+        };
+        idlest.ask_to_leave();
+        drop(idlest);
         while begun.elapsed() < LEAVE_WITHIN {
             std::thread::sleep(LOOK_EVERY);
-            if let Some(slot) = self.slots.take(address) {
-                return Some(slot);
+            if self.take_slot(address) {
+                return true;
             }
         }
-        None
+        false
     }
 
     /// The connection that should leave so that one of `newcomer` can have a slot; without a
     /// newcomer any.
     fn idlest(&self, newcomer: Option<Address>, now: Instant) -> Option<Arc<Connection>> {
-        let fewest = newcomer.map_or(1, |address| self.slots.of(address));
+        let fewest = newcomer.map_or(1, |address| self.slots.lock().of(address));
         let candidates = self.accepted.iter().filter_map(|(address, connection)| {
-            let count = self.slots.of(*address);
+            let count = self.slots.lock().of(*address);
             let connection = connection.upgrade().filter(|_| count >= fewest)?;
             let is_idle = !connection.is_busy() && connection.idle_for(now) >= IDLE_MIN;
             is_idle.then_some((count, connection))

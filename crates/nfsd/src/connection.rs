@@ -2,7 +2,6 @@
 
 pub mod inbox;
 pub mod latest;
-pub mod slots;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,15 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_sunrpc::stream::stays_here;
 
 use crate::connection::inbox::Waker;
-use crate::connection::slots::Slot;
 use crate::duplicate::Asker;
 use crate::reply::batch::Batch;
 use crate::reply::send_queue::{SendQueue, unacknowledged_bytes};
 use crate::reply::unsent::Unsent;
+use crate::share::{Address, Shares};
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
@@ -65,7 +65,8 @@ pub struct Connection {
     asked_to_leave: AtomicBool,
     /// [`time_of`] the last call, or of the connection itself.
     called_at: AtomicU64,
-    _slot: Slot,
+    /// It has a slot until it is dropped.
+    slots: Arc<Mutex<Shares<Address>>>,
 }
 
 /// What all connections of a server have together.
@@ -95,7 +96,7 @@ impl Totals {
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`; it has its slot until it is dropped.
+    /// A connection whose reader is called with `waker`; it gives a slot back when it is dropped.
     /// `latest` is the number of the latest connection of its address.
     pub fn new(
         socket: OwnedFd,
@@ -103,7 +104,7 @@ impl Connection {
         waker: Waker,
         totals: Arc<Totals>,
         latest: Arc<AtomicU64>,
-        slot: Slot,
+        slots: Arc<Mutex<Shares<Address>>>,
     ) -> Self {
         names::CONNECTIONS.add(1);
         latest.fetch_max(waker.token, Ordering::Relaxed);
@@ -126,7 +127,7 @@ impl Connection {
             asked_to_leave: AtomicBool::new(false),
             called_at: AtomicU64::new(time_of(Instant::now())),
             totals,
-            _slot: slot,
+            slots,
         }
     }
 
@@ -359,5 +360,7 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         names::CONNECTIONS.add(-1);
+        let address = Address::of(self.peer.ip());
+        self.slots.lock().subtract(address, 1);
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::acceptor::{Acceptor, connections_max};
 use crate::config::Config;
 use crate::connection::latest::LatestConnections;
-use crate::connection::slots::Slots;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
 use crate::error::Error;
 use crate::receive::reader::Reader;
@@ -21,6 +21,7 @@ use crate::receive::receiver::Shared;
 use crate::request_memory::budget::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::service::Service;
 use crate::service::ending::Loss;
+use crate::share::Shares;
 
 /// So much later a thread that has not ended is left to itself.
 const GRACE: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ impl Server {
             reason: error.to_string(),
         };
         let (threads, poll_for) = (config.threads, config.poll_for);
-        let slots = Slots::new(connections_max(config.connections_max));
+        let slots = Shares::new(connections_max(config.connections_max));
         let datagrams = config.locks.datagrams;
         let service = Arc::new(Service::new(config)?);
         let dispatcher = Dispatcher::new(service, threads);
@@ -63,7 +64,7 @@ impl Server {
             listener,
             stop_event: stop_event.clone(),
             dispatcher: dispatcher.clone(),
-            slots,
+            slots: Arc::new(Mutex::new(slots)),
             readers: readers.clone(),
             latest: LatestConnections::default(),
             accepted: Vec::new(),
