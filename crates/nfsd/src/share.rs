@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A lone client is to have most of it, the next one enough to work with.
 const TIMES_WHAT_IS_LEFT: usize = 4;
@@ -25,29 +25,23 @@ const TIMES_WHAT_IS_LEFT: usize = 4;
 /// What has a share: an IPv4 address, or the 64 bits of an IPv6 address that its owner was given
 /// (the other 64 are the owner's to choose).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Address(IpAddr);
+pub struct Address(u128);
 
 impl Address {
     /// That of no client in particular.
-    pub const NONE: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    pub const NONE: Self = Self(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().to_bits());
 
     /// That of a peer.
     pub fn of(peer: IpAddr) -> Self {
         Self(match peer.to_canonical() {
-            IpAddr::V6(address) => {
-                let prefix = address.to_bits() >> 64 << 64;
-                IpAddr::V6(Ipv6Addr::from_bits(prefix))
-            }
-            address @ IpAddr::V4(_) => address,
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
         })
     }
 
     /// A number of its own.
     pub fn bits(&self) -> u128 {
-        match self.0 {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        }
+        self.0
     }
 }
 
