@@ -11,9 +11,11 @@
 //! do so unseen by their users.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::connection::Connection;
 use crate::connection::inbox::Waker;
-use crate::connection::latest::LatestConnections;
 use crate::dispatch::Dispatcher;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
@@ -226,6 +227,36 @@ const PARTS: usize = 4;
 /// However few descriptors there are.
 const CONNECTIONS_MIN: usize = 8;
 
+/// The numbers of the latest connections, by address. Connections hold the number of theirs; one
+/// that no connection holds is forgotten.
+///
+/// A client that gave up a connection and wants its calls done opens another one: that it came is
+/// the only thing that tells a connection that was closed from one whose client has sent all that
+/// it had to send and waits for the answers ([`Connection::is_given_up`]).
+#[derive(Default)]
+pub struct LatestConnections {
+    latest: HashMap<IpAddr, Weak<AtomicU64>>,
+    /// Addresses are looked through for those without a connection when there are more.
+    full_at: usize,
+}
+
+impl LatestConnections {
+    /// The number that the connections of an address share.
+    pub fn of(&mut self, peer: IpAddr) -> Arc<AtomicU64> {
+        let peer = peer.to_canonical();
+        if let Some(latest) = self.latest.get(&peer).and_then(Weak::upgrade) {
+            return latest;
+        }
+        if self.latest.len() >= self.full_at {
+            self.latest.retain(|_, latest| latest.strong_count() > 0);
+            self.full_at = 64 + 2 * self.latest.len();
+        }
+        let latest = Arc::new(AtomicU64::new(0));
+        self.latest.insert(peer, Arc::downgrade(&latest));
+        latest
+    }
+}
+
 /// How many of `wanted` connections the limit of open files allows.
 ///
 /// The soft limit is 1,024 on most systems for the sake of programs that use select(2), and may be
@@ -263,5 +294,21 @@ mod tests {
         assert!(connections_max(usize::MAX) <= most / PARTS);
         let current = getrlimit(Resource::Nofile).current;
         assert!(current.is_none_or(|current| current >= 12), "{current:?}");
+    }
+
+    #[test]
+    fn connections_of_an_address_share_and_the_dead_are_forgotten() {
+        let mut connections = LatestConnections::default();
+        let first = connections.of("10.0.0.1".parse().unwrap());
+        let same = connections.of("::ffff:10.0.0.1".parse().unwrap());
+        assert!(Arc::ptr_eq(&first, &same));
+        for host in 0..100_000u32 {
+            drop(connections.of(IpAddr::V4(host.into())));
+        }
+        assert!(connections.latest.len() < 1000);
+        assert!(Arc::ptr_eq(
+            &first,
+            &connections.of("10.0.0.1".parse().unwrap())
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! What to serve, to which clients, and how.
+//! What to serve, to which clients, and how; and why that cannot be done.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -227,6 +227,25 @@ impl Config {
             locks: LockOptions::default(),
         }
     }
+}
+
+/// Why a server could not start or stop cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        reason: String,
+    },
+    /// The configuration contradicts itself.
+    #[error("{0}")]
+    Config(String),
+    /// The system refused a resource (a thread, an epoll descriptor).
+    #[error("cannot start: {0}")]
+    System(String),
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What all threads share of one client connection.
 
 pub mod inbox;
-pub mod latest;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -11,7 +11,6 @@ pub mod connection;
 pub mod datagrams;
 pub mod dispatch;
 pub mod duplicate;
-pub mod error;
 pub mod locks;
 pub mod pool;
 pub mod receive;
@@ -25,8 +24,7 @@ pub mod share;
 pub mod slow;
 pub mod statistics;
 
-pub use config::{Config, Export, Network, Squash};
-pub use error::Error;
+pub use config::{Config, Error, Export, Network, Squash};
 pub use locks::LockOptions;
 pub use server::Server;
 pub use service::ending::Loss;

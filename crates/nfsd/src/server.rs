@@ -10,11 +10,9 @@ use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::acceptor::{Acceptor, connections_max};
-use crate::config::Config;
-use crate::connection::latest::LatestConnections;
+use crate::acceptor::{Acceptor, LatestConnections, connections_max};
+use crate::config::{Config, Error};
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
-use crate::error::Error;
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
 use crate::receive::receiver::Shared;

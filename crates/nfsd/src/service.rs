@@ -48,10 +48,9 @@ use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::{nlm4, nsm};
 
-use crate::config::Config;
+use crate::config::{Config, Error};
 use crate::connection::Connection;
 use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key, Seen};
-use crate::error::Error;
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;

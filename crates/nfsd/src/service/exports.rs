@@ -23,9 +23,8 @@ use pagewell_sunrpc::nfs3::{self, Handle, Status};
 use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
 use pagewell_sunrpc::xdr::Decoder;
 
-use crate::config::Export;
+use crate::config::{Error, Export};
 use crate::connection::Totals;
-use crate::error::Error;
 use crate::refusals::{self, Reason};
 use crate::reply::way::Ways;
 use crate::report;
