@@ -129,7 +129,7 @@ impl Server {
     pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
         self.halt();
         let losses = self.dispatcher.service.served.finish(patience);
-        if !self.dispatcher.service.is_idle() {
+        if !self.dispatcher.service.slow.is_idle() {
             // Calls that are still waited for would keep what they are made of.
             self.dispatcher.service.served.abandon();
         }
@@ -157,7 +157,7 @@ impl Server {
         self.dispatcher.stop_threads();
         // The replies to running calls cannot be sent any more, but what they change is to be on
         // the device with the rest.
-        while !self.dispatcher.service.is_idle() && Instant::now() < deadline {
+        while !self.dispatcher.service.slow.is_idle() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

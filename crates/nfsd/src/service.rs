@@ -329,11 +329,6 @@ impl Service {
         }
         found.long
     }
-
-    /// Whether calls of the pool are under way.
-    pub fn is_idle(&self) -> bool {
-        self.slow.is_idle()
-    }
 }
 
 /// Refuses a record of which only the beginning was kept, because it is too long.

@@ -169,16 +169,6 @@ impl State {
         due
     }
 
-    /// One more that waits, or the same again.
-    fn wait(&mut self, order: u64, wanted: Wanted, waker: &Waker) {
-        let waiting = Waiting {
-            wanted,
-            waker: waker.clone(),
-            is_called: false,
-        };
-        self.waiting.insert(order, waiting);
-    }
-
     fn stop_waiting(&mut self, token: u64) {
         self.waiting
             .retain(|_, waiting| waiting.waker.token != token);
@@ -279,8 +269,14 @@ impl Lease {
                     .is_some_and(|next| next < turn)
             {
                 names::REQUEST_MEMORY_REFUSED.add(1);
-                if let Some(waker) = waker {
-                    state.wait(order, wanted, waker);
+                if let Some(waker) = waker.cloned() {
+                    let is_called = false;
+                    let waiting = Waiting {
+                        wanted,
+                        waker,
+                        is_called,
+                    };
+                    state.waiting.insert(order, waiting);
                 }
                 return None;
             }
