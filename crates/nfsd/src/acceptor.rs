@@ -28,7 +28,7 @@ use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::connection::Connection;
-use crate::connection::inbox::Waker;
+use crate::connection::inbox::{Inbox, Waker};
 use crate::dispatch::Dispatcher;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
@@ -68,7 +68,7 @@ pub struct Acceptor {
     /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
     pub usual: Option<String>,
     /// Becomes readable when the server is to stop.
-    pub stop_event: Arc<OwnedFd>,
+    pub stop_event: Arc<Inbox>,
     /// Knows which addresses may connect, and whether the server stops.
     pub dispatcher: Arc<Dispatcher>,
     /// Connections at once.

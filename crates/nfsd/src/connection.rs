@@ -137,18 +137,18 @@ impl Connection {
         }
         self.sent_at
             .store(time_of(Instant::now()), Ordering::Relaxed);
-        let is_measured = batch.meter().is_measuring();
+        let is_measured = batch.meter.is_measuring();
         let length = batch.length();
         let mut queued = 0;
         if is_measured {
             queued = length + self.unsent_bytes();
-            batch.meter().ready();
+            batch.meter.ready();
         }
         if !self.queue.send(&self.socket, batch) {
             self.close();
         } else if is_measured {
             let sent = queued.saturating_sub(self.unsent_bytes());
-            batch.meter().sent(sent, length);
+            batch.meter.sent(sent, length);
         }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();

@@ -1,17 +1,16 @@
 //! A running server: its threads, and how they start and end.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::stream::begin_unpaced;
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::acceptor::{Acceptor, LatestConnections, connections_max};
 use crate::config::{Config, Error};
+use crate::connection::inbox::Inbox;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
@@ -30,7 +29,7 @@ pub struct Server {
     dispatcher: Arc<Dispatcher>,
     readers: Arc<Readers>,
     /// Has the acceptor look whether the server stops.
-    stop_event: Arc<OwnedFd>,
+    stop_event: Arc<Inbox>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -55,8 +54,7 @@ impl Server {
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let stop_event = Arc::new(eventfd(0, flags).map_err(system)?);
+        let stop_event = Inbox::new().map_err(system)?;
         let acceptor = Acceptor {
             usual: begin_unpaced(&listener),
             listener,
@@ -141,8 +139,7 @@ impl Server {
             return;
         }
         let deadline = Instant::now() + DRAIN_FOR;
-        // It can only fail when the count is full, and then the thread is being called already.
-        let _ = rustix::io::write(&*self.stop_event, &1u64.to_ne_bytes());
+        self.stop_event.ring();
         for reader in &self.readers.0 {
             reader.inbox.ring();
         }

@@ -269,7 +269,7 @@ impl Service {
         }
         let request = Request::new(&job.record[..job.length], connection, job.received_at);
         let mut batch = Batch::default();
-        *batch.meter() = Meter::unmeasured(connection.stays_here);
+        batch.meter = Meter::unmeasured(connection.stays_here);
         let mark = batch.mark();
         let was_done = self.run_watched(&request, state, is_held, &mut batch);
         if let Some(key) = &state.duplicate {

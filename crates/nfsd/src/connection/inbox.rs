@@ -1,4 +1,4 @@
-//! How other threads call a reader.
+//! How other threads call a reader, and the acceptor when it is to stop.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

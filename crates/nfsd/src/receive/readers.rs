@@ -30,21 +30,17 @@ pub struct ReaderHandle {
     connections: AtomicUsize,
     /// Of a second, lately.
     busy_microseconds: AtomicU64,
-    at_work: Arc<AtWork>,
-}
-
-/// How many readers are at work.
-#[derive(Default)]
-struct AtWork {
-    count: AtomicUsize,
+    /// How many readers are at work.
+    at_work: Arc<AtomicUsize>,
     /// With more of them no reader polls.
-    most: usize,
+    at_work_max: usize,
 }
 
 impl ReaderHandle {
-    fn new(at_work: &Arc<AtWork>) -> Result<Arc<Self>, Errno> {
+    fn new(at_work: &Arc<AtomicUsize>, at_work_max: usize) -> Result<Arc<Self>, Errno> {
         Ok(Arc::new(Self {
             at_work: at_work.clone(),
+            at_work_max,
             inbox: Inbox::new()?,
             newcomers: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -76,15 +72,15 @@ impl ReaderHandle {
 
     /// Whether more readers are at work than may poll.
     pub fn is_crowded(&self) -> bool {
-        self.at_work.count.load(Ordering::Relaxed) > self.at_work.most
+        self.at_work.load(Ordering::Relaxed) > self.at_work_max
     }
 
     /// The reader is at work now, or it is not any more.
     pub fn set_at_work(&self, is_at_work: bool) {
         if is_at_work {
-            self.at_work.count.fetch_add(1, Ordering::Relaxed);
+            self.at_work.fetch_add(1, Ordering::Relaxed);
         } else {
-            let before = self.at_work.count.fetch_sub(1, Ordering::Relaxed);
+            let before = self.at_work.fetch_sub(1, Ordering::Relaxed);
             assert!(before > 0, "a reader stopped work that had not begun any");
         }
     }
@@ -107,13 +103,10 @@ impl Readers {
     /// is still in the caches: four clients, a 128 KiB READ each, on two processors took a fifth
     /// less processor time.
     pub fn new(processors: usize) -> Result<Self, Errno> {
-        let at_work = Arc::new(AtWork {
-            most: (processors / 2).max(1),
-            ..AtWork::default()
-        });
+        let (at_work, most) = (Arc::default(), (processors / 2).max(1));
         let count = 2 * processors.max(1);
-        let all: Result<_, _> = (0..count).map(|_| ReaderHandle::new(&at_work)).collect();
-        Ok(Self(all?))
+        let all = (0..count).map(|_| ReaderHandle::new(&at_work, most));
+        Ok(Self(all.collect::<Result<_, _>>()?))
     }
 
     /// The reader for a new connection, which is counted as one of its own from now on.

@@ -147,11 +147,11 @@ impl Receiver {
     /// connections of a reader use, so that its memory is warm.
     pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
         std::mem::swap(&mut self.batch, batch);
-        std::mem::swap(&mut self.meter, self.batch.meter());
+        std::mem::swap(&mut self.meter, &mut self.batch.meter);
         let turn = self.receive_and_answer(shared, scratch);
         // All replies of a turn leave together: a client whose calls still come waits for none.
         self.flush();
-        std::mem::swap(&mut self.meter, self.batch.meter());
+        std::mem::swap(&mut self.meter, &mut self.batch.meter);
         std::mem::swap(&mut self.batch, batch);
         turn
     }

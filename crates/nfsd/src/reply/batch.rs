@@ -28,7 +28,7 @@ impl Piece {
             Self::Bytes(bytes) => bytes.len(),
             Self::Page(page) => page.len(),
             Self::Mapped(range) => range.len(),
-            Self::File(range) => range.length(),
+            Self::File(range) => range.length,
         }
     }
 
@@ -48,7 +48,8 @@ pub struct Batch {
     /// What goes before `bytes`.
     pieces: Vec<Piece>,
     pieces_bytes: usize,
-    meter: Meter,
+    /// What measures the blocks of one connection.
+    pub meter: Meter,
 }
 
 /// Where a reply begins, to take it back.
@@ -120,11 +121,6 @@ impl Batch {
     pub fn way(&mut self, ways: &Ways, length: usize, mark: Mark) -> Way {
         let is_first = mark.0 == 0 && self.pieces.is_empty();
         self.meter.choose(ways, length, is_first)
-    }
-
-    /// What measures the blocks of one connection.
-    pub fn meter(&mut self) -> &mut Meter {
-        &mut self.meter
     }
 
     /// Bytes in it.

@@ -34,7 +34,8 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct FileRange {
     file: OpenFile,
     offset: u64,
-    length: usize,
+    /// Bytes still to be sent.
+    pub length: usize,
 }
 
 impl FileRange {
@@ -45,11 +46,6 @@ impl FileRange {
             offset,
             length,
         }
-    }
-
-    /// Bytes still to be sent.
-    pub fn length(&self) -> usize {
-        self.length
     }
 
     /// Sends all of it, or what the socket takes: then [`Errno::AGAIN`]. [`Errno::NODATA`]: the
@@ -189,7 +185,7 @@ mod tests {
         });
         assert_eq!(range.send_to(&here), Err(Errno::NODATA));
         assert!(reader.join().unwrap() == data[100_000..]);
-        assert_eq!(range.length(), 50_000);
+        assert_eq!(range.length, 50_000);
         assert_eq!(range.copied().unwrap(), [0; 50_000]);
     }
 

@@ -70,7 +70,7 @@ impl Answering<'_> {
                 let way = out.batch.way(&self.caller.served.ways, length, out.mark);
                 let sent = head.send_file(way, &file, (offset, length), out);
                 if !matches!(sent, Ok(Some(_))) {
-                    out.batch.meter().take_back(length);
+                    out.batch.meter.take_back(length);
                 }
                 sent
             }
@@ -180,7 +180,7 @@ impl Head {
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
         if way == Way::Copy {
-            out.batch.meter().begin();
+            out.batch.meter.begin();
         } else {
             let known = resident(file, offset, length);
             if known != Resident::No {
@@ -194,7 +194,7 @@ impl Head {
                     }
                     None => Piece::File(FileRange::new(file.clone(), offset, length)),
                 };
-                out.batch.meter().begin();
+                out.batch.meter.begin();
                 return Ok(Some(self.send([piece], length, out)));
             }
             if !self.may_block {
