@@ -12,8 +12,8 @@ use crate::table::{
 };
 
 impl<C: Clone> Table<C> {
-    /// Puts pieces instead of all the owner has in the range. False: a bound is reached, and nothing
-    /// has changed.
+    /// Puts pieces instead of all the owner has in the range. False: a bound is reached, and
+    /// nothing has changed.
     #[must_use]
     pub(super) fn change(&mut self, wish: &Wish, added: &[Piece]) -> bool {
         let none = FileLocks::default();
