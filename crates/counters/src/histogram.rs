@@ -59,12 +59,6 @@ impl Histogram {
         adding.add(&self.sum_nanoseconds, nanoseconds);
     }
 
-    /// Reads it.
-    #[must_use]
-    pub fn quantiles(&self) -> Quantiles {
-        self.counts().quantiles()
-    }
-
     /// Reads all of it.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -201,7 +195,7 @@ mod tests {
     fn quantiles_of_a_thousand() {
         let histogram = Histogram::new();
         (1..=1000).for_each(|micro| histogram.record(Duration::from_micros(micro)));
-        let quantiles = histogram.quantiles();
+        let quantiles = histogram.counts().quantiles();
         assert_eq!(quantiles.count, 1000);
         assert_eq!(quantiles.sum, Duration::from_micros(500_500));
         for (value, expected) in [
@@ -215,7 +209,7 @@ mod tests {
                 "{value:?}"
             );
         }
-        assert_eq!(Histogram::new().quantiles(), Quantiles::default());
+        assert_eq!(Histogram::new().counts().quantiles(), Quantiles::default());
         let counts = histogram.counts();
         for (power, expected) in [(0, 0), (10, 1), (17, 131), (20, 1000), (63, 1000)] {
             assert_eq!(counts.count_below(1 << power), expected, "2^{power} ns");

@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A count that only grows.
 pub struct Counter {
-    name: &'static str,
-    help: &'static str,
+    /// The Prometheus name.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
     shards: Sharded<AtomicU64>,
 }
 
@@ -43,24 +45,14 @@ impl Counter {
         let shards = self.shards.all();
         shards.map(|sum| sum.load(Ordering::Relaxed)).sum()
     }
-
-    /// The Prometheus name.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// One sentence.
-    #[must_use]
-    pub fn help(&self) -> &'static str {
-        self.help
-    }
 }
 
 /// A value that goes up and down.
 pub struct Gauge {
-    name: &'static str,
-    help: &'static str,
+    /// The Prometheus name.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
     value: AtomicI64,
 }
 
@@ -89,17 +81,5 @@ impl Gauge {
     #[must_use]
     pub fn get(&self) -> i64 {
         self.value.load(Ordering::Relaxed)
-    }
-
-    /// The Prometheus name.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// One sentence.
-    #[must_use]
-    pub fn help(&self) -> &'static str {
-        self.help
     }
 }

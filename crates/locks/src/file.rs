@@ -41,7 +41,6 @@ pub struct FileLocks {
 
 impl FileLocks {
     /// Whether no owner holds anything.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
@@ -67,7 +66,6 @@ impl FileLocks {
     }
 
     /// The first of the file that is in the way.
-    #[must_use]
     pub fn conflict<'s>(
         &'s self,
         owner: &Owner,
@@ -79,7 +77,6 @@ impl FileLocks {
     }
 
     /// What the owner holds.
-    #[must_use]
     pub fn of(&self, owner: &Owner) -> &[Piece] {
         self.owners.get(owner).map_or(&[], Vec::as_slice)
     }
@@ -91,7 +88,6 @@ impl FileLocks {
     }
 
     /// What the owner would hold with `added` instead of all it has in `range`.
-    #[must_use]
     pub fn changed(&self, owner: &Owner, range: Range, added: &[Piece]) -> Vec<Piece> {
         let left = self.of(owner).iter().flat_map(|piece| {
             let rest = piece.range.without(&range).into_iter().flatten();

@@ -26,7 +26,6 @@ pub struct Owner {
 
 impl Owner {
     /// What one lock of it counts for: as much as the memory that it takes.
-    #[must_use]
     pub fn weight(&self) -> usize {
         1 + self.handle.len() / 64
     }

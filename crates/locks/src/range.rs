@@ -14,7 +14,6 @@ pub struct Range {
 impl Range {
     /// `length` 0 means to the end of the file, and so does a range that reaches past every
     /// offset. `None` when it begins past every offset.
-    #[must_use]
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         if offset > LAST_OFFSET {
             return None;
@@ -33,13 +32,11 @@ impl Range {
     }
 
     /// First byte.
-    #[must_use]
     pub fn start(&self) -> u64 {
         self.start
     }
 
     /// Bytes; 0 for a range to the end of the file.
-    #[must_use]
     pub fn length(&self) -> u64 {
         if self.last == u64::MAX {
             0
@@ -49,19 +46,16 @@ impl Range {
     }
 
     /// Whether they have a byte in common.
-    #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start <= other.last && other.start <= self.last
     }
 
     /// Whether its last byte is before the first of `other`.
-    #[must_use]
     pub fn ends_before(&self, other: &Self) -> bool {
         self.last < other.start
     }
 
     /// What is left of it before and behind `other`.
-    #[must_use]
     pub fn without(&self, other: &Self) -> [Option<Self>; 2] {
         if !self.overlaps(other) {
             return [Some(*self), None];
@@ -78,7 +72,6 @@ impl Range {
     }
 
     /// What it has in common with `other`.
-    #[must_use]
     pub fn within(&self, other: &Self) -> Option<Self> {
         self.overlaps(other).then(|| Self {
             start: self.start.max(other.start),
@@ -87,7 +80,6 @@ impl Range {
     }
 
     /// Both as one, when `other` begins where this one ends.
-    #[must_use]
     pub fn joined(&self, other: &Self) -> Option<Self> {
         (self.last.checked_add(1) == Some(other.start)).then_some(Self {
             start: self.start,

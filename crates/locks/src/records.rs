@@ -78,7 +78,6 @@ impl Records {
     }
 
     /// The number of this life.
-    #[must_use]
     pub fn state(&self) -> i32 {
         self.state
     }

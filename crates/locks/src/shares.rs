@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 
 use crate::owner::{Client, Owner};
-use crate::table::FileKey;
+use crate::table::{FileKey, Outcome};
 
 /// Open files with share modes in all.
 const SHARES_MAX: usize = 8192;
@@ -29,17 +29,6 @@ pub struct Shares {
     files: HashMap<FileKey, Vec<Share>>,
     addresses: HashMap<IpAddr, usize>,
     count: usize,
-}
-
-/// What became of a SHARE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is open.
-    Granted,
-    /// Another one is in the way.
-    Denied,
-    /// A bound is reached.
-    Full,
 }
 
 impl Shares {

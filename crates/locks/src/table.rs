@@ -30,7 +30,6 @@
 //! Everything is bounded, for each address and in all: see the constants. Nothing here has a clock
 //! or does input and output.
 
-mod circle;
 mod holdings;
 mod offers;
 #[cfg(test)]
@@ -97,7 +96,7 @@ impl Wish {
     }
 }
 
-/// What became of a LOCK.
+/// What became of a LOCK, or of a SHARE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is held.
@@ -180,13 +179,8 @@ pub struct Table<C> {
     grace_until: Option<Instant>,
 }
 
-/// A bound is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
 impl<C: Clone> Table<C> {
     /// An empty one, which until then takes only locks of before.
-    #[must_use]
     pub fn new(grace_until: Option<Instant>) -> Self {
         Self {
             files: HashMap::new(),
@@ -200,7 +194,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// Whether only locks of before the restart are taken.
-    #[must_use]
     pub fn in_grace(&self, now: Instant) -> bool {
         self.grace_until.is_some_and(|until| now < until)
     }
@@ -211,13 +204,11 @@ impl<C: Clone> Table<C> {
     }
 
     /// Whether a file has locks.
-    #[must_use]
     pub fn has_file(&self, file: &FileKey) -> bool {
         self.files.contains_key(file)
     }
 
     /// Whether a client holds something.
-    #[must_use]
     pub fn holds(&self, client: &Arc<Client>) -> bool {
         self.loads
             .get(&client.address)
@@ -225,7 +216,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// The clients at an address that hold something.
-    #[must_use]
     pub fn clients_at(&self, address: IpAddr) -> Vec<Arc<Client>> {
         self.loads
             .get(&address)
@@ -233,7 +223,6 @@ impl<C: Clone> Table<C> {
     }
 
     /// What is in the way of a lock, if anything.
-    #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         let locks = self.files.get(&wish.file)?;
         let (owner, piece) = locks.conflict(&wish.owner, wish.range, wish.kind)?;
@@ -281,9 +270,10 @@ impl<C: Clone> Table<C> {
             if let Some(number) = same {
                 self.forget_waiter(number);
             }
-            return match self.change(wish, &[wish.piece(state)]) {
-                Ok(()) => Outcome::Granted,
-                Err(Full) => Outcome::Full,
+            return if self.change(wish, &[wish.piece(state)]) {
+                Outcome::Granted
+            } else {
+                Outcome::Full
             };
         }
         let Some(context) = wait else {
@@ -305,21 +295,10 @@ impl<C: Clone> Table<C> {
         self.add_waiter(wish, state, context, now)
     }
 
-    /// Lets go of a range; not when splitting a lock would pass a bound.
-    pub fn unlock(
-        &mut self,
-        (file, owner, range): (FileKey, &Owner, Range),
-        now: Instant,
-    ) -> (Vec<Offer<C>>, Result<(), Full>) {
-        let wish = Wish {
-            file,
-            owner: owner.clone(),
-            range,
-            kind: Kind::Read,
-        };
-        self.settle_all_of(&wish);
-        let changed = self.change(&wish, &[]);
-        (self.offer(&file, now), changed)
+    /// Lets go of the range of `wish`. False when splitting a lock would pass a bound.
+    pub fn unlock(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
+        self.settle_all_of(wish);
+        (self.change(wish, &[]), self.offer(&wish.file, now))
     }
 
     /// Waits no more. False when nothing was waited for.

@@ -1,4 +1,4 @@
-//! What to serve, to which clients, and how.
+//! What to serve, to which clients, and how; and why that cannot be done.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,66 +26,39 @@ pub enum Squash {
 /// A range of addresses, `ADDRESS/BITS` or one `ADDRESS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    address: IpAddr,
+    /// The first address; one of IPv4 in its IPv6 form.
+    bits: u128,
     prefix_bits: u8,
 }
+
+/// Where the addresses of IPv4 are among those of IPv6.
+const MAPPED_PREFIX_BITS: u8 = 96;
 
 impl Network {
     /// The addresses of this machine to itself.
     pub const LOOPBACK: [Self; 2] = [
         Self {
-            address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)),
-            prefix_bits: 8,
+            bits: Ipv4Addr::new(127, 0, 0, 0).to_ipv6_mapped().to_bits(),
+            prefix_bits: MAPPED_PREFIX_BITS + 8,
         },
         Self {
-            address: IpAddr::V6(Ipv6Addr::LOCALHOST),
+            bits: Ipv6Addr::LOCALHOST.to_bits(),
             prefix_bits: 128,
         },
     ];
 
     /// Whether `address` is in the range. An IPv4 address mapped into IPv6 counts as IPv4, and all
     /// are in `::/0`.
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                same_prefix(&network.octets(), &address.octets(), self.prefix_bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                same_prefix(&network.octets(), &address.octets(), self.prefix_bits)
-            }
-            (IpAddr::V6(_), IpAddr::V4(_)) => self.prefix_bits == 0,
-            (IpAddr::V4(_), IpAddr::V6(_)) => false,
-        }
-    }
-
-    /// The range of an IPv6 address: of IPv4 when it is one of mapped addresses. One that has more
-    /// in it than those, but not everything, is a mistake in most cases, and refused.
-    fn mapped(address: Ipv6Addr, prefix_bits: u8) -> Result<Self, String> {
-        let mapped = Ipv4Addr::UNSPECIFIED.to_ipv6_mapped();
-        let holds_ipv4 = same_prefix(&address.octets(), &mapped.octets(), prefix_bits.min(96));
-        match (prefix_bits, address.to_ipv4_mapped()) {
-            (96.., Some(address)) => Ok(Self {
-                address: address.into(),
-                prefix_bits: prefix_bits - 96,
-            }),
-            (1..96, _) if holds_ipv4 => Err(format!(
-                "'{address}/{prefix_bits}' has all IPv4 addresses in it: write those you mean as \
-                 a.b.c.d/BITS, or ::/0 for everybody"
-            )),
-            _ => Ok(Self {
-                address: address.into(),
-                prefix_bits,
-            }),
-        }
+        (self.bits ^ bits(address)).leading_zeros() >= u32::from(self.prefix_bits)
     }
 }
 
-fn same_prefix(left: &[u8], right: &[u8], bits: u8) -> bool {
-    let whole = usize::from(bits / 8);
-    let rest = bits % 8;
-    left[..whole] == right[..whole]
-        && (rest == 0 || (left[whole] ^ right[whole]) >> (8 - rest) == 0)
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }
 
 impl FromStr for Network {
@@ -93,26 +66,46 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is not ADDRESS or ADDRESS/BITS");
-        let (address, bits) = text
+        let (address, given) = text
             .split_once('/')
             .map_or((text, None), |(a, b)| (a, Some(b)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
-        match address {
-            _ if prefix_bits > most => Err(wrong()),
-            IpAddr::V6(address) => Self::mapped(address, prefix_bits),
-            IpAddr::V4(_) => Ok(Self {
-                address,
-                prefix_bits,
-            }),
+        let given: u8 = given.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
+        if given > most {
+            return Err(wrong());
         }
+        let network = Self {
+            bits: bits(address),
+            prefix_bits: given + (128 - most),
+        };
+        // One that has more in it than the addresses of IPv4, but not everything, is a mistake in
+        // most cases.
+        if (1..MAPPED_PREFIX_BITS).contains(&network.prefix_bits)
+            && network.contains(Ipv4Addr::UNSPECIFIED.into())
+        {
+            return Err(format!(
+                "'{address}/{given}' has all IPv4 addresses in it: write those you mean as \
+                 a.b.c.d/BITS, or ::/0 for everybody"
+            ));
+        }
+        Ok(network)
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.address, self.prefix_bits)
+        let address = Ipv6Addr::from_bits(self.bits);
+        match (self.prefix_bits, address.to_ipv4_mapped()) {
+            (MAPPED_PREFIX_BITS.., Some(address)) => {
+                write!(
+                    formatter,
+                    "{address}/{}",
+                    self.prefix_bits - MAPPED_PREFIX_BITS
+                )
+            }
+            _ => write!(formatter, "{address}/{}", self.prefix_bits),
+        }
     }
 }
 
@@ -141,7 +134,6 @@ pub struct Export {
 
 impl Export {
     /// An export with the defaults: writable, root squashed to 65534, loopback only.
-    #[must_use]
     pub fn new(name: &str, filesystem: Arc<dyn FileSystem>) -> Self {
         Self {
             name: name.to_owned(),
@@ -156,20 +148,17 @@ impl Export {
     }
 
     /// Whether a client may use it that has this address and port.
-    #[must_use]
     pub fn admits(&self, (address, port): (IpAddr, u16)) -> bool {
         self.allows(address) && (!self.secure || port < RESERVED_PORTS_END)
     }
 
     /// Whether a client at `address` may use it.
-    #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         let mut networks = self.networks().iter();
         networks.any(|network| network.contains(address))
     }
 
     /// The addresses that may mount and use it.
-    #[must_use]
     pub fn networks(&self) -> &[Network] {
         if self.allow.is_empty() {
             &Network::LOOPBACK
@@ -179,7 +168,6 @@ impl Export {
     }
 
     /// The credentials a call is made with: squashed if need be; `None` is AUTH_NONE.
-    #[must_use]
     pub fn squashed(&self, caller: Option<&Credentials>) -> Credentials {
         let anonymous = Credentials::new(self.anonymous.0, self.anonymous.1, &[]);
         let Some(caller) = caller else {
@@ -226,7 +214,6 @@ pub struct Config {
 
 impl Config {
     /// The defaults for one export list: loopback port 20490, 64 threads.
-    #[must_use]
     pub fn new(exports: Vec<Export>, handle_key: [u8; 16]) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 20490)),
@@ -240,6 +227,25 @@ impl Config {
             locks: LockOptions::default(),
         }
     }
+}
+
+/// Why a server could not start or stop cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        reason: String,
+    },
+    /// The configuration contradicts itself.
+    #[error("{0}")]
+    Config(String),
+    /// The system refused a resource (a thread, an epoll descriptor).
+    #[error("cannot start: {0}")]
+    System(String),
 }
 
 #[cfg(test)]
@@ -282,6 +288,16 @@ mod tests {
         for narrow in ["::1", "::/96", "fe80::/10", "2000::/3", "::1:0:0/96"] {
             let narrow: Network = narrow.parse().unwrap();
             assert!(!narrow.contains("9.9.9.9".parse().unwrap()));
+        }
+        for (text, shown) in [
+            ("10.1.2.0/23", "10.1.2.0/23"),
+            ("10.1.2.3", "10.1.2.3/32"),
+            ("::ffff:10.1.2.0/119", "10.1.2.0/23"),
+            ("::ffff:1.2.3.4/0", "::ffff:1.2.3.4/0"),
+            ("fe80::/10", "fe80::/10"),
+            ("::1", "::1/128"),
+        ] {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), shown);
         }
         for bad in ["", "10.0.0.0/33", "10.0.0", "::/129", "10.0.0.0/", "host"] {
             assert!(bad.parse::<Network>().is_err(), "{bad}");

@@ -1,24 +1,23 @@
 //! What all threads share of one client connection.
 
 pub mod inbox;
-pub mod latest;
-pub mod slots;
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_sunrpc::stream::stays_here;
 
 use crate::connection::inbox::Waker;
-use crate::connection::slots::Slot;
 use crate::duplicate::Asker;
 use crate::reply::batch::Batch;
 use crate::reply::send_queue::{SendQueue, unacknowledged_bytes};
 use crate::reply::unsent::Unsent;
+use crate::share::{Address, Shares};
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
@@ -38,10 +37,12 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 /// One client connection.
 pub struct Connection {
     socket: OwnedFd,
-    peer: IpAddr,
-    peer_port: u16,
-    stays_here: bool,
-    waker: Waker,
+    /// The client.
+    pub peer: SocketAddr,
+    /// Whether that is on this machine.
+    pub stays_here: bool,
+    /// Calls the reader for this connection, and has its number within this server.
+    pub waker: Waker,
     queue: SendQueue,
     in_flight_bytes: AtomicUsize,
     /// Memory that replies to calls in the pool may take.
@@ -63,7 +64,8 @@ pub struct Connection {
     asked_to_leave: AtomicBool,
     /// [`time_of`] the last call, or of the connection itself.
     called_at: AtomicU64,
-    _slot: Slot,
+    /// It has a slot until it is dropped.
+    slots: Arc<Mutex<Shares<Address>>>,
 }
 
 /// What all connections of a server have together.
@@ -81,15 +83,6 @@ pub struct Totals {
 const FIRST_TOKEN: u64 = 16;
 
 impl Totals {
-    /// Nothing yet, replies charged to `unsent`.
-    #[must_use]
-    pub fn new(unsent: Arc<Unsent>) -> Self {
-        Self {
-            unsent,
-            ..Self::default()
-        }
-    }
-
     /// The number of the next connection.
     pub fn new_token(&self) -> u64 {
         FIRST_TOKEN + self.connections.fetch_add(1, Ordering::Relaxed)
@@ -102,24 +95,22 @@ impl Totals {
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`; it has its slot until it is dropped.
+    /// A connection whose reader is called with `waker`; it gives a slot back when it is dropped.
     /// `latest` is the number of the latest connection of its address.
-    #[must_use]
     pub fn new(
         socket: OwnedFd,
-        peer: (IpAddr, u16),
+        peer: SocketAddr,
         waker: Waker,
         totals: Arc<Totals>,
         latest: Arc<AtomicU64>,
-        slot: Slot,
+        slots: Arc<Mutex<Shares<Address>>>,
     ) -> Self {
         names::CONNECTIONS.add(1);
-        latest.fetch_max(waker.token(), Ordering::Relaxed);
+        latest.fetch_max(waker.token, Ordering::Relaxed);
         Self {
-            stays_here: stays_here(&socket, peer.0),
+            stays_here: stays_here(&socket, peer.ip()),
             socket,
-            peer: peer.0,
-            peer_port: peer.1,
+            peer,
             queue: SendQueue::new(totals.unsent.clone()),
             in_flight_bytes: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
@@ -127,7 +118,7 @@ impl Connection {
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             ended_at: OnceLock::new(),
-            heard_before: AtomicU64::new(waker.token() + 1),
+            heard_before: AtomicU64::new(waker.token + 1),
             arrived_after: AtomicU64::new(0),
             sent_at: AtomicU64::new(0),
             latest,
@@ -135,38 +126,8 @@ impl Connection {
             asked_to_leave: AtomicBool::new(false),
             called_at: AtomicU64::new(time_of(Instant::now())),
             totals,
-            _slot: slot,
+            slots,
         }
-    }
-
-    /// The client's address.
-    #[must_use]
-    pub fn peer(&self) -> IpAddr {
-        self.peer
-    }
-
-    /// The client's port.
-    #[must_use]
-    pub fn peer_port(&self) -> u16 {
-        self.peer_port
-    }
-
-    /// Whether its client is on this machine.
-    #[must_use]
-    pub fn stays_here(&self) -> bool {
-        self.stays_here
-    }
-
-    /// Names the connection within this server.
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.waker.token()
-    }
-
-    /// Calls the reader for this connection.
-    #[must_use]
-    pub fn waker(&self) -> &Waker {
-        &self.waker
     }
 
     /// Sends replies; what cannot leave is queued, and the batch is empty afterwards.
@@ -176,18 +137,18 @@ impl Connection {
         }
         self.sent_at
             .store(time_of(Instant::now()), Ordering::Relaxed);
-        let is_measured = batch.meter().is_measuring();
+        let is_measured = batch.meter.is_measuring();
         let length = batch.length();
         let mut queued = 0;
         if is_measured {
             queued = length + self.unsent_bytes();
-            batch.meter().ready();
+            batch.meter.ready();
         }
         if !self.queue.send(&self.socket, batch) {
             self.close();
         } else if is_measured {
             let sent = queued.saturating_sub(self.unsent_bytes());
-            batch.meter().sent(sent, length);
+            batch.meter.sent(sent, length);
         }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();
@@ -201,7 +162,6 @@ impl Connection {
     }
 
     /// Replies that wait for the client to read.
-    #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.queue.unsent_bytes()
     }
@@ -252,7 +212,6 @@ impl Connection {
     }
 
     /// Whether another call may be taken from the connection.
-    #[must_use]
     pub fn may_read(&self) -> bool {
         // Charged for the sake of all for a reply, it is woken when one has left.
         let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
@@ -260,7 +219,6 @@ impl Connection {
     }
 
     /// Whether as many calls are under way as may be.
-    #[must_use]
     pub fn is_held_up(&self) -> bool {
         // Paused for the sake of all it has calls of its own under way, whose end wakes it.
         let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
@@ -273,7 +231,6 @@ impl Connection {
     }
 
     /// Whether calls are under way.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
     }
@@ -295,7 +252,6 @@ impl Connection {
     }
 
     /// How long no call has come.
-    #[must_use]
     pub fn idle_for(&self, now: Instant) -> Duration {
         let called_at = self.called_at.load(Ordering::Relaxed);
         Duration::from_nanos(time_of(now).saturating_sub(called_at))
@@ -331,7 +287,6 @@ impl Connection {
     }
 
     /// Connections that came after something was last received have numbers from here.
-    #[must_use]
     pub fn heard_before(&self) -> u64 {
         self.heard_before.load(Ordering::Relaxed)
     }
@@ -347,7 +302,6 @@ impl Connection {
     /// more and waits for the answers: one looks like the other. It has given up when its address
     /// has opened another connection since something was last heard on this one, which is what a
     /// client does to send its calls again, or when it would have waited for a long time.
-    #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.is_closed()
             || self.ended_at.get().is_some_and(|at| {
@@ -357,7 +311,6 @@ impl Connection {
     }
 
     /// Whether [`Connection::close`] was called.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -372,11 +325,11 @@ fn time_of(time: Instant) -> u64 {
 
 impl Asker for Connection {
     fn token(&self) -> u64 {
-        self.waker.token()
+        self.waker.token
     }
 
     fn port(&self) -> u16 {
-        self.peer_port
+        self.peer.port()
     }
 
     fn is_gone(&self) -> bool {
@@ -406,5 +359,7 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         names::CONNECTIONS.add(-1);
+        let address = Address::of(self.peer.ip());
+        self.slots.lock().subtract(address, 1);
     }
 }

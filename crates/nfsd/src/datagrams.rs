@@ -5,7 +5,7 @@
 //! a sender with a false address learns nothing and reaches no machine.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,10 +13,9 @@ use std::time::Duration;
 use pagewell_counters::names;
 
 use crate::dispatch::Dispatcher;
-use crate::service::locks::wish::Origin;
-use crate::service::locks::{DatagramAnswer, answer_datagram};
+use crate::pool::{Flow, Pool};
+use crate::service::locks::answer_datagram;
 use crate::share::Address;
-use crate::workers::pool::{Flow, Pool};
 
 /// The longest call: names and handles of the longest kind, with room to spare.
 const CALL_BYTES_MAX: usize = 8192;
@@ -40,8 +39,7 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
     let waiting = Arc::new(AtomicUsize::new(0));
     let (answers, ended, service) = (socket.clone(), waiting.clone(), dispatcher.clone());
     let pool = Pool::new(THREADS_MAX, move |datagram: Datagram| {
-        let origin = Origin::new((datagram.from.ip(), datagram.from.port()), local);
-        answer(&service, &answers, &datagram, &origin, true);
+        answer(&service, &answers, &datagram, local, true);
         ended.fetch_sub(1, Ordering::AcqRel);
     });
     let _ = socket.set_read_timeout(Some(TICK));
@@ -59,7 +57,7 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
             }
         };
         // What fills the buffer may have been longer.
-        if length == buffer.len() || !dispatcher.service().served().allows(from.ip()) {
+        if length == buffer.len() || !dispatcher.service.served.allows(from.ip()) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
@@ -67,8 +65,7 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
             record: buffer.get(..length).unwrap_or(&[]).to_vec(),
             from,
         };
-        let origin = Origin::new((from.ip(), from.port()), local);
-        if answer(dispatcher, &socket, &datagram, &origin, false) {
+        if answer(dispatcher, &socket, &datagram, local, false) {
             continue;
         }
         if waiting.load(Ordering::Acquire) >= WAITING_MAX {
@@ -91,18 +88,13 @@ fn answer(
     dispatcher: &Dispatcher,
     socket: &UdpSocket,
     datagram: &Datagram,
-    origin: &Origin,
+    local: Option<IpAddr>,
     may_block: bool,
 ) -> bool {
-    let service = dispatcher.service();
-    let about = (service.served(), service.locks());
-    match answer_datagram(about, &datagram.record, origin, may_block) {
-        DatagramAnswer::Reply(reply) => {
-            // An answer that gets lost is asked for again.
-            let _ = socket.send_to(&reply, datagram.from);
-            true
-        }
-        DatagramAnswer::Nothing => true,
-        DatagramAnswer::Wait => false,
-    }
+    let about = (&dispatcher.service.served, &*dispatcher.service.locks);
+    let way = (datagram.from, local);
+    answer_datagram(about, &datagram.record, way, may_block, |reply| {
+        // An answer that gets lost is asked for again.
+        let _ = socket.send_to(reply, datagram.from);
+    })
 }

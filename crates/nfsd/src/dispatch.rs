@@ -10,15 +10,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 
-use crate::held::deferred::Deferred;
+use crate::pool::{Flow, Pool};
 use crate::service::Service;
-use crate::service::call::Job;
+use crate::service::call::{Job, WaitingCall};
 use crate::share::Address;
-use crate::workers::pool::{Flow, Pool};
+use crate::slow::{Kind, Subject};
 
 /// Where a thread that lists and another both want a processor, the former gets a quarter of it
 /// (`sched(7)`), and waits when the other has something to do again.
@@ -27,19 +28,25 @@ const LISTING_NICENESS: i32 = 5;
 /// An export has so many times fewer threads for listings than for other calls.
 const LISTING_THREADS_PART: usize = 4;
 
+/// How long a stopping server lets clients fetch the replies to what was begun.
+pub const DRAIN_FOR: Duration = Duration::from_secs(10);
+
 /// The threads that may wait, and the calls for them.
 pub struct Dispatcher {
-    service: Arc<Service>,
+    /// What answers calls.
+    pub service: Arc<Service>,
     pool: Arc<Pool<Job>>,
     /// For listings, see [`LISTING_NICENESS`].
     listings: Arc<Pool<Job>>,
-    deferred: Deferred<Job>,
+    /// Calls for objects that storage holds, in the order in which they came. They must neither
+    /// take a thread, which would be held too, nor be answered "ask again" at once: clients do ask
+    /// again, hundreds of thousands of times. What each connection may have under way bounds them.
+    deferred: Mutex<Vec<Job>>,
     stopping: AtomicBool,
 }
 
 impl Dispatcher {
     /// With so many threads for each export at most.
-    #[must_use]
     pub fn new(service: Arc<Service>, threads: usize) -> Arc<Self> {
         Arc::new_cyclic(|dispatcher| {
             let dispatcher = dispatcher.clone();
@@ -51,7 +58,7 @@ impl Dispatcher {
             };
             let listing_threads = threads.div_ceil(LISTING_THREADS_PART);
             Self {
-                deferred: Deferred::new(service.slow_calls().limit() / 2),
+                deferred: Mutex::default(),
                 listings: Pool::polite(listing_threads, LISTING_NICENESS, run.clone()),
                 pool: Pool::new(threads, run),
                 stopping: AtomicBool::new(false),
@@ -60,14 +67,7 @@ impl Dispatcher {
         })
     }
 
-    /// What answers calls.
-    #[must_use]
-    pub fn service(&self) -> &Service {
-        &self.service
-    }
-
     /// Whether the server is to stop.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -96,8 +96,8 @@ impl Dispatcher {
         let pool = if lists { &self.listings } else { &self.pool };
         let flow = Flow {
             export: job.state.subject.export,
-            address: Address::of(job.connection.peer()),
-            token: job.connection.token(),
+            address: Address::of(job.connection.peer.ip()),
+            token: job.connection.waker.token,
         };
         pool.queue(&flow, job);
     }
@@ -106,8 +106,7 @@ impl Dispatcher {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.connection.clone(), job.state);
         let (bytes, reply_bytes) = job.charged_bytes();
-        let may_wait =
-            !self.is_stopping() && !self.deferred.is_over(state.waits_since, Instant::now());
+        let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // no other client anything.
         let work = AssertUnwindSafe(|| self.service.answer_waiting(job, may_wait));
@@ -124,41 +123,103 @@ impl Dispatcher {
         }
     }
 
+    /// How long a call waits without a thread at most.
+    fn delay(&self) -> Duration {
+        self.service.slow.limit / 2
+    }
+
     /// Has a call wait without a thread, because storage holds others for its object.
     fn defer(&self, mut job: Job) {
-        let since = *job.state.waits_since.get_or_insert_with(|| {
+        if job.state.waits_since.is_none() {
             names::CALLS_PARKED.add(1);
-            Instant::now()
-        });
-        let (subject, kind) = (job.state.subject, job.state.kind);
-        self.deferred.defer(job, (subject, kind), since);
+            job.state.waits_since = Some(Instant::now());
+        }
+        self.deferred.lock().push(job);
         if self.is_stopping() {
-            self.resume_all();
+            self.resume(|_| true);
         }
     }
 
-    fn resume_all(&self) {
-        for job in self.deferred.all() {
-            self.enqueue(job);
-        }
+    /// Has threads do those calls that waited without one and are due.
+    fn resume(&self, is_due: impl Fn(&WaitingCall) -> bool) {
+        let mut deferred = self.deferred.lock();
+        let due: Vec<Job> = deferred.extract_if(.., |job| is_due(&job.state)).collect();
+        drop(deferred);
+        due.into_iter().for_each(|job| self.enqueue(job));
     }
 
     /// Answers calls that storage holds, until the server stops: what the watcher does.
     pub fn watch(&self) {
-        let slow = self.service.slow_calls();
+        let slow = &self.service.slow;
         let period = slow.period();
         while !self.is_stopping() {
             std::thread::park_timeout(period);
             let now = Instant::now();
-            self.service.locks().tick(now);
+            self.service.locks.tick(now);
             let held = self.service.answer_held(now);
             self.pool.set_held(&held);
             self.listings.set_held(&held);
             let is_held = |subject, kind| slow.is_held(subject, kind);
-            for job in self.deferred.due(now, is_held) {
-                self.enqueue(job);
-            }
+            self.resume(|state| is_due(state, self.delay(), now, is_held));
         }
-        self.resume_all();
+        self.resume(|_| true);
+    }
+}
+
+/// Whether a call has waited for long enough.
+fn has_waited(state: &WaitingCall, delay: Duration, now: Instant) -> bool {
+    let since = state.waits_since;
+    since.is_some_and(|since| now.saturating_duration_since(since) >= delay)
+}
+
+/// Whether a call need not wait any more: for long enough, or its object is free.
+fn is_due(
+    state: &WaitingCall,
+    delay: Duration,
+    now: Instant,
+    is_held: impl Fn(Subject, Kind) -> bool,
+) -> bool {
+    has_waited(state, delay, now) || !is_held(state.subject, state.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_fs::FileId;
+
+    #[test]
+    fn calls_leave_in_order_when_free_or_when_they_have_waited() {
+        let delay = Duration::from_secs(2);
+        let start = Instant::now();
+        let second = start + Duration::from_secs(1);
+        let call = |(number, object, since): (usize, u8, Instant)| WaitingCall {
+            reply_bytes_max: number,
+            subject: Subject {
+                object: Some(FileId::of(&[object])),
+                export: 0,
+            },
+            waits_since: Some(since),
+            ..WaitingCall::default()
+        };
+        let mut calls: Vec<_> = [
+            (1, 10, start),
+            (2, 20, start),
+            (3, 20, second),
+            (4, 10, second),
+        ]
+        .map(call)
+        .into();
+        let is_held = |subject: Subject, _| subject.object == Some(FileId::of(&[10]));
+        let mut due = |now| -> Vec<usize> {
+            let due = calls.extract_if(.., |state| is_due(state, delay, now, is_held));
+            due.map(|state| state.reply_bytes_max).collect()
+        };
+        assert_eq!(due(second), [2, 3]);
+        assert!(due(second).is_empty());
+        let over = start + delay;
+        assert_eq!(due(over), [1]);
+        assert_eq!(calls.len(), 1, "the other has not waited for long enough");
+        assert!(!has_waited(&calls[0], delay, over));
+        assert!(!has_waited(&WaitingCall::default(), delay, over));
     }
 }

@@ -3,17 +3,16 @@
 //! The life of a call: a [reader](receive::reader) receives bytes, a [receiver](receive::receiver)
 //! finds the record in them, the [`service`] answers it. A hit is answered there and then, into
 //! the block of replies that leaves with one system call ([`reply`]). What may wait goes to the
-//! [`workers`].
+//! [`pool`].
 
-pub mod accept;
+pub mod acceptor;
 pub mod config;
 pub mod connection;
 pub mod datagrams;
 pub mod dispatch;
 pub mod duplicate;
-pub mod error;
-pub mod held;
 pub mod locks;
+pub mod pool;
 pub mod receive;
 pub mod refusals;
 pub mod reply;
@@ -22,11 +21,10 @@ pub mod request_memory;
 pub mod server;
 pub mod service;
 pub mod share;
+pub mod slow;
 pub mod statistics;
-pub mod workers;
 
-pub use config::{Config, Export, Network, Squash};
-pub use error::Error;
+pub use config::{Config, Error, Export, Network, Squash};
 pub use locks::LockOptions;
 pub use server::Server;
 pub use service::ending::Loss;

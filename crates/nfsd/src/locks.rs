@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_locks::file::Piece;
 use pagewell_locks::owner::{Client, Owner};
@@ -72,7 +72,8 @@ struct Unnotified {
 /// All locks of a server.
 pub struct Locks {
     table: Mutex<Table<Context>>,
-    shares: Mutex<Shares>,
+    /// The share modes.
+    pub shares: Mutex<Shares>,
     records: Mutex<Records>,
     /// The file under which an inode number of an export is known, for file systems that have
     /// several names for one file.
@@ -80,7 +81,7 @@ pub struct Locks {
     unnotified: Mutex<Vec<Unnotified>>,
     /// Which restart of a client was acted upon last.
     restarts: Mutex<HashMap<Arc<Client>, i32>>,
-    calls: Arc<Calls>,
+    calls: Calls,
 }
 
 impl Locks {
@@ -114,13 +115,11 @@ impl Locks {
     }
 
     /// Whether only locks of before the restart are taken.
-    #[must_use]
     pub fn in_grace(&self, now: Instant) -> bool {
         self.table.lock().in_grace(now)
     }
 
     /// The key of a file that may be known by another identifier.
-    #[must_use]
     pub fn key(
         &self,
         key: FileKey,
@@ -185,7 +184,6 @@ impl Locks {
     }
 
     /// What is in the way of a lock.
-    #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         self.table.lock().test(wish)
     }
@@ -193,10 +191,9 @@ impl Locks {
     /// Lets go of a range. False when a bound is reached.
     #[must_use]
     pub fn unlock(&self, wish: &Wish) -> bool {
-        let range = (wish.file, &wish.owner, wish.range);
-        let (offers, unlocked) = self.table.lock().unlock(range, Instant::now());
+        let (unlocked, offers) = self.table.lock().unlock(wish, Instant::now());
         self.call_back(offers);
-        unlocked.is_ok()
+        unlocked
     }
 
     /// Waits no more. False when nothing was waited for.
@@ -207,14 +204,9 @@ impl Locks {
         cancelled
     }
 
-    /// The share modes.
-    pub fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock()
-    }
-
     /// A client says that it holds nothing any more.
     pub fn free_all(&self, client: &Client) {
-        self.shares().free(client);
+        self.shares.lock().free(client);
         self.free(client, None);
     }
 
@@ -245,7 +237,7 @@ impl Locks {
         restarts.insert(client.clone(), state);
         drop(restarts);
         names::LOCK_NOTICES.add(1);
-        self.shares().free(client);
+        self.shares.lock().free(client);
         self.free(client, Some(state));
     }
 
@@ -378,7 +370,7 @@ impl Locks {
 
     /// No more calls are made.
     pub fn stop(&self) {
-        self.calls.stop();
+        self.calls.pool.stop();
     }
 }
 

@@ -2,5 +2,4 @@
 
 pub mod reader;
 pub mod readers;
-pub mod ready;
 pub mod receiver;

@@ -6,13 +6,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::Write;
 use std::net::IpAddr;
-use std::time::Instant;
 
 use pagewell_base::sync::Mutex;
 
-use crate::report::{Period, line};
+use crate::report::{Period, say};
 
 /// Addresses whose counts are kept.
 const ADDRESSES_MAX: usize = 128;
@@ -49,54 +47,39 @@ pub struct Refused {
     pub no_slot: u64,
 }
 
-struct State {
-    period: Period,
-    /// In the order in which they were last turned away.
-    refused: VecDeque<Refused>,
-}
+/// In the order in which they were last turned away.
+static REFUSED: Mutex<VecDeque<Refused>> = Mutex::new(VecDeque::new());
 
-static STATE: Mutex<State> = Mutex::new(State {
-    period: Period::new(),
-    refused: VecDeque::new(),
-});
+static LINES: Mutex<Period> = Mutex::new(Period::new());
 
 /// Tells that a client was turned away.
 pub fn note(peer: IpAddr, reason: Reason) {
     let address = peer.to_canonical();
-    let mut state = STATE.lock();
-    state.count(address, reason);
-    let hidden = state.period.admit(Instant::now());
-    drop(state);
-    let Some(hidden) = hidden else { return };
-    let text = line("refused", &format!("{address}: {reason}"), hidden);
-    // There is nowhere left to say that it could not be said.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    count(&mut REFUSED.lock(), address, reason);
+    say(&LINES, "refused", &format!("{address}: {reason}"));
 }
 
 /// The counts of all addresses that are remembered, the latest last.
-#[must_use]
 pub fn by_address() -> Vec<Refused> {
-    STATE.lock().refused.iter().copied().collect()
+    REFUSED.lock().iter().copied().collect()
 }
 
-impl State {
-    fn count(&mut self, address: IpAddr, reason: Reason) {
-        let known = self.refused.iter().position(|of| of.address == address);
-        let known = known.and_then(|at| self.refused.remove(at));
-        let mut refused = known.unwrap_or(Refused {
-            address,
-            not_allowed: 0,
-            no_slot: 0,
-        });
-        match reason {
-            Reason::NotAllowed | Reason::ExportNotAllowed => refused.not_allowed += 1,
-            Reason::NoSlot => refused.no_slot += 1,
-        }
-        if self.refused.len() >= ADDRESSES_MAX {
-            self.refused.pop_front();
-        }
-        self.refused.push_back(refused);
+fn count(all: &mut VecDeque<Refused>, address: IpAddr, reason: Reason) {
+    let known = all.iter().position(|of| of.address == address);
+    let known = known.and_then(|at| all.remove(at));
+    let mut refused = known.unwrap_or(Refused {
+        address,
+        not_allowed: 0,
+        no_slot: 0,
+    });
+    match reason {
+        Reason::NotAllowed | Reason::ExportNotAllowed => refused.not_allowed += 1,
+        Reason::NoSlot => refused.no_slot += 1,
     }
+    if all.len() >= ADDRESSES_MAX {
+        all.pop_front();
+    }
+    all.push_back(refused);
 }
 
 #[cfg(test)]
@@ -105,18 +88,15 @@ mod tests {
 
     #[test]
     fn addresses_are_counted_and_bounded() {
-        let mut state = State {
-            period: Period::new(),
-            refused: VecDeque::new(),
-        };
+        let all = &mut VecDeque::new();
         let address = |number: u32| IpAddr::from(number.to_be_bytes());
         for number in 0..1000 {
-            state.count(address(number), Reason::NotAllowed);
-            state.count(address(7), Reason::NoSlot);
+            count(all, address(number), Reason::NotAllowed);
+            count(all, address(7), Reason::NoSlot);
         }
-        assert_eq!(state.refused.len(), ADDRESSES_MAX);
-        let seven = state.refused.back().unwrap();
+        assert_eq!(all.len(), ADDRESSES_MAX);
+        let seven = all.back().unwrap();
         assert_eq!((seven.not_allowed, seven.no_slot), (1, 1000));
-        assert_eq!(state.refused[0].address, address(1000 - 127));
+        assert_eq!(all[0].address, address(1000 - 127));
     }
 }

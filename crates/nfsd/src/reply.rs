@@ -3,6 +3,5 @@
 pub mod batch;
 pub mod file_range;
 pub mod send_queue;
-pub mod transmit;
 pub mod unsent;
 pub mod way;

@@ -34,7 +34,7 @@ impl Period {
     }
 
     /// Whether a line may be written now, and how many were not since the last one.
-    pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
+    fn admit(&mut self, now: Instant) -> Option<u64> {
         let is_over = self
             .began
             .is_none_or(|began| now.duration_since(began) >= PERIOD);
@@ -53,36 +53,31 @@ impl Period {
 
 /// Tells of an I/O error in an export, of the object at this place where that is known.
 pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
-    say(|hidden| storage_line(export, place, text, hidden));
+    report_own("storage", &storage_text(export, place, text));
 }
 
 /// Tells of an I/O error with what the server keeps for itself.
 pub(crate) fn report_own(subject: &str, text: &str) {
-    say(|hidden| line(subject, text, hidden));
-}
-
-fn say(line: impl FnOnce(u64) -> String) {
     STORAGE_ERRORS.add(1);
-    let mut period = PERIOD_NOW.lock();
-    let Some(hidden) = period.admit(Instant::now()) else {
-        return;
-    };
-    drop(period);
-    // There is nowhere left to say that it could not be said.
-    let _ = std::io::stderr().write_all(line(hidden).as_bytes());
+    say(&PERIOD_NOW, subject, text);
 }
 
-fn storage_line(export: &str, place: Option<&str>, text: &str, hidden: u64) -> String {
+/// Writes a line about `subject`, if one may be written in this period.
+pub(crate) fn say(period: &Mutex<Period>, subject: &str, text: &str) {
+    let hidden = period.lock().admit(Instant::now());
+    if let Some(hidden) = hidden {
+        // There is nowhere left to say that it could not be said.
+        let _ = std::io::stderr().write_all(line(subject, text, hidden).as_bytes());
+    }
+}
+
+fn storage_text(export: &str, place: Option<&str>, text: &str) -> String {
     let place = place.map_or(String::new(), |place| format!("{place}: "));
-    line(
-        "storage",
-        &format!("export {export}: {place}{text}"),
-        hidden,
-    )
+    format!("export {export}: {place}{text}")
 }
 
 /// A line about `subject`; so many before it were not written.
-pub(crate) fn line(subject: &str, text: &str, hidden: u64) -> String {
+fn line(subject: &str, text: &str, hidden: u64) -> String {
     let mut line = format!("pagewell: {subject}: {}", one_line(text));
     if hidden > 0 {
         line += &format!(" ({hidden} more were not shown)");
@@ -108,11 +103,19 @@ mod tests {
     #[test]
     fn a_report_is_one_line() {
         assert_eq!(
-            storage_line("/", None, "disk: at byte 5:\nEIO", 0),
+            line(
+                "storage",
+                &storage_text("/", None, "disk: at byte 5:\nEIO"),
+                0
+            ),
             "pagewell: storage: export /: disk: at byte 5:\\nEIO\n"
         );
         assert_eq!(
-            storage_line("/data", Some("/srv/a\nb"), "EIO", 3),
+            line(
+                "storage",
+                &storage_text("/data", Some("/srv/a\nb"), "EIO"),
+                3
+            ),
             "pagewell: storage: export /data: /srv/a\\nb: EIO (3 more were not shown)\n"
         );
     }

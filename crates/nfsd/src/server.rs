@@ -1,31 +1,24 @@
 //! A running server: its threads, and how they start and end.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::stream::begin_unpaced;
-use rustix::event::{EventfdFlags, eventfd};
 
-use crate::accept::acceptor::Acceptor;
-use crate::accept::descriptors;
-use crate::config::Config;
-use crate::connection::Totals;
-use crate::connection::latest::LatestConnections;
-use crate::connection::slots::Slots;
-use crate::dispatch::Dispatcher;
-use crate::error::Error;
+use crate::acceptor::{Acceptor, LatestConnections, connections_max};
+use crate::config::{Config, Error};
+use crate::connection::inbox::Inbox;
+use crate::dispatch::{DRAIN_FOR, Dispatcher};
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
 use crate::receive::receiver::Shared;
 use crate::request_memory::budget::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::service::Service;
 use crate::service::ending::Loss;
-
-/// How long a stopping server lets clients fetch the replies to what was begun.
-const DRAIN_FOR: Duration = Duration::from_secs(10);
+use crate::share::Shares;
 
 /// So much later a thread that has not ended is left to itself.
 const GRACE: Duration = Duration::from_secs(1);
@@ -33,21 +26,11 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A running server; stops when asked to, or when dropped.
 pub struct Server {
     address: SocketAddr,
-    service: Arc<Service>,
     dispatcher: Arc<Dispatcher>,
     readers: Arc<Readers>,
     /// Has the acceptor look whether the server stops.
-    stop_event: Arc<OwnedFd>,
-    acceptor: Option<JoinHandle<()>>,
-    reader_threads: Vec<JoinHandle<()>>,
-    watcher: Option<JoinHandle<()>>,
-    datagrams: Option<JoinHandle<()>>,
-}
-
-/// Starts a thread with a name.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    let builder = std::thread::Builder::new().name(name.to_owned());
-    builder.spawn(run)
+    stop_event: Arc<Inbox>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 fn system(error: impl Into<std::io::Error>) -> Error {
@@ -63,72 +46,67 @@ impl Server {
             reason: error.to_string(),
         };
         let (threads, poll_for) = (config.threads, config.poll_for);
-        let slots = Slots::new(descriptors::connections_max(config.connections_max));
+        let slots = Shares::new(connections_max(config.connections_max));
         let datagrams = config.locks.datagrams;
         let service = Arc::new(Service::new(config)?);
-        let dispatcher = Dispatcher::new(service.clone(), threads);
+        let dispatcher = Dispatcher::new(service, threads);
         let listener = TcpListener::bind(listen).map_err(refused)?;
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let stop_event = Arc::new(eventfd(0, flags).map_err(system)?);
-        let totals = Arc::new(Totals::new(service.served().unsent().clone()));
+        let stop_event = Inbox::new().map_err(system)?;
         let acceptor = Acceptor {
             usual: begin_unpaced(&listener),
             listener,
             stop_event: stop_event.clone(),
             dispatcher: dispatcher.clone(),
-            slots,
-            totals: totals.clone(),
+            slots: Arc::new(Mutex::new(slots)),
             readers: readers.clone(),
             latest: LatestConnections::default(),
             accepted: Vec::new(),
         };
         let shared = Arc::new(Shared {
-            service: service.clone(),
             dispatcher: dispatcher.clone(),
             budget: RequestBudget::new(REQUEST_BYTES_MAX),
-            totals,
             poll_for,
-            drain_for: DRAIN_FOR,
         });
         let mut server = Self {
             address,
-            service,
             dispatcher,
             readers,
             stop_event,
-            acceptor: None,
-            reader_threads: Vec::new(),
-            watcher: None,
-            datagrams: None,
+            threads: Vec::new(),
         };
-        server.start_threads(&shared, acceptor).map_err(system)?;
-        if datagrams {
-            server.receive_datagrams().map_err(system)?;
-        }
+        let started = server.start_threads(&shared, acceptor, datagrams);
+        started.map_err(system)?;
         Ok(server)
     }
 
-    fn start_threads(&mut self, shared: &Arc<Shared>, acceptor: Acceptor) -> std::io::Result<()> {
-        for handle in self.readers.all() {
-            let reader = Reader::new(shared.clone(), handle.clone())?;
-            let thread = spawn("pagewell-reader", move || reader.run())?;
-            self.reader_threads.push(thread);
-        }
+    /// With `datagrams` calls about locks are answered at the same port of UDP, too.
+    fn start_threads(
+        &mut self,
+        shared: &Arc<Shared>,
+        acceptor: Acceptor,
+        datagrams: bool,
+    ) -> std::io::Result<()> {
         let dispatcher = self.dispatcher.clone();
-        self.watcher = Some(spawn("pagewell-watcher", move || dispatcher.watch())?);
-        self.acceptor = Some(spawn("pagewell-acceptor", move || acceptor.run())?);
-        Ok(())
+        for handle in self.readers.clone().0.iter() {
+            let reader = Reader::new(shared.clone(), handle.clone())?;
+            self.spawn("pagewell-reader", move || reader.run())?;
+        }
+        if datagrams {
+            let (dispatcher, socket) = (dispatcher.clone(), UdpSocket::bind(self.address)?);
+            self.spawn("pagewell-datagrams", move || {
+                crate::datagrams::serve(&dispatcher, socket);
+            })?;
+        }
+        self.spawn("pagewell-watcher", move || dispatcher.watch())?;
+        self.spawn("pagewell-acceptor", move || acceptor.run())
     }
 
-    /// Answers calls about locks at the same port of UDP.
-    fn receive_datagrams(&mut self) -> std::io::Result<()> {
-        let socket = UdpSocket::bind(self.address)?;
-        let dispatcher = self.dispatcher.clone();
-        let serve = move || crate::datagrams::serve(&dispatcher, socket);
-        self.datagrams = Some(spawn("pagewell-datagrams", serve)?);
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        self.threads.push(builder.spawn(run)?);
         Ok(())
     }
 
@@ -141,17 +119,17 @@ impl Server {
     /// Accepts nothing more, finishes what was begun, brings dirty data to the device.
     pub fn stop(mut self) -> Result<(), pagewell_fs::Error> {
         self.halt();
-        self.service.served().sync()
+        self.dispatcher.service.served.sync()
     }
 
     /// The same, but does not wait for a source that takes nothing of what was written for so long,
     /// such as a server that is gone. What is lost then is said.
     pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
         self.halt();
-        let losses = self.service.served().finish(patience);
-        if !self.service.is_idle() {
+        let losses = self.dispatcher.service.served.finish(patience);
+        if !self.dispatcher.service.slow.is_idle() {
             // Calls that are still waited for would keep what they are made of.
-            self.service.served().abandon();
+            self.dispatcher.service.served.abandon();
         }
         losses
     }
@@ -161,28 +139,22 @@ impl Server {
             return;
         }
         let deadline = Instant::now() + DRAIN_FOR;
-        // It can only fail when the count is full, and then the thread is being called already.
-        let _ = rustix::io::write(&*self.stop_event, &1u64.to_ne_bytes());
-        for reader in self.readers.all() {
+        self.stop_event.ring();
+        for reader in &self.readers.0 {
             reader.inbox.ring();
         }
-        if let Some(watcher) = &self.watcher {
-            watcher.thread().unpark();
-        }
-        let mut threads = std::mem::take(&mut self.reader_threads);
-        threads.extend(self.acceptor.take());
-        threads.extend(self.watcher.take());
-        threads.extend(self.datagrams.take());
+        // The watcher is parked between its looks.
+        self.threads.iter().for_each(|one| one.thread().unpark());
         // A file system that is frozen may hold a reader. The panic hook reports one that panics.
         let is_late = || Instant::now() >= deadline + GRACE;
-        while threads.iter().any(|thread| !thread.is_finished()) && !is_late() {
+        while self.threads.iter().any(|thread| !thread.is_finished()) && !is_late() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.service.locks().stop();
+        self.dispatcher.service.locks.stop();
         self.dispatcher.stop_threads();
         // The replies to running calls cannot be sent any more, but what they change is to be on
         // the device with the rest.
-        while !self.service.is_idle() && Instant::now() < deadline {
+        while !self.dispatcher.service.slow.is_idle() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -30,16 +30,15 @@ mod data;
 mod directory;
 pub mod ending;
 pub mod exports;
-pub mod handle;
 pub mod locks;
 pub mod mount;
 mod names;
-mod nfs;
 mod object;
 mod pseudo_tree;
 mod volume;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,18 +48,18 @@ use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::{nlm4, nsm};
 
-use crate::config::Config;
+use crate::config::{Config, Error};
 use crate::connection::Connection;
 use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key, Seen};
-use crate::error::Error;
-use crate::held::slow::{Kind, SlowCalls, Subject};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
-use crate::service::call::{Answer, Job, NfsCall, Request, WaitingCall, kind, refuse};
-use crate::service::exports::Served;
+use crate::service::call::{
+    Answer, Job, NfsCall, Request, WaitingCall, kind, push_jukebox, refuse,
+};
+use crate::service::exports::{Caller, Served};
 use crate::service::mount::MountProgram;
-use crate::service::nfs::push_jukebox;
+use crate::slow::{Kind, SlowCalls, Subject};
 
 /// What is needed to answer a held call.
 pub struct HeldCall {
@@ -71,11 +70,14 @@ pub struct HeldCall {
 
 /// Answers calls.
 pub struct Service {
-    served: Served,
+    /// The exports.
+    pub served: Served,
     mount: MountProgram,
-    locks: Arc<Locks>,
+    /// The locks of the server.
+    pub locks: Arc<Locks>,
     duplicates: Duplicates<Connection>,
-    slow: SlowCalls<HeldCall>,
+    /// The calls that run in the pool.
+    pub slow: SlowCalls<HeldCall>,
 }
 
 impl Service {
@@ -84,7 +86,7 @@ impl Service {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
-        let served = Served::new(config.exports, config.handle_key, secret, config.send_path)?;
+        let served = Served::new(config.exports, config.handle_key, config.send_path)?;
         let locks = Locks::open(&config.locks, Instant::now())
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         Ok(Self {
@@ -94,12 +96,6 @@ impl Service {
             duplicates: Duplicates::new(secret, KEPT_BYTES_MAX),
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
         })
-    }
-
-    /// The exports.
-    #[must_use]
-    pub fn served(&self) -> &Served {
-        &self.served
     }
 
     /// Looks at a call and answers it, unless it would have to wait and may not.
@@ -113,6 +109,8 @@ impl Service {
                 return Answer::Done;
             }
         };
+        let connection = request.connection;
+        let caller = || Caller::new(&self.served, &call, connection.peer, may_block);
         match (call.program, call.version) {
             (nfs3::PROGRAM, nfs3::VERSION) => {
                 let Some(procedure) = Procedure::from_number(call.procedure) else {
@@ -125,18 +123,18 @@ impl Service {
                     arguments,
                 };
                 if may_block {
-                    self.served.nfs(&call, true, batch)
+                    call.answer(&self.served, true, batch)
                 } else {
                     self.first_look(&call, batch)
                 }
             }
             (mount3::PROGRAM, mount3::VERSION) => {
                 self.mount
-                    .answer(&self.served, request, &call, arguments, may_block, batch)
+                    .answer(request, &call, arguments, &caller(), batch)
             }
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
-                let about = (&self.served, &*self.locks);
-                locks::answer(about, request, &call, arguments, may_block, batch)
+                let asked = (caller(), &*self.locks);
+                locks::answer(asked, connection, &call, arguments, batch)
             }
             (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
                 batch,
@@ -153,7 +151,7 @@ impl Service {
         if kind == Kind::Change {
             return self.begin_change(call, batch);
         }
-        match self.served.nfs(call, false, batch) {
+        match call.answer(&self.served, false, batch) {
             Answer::Done => Answer::Done,
             Answer::Wait(_) => Answer::Wait(WaitingCall {
                 subject: self.served.subject(call.arguments),
@@ -172,7 +170,7 @@ impl Service {
         }
         let is_write = call.procedure == Procedure::Write;
         let key = self.duplicates.key(
-            connection.peer(),
+            connection.peer.ip(),
             (call.head.xid, request.record),
             is_write,
             connection.heard_before(),
@@ -200,14 +198,13 @@ impl Service {
         if !is_write {
             return wait();
         }
-        let begun = Begun {
-            service: self,
-            key: Some(key),
-        };
-        let mark = batch.begin();
-        batch.roll_back(mark);
-        let answer = self.served.nfs(call, false, batch);
-        begun.end();
+        let mark = batch.mark();
+        let work = AssertUnwindSafe(|| call.answer(&self.served, false, batch));
+        let answer = catch_unwind(work).unwrap_or_else(|panic| {
+            // It can be asked again.
+            self.finish_change(&key, &[], false);
+            resume_unwind(panic)
+        });
         match answer {
             Answer::Done => {
                 self.finish_change(&key, batch.body(mark), true);
@@ -265,18 +262,16 @@ impl Service {
         if self.is_abandoned(connection, state.duplicate.as_ref()) {
             return None;
         }
-        if may_wait
-            && state.subject != Subject::default()
-            && self.slow.is_held(state.subject, state.kind)
-        {
+        let is_held =
+            state.subject != Subject::default() && self.slow.is_held(state.subject, state.kind);
+        if may_wait && is_held {
             return Some(job);
         }
         let request = Request::new(&job.record[..job.length], connection, job.received_at);
         let mut batch = Batch::default();
-        *batch.meter() = Meter::unmeasured(connection.stays_here());
-        let mark = batch.begin();
-        batch.roll_back(mark);
-        let was_done = self.run_watched(&request, state, &mut batch);
+        batch.meter = Meter::unmeasured(connection.stays_here);
+        let mark = batch.mark();
+        let was_done = self.run_watched(&request, state, is_held, &mut batch);
         if let Some(key) = &state.duplicate {
             self.finish_change(key, batch.body(mark), was_done);
         }
@@ -286,7 +281,13 @@ impl Service {
 
     /// Answers a call under the eyes of the watcher; returns whether it was done. The batch stays
     /// empty when the watcher has answered in the meantime.
-    fn run_watched(&self, request: &Request<'_>, state: &WaitingCall, batch: &mut Batch) -> bool {
+    fn run_watched(
+        &self,
+        request: &Request<'_>,
+        state: &WaitingCall,
+        is_held: bool,
+        batch: &mut Batch,
+    ) -> bool {
         let Ok((call, _)) = rpc::parse_call(request.record) else {
             return false;
         };
@@ -294,8 +295,7 @@ impl Service {
         let procedure = Procedure::from_number(call.procedure).filter(nfs);
         // MOUNT: nothing is answered in its stead, but a thread that it holds is replaced.
         let procedure = procedure.unwrap_or(Procedure::Null);
-        let (subject, kind) = (state.subject, state.kind);
-        if subject != Subject::default() && self.slow.is_held(subject, kind) {
+        if is_held {
             counters::JUKEBOX_REPLIES.add(1);
             push_jukebox(batch, call.xid, procedure);
             return false;
@@ -305,9 +305,10 @@ impl Service {
             xid: call.xid,
             procedure,
         };
+        let (subject, kind) = (state.subject, state.kind);
         let watched = self.slow.begin(subject, kind, held, Instant::now());
         self.answer(request, true, batch);
-        if !watched.claim() {
+        if !watched.running.claim() {
             *batch = Batch::default();
         }
         true
@@ -327,44 +328,6 @@ impl Service {
             }
         }
         found.long
-    }
-
-    /// The locks of the server.
-    #[must_use]
-    pub fn locks(&self) -> &Locks {
-        &self.locks
-    }
-
-    /// The calls that run in the pool.
-    #[must_use]
-    pub fn slow_calls(&self) -> &SlowCalls<HeldCall> {
-        &self.slow
-    }
-
-    /// Whether calls of the pool are under way.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.slow.is_idle()
-    }
-}
-
-/// A change that a receiving thread does; dropped without an end when the thread has panicked.
-struct Begun<'s> {
-    service: &'s Service,
-    key: Option<Key>,
-}
-
-impl Begun<'_> {
-    fn end(mut self) {
-        self.key = None;
-    }
-}
-
-impl Drop for Begun<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = &self.key {
-            self.service.finish_change(key, &[], false);
-        }
     }
 }
 

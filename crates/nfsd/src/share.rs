@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A lone client is to have most of it, the next one enough to work with.
 const TIMES_WHAT_IS_LEFT: usize = 4;
@@ -25,31 +25,23 @@ const TIMES_WHAT_IS_LEFT: usize = 4;
 /// What has a share: an IPv4 address, or the 64 bits of an IPv6 address that its owner was given
 /// (the other 64 are the owner's to choose).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Address(IpAddr);
+pub struct Address(u128);
 
 impl Address {
     /// That of no client in particular.
-    pub const NONE: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    pub const NONE: Self = Self(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().to_bits());
 
     /// That of a peer.
-    #[must_use]
     pub fn of(peer: IpAddr) -> Self {
         Self(match peer.to_canonical() {
-            IpAddr::V6(address) => {
-                let prefix = address.to_bits() >> 64 << 64;
-                IpAddr::V6(Ipv6Addr::from_bits(prefix))
-            }
-            address @ IpAddr::V4(_) => address,
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
         })
     }
 
     /// A number of its own.
-    #[must_use]
     pub fn bits(&self) -> u128 {
-        match self.0 {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        }
+        self.0
     }
 }
 
@@ -63,7 +55,6 @@ pub struct Shares<K> {
 
 impl<K: Copy + Eq + Hash> Shares<K> {
     /// No client has anything of `limit`.
-    #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -73,25 +64,21 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// What all have together.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
     /// What one has.
-    #[must_use]
     pub fn of(&self, key: K) -> usize {
         self.by.get(&key).copied().unwrap_or(0)
     }
 
     /// Whether `key` may have one more.
-    #[must_use]
     pub fn may_add_one(&self, key: K) -> bool {
         self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT)
     }
 
     /// Whether `key` may have `more`, which may be so much that only what is left after it counts.
-    #[must_use]
     pub fn may_add(&self, key: K, more: usize) -> bool {
         let left = self.left().checked_sub(more);
         let share = left.map(|left| left.saturating_mul(TIMES_WHAT_IS_LEFT));
@@ -99,7 +86,6 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// What no client has.
-    #[must_use]
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.used)
     }

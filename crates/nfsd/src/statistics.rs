@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_counters::{Adding, Counts, Empty, Histogram, Sharded};
+use pagewell_counters::{Counts, Empty, Histogram, Sharded};
 use pagewell_sunrpc::{mount3, nfs3};
 
 /// Counts of one procedure, of one thread.
@@ -60,12 +60,15 @@ impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
     pub fn record(&self, procedure: u32, answered: &Answered) {
         let (procedures, adding) = self.0.own();
         if let Some(statistics) = procedures.get(procedure as usize) {
-            statistics.record(adding, answered);
+            adding.add(&statistics.calls, 1);
+            adding.add(&statistics.errors, u64::from(answered.failed));
+            adding.add(&statistics.bytes_received, answered.received as u64);
+            adding.add(&statistics.bytes_sent, answered.sent as u64);
+            statistics.latency.record_by(adding, answered.latency);
         }
     }
 
     /// Reads all, by number.
-    #[must_use]
     pub fn counts(&self) -> Vec<ProcedureCounts> {
         let mut sums = vec![ProcedureCounts::default(); PROCEDURES];
         for shard in self.0.all() {
@@ -81,14 +84,6 @@ impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
 }
 
 impl ProcedureStatistics {
-    fn record(&self, adding: Adding, answered: &Answered) {
-        adding.add(&self.calls, 1);
-        adding.add(&self.errors, u64::from(answered.failed));
-        adding.add(&self.bytes_received, answered.received as u64);
-        adding.add(&self.bytes_sent, answered.sent as u64);
-        self.latency.record_by(adding, answered.latency);
-    }
-
     fn add_to(&self, sum: &mut ProcedureCounts) {
         sum.calls += self.calls.load(Ordering::Relaxed);
         sum.errors += self.errors.load(Ordering::Relaxed);

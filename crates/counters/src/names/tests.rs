@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn names_are_unique_and_well_formed() {
     let mut seen = std::collections::HashSet::new();
-    let counters = counters().map(|counter| (counter.name(), counter.help()));
-    let gauges = GAUGES.iter().map(|gauge| (gauge.name(), gauge.help()));
+    let counters = counters().map(|counter| (counter.name, counter.help));
+    let gauges = GAUGES.iter().map(|gauge| (gauge.name, gauge.help));
     for (name, help) in counters.clone().chain(gauges) {
         assert!(seen.insert(name), "{name} twice");
         assert!(

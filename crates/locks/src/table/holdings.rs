@@ -7,22 +7,24 @@ use pagewell_counters::names;
 use crate::file::{FileLocks, Piece};
 use crate::owner::Owner;
 use crate::table::{
-    CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX, FileKey, Full, LOCKS_MAX, LOCKS_PER_ADDRESS_MAX, Load,
-    Table, Wish,
+    CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX, FileKey, LOCKS_MAX, LOCKS_PER_ADDRESS_MAX, Load, Table,
+    Wish,
 };
 
 impl<C: Clone> Table<C> {
-    /// Puts pieces instead of all the owner has in the range.
-    pub(super) fn change(&mut self, wish: &Wish, added: &[Piece]) -> Result<(), Full> {
+    /// Puts pieces instead of all the owner has in the range. False: a bound is reached, and
+    /// nothing has changed.
+    #[must_use]
+    pub(super) fn change(&mut self, wish: &Wish, added: &[Piece]) -> bool {
         let none = FileLocks::default();
         let locks = self.files.get(&wish.file).unwrap_or(&none);
         let pieces = locks.changed(&wish.owner, wish.range, added);
         let before = locks.of(&wish.owner).len();
         if pieces.len() > before && !self.is_within_limits(&wish.owner, pieces.len() - before) {
-            return Err(Full);
+            return false;
         }
         self.set(&wish.file, &wish.owner, pieces);
-        Ok(())
+        true
     }
 
     pub(super) fn is_within_limits(&self, owner: &Owner, count: usize) -> bool {

@@ -1,5 +1,6 @@
 //! Those that wait, and what they are offered.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
@@ -13,6 +14,11 @@ use crate::table::{
 /// After this time a client is called back again, [`CALLS_MAX`] times in all.
 const CALL_AGAIN_AFTER: Duration = Duration::from_secs(15);
 const CALLS_MAX: u32 = 3;
+
+/// Owners that are looked at: programs on clients that wait for each other are few.
+const OWNERS_MAX: usize = 64;
+/// Locks that are looked at.
+const STEPS_MAX: usize = 4096;
 
 impl<C: Clone> Table<C> {
     /// What came of a call back.
@@ -84,10 +90,38 @@ impl<C: Clone> Table<C> {
     }
 
     /// Whether an offer still waits for its client.
-    #[must_use]
     pub fn is_open(&self, number: u64) -> bool {
         let waiter = self.waiters.get(&number);
         waiter.is_some_and(|waiter| waiter.offered.is_some())
+    }
+
+    /// Whether an owner in the way of `wish` waits, through others, for its owner. When the search
+    /// reaches a bound, the answer is no.
+    pub(super) fn would_wait_for_itself(&self, wish: &Wish) -> bool {
+        let mut seen = HashSet::new();
+        let mut open = vec![wish];
+        let mut steps = 0;
+        while let Some(wanted) = open.pop() {
+            let Some(locks) = self.files.get(&wanted.file) else {
+                continue;
+            };
+            for (holder, _) in locks.conflicts(&wanted.owner, wanted.range, wanted.kind) {
+                steps += 1;
+                if *holder == wish.owner {
+                    return true;
+                }
+                if steps >= STEPS_MAX || seen.len() >= OWNERS_MAX {
+                    return false;
+                }
+                if seen.insert(holder) {
+                    let waits = self.waiters.values();
+                    let waits = waits.filter(|waiter| waiter.offered.is_none());
+                    let wishes = waits.map(|waiter| &waiter.wish);
+                    open.extend(wishes.filter(|wish| wish.owner == *holder));
+                }
+            }
+        }
+        false
     }
 
     pub(super) fn add_waiter(
@@ -149,19 +183,14 @@ impl<C: Clone> Table<C> {
     /// Whether the owner has an offer in the range already. It gets one at a time: of two, one
     /// that is taken back could give back what the other has changed.
     fn has_offer(&self, wish: &Wish) -> bool {
-        self.waiters.values().any(|waiter| {
-            let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
-            mine && waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range)
-        })
+        let mut waiters = self.waiters.values();
+        waiters.any(|waiter| waiter.is_offered_in(wish))
     }
 
     /// An owner that does something in a range that it was offered knows that it has it.
     pub(super) fn settle_all_of(&mut self, wish: &Wish) {
-        let offered = |(number, waiter): (&u64, &Waiter<C>)| {
-            let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
-            let there = waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range);
-            (mine && there).then_some(*number)
-        };
+        let offered =
+            |(number, waiter): (&u64, &Waiter<C>)| waiter.is_offered_in(wish).then_some(*number);
         for number in self.waiters.iter().filter_map(offered).collect::<Vec<_>>() {
             self.settle(number);
         }
@@ -210,7 +239,7 @@ impl<C: Clone> Table<C> {
             let before: Vec<Piece> = parts.collect();
             let added = offered(wish.piece(state), &before);
             // It asks again, and is then refused.
-            if self.change(&wish, &added).is_err() {
+            if !self.change(&wish, &added) {
                 self.forget_waiter(number);
                 continue;
             }
@@ -234,6 +263,14 @@ impl<C: Clone> Table<C> {
             });
         }
         offers
+    }
+}
+
+impl<C> Waiter<C> {
+    /// Whether the owner of `wish` is offered something in its range by this.
+    fn is_offered_in(&self, wish: &Wish) -> bool {
+        let mine = self.wish.file == wish.file && self.wish.owner == wish.owner;
+        mine && self.offered.is_some() && self.wish.range.overlaps(&wish.range)
     }
 }
 

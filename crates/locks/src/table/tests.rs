@@ -59,9 +59,8 @@ impl Test {
     }
 
     fn unlock(&mut self, wish: &Wish) -> Vec<Offer<()>> {
-        let range = (wish.file, &wish.owner, wish.range);
-        let (offers, unlocked) = self.table.unlock(range, self.now);
-        assert_eq!(unlocked, Ok(()));
+        let (unlocked, offers) = self.table.unlock(wish, self.now);
+        assert!(unlocked);
         offers
     }
 

@@ -67,10 +67,10 @@ mod tests {
             (&names::CACHE_ARENA_BYTES, 1024 << 13),
             (&names::CACHE_PAGES, 160),
         ] {
-            snapshot.gauges.insert(gauge.name().to_owned(), value);
+            snapshot.gauges.insert(gauge.name.to_owned(), value);
         }
         snapshot.pinned_pages = 2;
-        let pinned = names::CACHE_PINNED_PAGES.name().to_owned();
+        let pinned = names::CACHE_PINNED_PAGES.name.to_owned();
         snapshot.counters.insert(pinned, 5);
         let expected = "
 Buffers:

@@ -43,12 +43,12 @@ fn render() -> String {
          \n## Counters\n\n| name | kind | meaning |\n|---|---|---|\n",
     );
     for counter in names::counters() {
-        let (name, _) = in_base_unit(counter.name(), 0);
-        row(&mut text, &name, "counter", counter.help());
+        let (name, _) = in_base_unit(counter.name, 0);
+        row(&mut text, &name, "counter", counter.help);
     }
     text.push_str("\n## Gauges\n\n| name | kind | meaning |\n|---|---|---|\n");
     for gauge in names::GAUGES {
-        row(&mut text, gauge.name(), "gauge", gauge.help());
+        row(&mut text, gauge.name, "gauge", gauge.help);
     }
     text
 }

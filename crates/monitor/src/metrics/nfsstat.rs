@@ -181,7 +181,7 @@ mod tests {
             (&names::CLIENT_ACCESS_MISSES, 2),
             (&names::CLIENT_RETRANSMISSIONS, 4),
         ] {
-            snapshot.counters.insert(name.name().to_owned(), value);
+            snapshot.counters.insert(name.name.to_owned(), value);
         }
         let expected = "
 Client Info:
@@ -248,7 +248,7 @@ BioRLHits    Misses BioD Hits    Misses DirE Hits    Misses Accs Hits    Misses
 
     #[test]
     fn every_cache_has_its_counters() {
-        let known: Vec<&str> = names::counters().map(|counter| counter.name()).collect();
+        let known: Vec<&str> = names::counters().map(|counter| counter.name).collect();
         for (_, name) in CACHES.iter().copied().flatten() {
             for kind in ["hits", "misses"] {
                 let name = format!("pagewell_client_{name}_{kind}_total");

@@ -107,13 +107,13 @@ pub fn render(snapshot: &Snapshot) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
     text.families(&PROCESS, snapshot);
     for counter in names::counters() {
-        let (name, value) = in_base_unit(counter.name(), snapshot.counter(counter));
-        text.head(&name, "counter", counter.help());
+        let (name, value) = in_base_unit(counter.name, snapshot.counter(counter));
+        text.head(&name, "counter", counter.help);
         text.line(&format!("{name} {value}"));
     }
     for gauge in names::GAUGES {
-        text.head(gauge.name(), "gauge", gauge.help());
-        text.line(&format!("{} {}", gauge.name(), snapshot.gauge(gauge)));
+        text.head(gauge.name, "gauge", gauge.help);
+        text.line(&format!("{} {}", gauge.name, snapshot.gauge(gauge)));
     }
     text.families(&CALLS, snapshot);
     text.0

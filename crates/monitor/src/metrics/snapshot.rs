@@ -134,8 +134,8 @@ impl Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: STARTED.get_or_init(Instant::now).elapsed().as_secs_f64(),
             resident_bytes: resident_bytes(),
-            counters: counters.map(|c| (c.name().to_owned(), c.get())).collect(),
-            gauges: gauges.map(|g| (g.name().to_owned(), g.get())).collect(),
+            counters: counters.map(|c| (c.name.to_owned(), c.get())).collect(),
+            gauges: gauges.map(|g| (g.name.to_owned(), g.get())).collect(),
             procedures: nfs.chain(mount).collect(),
             client_procedures: client_procedures().collect(),
             refused_clients: refused_clients(),
@@ -162,12 +162,12 @@ impl Snapshot {
 
     /// The value of a counter; 0 of one that it does not have.
     pub fn counter(&self, counter: &Counter) -> u64 {
-        self.counters.get(counter.name()).copied().unwrap_or(0)
+        self.counters.get(counter.name).copied().unwrap_or(0)
     }
 
     /// The value of a gauge; 0 of one that it does not have.
     pub fn gauge(&self, gauge: &Gauge) -> i64 {
-        self.gauges.get(gauge.name()).copied().unwrap_or(0)
+        self.gauges.get(gauge.name).copied().unwrap_or(0)
     }
 
     /// Which process it is: `pagewell 0.1.0, up 3 min 2 s, resident 20 MiB`.

@@ -1,4 +1,4 @@
-//! How other threads call a reader.
+//! How other threads call a reader, and the acceptor when it is to stop.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,20 +17,14 @@ pub struct Inbox {
 #[derive(Clone)]
 pub struct Waker {
     inbox: Arc<Inbox>,
-    token: u64,
+    /// The connection's number.
+    pub token: u64,
 }
 
 impl Waker {
     /// A waker for the connection `token` of the reader behind `inbox`.
-    #[must_use]
     pub fn new(inbox: Arc<Inbox>, token: u64) -> Self {
         Self { inbox, token }
-    }
-
-    /// The connection's number.
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.token
     }
 
     /// Calls the reader.

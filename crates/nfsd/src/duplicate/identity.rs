@@ -29,7 +29,7 @@ const AUTH_SYS: [u8; 4] = [0, 0, 0, 1];
 
 /// What calls that look alike have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub(super) struct Identity {
     xid: u32,
     digest: u64,
 }

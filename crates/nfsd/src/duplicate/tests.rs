@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::duplicate::calls::WAITERS_MAX;
 
 /// A connection of these tests.
 struct Line {

@@ -25,8 +25,8 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
+use crate::pool::{Flow, Pool};
 use crate::share::{Address, Shares};
-use crate::workers::pool::{Flow, Pool};
 
 /// Threads that call.
 const THREADS_MAX: usize = 4;
@@ -78,15 +78,15 @@ impl Job {
 
 /// The threads that call, and what they have to do.
 pub struct Calls {
-    pool: Arc<Pool<Job>>,
+    /// Its threads end when it is stopped and nothing is left to do.
+    pub pool: Arc<Pool<Job>>,
     /// Those that wait for a thread or have one, by address.
     queued: Arc<Mutex<Shares<Option<IpAddr>>>>,
 }
 
 impl Calls {
     /// Each is made by `run`, on a thread that may wait.
-    #[must_use]
-    pub fn new(run: impl Fn(Job) + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(run: impl Fn(Job) + Send + Sync + 'static) -> Self {
         let queued = Arc::new(Mutex::new(Shares::new(QUEUED_MAX)));
         let counts = queued.clone();
         let pool = Pool::new(THREADS_MAX, move |job: Job| {
@@ -94,7 +94,7 @@ impl Calls {
             run(job);
             counts.lock().subtract(address, 1);
         });
-        Arc::new(Self { pool, queued })
+        Self { pool, queued }
     }
 
     /// Has a call made; false when too many wait.
@@ -111,11 +111,6 @@ impl Calls {
         };
         self.pool.queue(&flow, job);
         true
-    }
-
-    /// The threads end when nothing is left to do.
-    pub fn stop(&self) {
-        self.pool.stop();
     }
 }
 

@@ -16,14 +16,32 @@
 //!                         block of replies     Pool
 //! ```
 //!
-//! Fairness: a connection has a turn of a few receives, then it is that of another address
-//! ([`crate::receive::ready`]); the pool has its own rule. Events are edge-triggered, so that the
-//! hot path makes no epoll_ctl call; a connection that is not read dry stays ready.
+//! Fairness: a connection has a turn of a few receives, then it is that of another address; the
+//! pool has its own rule. Events are edge-triggered, so that the hot path makes no epoll_ctl call;
+//! a connection that is not read dry stays ready.
 //!
 //! A reader without work polls for a moment before it sleeps, where that pays
 //! ([`pagewell_policy::polling`]).
+//!
+//! # Turns
+//!
+//! A client with a hundred connections is to have no more of a reader than another with one. So
+//! each address has a line of the connections that are ready, and a round takes one from each.
+//! Between two rounds the reader looks for events, because the next call of a client with one
+//! connection comes only after the reply to its last.
+//!
+//! Where one address alone is ready, looking so often would be a system call for each turn and
+//! help none. Its rounds get longer, twice as long each time, up to [`ALONE_TURNS_MAX`], until
+//! another address is ready again.
+//!
+//! ```text
+//!   ring:  [A] -> [B] -> [C]            a round: A1 B1 C1, then look for events
+//!           A1     B1     C1
+//!           A2                          A alone: 1, 2, 4, ... turns, then look for events
+//!           A3
+//! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,9 +54,9 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection::Connection;
+use crate::dispatch::DRAIN_FOR;
 use crate::receive::readers::ReaderHandle;
-use crate::receive::ready::Ready;
-use crate::receive::receiver::{Receiver, SCRATCH_BYTES, Shared, Turn};
+use crate::receive::receiver::{Line, Receiver, SCRATCH_BYTES, Shared, Turn};
 use crate::reply::batch::Batch;
 use crate::share::Address;
 
@@ -204,11 +222,11 @@ impl Reader {
                 let reset = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if let Some(receiver) = self.receivers.get_mut(&token) {
                     if flags.contains(epoll::EventFlags::OUT) {
-                        receiver.connection().send_more();
+                        receiver.connection.send_more();
                     }
                     if flags.intersects(reset) {
                         // No reply can arrive: what was not begun is not to be begun.
-                        receiver.connection().close();
+                        receiver.connection.close();
                     } else if flags.contains(epoll::EventFlags::RDHUP) {
                         receiver.set_peer_closed();
                     }
@@ -220,9 +238,9 @@ impl Reader {
 
     fn make_ready(&mut self, token: u64) {
         if let Some(receiver) = self.receivers.get_mut(&token)
-            && !receiver.set_ready(true)
+            && !std::mem::replace(&mut receiver.ready, true)
         {
-            self.ready.push(receiver.line(), token);
+            self.ready.push(receiver.line, token);
         }
     }
 
@@ -230,8 +248,8 @@ impl Reader {
         let Some(receiver) = self.receivers.get_mut(&token) else {
             return;
         };
-        receiver.set_ready(false);
-        let calls = receiver.calls();
+        receiver.ready = false;
+        let calls = receiver.calls;
         let work =
             AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch, &mut self.batch));
         let turn = catch_unwind(work).unwrap_or_else(|_| {
@@ -241,8 +259,8 @@ impl Reader {
         });
         match turn {
             Turn::Idle => {
-                let connection = receiver.connection();
-                let is_idle = receiver.calls() == calls && !connection.is_busy();
+                let connection = &receiver.connection;
+                let is_idle = receiver.calls == calls && !connection.is_busy();
                 if connection.was_asked_to_leave() && is_idle {
                     names::CONNECTIONS_IDLE_CLOSED.add(1);
                     self.close(token);
@@ -255,22 +273,22 @@ impl Reader {
 
     fn close(&mut self, token: u64) {
         if let Some(receiver) = self.receivers.remove(&token) {
-            receiver.connection().close();
-            let address = Address::of(receiver.connection().peer());
-            self.ready.leave(address, receiver.line());
+            receiver.connection.close();
+            let address = Address::of(receiver.connection.peer.ip());
+            self.ready.leave(address, receiver.line);
             self.handle.lose();
         }
     }
 
     fn adopt(&mut self, connection: Arc<Connection>) {
-        let token = connection.token();
+        let token = connection.waker.token;
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(token);
         if epoll::add(&self.epoll, connection.as_fd(), data, flags).is_ok() {
-            let line = self.ready.join(Address::of(connection.peer()));
+            let line = self.ready.join(Address::of(connection.peer.ip()));
             let receiver = Receiver::new(connection, &self.shared, line);
             self.receivers.insert(token, receiver);
             self.make_ready(token);
@@ -299,11 +317,18 @@ impl Reader {
         self.last_tick = now;
         let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
-        let is_over = self.shared.totals.unsent.is_over();
+        let is_over = self
+            .shared
+            .dispatcher
+            .service
+            .served
+            .totals
+            .unsent
+            .is_over();
         for receiver in self.receivers.values_mut() {
             receiver.note_calls(self.last_tick);
             let is_overdue = receiver.is_overdue(self.last_tick);
-            let is_unread = is_over && receiver.connection().unsent_bytes() > 0;
+            let is_unread = is_over && receiver.connection.unsent_bytes() > 0;
             let limit = if is_unread {
                 UNREAD_AFTER
             } else {
@@ -311,11 +336,11 @@ impl Reader {
             };
             if receiver.stalled(self.last_tick, limit) {
                 names::CONNECTIONS_STALLED.add(1);
-                receiver.connection().close();
+                receiver.connection.close();
             } else if is_wanted && is_overdue {
                 receiver.drop_overdue();
             } else if is_wanted && receiver.put_off(&self.shared) {
-                put_off.push(receiver.connection().token());
+                put_off.push(receiver.connection.waker.token);
             }
         }
         put_off.into_iter().for_each(|token| self.make_ready(token));
@@ -323,20 +348,121 @@ impl Reader {
 
     /// The server stops: what was begun is finished and sent, for a bounded time.
     fn drain(&mut self) {
-        let deadline = Instant::now() + self.shared.drain_for;
+        let deadline = Instant::now() + DRAIN_FOR;
         while Instant::now() < deadline
             && self
                 .receivers
                 .values()
-                .any(|receiver| receiver.connection().is_busy())
+                .any(|receiver| receiver.connection.is_busy())
         {
             for receiver in self.receivers.values() {
-                receiver.connection().send_more();
+                receiver.connection.send_more();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         for receiver in self.receivers.values() {
-            receiver.connection().close();
+            receiver.connection.close();
         }
     }
 }
+
+/// The longest round of one address: what another waits for that comes in the middle of it.
+const ALONE_TURNS_MAX: usize = 64;
+
+/// The connections of one address.
+#[derive(Default)]
+struct Connections {
+    ready: VecDeque<u64>,
+    /// Those that there are, ready or not.
+    count: usize,
+}
+
+/// The connections of a reader that are ready.
+struct Ready {
+    lines: Vec<Connections>,
+    /// Lines without connections.
+    free: Vec<usize>,
+    by_address: HashMap<Address, usize>,
+    /// Lines with ready connections, each once.
+    ring: VecDeque<usize>,
+    alone_turns: usize,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Self {
+            lines: Vec::new(),
+            free: Vec::new(),
+            by_address: HashMap::new(),
+            ring: VecDeque::new(),
+            alone_turns: 1,
+        }
+    }
+}
+
+impl Ready {
+    /// The line for a new connection of an address.
+    fn join(&mut self, address: Address) -> Line {
+        let index = *self.by_address.entry(address).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
+                self.lines.push(Connections::default());
+                self.lines.len() - 1
+            })
+        });
+        self.lines[index].count += 1;
+        Line(index)
+    }
+
+    /// A connection is gone. If it is ready, its turn comes nevertheless.
+    fn leave(&mut self, address: Address, line: Line) {
+        let connections = &mut self.lines[line.0];
+        assert!(connections.count > 0, "a connection leaves a line twice");
+        connections.count -= 1;
+        if connections.count == 0 {
+            self.by_address.remove(&address);
+            self.free.push(line.0);
+        }
+    }
+
+    /// Puts a connection at the end of its line; it must not be there already.
+    fn push(&mut self, line: Line, token: u64) {
+        let ready = &mut self.lines[line.0].ready;
+        if ready.is_empty() {
+            self.ring.push_back(line.0);
+        }
+        ready.push_back(token);
+    }
+
+    /// Whether none is ready.
+    fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// How many turns there are before the reader looks for events.
+    fn round(&mut self) -> usize {
+        if self.ring.len() > 1 {
+            self.alone_turns = 1;
+            return self.ring.len();
+        }
+        let Some(line) = self.ring.front() else {
+            return 0;
+        };
+        let turns = self.alone_turns;
+        self.alone_turns = (2 * turns).min(ALONE_TURNS_MAX);
+        turns.min(self.lines[*line].ready.len())
+    }
+
+    /// Takes the connection whose turn it is.
+    fn pop(&mut self) -> Option<u64> {
+        let line = self.ring.pop_front()?;
+        let ready = &mut self.lines[line].ready;
+        let token = ready.pop_front();
+        if !ready.is_empty() {
+            self.ring.push_back(line);
+        }
+        token
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -30,21 +30,17 @@ pub struct ReaderHandle {
     connections: AtomicUsize,
     /// Of a second, lately.
     busy_microseconds: AtomicU64,
-    at_work: Arc<AtWork>,
-}
-
-/// How many readers are at work.
-#[derive(Default)]
-struct AtWork {
-    count: AtomicUsize,
+    /// How many readers are at work.
+    at_work: Arc<AtomicUsize>,
     /// With more of them no reader polls.
-    most: usize,
+    at_work_max: usize,
 }
 
 impl ReaderHandle {
-    fn new(at_work: &Arc<AtWork>) -> Result<Arc<Self>, Errno> {
+    fn new(at_work: &Arc<AtomicUsize>, at_work_max: usize) -> Result<Arc<Self>, Errno> {
         Ok(Arc::new(Self {
             at_work: at_work.clone(),
+            at_work_max,
             inbox: Inbox::new()?,
             newcomers: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -75,17 +71,16 @@ impl ReaderHandle {
     }
 
     /// Whether more readers are at work than may poll.
-    #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.at_work.count.load(Ordering::Relaxed) > self.at_work.most
+        self.at_work.load(Ordering::Relaxed) > self.at_work_max
     }
 
     /// The reader is at work now, or it is not any more.
     pub fn set_at_work(&self, is_at_work: bool) {
         if is_at_work {
-            self.at_work.count.fetch_add(1, Ordering::Relaxed);
+            self.at_work.fetch_add(1, Ordering::Relaxed);
         } else {
-            let before = self.at_work.count.fetch_sub(1, Ordering::Relaxed);
+            let before = self.at_work.fetch_sub(1, Ordering::Relaxed);
             assert!(before > 0, "a reader stopped work that had not begun any");
         }
     }
@@ -100,7 +95,7 @@ impl ReaderHandle {
 }
 
 /// The readers of a server.
-pub struct Readers(Vec<Arc<ReaderHandle>>);
+pub struct Readers(pub Vec<Arc<ReaderHandle>>);
 
 impl Readers {
     /// Two for each processor. One would keep it busy; with two a client on this machine more often
@@ -108,19 +103,10 @@ impl Readers {
     /// is still in the caches: four clients, a 128 KiB READ each, on two processors took a fifth
     /// less processor time.
     pub fn new(processors: usize) -> Result<Self, Errno> {
-        let at_work = Arc::new(AtWork {
-            most: (processors / 2).max(1),
-            ..AtWork::default()
-        });
+        let (at_work, most) = (Arc::default(), (processors / 2).max(1));
         let count = 2 * processors.max(1);
-        let all: Result<_, _> = (0..count).map(|_| ReaderHandle::new(&at_work)).collect();
-        Ok(Self(all?))
-    }
-
-    /// All of them.
-    #[must_use]
-    pub fn all(&self) -> &[Arc<ReaderHandle>] {
-        &self.0
+        let all = (0..count).map(|_| ReaderHandle::new(&at_work, most));
+        Ok(Self(all.collect::<Result<_, _>>()?))
     }
 
     /// The reader for a new connection, which is counted as one of its own from now on.
@@ -196,7 +182,7 @@ mod tests {
         for _ in 0..8 {
             let _ = readers.choose();
         }
-        for reader in readers.all() {
+        for reader in &readers.0 {
             reader.set_busy(500_000);
         }
         for _ in 0..10 {
@@ -208,7 +194,7 @@ mod tests {
     #[test]
     fn more_readers_at_work_than_half_the_processors_are_crowded() {
         let readers = Readers::new(4).unwrap();
-        for reader in readers.all().iter().take(3) {
+        for reader in readers.0.iter().take(3) {
             assert!(!readers.0[0].is_crowded());
             reader.set_at_work(true);
         }

@@ -10,15 +10,14 @@ use pagewell_fs::moment;
 use pagewell_sunrpc::record::{self, Assembly, Progress};
 use rustix::io::Errno;
 
-use crate::connection::{Connection, Totals};
+use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
-use crate::receive::ready::Line;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
 use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
 use crate::service::call::{Answer, Job, Request, WaitingCall};
-use crate::service::{Service, put_off, refuse_oversized};
+use crate::service::{put_off, refuse_oversized};
 use crate::share::Address;
 
 /// Larger records are received into memory of their own, which a call that must wait takes along.
@@ -42,18 +41,12 @@ pub const SCRATCH_BYTES: usize = 32 << 10;
 
 /// What all receivers of a server share.
 pub struct Shared {
-    /// Answers calls.
-    pub service: Arc<Service>,
-    /// Does those that may wait.
+    /// Does the calls that may wait, and has what answers all.
     pub dispatcher: Arc<Dispatcher>,
     /// Memory for requests.
     pub budget: Arc<RequestBudget>,
-    /// What all connections have together.
-    pub totals: Arc<Totals>,
     /// For how long a reader looks for work before it sleeps, where that pays.
     pub poll_for: Duration,
-    /// How long stopping may take.
-    pub drain_for: Duration,
 }
 
 /// How a turn ended.
@@ -67,17 +60,24 @@ pub enum Turn {
     Closed,
 }
 
+/// The number of the line that the connections of one address have at their reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line(pub usize);
+
 /// The receiving side of one connection; only its reader touches it.
 pub struct Receiver {
-    connection: Arc<Connection>,
-    line: Line,
+    /// What other threads share of it.
+    pub connection: Arc<Connection>,
+    /// Its line at the reader.
+    pub line: Line,
     assembly: Assembly,
     /// Received but not taken, because a limit was reached.
     leftover: Vec<u8>,
     batch: Batch,
     meter: Meter,
     large_records: bool,
-    ready: bool,
+    /// Whether it stands in that line.
+    pub ready: bool,
     /// The client sends nothing more: read to the end, then finish what was begun.
     peer_closed: bool,
     ended: bool,
@@ -89,8 +89,10 @@ pub struct Receiver {
     received_bytes_seen: u64,
     /// When the socket was last known to be empty.
     empty_at: Instant,
-    /// Calls that have come, and those of which the connection knows.
-    calls: (u64, u64),
+    /// Calls that have come.
+    pub calls: u64,
+    /// Those of which the connection knows.
+    noted_calls: u64,
 }
 
 enum Consumed {
@@ -102,13 +104,13 @@ enum Consumed {
 
 impl Receiver {
     /// For a new connection, in this line of the reader.
-    #[must_use]
     pub fn new(connection: Arc<Connection>, shared: &Shared, line: Line) -> Self {
-        let waker = connection.waker().clone();
+        let (waker, address) = (connection.waker.clone(), Address::of(connection.peer.ip()));
+        let ways = &shared.dispatcher.service.served.ways;
         Self {
-            memory: RecordMemory::new(&shared.budget, Address::of(connection.peer()), waker),
+            memory: RecordMemory::new(&shared.budget, address, waker),
             line,
-            meter: Meter::new(shared.service.served().ways(), connection.stays_here()),
+            meter: Meter::new(ways, connection.stays_here),
             connection,
             assembly: Assembly::new(RECORD_BYTES_MAX),
             leftover: Vec::new(),
@@ -122,39 +124,17 @@ impl Receiver {
             received_bytes: 0,
             received_bytes_seen: 0,
             empty_at: Instant::now(),
-            calls: (0, 0),
+            calls: 0,
+            noted_calls: 0,
         }
-    }
-
-    /// Calls that have come.
-    #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.calls.0
     }
 
     /// Lets the connection know that calls have come since the last time, if any have.
     pub fn note_calls(&mut self, now: Instant) {
-        if self.calls.0 != self.calls.1 {
-            self.calls.1 = self.calls.0;
+        if self.noted_calls != self.calls {
+            self.noted_calls = self.calls;
             self.connection.called(now);
         }
-    }
-
-    /// What other threads share of it.
-    #[must_use]
-    pub fn connection(&self) -> &Arc<Connection> {
-        &self.connection
-    }
-
-    /// Its line at the reader.
-    #[must_use]
-    pub fn line(&self) -> Line {
-        self.line
-    }
-
-    /// Marks it as ready or not; returns whether it was ready.
-    pub fn set_ready(&mut self, ready: bool) -> bool {
-        std::mem::replace(&mut self.ready, ready)
     }
 
     /// Notes that epoll has seen the client's end of the stream: no event will come for it again.
@@ -167,11 +147,11 @@ impl Receiver {
     /// connections of a reader use, so that its memory is warm.
     pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
         std::mem::swap(&mut self.batch, batch);
-        std::mem::swap(&mut self.meter, self.batch.meter());
+        std::mem::swap(&mut self.meter, &mut self.batch.meter);
         let turn = self.receive_and_answer(shared, scratch);
         // All replies of a turn leave together: a client whose calls still come waits for none.
         self.flush();
-        std::mem::swap(&mut self.meter, self.batch.meter());
+        std::mem::swap(&mut self.meter, &mut self.batch.meter);
         std::mem::swap(&mut self.batch, batch);
         turn
     }
@@ -251,7 +231,7 @@ impl Receiver {
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
-        if rest.is_empty() && self.memory.waits() {
+        if rest.is_empty() && self.memory.waits {
             // The next bytes of the record will ask again; until they come others may have it.
             self.memory.stop_waiting();
             return Turn::Again;
@@ -259,7 +239,7 @@ impl Receiver {
         self.leftover = rest.to_vec();
         // Asking again whether the connection may be read would be wrong: a call may have ended
         // since it was found that it may not, and then nothing would wake this reader.
-        if self.memory.waits() || self.connection.pause() {
+        if self.memory.waits || self.connection.pause() {
             Turn::Idle
         } else {
             Turn::Again
@@ -310,7 +290,7 @@ impl Receiver {
 
     /// A whole record in the receive buffer.
     fn small(&mut self, shared: &Shared, record: &[u8]) {
-        self.calls.0 += 1;
+        self.calls += 1;
         if let Some(waiting) = self.answer(shared, record) {
             let buffer = shared.budget.uncounted(record);
             self.queue(shared, buffer, record.len(), waiting);
@@ -320,7 +300,11 @@ impl Receiver {
     /// Answers the call in a record. One that waits comes back with when it arrived.
     fn answer(&mut self, shared: &Shared, record: &[u8]) -> Option<(Instant, WaitingCall)> {
         let request = Request::new(record, &self.connection, Instant::now());
-        match shared.service.answer(&request, false, &mut self.batch) {
+        match shared
+            .dispatcher
+            .service
+            .answer(&request, false, &mut self.batch)
+        {
             Answer::Done => {
                 names::CALLS_INLINE.add(1);
                 None
@@ -348,7 +332,7 @@ impl Receiver {
 
     /// A record that was put together in memory of its own.
     fn assembled(&mut self, shared: &Shared) {
-        self.calls.0 += 1;
+        self.calls += 1;
         let record = self.assembly.finish();
         let buffer = self.memory.whole(record.buffer);
         if record.oversized {
@@ -371,11 +355,9 @@ impl Receiver {
 
     /// Memory for more of the record; false when there is none.
     fn get_memory(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
-        let connection = &*self.connection;
-        let export_of = |beginning: &[u8]| {
-            let served = shared.service.served();
-            served.export_of_record(beginning, connection.peer())
-        };
+        let peer = self.connection.peer.ip();
+        let served = &shared.dispatcher.service.served;
+        let export_of = |beginning: &[u8]| served.export_of_record(beginning, peer);
         let assembly = &mut self.assembly;
         self.memory
             .give(assembly, bytes, must_wait, export_of, next)
@@ -385,8 +367,8 @@ impl Receiver {
     /// client is told to ask again, and calls behind it are not held up.
     pub fn put_off(&mut self, shared: &Shared) -> bool {
         let full = self.memory.full_export();
-        let is_held = full.is_some_and(|export| shared.service.slow_calls().holds(export));
-        if self.memory.waits() && is_held {
+        let is_held = full.is_some_and(|export| shared.dispatcher.service.slow.holds(export));
+        if self.memory.waits && is_held {
             self.put_off = true;
             let bytes = self.assembly.skip();
             self.memory.give_up(bytes);

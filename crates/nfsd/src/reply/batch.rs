@@ -23,18 +23,16 @@ pub enum Piece {
 
 impl Piece {
     /// Bytes of the stream.
-    #[must_use]
     pub fn length(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Page(page) => page.len(),
             Self::Mapped(range) => range.len(),
-            Self::File(range) => range.length(),
+            Self::File(range) => range.length,
         }
     }
 
     /// Memory that is the reply's alone; pages and mappings have bounds of their own.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
@@ -50,7 +48,8 @@ pub struct Batch {
     /// What goes before `bytes`.
     pieces: Vec<Piece>,
     pieces_bytes: usize,
-    meter: Meter,
+    /// What measures the blocks of one connection.
+    pub meter: Meter,
 }
 
 /// Where a reply begins, to take it back.
@@ -58,10 +57,15 @@ pub struct Batch {
 pub struct Mark(usize);
 
 impl Batch {
+    /// Where the next reply will begin.
+    pub fn mark(&self) -> Mark {
+        Mark(self.bytes.len())
+    }
+
     /// Begins a reply with space for the record marker. The reply is then written to
     /// [`Batch::bytes`] and ended with [`Batch::end`] or [`Batch::end_with`].
     pub fn begin(&mut self) -> Mark {
-        let mark = Mark(self.bytes.len());
+        let mark = self.mark();
         self.bytes.extend_from_slice(&[0; MARKER_BYTES]);
         mark
     }
@@ -102,7 +106,6 @@ impl Batch {
     }
 
     /// The bytes of a reply that [`Batch::end`] ended, without its marker.
-    #[must_use]
     pub fn body(&self, mark: Mark) -> &[u8] {
         self.bytes.get(mark.0 + MARKER_BYTES..).unwrap_or_default()
     }
@@ -120,19 +123,12 @@ impl Batch {
         self.meter.choose(ways, length, is_first)
     }
 
-    /// What measures the blocks of one connection.
-    pub fn meter(&mut self) -> &mut Meter {
-        &mut self.meter
-    }
-
     /// Bytes in it.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
     }
 
     /// Whether no reply is in it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.pieces.is_empty()
     }

@@ -34,24 +34,18 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct FileRange {
     file: OpenFile,
     offset: u64,
-    length: usize,
+    /// Bytes still to be sent.
+    pub length: usize,
 }
 
 impl FileRange {
     /// `length` bytes of `file` from `offset`.
-    #[must_use]
     pub fn new(file: OpenFile, offset: u64, length: usize) -> Self {
         Self {
             file,
             offset,
             length,
         }
-    }
-
-    /// Bytes still to be sent.
-    #[must_use]
-    pub fn length(&self) -> usize {
-        self.length
     }
 
     /// Sends all of it, or what the socket takes: then [`Errno::AGAIN`]. [`Errno::NODATA`]: the
@@ -84,33 +78,11 @@ impl FileRange {
 
 const PAGE_BYTES: u64 = 4096;
 
-/// The same number on all architectures that number system calls alike since Linux 5.1; Alpha and
-/// MIPS add an offset of their own.
+/// The same number on all architectures that number system calls alike since Linux 5.1. Those that
+/// add an offset of their own (Alpha, MIPS) have no call of this number, and say so.
 const SYS_CACHESTAT: libc::c_long = 451;
-const HAS_CACHESTAT: bool = cfg!(not(any(
-    target_arch = "mips",
-    target_arch = "mips64",
-    target_arch = "mips32r6",
-    target_arch = "mips64r6"
-)));
 
 static REFUSED: AtomicBool = AtomicBool::new(false);
-
-#[repr(C)]
-struct CachestatRange {
-    offset: u64,
-    length: u64,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct Cachestat {
-    cached: u64,
-    dirty: u64,
-    write_back: u64,
-    evicted: u64,
-    recently_evicted: u64,
-}
 
 /// What of a file is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,13 +138,14 @@ fn are_resident(file: BorrowedFd<'_>, range: &Range<u64>) -> bool {
 }
 
 fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
-    if !HAS_CACHESTAT || REFUSED.load(Ordering::Relaxed) {
+    if REFUSED.load(Ordering::Relaxed) {
         return None;
     }
-    let range = CachestatRange { offset, length };
-    let mut result = Cachestat::default();
-    // SAFETY: both pointers are to live values of the layout the system call expects, and it
-    // keeps neither.
+    let range = [offset, length];
+    // Pages that are cached, dirty, being written, evicted, evicted lately.
+    let mut result = [0u64; 5];
+    // SAFETY: both pointers are to live values of the layout the system call expects, structures of
+    // numbers of 64 bits, and it keeps neither.
     let status = unsafe {
         libc::syscall(
             SYS_CACHESTAT,
@@ -183,7 +156,7 @@ fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
         )
     };
     if status == 0 {
-        return Some(result.cached);
+        return Some(result[0]);
     }
     let errno = std::io::Error::last_os_error().raw_os_error();
     if errno == Some(libc::ENOSYS) {
@@ -212,7 +185,7 @@ mod tests {
         });
         assert_eq!(range.send_to(&here), Err(Errno::NODATA));
         assert!(reader.join().unwrap() == data[100_000..]);
-        assert_eq!(range.length(), 50_000);
+        assert_eq!(range.length, 50_000);
         assert_eq!(range.copied().unwrap(), [0; 50_000]);
     }
 

@@ -14,17 +14,23 @@
 //!   worker B ─┼──────> [queue] ───┤
 //!   reader   ─┘                   └─ flag set: another thread sends mine too
 //! ```
+//!
+//! sendfile(2) ends with a segment of its own, however short, and wakes the receiver for it. So a
+//! connection is corked while ranges of files leave with other pieces behind them: the end of one
+//! reply and the head of the next one share a segment. To cork and uncork costs two system calls,
+//! which a single reply would gain nothing by.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_counters::names;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
+use rustix::net::sockopt;
 
 use crate::reply::batch::{Batch, Piece};
-use crate::reply::transmit;
 use crate::reply::unsent::Unsent;
 
 fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
@@ -53,7 +59,6 @@ pub struct SendQueue {
 
 impl SendQueue {
     /// An empty queue, what is in it charged to `unsent`.
-    #[must_use]
     pub fn new(unsent: Arc<Unsent>) -> Self {
         Self {
             state: Mutex::default(),
@@ -101,7 +106,7 @@ impl SendQueue {
         }
         state.sending = true;
         drop(state);
-        let result = transmit::bytes(&socket, bytes);
+        let result = transmit_bytes(&socket, bytes);
         let mut state = self.state.lock();
         state.sending = false;
         match result {
@@ -139,7 +144,6 @@ impl SendQueue {
     }
 
     /// Bytes that have not left yet.
-    #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.state.lock().unsent_bytes
     }
@@ -155,7 +159,7 @@ impl SendQueue {
             state.writable_again = false;
             drop(state);
             let before: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
-            let result = transmit::pieces(socket, &mut pieces, &mut offset);
+            let result = transmit(socket, &mut pieces, &mut offset);
             let left: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
             state = self.state.lock();
             let sent = before - left;
@@ -245,61 +249,168 @@ pub fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
+/// The most ranges of one sendmsg; more only make the kernel copy the list.
+const RANGES_MAX: usize = 64;
 
-    #[test]
-    fn a_full_socket_is_continued_and_nothing_is_lost() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        here.set_nonblocking(true).unwrap();
-        let queue = SendQueue::default();
-        let expected: Vec<u8> = (0..3_000_000u32).map(|index| (index % 251) as u8).collect();
-        let mut blocked = false;
-        for chunk in expected.chunks(70_000) {
-            let (left, right) = chunk.split_at(1000);
-            let pieces = [Piece::Bytes(left.to_vec()), Piece::Bytes(right.to_vec())];
-            assert!(queue.send_pieces(&here, pieces));
-            blocked |= queue.unsent_bytes() > 0;
-        }
-        assert!(blocked && queue.unsent_bytes() > 0);
-        let mut received = Vec::new();
-        let mut part = vec![0; 50_000];
-        while received.len() < expected.len() {
-            let count = there.read(&mut part).unwrap();
-            received.extend_from_slice(&part[..count]);
-            assert!(queue.send_more(&here));
-        }
-        assert!(received == expected);
-        assert_eq!(queue.unsent_bytes(), 0);
-        assert_eq!(queue.state.lock().charged_bytes, 0);
-        drop(there);
-        assert!(!queue.send_bytes(&here, &mut vec![1]));
+/// Sends pieces until none is left; those that have left are removed.
+fn transmit(
+    socket: &impl AsFd,
+    pieces: &mut VecDeque<Piece>,
+    offset: &mut usize,
+) -> Result<(), Errno> {
+    // Only TCP can be corked.
+    let is_corked = more_follows_a_file(pieces) && sockopt::set_tcp_cork(socket, true).is_ok();
+    let result = transmit_all(socket, pieces, offset);
+    if is_corked {
+        // It fails only if the connection is dead, which the next call says, too.
+        let _ = sockopt::set_tcp_cork(socket, false);
     }
+    result
+}
 
-    #[test]
-    fn what_waits_is_charged_to_all_until_it_has_left_or_the_connection_is_gone() {
-        let unsent = Unsent::new();
-        let charged = || unsent.page_bytes(usize::MAX);
-        let nothing = charged();
-        let (here, there) = UnixStream::pair().unwrap();
-        here.set_nonblocking(true).unwrap();
-        let queue = SendQueue::new(unsent.clone());
-        for _ in 0..4 {
-            queue.send_bytes(&here, &mut vec![7; 1 << 20]);
+fn more_follows_a_file(pieces: &VecDeque<Piece>) -> bool {
+    let mut from_file = pieces
+        .iter()
+        .skip_while(|piece| !matches!(piece, Piece::File(_)));
+    from_file.nth(1).is_some()
+}
+
+fn transmit_all(
+    socket: &impl AsFd,
+    pieces: &mut VecDeque<Piece>,
+    offset: &mut usize,
+) -> Result<(), Errno> {
+    loop {
+        let Some(first) = pieces.front_mut() else {
+            return Ok(());
+        };
+        if let Piece::File(range) = first {
+            match range.send_to(socket) {
+                Ok(()) => drop(pieces.pop_front()),
+                Err(Errno::NODATA) => *first = fallen_back(range.copied()?),
+                Err(errno) => return Err(errno),
+            }
+            continue;
         }
-        assert!(charged() < nothing && queue.state.lock().charged_bytes >= 3 << 20);
-        drop(there);
-        assert!(!queue.send_more(&here));
-        assert_eq!(charged(), nothing);
-        let (here, _there) = UnixStream::pair().unwrap();
-        here.set_nonblocking(true).unwrap();
-        let queue = SendQueue::new(unsent.clone());
-        queue.send_pieces(&here, [Piece::Bytes(vec![7; 4 << 20])]);
-        assert!(charged() < nothing);
-        drop(queue);
-        assert_eq!(charged(), nothing);
+        *offset += in_memory(socket, pieces, *offset)?;
+        while let Some(first) = pieces.front() {
+            if matches!(first, Piece::File(_)) || *offset < first.length() {
+                break;
+            }
+            *offset -= first.length();
+            pieces.pop_front();
+        }
     }
 }
+
+/// Sends the leading pieces that are in memory with one system call.
+fn in_memory(
+    socket: &impl AsFd,
+    pieces: &mut VecDeque<Piece>,
+    offset: usize,
+) -> Result<usize, Errno> {
+    let mut ranges = [range_of(&[]); RANGES_MAX];
+    let (mut count, mut mapped_bytes) = (0, 0);
+    for (slot, piece) in ranges.iter_mut().zip(pieces.iter()) {
+        *slot = match piece {
+            Piece::Bytes(bytes) => range_of(bytes),
+            Piece::Page(page) => range_of(page),
+            Piece::Mapped(range) => {
+                mapped_bytes += range.len();
+                libc::iovec {
+                    iov_base: range.address().cast_mut().cast(),
+                    iov_len: range.len(),
+                }
+            }
+            Piece::File(_) => break,
+        };
+        count += 1;
+    }
+    // All of the first piece has not left, or it would not be there.
+    let [first, ..] = &mut ranges;
+    first.iov_base = first.iov_base.wrapping_byte_add(offset);
+    first.iov_len = first.iov_len.saturating_sub(offset);
+    let more = count < pieces.len();
+    // SAFETY: these are ranges of pieces, which stay until the call has returned. The memory of a
+    // mapping may be nowhere: then the call answers EFAULT.
+    match unsafe { send_ranges(socket, &ranges[..count], more) } {
+        Err(Errno::FAULT) => {
+            fill_first_mapped(pieces)?;
+            Ok(0)
+        }
+        Ok(sent) => {
+            names::MAPPED_BYTES.add(sent.min(mapped_bytes) as u64);
+            Ok(sent)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// A file was cut short while it was to be sent from its mapping.
+fn fill_first_mapped(pieces: &mut VecDeque<Piece>) -> Result<(), Errno> {
+    for piece in pieces {
+        if let Piece::Mapped(range) = piece {
+            *piece = fallen_back(range.copied()?);
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a file that was cut short while it was to be sent: what is there was read, and
+/// zeros follow, because the reply has promised as many.
+fn fallen_back(bytes: Vec<u8>) -> Piece {
+    names::SEND_FAULTS.add(1);
+    Piece::Bytes(bytes)
+}
+
+/// Sends bytes; returns how many left.
+fn transmit_bytes(socket: &impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the range is that of a slice.
+    unsafe { send_ranges(socket, &[range_of(bytes)], false) }
+}
+
+fn range_of(bytes: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+/// One system call. `more` says that other bytes follow at once.
+///
+/// # Safety
+///
+/// Each range is memory that can be read, or addresses of a mapping, until the call has returned.
+unsafe fn send_ranges(
+    socket: &impl AsFd,
+    ranges: &[libc::iovec],
+    more: bool,
+) -> Result<usize, Errno> {
+    let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    if more {
+        flags |= libc::MSG_MORE;
+    }
+    // SAFETY: all zeros are a message without address, ranges and control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = ranges.as_ptr().cast_mut();
+    // Its type differs between C libraries; there are at most RANGES_MAX.
+    message.msg_iovlen = ranges.len() as _;
+    names::SEND_CALLS.add(1);
+    loop {
+        // SAFETY: the message has nothing but ranges, for which the caller answers; the kernel
+        // only reads it.
+        let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, flags) };
+        if let Ok(sent) = usize::try_from(sent) {
+            return Ok(sent);
+        }
+        let error = std::io::Error::last_os_error();
+        let errno = Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
+        if errno != Errno::INTR {
+            return Err(errno);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,6 @@
 //! So there are never more than 16 MiB, a page of each thread that was at work when they were
 //! full, and 16 KiB and a page of that size for each connection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names;
@@ -43,12 +42,6 @@ const PARTS: usize = 8;
 pub struct Unsent(AtomicUsize);
 
 impl Unsent {
-    /// Nothing is charged.
-    #[must_use]
-    pub fn new() -> Arc<Self> {
-        Arc::default()
-    }
-
     /// Charges more.
     pub fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes, Ordering::SeqCst);
@@ -66,13 +59,11 @@ impl Unsent {
     }
 
     /// Whether all together have too much.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::SeqCst) >= BYTES_MAX
     }
 
     /// What one connection may be charged for now.
-    #[must_use]
     pub fn connection_bytes_max(&self) -> usize {
         if self.is_over() {
             SHARE_BYTES
@@ -82,7 +73,6 @@ impl Unsent {
     }
 
     /// How long a page of a listing may be that could have `wanted` bytes.
-    #[must_use]
     pub fn page_bytes(&self, wanted: usize) -> usize {
         let left = BYTES_MAX.saturating_sub(self.0.load(Ordering::SeqCst));
         let page = wanted.min((left / PARTS).max(PAGE_BYTES_MIN));

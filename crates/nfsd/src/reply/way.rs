@@ -92,7 +92,6 @@ struct Block {
 
 impl Ways {
     /// `fixed`: always this way.
-    #[must_use]
     pub fn new(fixed: Option<Way>) -> Arc<Self> {
         // Where nothing is known small replies are copied, and large ones go by reference.
         let start = [Way::Copy, Way::Splice, Way::Splice];
@@ -110,7 +109,6 @@ impl Ways {
 
 impl Meter {
     /// Of a connection whose other end is on this machine, or elsewhere.
-    #[must_use]
     pub fn new(ways: &Arc<Ways>, stays_here: bool) -> Self {
         let class = |class| ways.found(stays_here, class).lock().for_another();
         let known = Known {
@@ -125,7 +123,6 @@ impl Meter {
     }
 
     /// Takes what was found on such connections, and measures nothing itself.
-    #[must_use]
     pub fn unmeasured(stays_here: bool) -> Self {
         Self {
             stays_here,
@@ -188,7 +185,6 @@ impl Meter {
     }
 
     /// Whether the block that is about to be sent is measured.
-    #[must_use]
     pub fn is_measuring(&self) -> bool {
         let block = self.trial.as_ref().map(|trial| &trial.block);
         block.is_some_and(|block| block.bytes > 0)

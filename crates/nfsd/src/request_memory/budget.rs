@@ -121,7 +121,7 @@ impl State {
     fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
         let waiting = self.waiting.iter();
         let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {
-            self.may_be_first(wanted, waker.token(), limit)
+            self.may_be_first(wanted, waker.token, limit)
         });
         able.map(|(order, waiting)| waiting.wanted.turn(*order))
             .min()
@@ -169,19 +169,9 @@ impl State {
         due
     }
 
-    /// One more that waits, or the same again.
-    fn wait(&mut self, order: u64, wanted: Wanted, waker: &Waker) {
-        let waiting = Waiting {
-            wanted,
-            waker: waker.clone(),
-            is_called: false,
-        };
-        self.waiting.insert(order, waiting);
-    }
-
     fn stop_waiting(&mut self, token: u64) {
         self.waiting
-            .retain(|_, waiting| waiting.waker.token() != token);
+            .retain(|_, waiting| waiting.waker.token != token);
     }
 
     fn reuse(&mut self, size: usize) -> Option<Vec<u8>> {
@@ -193,14 +183,17 @@ impl State {
 
 /// What one record is charged for.
 pub struct Lease {
-    memory: Arc<RequestBudget>,
-    address: Address,
+    /// Where it comes from.
+    pub memory: Arc<RequestBudget>,
+    /// The client's address.
+    pub address: Address,
     /// The address for whose share it counts.
     payer: Address,
     token: u64,
     /// The export that it is for, when that is known.
     pub export: Option<u32>,
-    bytes: usize,
+    /// Bytes that it is charged for.
+    pub bytes: usize,
     /// Among all records, from when it first asked.
     order: Option<u64>,
     is_first: bool,
@@ -218,7 +211,6 @@ pub enum Given {
 
 impl Lease {
     /// Of nothing yet.
-    #[must_use]
     pub fn new(memory: &Arc<RequestBudget>, address: Address, token: u64) -> Self {
         Self {
             memory: memory.clone(),
@@ -231,18 +223,6 @@ impl Lease {
             is_first: false,
             is_whole: false,
         }
-    }
-
-    /// The client's address.
-    #[must_use]
-    pub fn address(&self) -> Address {
-        self.address
-    }
-
-    /// Bytes that it is charged for.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// One for the next record of the same connection.
@@ -289,8 +269,14 @@ impl Lease {
                     .is_some_and(|next| next < turn)
             {
                 names::REQUEST_MEMORY_REFUSED.add(1);
-                if let Some(waker) = waker {
-                    state.wait(order, wanted, waker);
+                if let Some(waker) = waker.cloned() {
+                    let is_called = false;
+                    let waiting = Waiting {
+                        wanted,
+                        waker,
+                        is_called,
+                    };
+                    state.waiting.insert(order, waiting);
                 }
                 return None;
             }
@@ -307,7 +293,6 @@ impl Lease {
     }
 
     /// Whether the record's export holds so much that no more of it fits.
-    #[must_use]
     pub fn export_is_full(&self) -> bool {
         let state = self.memory.state.lock();
         !state.has_room_for(self.export, state.by_address.left())
@@ -315,7 +300,6 @@ impl Lease {
 
     /// Whether the storage of the record's export has so much to do that it has to wait for that,
     /// and not for records that arrive.
-    #[must_use]
     pub fn waits_for_storage(&self) -> bool {
         let state = self.memory.state.lock();
         let much = state.by_address.left().max(self.memory.limit / 8);
@@ -349,7 +333,6 @@ pub struct Buffer {
 
 impl RequestBudget {
     /// A budget of `limit` bytes.
-    #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -368,7 +351,6 @@ impl RequestBudget {
     }
 
     /// A small record, copied: it counts for no address.
-    #[must_use]
     pub fn uncounted(self: &Arc<Self>, record: &[u8]) -> Buffer {
         Buffer {
             bytes: record.to_vec(),
@@ -394,7 +376,6 @@ impl RequestBudget {
     }
 
     /// Whether a record waits.
-    #[must_use]
     pub fn is_wanted(&self) -> bool {
         !self.state.lock().waiting.is_empty()
     }

@@ -50,11 +50,10 @@ const WHOLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Memory of the record that a connection is receiving.
 pub struct RecordMemory {
-    budget: Arc<RequestBudget>,
     lease: Lease,
     waker: Waker,
     /// Stands in the queue for memory, or has been called and not taken it yet.
-    waits: bool,
+    pub waits: bool,
     /// Bytes that it lacked when it began to wait.
     missing_bytes: usize,
     /// When it began.
@@ -63,22 +62,14 @@ pub struct RecordMemory {
 
 impl RecordMemory {
     /// For a new connection of an address, whose reader is called with `waker`.
-    #[must_use]
     pub fn new(budget: &Arc<RequestBudget>, address: Address, waker: Waker) -> Self {
         Self {
-            budget: budget.clone(),
-            lease: Lease::new(budget, address, waker.token()),
+            lease: Lease::new(budget, address, waker.token),
             waker,
             waits: false,
             missing_bytes: 0,
             since: Instant::now(),
         }
-    }
-
-    /// Whether it waits for memory.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        self.waits
     }
 
     /// Gives memory for more of a record of `bytes` in all, of which `next` comes next. False: it
@@ -101,7 +92,7 @@ impl RecordMemory {
             return true;
         }
         let size = bytes.next_multiple_of(GRANULE_BYTES);
-        let is_new = self.lease.bytes() == 0;
+        let is_new = self.lease.bytes == 0;
         if is_new {
             self.since = Instant::now();
             let beginning = if filled > 0 {
@@ -111,9 +102,7 @@ impl RecordMemory {
             };
             self.lease.export = export_of(beginning);
         }
-        let step = STEP_BYTES
-            .max(self.lease.bytes().saturating_mul(2))
-            .min(size);
+        let step = STEP_BYTES.max(self.lease.bytes.saturating_mul(2)).min(size);
         let waker = must_wait.then_some(&self.waker);
         let given = self.lease.grow(step, size, waker);
         self.waits = must_wait && given.is_none();
@@ -134,12 +123,11 @@ impl RecordMemory {
     /// Memory that was or will be offered cannot be taken now.
     pub fn stop_waiting(&mut self) {
         if std::mem::take(&mut self.waits) {
-            self.budget.pass_on(self.waker.token());
+            self.lease.memory.pass_on(self.waker.token);
         }
     }
 
     /// The export of the record, if that holds so much that no more of it fits.
-    #[must_use]
     pub fn full_export(&self) -> Option<u32> {
         self.lease.export.filter(|_| self.lease.export_is_full())
     }
@@ -173,7 +161,7 @@ impl RecordMemory {
             self.since = now;
         }
         let took = now.saturating_duration_since(self.since);
-        if self.lease.bytes() == 0 || took <= WHOLE_WITHIN {
+        if self.lease.bytes == 0 || took <= WHOLE_WITHIN {
             return false;
         }
         let has_come = self.waits && unread_bytes() >= self.missing_bytes.min(STEP_BYTES);
@@ -182,7 +170,7 @@ impl RecordMemory {
 
     /// Has the client's address count as careless: its record was lost because it was overdue.
     pub fn blame(&self) {
-        self.budget.blame(self.lease.address());
+        self.lease.memory.blame(self.lease.address);
     }
 }
 
@@ -210,7 +198,7 @@ mod tests {
         let others = budget.taken(budget_bytes - 2 * STEP_BYTES);
         assert!(first.grow(RECORD_BYTES, RECORD_BYTES, None).is_some());
         assert!(!gives());
-        assert!(memory.waits());
+        assert!(memory.waits);
         (memory, [others, Buffer::cut_short(Vec::new(), first)])
     }
 

@@ -1,19 +1,31 @@
 //! A call on its way through the service: what came, what kind of call it is, what it is answered
-//! with.
+//! with, and for a call of NFS version 3 what answers it.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_sunrpc::nfs3::{self, Procedure, Status};
+use pagewell_fs as fs;
+use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::connection::Connection;
 use crate::duplicate::Key;
-use crate::held::slow::{Kind, Subject};
 use crate::reply::batch::{Batch, Mark};
 use crate::request_memory::budget::Buffer;
-use crate::service::exports::Stop;
+use crate::service::convert;
+use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::slow::{Kind, Subject};
+use crate::statistics::{Answered, NFS, ProgramStatistics};
+
+/// The most bytes of one READ.
+pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
+
+/// The most bytes of one WRITE.
+pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
+
+/// A longer listing is not given, whatever the client allows: it would hold a thread too long.
+pub(super) const LISTING_BYTES_MAX: usize = 256 << 10;
 
 /// A call as it arrived.
 pub struct Request<'a> {
@@ -27,7 +39,6 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A call in `record`.
-    #[must_use]
     pub fn new(record: &'a [u8], connection: &'a Arc<Connection>, received_at: Instant) -> Self {
         Self {
             record,
@@ -70,6 +81,32 @@ pub struct WaitingCall {
     pub waits_since: Option<Instant>,
 }
 
+impl WaitingCall {
+    /// A call that reads and goes to the pool, with the bytes that its reply may take: what its
+    /// connection is charged for while the call is under way.
+    pub(super) fn reading(procedure: Procedure, arguments: Decoder<'_>) -> Self {
+        let mut call = Self::default();
+        let listing = |count: u32| (count as usize).min(LISTING_BYTES_MAX);
+        match procedure {
+            Procedure::Read => {
+                let read = decode::<nfs3::ReadArguments<'_>>(arguments);
+                let most = READ_BYTES_MAX;
+                call.reply_bytes_max = read.map_or(0, |read| read.count.min(most) as usize);
+            }
+            Procedure::Readdir => {
+                let list = decode::<nfs3::ReaddirArguments<'_>>(arguments);
+                call.listing_bytes_max = list.map_or(0, |list| listing(list.count));
+            }
+            Procedure::ReaddirPlus => {
+                let list = decode::<nfs3::ReaddirPlusArguments<'_>>(arguments);
+                call.listing_bytes_max = list.map_or(0, |list| listing(list.count_max));
+            }
+            _ => {}
+        }
+        call
+    }
+}
+
 /// A call for the pool.
 pub struct Job {
     /// The connection to answer.
@@ -87,7 +124,6 @@ pub struct Job {
 impl Job {
     /// What the connection is charged for: the record, or the reply if that may be larger; and
     /// the memory that the reply may take.
-    #[must_use]
     pub fn charged_bytes(&self) -> (usize, usize) {
         let state = &self.state;
         (
@@ -133,43 +169,65 @@ pub(super) fn kind(procedure: Procedure) -> Kind {
     }
 }
 
-/// Appends a whole reply with `status` and all optional attributes absent.
-pub(super) fn encode_bare_failure(
-    bytes: &mut Vec<u8>,
-    xid: u32,
-    procedure: Procedure,
-    status: Status,
-) {
-    let mut encoder = Encoder::new(bytes);
-    rpc::encode_success(&mut encoder, xid);
-    status.encode(&mut encoder);
+/// Appends the results of a call of NFS that failed, with all optional attributes absent.
+fn encode_bare_failure(encoder: &mut Encoder<'_>, procedure: Procedure, status: Status) {
+    status.encode(encoder);
     // One word says "absent" for each post_op_attr and pre_op_attr of the procedure's resfail.
-    let absent = match procedure {
-        Procedure::Null | Procedure::Getattr => 0,
-        Procedure::Lookup
-        | Procedure::Access
-        | Procedure::Readlink
-        | Procedure::Read
-        | Procedure::Readdir
-        | Procedure::ReaddirPlus
-        | Procedure::Fsstat
-        | Procedure::Fsinfo
-        | Procedure::Pathconf => 1,
-        Procedure::Setattr
-        | Procedure::Write
-        | Procedure::Create
-        | Procedure::Mkdir
-        | Procedure::Symlink
-        | Procedure::Mknod
-        | Procedure::Remove
-        | Procedure::Rmdir
-        | Procedure::Commit => 2,
-        Procedure::Link => 3,
-        Procedure::Rename => 4,
+    let absent = match (procedure, kind(procedure)) {
+        (Procedure::Null | Procedure::Getattr, _) => 0,
+        (Procedure::Link, _) => 3,
+        (Procedure::Rename, _) => 4,
+        (_, Kind::Read) => 1,
+        (_, Kind::Change | Kind::Commit) => 2,
     };
     for _ in 0..absent {
         encoder.bool(false);
     }
+}
+
+/// Has the client ask again later.
+pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
+    let mark = batch.begin();
+    let mut encoder = Encoder::new(batch.bytes());
+    rpc::encode_success(&mut encoder, xid);
+    encode_bare_failure(&mut encoder, procedure, Status::Jukebox);
+    batch.end(mark);
+}
+
+/// All arguments of a procedure; bytes left over are garbage too.
+pub(super) fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Refusal> {
+    let decoded = T::decode(&mut arguments)?;
+    arguments.finish()?;
+    Ok(decoded)
+}
+
+/// Answers a call whose results `run` appends, unless it would have to wait and may not.
+pub(super) fn answer_with<const PROCEDURES: usize>(
+    (request, head): (&Request<'_>, &Call<'_>),
+    statistics: &ProgramStatistics<PROCEDURES>,
+    batch: &mut Batch,
+    run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
+) -> Answer {
+    let mark = batch.begin();
+    rpc::encode_success(&mut Encoder::new(batch.bytes()), head.xid);
+    let done = match run(batch, mark) {
+        Ok(done) => done,
+        Err(stop) => {
+            batch.roll_back(mark);
+            return match stop.refusal() {
+                Some(refusal) => refuse(batch, head.xid, refusal),
+                None => Answer::Wait(WaitingCall::default()),
+            };
+        }
+    };
+    let answered = Answered {
+        failed: done.failed,
+        received: request.record.len(),
+        sent: done.sent_bytes.unwrap_or_else(|| batch.end(mark)),
+        latency: request.received_at.elapsed(),
+    };
+    statistics.record(head.procedure, &answered);
+    Answer::Done
 }
 
 /// Where a reply goes.
@@ -178,23 +236,104 @@ pub(super) struct Out<'b> {
     pub(super) mark: Mark,
 }
 
-impl Out<'_> {
-    /// Appends a result.
-    pub(super) fn put<S: Encode, F: Encode>(
-        &mut self,
-        reply: nfs3::Reply<S, F>,
-    ) -> Result<Done, Stop> {
-        reply.encode(&mut Encoder::new(self.batch.bytes()));
-        Ok(Done {
-            failed: reply.is_err(),
-            sent_bytes: None,
+/// A call of NFS that is being answered: for whom, and where the reply goes.
+pub(super) struct Answering<'a> {
+    pub(super) caller: &'a Caller<'a>,
+    pub(super) out: Out<'a>,
+}
+
+impl NfsCall<'_> {
+    /// Answers the call, unless it would have to wait and may not.
+    pub(super) fn answer(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
+        let peer = self.request.connection.peer;
+        let caller = &Caller::new(served, self.head, peer, may_block);
+        let procedure = self.procedure;
+        answer_with((self.request, self.head), &NFS, batch, |batch, mark| {
+            let out = Out { batch, mark };
+            let mut answering = Answering { caller, out };
+            let result = answering.run(procedure, self.arguments);
+            let Err(Stop::Status(status)) = result else {
+                return result;
+            };
+            let bytes = answering.out.batch.bytes();
+            encode_bare_failure(&mut Encoder::new(bytes), procedure, status);
+            Ok(Done {
+                failed: true,
+                sent_bytes: None,
+            })
         })
     }
 }
 
-/// All arguments of a procedure; bytes left over are garbage too.
-pub(super) fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Stop> {
-    let decoded = T::decode(&mut arguments).map_err(|_| Stop::Garbage)?;
-    arguments.finish().map_err(|_| Stop::Garbage)?;
-    Ok(decoded)
+impl Answering<'_> {
+    /// Runs one procedure; its results are appended after the RPC head.
+    fn run(&mut self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Done, Stop> {
+        match procedure {
+            Procedure::Null => Ok(Done::default()),
+            Procedure::Getattr => self.getattr(decode(arguments)?),
+            Procedure::Setattr => self.setattr(decode(arguments)?),
+            Procedure::Lookup => self.lookup(decode(arguments)?),
+            Procedure::Access => self.access(decode(arguments)?),
+            Procedure::Readlink => self.readlink(decode(arguments)?),
+            Procedure::Read => self.read(decode(arguments)?),
+            Procedure::Write => self.write(decode(arguments)?),
+            Procedure::Create => self.create(decode(arguments)?),
+            Procedure::Mkdir => self.mkdir(decode(arguments)?),
+            Procedure::Symlink => self.symlink(decode(arguments)?),
+            Procedure::Mknod => self.mknod(decode(arguments)?),
+            Procedure::Remove => self.remove(decode(arguments)?, false),
+            Procedure::Rmdir => self.remove(decode(arguments)?, true),
+            Procedure::Rename => self.rename(decode(arguments)?),
+            Procedure::Link => self.link(decode(arguments)?),
+            Procedure::Readdir => self.readdir(decode(arguments)?),
+            Procedure::ReaddirPlus => self.readdirplus(decode(arguments)?),
+            Procedure::Fsstat => self.fsstat(decode(arguments)?),
+            Procedure::Fsinfo => self.fsinfo(decode(arguments)?),
+            Procedure::Pathconf => self.pathconf(decode(arguments)?),
+            Procedure::Commit => self.commit(decode(arguments)?),
+        }
+    }
+
+    /// Appends what a call of the file system has come to, with `body` if it has failed.
+    pub(super) fn answer<S: Encode, F: Encode>(
+        &mut self,
+        target: &Target<'_>,
+        result: fs::Result<S>,
+        body: impl FnOnce(&fs::Error) -> F,
+    ) -> Result<Done, Stop> {
+        match result {
+            Ok(results) => {
+                let encoder = &mut Encoder::new(self.out.batch.bytes());
+                Status::Ok.encode(encoder);
+                results.encode(encoder);
+                Ok(Done::default())
+            }
+            Err(error) => self.fail(target, error, body),
+        }
+    }
+
+    /// Appends the failure of a call of the file system; [`Stop::WouldBlock`] when the call is to
+    /// be made again.
+    pub(super) fn fail<F: Encode>(
+        &mut self,
+        target: &Target<'_>,
+        error: fs::Error,
+        body: impl FnOnce(&fs::Error) -> F,
+    ) -> Result<Done, Stop> {
+        if error == fs::Error::WouldBlock {
+            return Err(Stop::WouldBlock);
+        }
+        if let Some(text) = error.trouble() {
+            target.report(text);
+        }
+        let failure = Failure {
+            status: convert::status(&error),
+            body: body(&error),
+        };
+        failure.encode(&mut Encoder::new(self.out.batch.bytes()));
+        Ok(Done {
+            failed: true,
+            sent_bytes: None,
+        })
+    }
 }

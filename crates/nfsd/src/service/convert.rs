@@ -1,10 +1,33 @@
 //! Between the file systems' types and the wire's. Errors map to `nfsstat3` here and only here.
+//!
+//! # Handles
+//!
+//! On the wire a handle has up to 64 opaque bytes (RFC 1813 section 2.5, `nfs_fh3`):
+//!
+//! ```text
+//!   0        1          2           6            14
+//!   +--------+----------+-----------+------------+------------------------+
+//!   | version| id bytes | export    | MAC        | FileId, up to 50 bytes |
+//!   +--------+----------+-----------+------------+------------------------+
+//! ```
+//!
+//! The MAC (SipHash-2-4 with the server's secret key, over everything else) means that a client
+//! cannot make a handle, only repeat one that it was given. The export is named by a keyed hash
+//! of its name and of what tells its tree from others, so that handles stay valid when other
+//! exports come and go, and are stale when another tree is served by the same name. There is no
+//! state in the server: a handle is valid after a restart with the same key.
+//!
+//! Known weakness: 64 bits of MAC stop guessing, not a client that was once given a handle and
+//! has lost the right to it; permission is checked at each call, as NFSv3 does.
 
-use pagewell_fs as fs;
+use std::hash::Hasher;
+
+use pagewell_fs::identity::FILE_ID_BYTES_MAX;
+use pagewell_fs::{self as fs, FileId};
 use pagewell_sunrpc::nfs3;
+use siphasher::sip::SipHasher24;
 
 /// The status of an error (RFC 1813 section 2.6).
-#[must_use]
 pub fn status(error: &fs::Error) -> nfs3::Status {
     use nfs3::Status;
     match error {
@@ -37,7 +60,6 @@ pub fn status(error: &fs::Error) -> nfs3::Status {
 
 /// A time on the wire: 1970 to 2106. Earlier and later ones are cut to the nearest that fits,
 /// which orders them rightly; wrapping around would not.
-#[must_use]
 pub fn time(time: fs::Timestamp) -> nfs3::Time {
     let (seconds, nanoseconds) = match u32::try_from(time.seconds) {
         Ok(seconds) => (seconds, time.nanoseconds),
@@ -50,13 +72,13 @@ pub fn time(time: fs::Timestamp) -> nfs3::Time {
     }
 }
 
-/// A time from the wire; `None` when its nanoseconds are no nanoseconds.
-#[must_use]
-pub fn timestamp(time: nfs3::Time) -> Option<fs::Timestamp> {
-    (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
+/// A time from the wire; an error when its nanoseconds are no nanoseconds.
+pub fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
+    let timestamp = (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
         seconds: i64::from(time.seconds),
         nanoseconds: time.nanoseconds,
-    })
+    });
+    timestamp.ok_or(fs::Error::Invalid)
 }
 
 /// How an export shows file identifiers.
@@ -70,7 +92,6 @@ pub struct Identity {
 
 impl Identity {
     /// A file number as clients see it.
-    #[must_use]
     pub fn file_id(&self, file_id: u64) -> u64 {
         if !self.narrow {
             return file_id;
@@ -83,7 +104,6 @@ impl Identity {
     }
 
     /// Attributes as clients see them.
-    #[must_use]
     pub fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes {
         let (major, minor) = from.device;
         nfs3::FileAttributes {
@@ -112,7 +132,6 @@ impl Identity {
     }
 
     /// A change as clients see it.
-    #[must_use]
     pub fn change(&self, from: &fs::Change) -> nfs3::WccData {
         nfs3::WccData {
             before: from.before.map(|before| nfs3::WccAttributes {
@@ -127,7 +146,6 @@ impl Identity {
 
 /// Whether a call that failed so was refused for what it asks, and not because storage failed it,
 /// perhaps when a part was done.
-#[must_use]
 pub fn is_refusal(error: &fs::Error) -> bool {
     use fs::Error;
     !matches!(
@@ -143,17 +161,16 @@ pub fn is_refusal(error: &fs::Error) -> bool {
     )
 }
 
-/// Attributes to set; `None` when a time makes no sense.
-#[must_use]
-pub fn set_attributes(from: &nfs3::SetAttributes) -> Option<fs::SetAttributes> {
-    let set_time = |from| {
-        Some(match from {
+/// Attributes to set; an error when a time makes no sense.
+pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttributes> {
+    let set_time = |from| -> fs::Result<_> {
+        Ok(match from {
             nfs3::SetTime::Keep => None,
             nfs3::SetTime::ToServerTime => Some(fs::SetTime::ToServerTime),
             nfs3::SetTime::To(time) => Some(fs::SetTime::To(timestamp(time)?)),
         })
     };
-    Some(fs::SetAttributes {
+    Ok(fs::SetAttributes {
         mode: from.mode.map(|mode| mode & 0o7777),
         uid: from.uid,
         gid: from.gid,
@@ -164,7 +181,6 @@ pub fn set_attributes(from: &nfs3::SetAttributes) -> Option<fs::SetAttributes> {
 }
 
 /// The durability a client asks for.
-#[must_use]
 pub fn stability(from: nfs3::StableHow) -> fs::Stability {
     match from {
         nfs3::StableHow::Unstable => fs::Stability::Unstable,
@@ -174,12 +190,90 @@ pub fn stability(from: nfs3::StableHow) -> fs::Stability {
 }
 
 /// The durability that was reached.
-#[must_use]
 pub fn stable_how(from: fs::Stability) -> nfs3::StableHow {
     match from {
         fs::Stability::Unstable => nfs3::StableHow::Unstable,
         fs::Stability::DataSync => nfs3::StableHow::DataSync,
         fs::Stability::FileSync => nfs3::StableHow::FileSync,
+    }
+}
+
+const HANDLE_VERSION: u8 = 1;
+/// Before the identifier of the object.
+const HEADER_BYTES: usize = 14;
+const MAC_AT: usize = 6;
+
+/// Makes and reads handles.
+pub struct HandleKey([u8; 16]);
+
+/// A handle to send, inline. Of an identifier that is too long it has more bytes than the protocol
+/// allows, and `nfs3::Handle` refuses it.
+#[derive(Clone, Copy)]
+pub struct WireHandle {
+    length: usize,
+    bytes: [u8; HEADER_BYTES + FILE_ID_BYTES_MAX],
+}
+
+impl WireHandle {
+    /// The bytes to send.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl HandleKey {
+    /// A key; with it handles can be made.
+    pub fn new(key: [u8; 16]) -> Self {
+        Self(key)
+    }
+
+    /// The number that stands for an export in its handles: of this name, with this tree.
+    pub fn export_number(&self, name: &str, tree_id: &[u8]) -> u32 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(b"export ");
+        hasher.write(name.as_bytes());
+        hasher.write(&[0]); // no name has it
+        hasher.write(tree_id);
+        #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
+        return hasher.finish() as u32;
+    }
+
+    /// The handle of an object.
+    pub fn encode(&self, export_number: u32, id: &FileId) -> WireHandle {
+        let id = id.as_bytes();
+        let mut bytes = [0; HEADER_BYTES + FILE_ID_BYTES_MAX];
+        bytes[0] = HANDLE_VERSION;
+        #[allow(clippy::cast_possible_truncation)] // at most 64
+        let id_length = id.len() as u8;
+        bytes[1] = id_length;
+        bytes[2..MAC_AT].copy_from_slice(&export_number.to_be_bytes());
+        bytes[HEADER_BYTES..HEADER_BYTES + id.len()].copy_from_slice(id);
+        let length = HEADER_BYTES + id.len();
+        let mac = self.mac(&bytes[..length]);
+        bytes[MAC_AT..HEADER_BYTES].copy_from_slice(&mac.to_be_bytes());
+        WireHandle { length, bytes }
+    }
+
+    /// The export number and object of a handle that this key made; nothing of another, whose
+    /// length, version or MAC is wrong.
+    pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
+        let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
+        let [version, id_bytes, a, b, c, d, mac @ ..] = *header;
+        if version != HANDLE_VERSION
+            || usize::from(id_bytes) != id.len()
+            || u64::from_be_bytes(mac) != self.mac(handle)
+        {
+            return None;
+        }
+        Some((u32::from_be_bytes([a, b, c, d]), FileId::new(id)?))
+    }
+
+    /// The MAC of a handle of at least [`HEADER_BYTES`]; the place of the MAC itself is left out.
+    fn mac(&self, handle: &[u8]) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(&handle[..MAC_AT]);
+        hasher.write(&handle[HEADER_BYTES..]);
+        hasher.finish()
     }
 }
 
@@ -222,7 +316,7 @@ mod tests {
                 seconds: 0,
                 nanoseconds: 1_000_000_000
             })
-            .is_none()
+            .is_err()
         );
     }
 
@@ -245,5 +339,30 @@ mod tests {
             assert!(folded > 0 && folded < 1 << 31);
             assert!(id >= 1 << 31 || folded == id);
         }
+    }
+
+    #[test]
+    fn only_our_own_handles_are_read() {
+        let key = HandleKey::new(*b"0123456789abcdef");
+        for length in 0..=64usize {
+            let id = FileId::new(&vec![length as u8; length]).unwrap();
+            let handle = key.encode(7, &id);
+            assert_eq!(key.decode(handle.as_bytes()), Some((7, id)));
+            for bit in 0..handle.as_bytes().len() * 8 {
+                let mut forged = handle.as_bytes().to_vec();
+                forged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(key.decode(&forged), None, "bit {bit}");
+            }
+            for cut in 0..handle.as_bytes().len() {
+                assert_eq!(key.decode(&handle.as_bytes()[..cut]), None);
+            }
+        }
+        let other = HandleKey::new(*b"fedcba9876543210");
+        let id = FileId::new(b"x").unwrap();
+        assert_eq!(other.decode(key.encode(7, &id).as_bytes()), None);
+        let number = key.export_number("/a", b"tree");
+        assert_ne!(number, key.export_number("/b", b"tree"));
+        assert_ne!(number, key.export_number("/a", b"other"));
+        assert_ne!(number, key.export_number("/atr", b"ee"));
     }
 }

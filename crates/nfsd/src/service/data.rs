@@ -12,22 +12,16 @@ use pagewell_counters::names as counters;
 use pagewell_fs::{self as fs, OpenFile, Payload};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{
-    CommitArguments, CommitOk, CommitReply, FileAttributes, ReadArguments, ReadHead, ReadReply,
-    Status, WriteArguments, WriteOk, WriteReply,
+    CommitArguments, CommitOk, FileAttributes, ReadArguments, ReadHead, Status, WriteArguments,
+    WriteOk,
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
 use crate::reply::batch::Piece;
 use crate::reply::file_range::{FileRange, Resident, resident};
-use crate::service::call::{Done, Out};
+use crate::service::call::{Answering, Done, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::service::convert;
-use crate::service::exports::{Caller, Served, Stop, Target};
-
-/// The most bytes of one READ.
-pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
-
-/// The most bytes of one WRITE.
-pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
+use crate::service::exports::{Stop, Target};
 
 /// Reads up to this are copied: cheaper than a system call of their own.
 const COPIED_READ_BYTES_MAX: usize = 32 << 10;
@@ -40,14 +34,9 @@ struct Head {
     may_block: bool,
 }
 
-impl Served {
-    pub(super) fn read(
-        &self,
-        caller: &Caller,
-        arguments: ReadArguments<'_>,
-        out: &mut Out<'_>,
-    ) -> Result<Done, Stop> {
-        let target = self.target(caller, arguments.file)?;
+impl Answering<'_> {
+    pub(super) fn read(&mut self, arguments: ReadArguments<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(arguments.file)?;
         let count = arguments.count.min(READ_BYTES_MAX);
         // Offsets past what a file can have are past its end.
         let offset = arguments
@@ -60,36 +49,28 @@ impl Served {
             let head = Head {
                 attributes: Some(target.export.identity.attributes(&read.attributes)),
                 end_of_file: read.end_of_file,
-                may_block: caller.may_block,
+                may_block: self.caller.may_block,
             };
-            self.send_payload(read.payload, &head, out)
+            self.send_payload(read.payload, &head)
         };
         match ask_again(read) {
             Ok(done) => Ok(done),
-            Err(error) => {
-                let reply: ReadReply<'_> = target.failed(&error, || target.attributes_now())?;
-                out.put(reply)
-            }
+            Err(error) => self.fail(&target, error, |_| target.attributes_now()),
         }
     }
 
     /// `None`: none of the promised bytes are there any more, and nothing was written.
-    fn send_payload(
-        &self,
-        payload: Payload,
-        head: &Head,
-        out: &mut Out<'_>,
-    ) -> fs::Result<Option<Done>> {
-        let length = payload.len();
+    fn send_payload(&mut self, payload: Payload, head: &Head) -> fs::Result<Option<Done>> {
+        let (length, out) = (payload.len(), &mut self.out);
         if length <= COPIED_READ_BYTES_MAX {
             return head.copy(&payload, out);
         }
         match payload {
             Payload::File { file, offset, .. } => {
-                let way = out.batch.way(&self.ways, length, out.mark);
+                let way = out.batch.way(&self.caller.served.ways, length, out.mark);
                 let sent = head.send_file(way, &file, (offset, length), out);
                 if !matches!(sent, Ok(Some(_))) {
-                    out.batch.meter().take_back(length);
+                    out.batch.meter.take_back(length);
                 }
                 sent
             }
@@ -101,67 +82,47 @@ impl Served {
         }
     }
 
-    pub(super) fn write(
-        &self,
-        caller: &Caller,
-        arguments: WriteArguments<'_>,
-    ) -> Result<WriteReply, Stop> {
-        let target = self.target_to_change(caller, arguments.file)?;
-        let failed = |error: fs::Error| target.failed(&error, || target.wcc_after_failure(&error));
-        let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
-        let limit = target.filesystem().limits().file_bytes_max;
-        let end = arguments.offset.checked_add(count as u64);
-        let Some(data) = arguments.data.get(..count) else {
-            return failed(fs::Error::Invalid);
-        };
-        if end.is_none_or(|end| end > limit) {
-            return failed(fs::Error::FileTooLarge);
-        }
-        let stability = convert::stability(arguments.stable);
-        let filesystem = target.filesystem();
-        let result = filesystem.write(
-            &target.call(),
-            &target.id,
-            arguments.offset,
-            data,
-            stability,
-        );
-        match result {
-            // What the source copied of it, the source has counted.
-            Ok(written) => Ok(Ok(WriteOk {
+    pub(super) fn write(&mut self, arguments: WriteArguments<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target_to_change(arguments.file)?;
+        let (filesystem, offset) = (target.filesystem(), arguments.offset);
+        let write = || {
+            let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
+            let data = arguments.data.get(..count).ok_or(fs::Error::Invalid)?;
+            let end = offset.checked_add(count as u64);
+            if end.is_none_or(|end| end > filesystem.limits().file_bytes_max) {
+                return Err(fs::Error::FileTooLarge);
+            }
+            let stability = convert::stability(arguments.stable);
+            // What the source copies of it, the source counts.
+            let written = filesystem.write(&target.call(), &target.id, offset, data, stability)?;
+            Ok(WriteOk {
                 file_wcc: target.export.identity.change(&written.change),
                 count: written.count,
                 committed: convert::stable_how(written.committed),
                 verifier: written.verifier,
-            })),
-            Err(error) => failed(error),
-        }
+            })
+        };
+        self.answer(&target, write(), |error| target.wcc_after_failure(error))
     }
 
-    pub(super) fn commit(
-        &self,
-        caller: &Caller,
-        arguments: CommitArguments<'_>,
-    ) -> Result<CommitReply, Stop> {
-        let target = self.target_to_change(caller, arguments.file)?;
+    pub(super) fn commit(&mut self, arguments: CommitArguments<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target_to_change(arguments.file)?;
         let CommitArguments { offset, count, .. } = arguments;
-        let committed = may_commit(&target).and_then(|()| {
-            let call = target.call();
-            target.filesystem().commit(&call, &target.id, offset, count)
-        });
-        match committed {
-            Ok(committed) => Ok(Ok(CommitOk {
+        let commit = || {
+            may_commit(&target)?;
+            let (filesystem, call) = (target.filesystem(), target.call());
+            let committed = filesystem.commit(&call, &target.id, offset, count)?;
+            Ok(CommitOk {
                 file_wcc: target.export.identity.change(&committed.change),
                 verifier: committed.verifier,
-            })),
-            Err(error) => {
-                // What it lies on names its place by itself; of this the client cannot know where.
-                if matches!(error, fs::Error::NoSpace | fs::Error::QuotaExceeded) {
-                    target.report(&error.to_string());
-                }
-                target.failed(&error, || target.wcc_after_failure(&error))
-            }
+            })
+        };
+        let result = commit();
+        // What it lies on names its place by itself; of this the client cannot know where.
+        if let Err(error @ (fs::Error::NoSpace | fs::Error::QuotaExceeded)) = &result {
+            target.report(&error.to_string());
         }
+        self.answer(&target, result, |error| target.wcc_after_failure(error))
     }
 }
 
@@ -219,7 +180,7 @@ impl Head {
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
         if way == Way::Copy {
-            out.batch.meter().begin();
+            out.batch.meter.begin();
         } else {
             let known = resident(file, offset, length);
             if known != Resident::No {
@@ -233,7 +194,7 @@ impl Head {
                     }
                     None => Piece::File(FileRange::new(file.clone(), offset, length)),
                 };
-                out.batch.meter().begin();
+                out.batch.meter.begin();
                 return Ok(Some(self.send([piece], length, out)));
             }
             if !self.may_block {

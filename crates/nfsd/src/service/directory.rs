@@ -8,15 +8,12 @@
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
     Handle, ReaddirArguments, ReaddirEntry, ReaddirOk, ReaddirPlusArguments, ReaddirPlusEntry,
-    ReaddirReply, Status, TAIL_SIZE,
+    Status, TAIL_SIZE,
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item, item_size};
 
-use crate::service::call::{Done, Out};
-use crate::service::exports::{Caller, Served, Stop, Target};
-
-/// A longer reply is not given, whatever the client allows: it would hold a thread too long.
-pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
+use crate::service::call::{Answering, Done, LISTING_BYTES_MAX};
+use crate::service::exports::{Stop, Target};
 
 /// Before the first entry: a present `post_op_attr` and the verifier.
 const HEAD_BYTES: usize = 96;
@@ -57,21 +54,16 @@ impl Page<'_> {
     }
 }
 
-impl Served {
-    pub(super) fn readdir(
-        &self,
-        caller: &Caller,
-        arguments: ReaddirArguments<'_>,
-        out: &mut Out<'_>,
-    ) -> Result<Done, Stop> {
-        let target = self.target(caller, arguments.directory)?;
+impl Answering<'_> {
+    pub(super) fn readdir(&mut self, arguments: ReaddirArguments<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(arguments.directory)?;
         let wanted = Wanted {
             cookie: arguments.cookie,
             with_attributes: false,
             bytes: arguments.count,
             directory_bytes: u32::MAX,
         };
-        self.list(&target, &wanted, out, |entry, page| {
+        self.list(&target, &wanted, |entry, page| {
             let item = ReaddirEntry {
                 file_id: target.export.identity.file_id(entry.file_id),
                 name: entry.name,
@@ -82,22 +74,21 @@ impl Served {
     }
 
     pub(super) fn readdirplus(
-        &self,
-        caller: &Caller,
+        &mut self,
         arguments: ReaddirPlusArguments<'_>,
-        out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
-        let target = self.target(caller, arguments.directory)?;
+        let target = self.caller.target(arguments.directory)?;
+        let served = self.caller.served;
         let wanted = Wanted {
             cookie: arguments.cookie,
             with_attributes: true,
             bytes: arguments.count_max,
             directory_bytes: arguments.directory_count,
         };
-        self.list(&target, &wanted, out, |entry, page| {
+        self.list(&target, &wanted, |entry, page| {
             let identity = &target.export.identity;
             let object = entry.entry.as_ref();
-            let wire = object.map(|object| self.handle(target.export, &object.id));
+            let wire = object.map(|object| served.handle(target.export, &object.id));
             let item = ReaddirPlusEntry {
                 file_id: identity.file_id(entry.file_id),
                 name: entry.name,
@@ -112,33 +103,28 @@ impl Served {
     /// Lists into the reply; `write` puts one entry into the page if it fits. The two results
     /// differ only in their entries. The less memory there is for replies, the shorter a page.
     fn list(
-        &self,
+        &mut self,
         target: &Target<'_>,
         wanted: &Wanted,
-        out: &mut Out<'_>,
         write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
     ) -> Result<Done, Stop> {
-        let bytes = out.batch.bytes();
+        let unsent = &self.caller.served.totals.unsent;
+        let bytes = self.out.batch.bytes();
         let start = bytes.len();
         let page = Page {
             bytes,
             begun: false,
-            left: self
-                .unsent
-                .page_bytes((wanted.bytes as usize).min(REPLY_BYTES_MAX)),
+            left: unsent.page_bytes((wanted.bytes as usize).min(LISTING_BYTES_MAX)),
             directory_left: wanted.directory_bytes as usize,
         };
         let listed = list_into(target, wanted, page, write);
         if listed == Ok(true) {
             return Ok(Done::default());
         }
-        out.batch.bytes().truncate(start);
+        self.out.batch.bytes().truncate(start);
         match listed {
             Ok(_) => Err(Stop::Status(Status::TooSmall)),
-            Err(error) => {
-                let reply: ReaddirReply<'_> = target.failed(&error, || target.attributes_now())?;
-                out.put(reply)
-            }
+            Err(error) => self.fail(target, error, |_| target.attributes_now()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::Export;
-use crate::service::exports::Served;
+use crate::service::exports::{Served, ServedExport};
 
 /// What was written to an export, and is not on its device at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +15,10 @@ pub struct Loss {
 }
 
 impl Served {
-    /// Brings everything to the devices.
+    /// Brings everything to the devices, also when one of them fails.
     pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
-        let results: Vec<_> = self
-            .exports()
-            .iter()
-            .map(|export| export.config.filesystem.sync())
-            .collect();
+        let sync = |export: &ServedExport| export.config.filesystem.sync();
+        let results: Vec<_> = self.exports.iter().map(sync).collect();
         results.into_iter().collect()
     }
 
@@ -29,31 +26,25 @@ impl Served {
     /// answer takes nothing from the others' time.
     pub fn finish(&self, patience: Duration) -> Vec<Loss> {
         let finish = |export: &Export| export.filesystem.finish(patience);
-        let exports = self.exports().iter().map(|export| &export.config);
-        let finished: Vec<_> = std::thread::scope(|scope| {
+        let exports = self.exports.iter().map(|export| &export.config);
+        std::thread::scope(|scope| {
             let all: Vec<_> = exports
                 .map(|export| (export, scope.spawn(move || finish(export))))
                 .collect();
-            all.into_iter()
-                .map(|(export, thread)| (export, thread.join()))
-                .collect()
-        });
-        let failed = |reason: &str| Err(pagewell_fs::Error::Io(reason.to_owned()));
-        finished
-            .into_iter()
-            .filter_map(|(export, result)| {
-                let result = result.unwrap_or_else(|_| failed("writing ended in a defect"));
-                (result != Ok(0)).then(|| Loss {
-                    export: export.name.clone(),
-                    result,
-                })
-            })
-            .collect()
+            let losses = all.into_iter().map(|(export, thread)| Loss {
+                export: export.name.clone(),
+                result: thread.join().unwrap_or_else(|_| {
+                    let reason = "writing ended in a defect".to_owned();
+                    Err(pagewell_fs::Error::Io(reason))
+                }),
+            });
+            losses.filter(|loss| loss.result != Ok(0)).collect()
+        })
     }
 
     /// Ends every call of every export.
     pub fn abandon(&self) {
-        for export in self.exports() {
+        for export in &self.exports {
             export.config.filesystem.abandon();
         }
     }

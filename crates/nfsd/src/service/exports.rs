@@ -11,8 +11,7 @@
 //! Only those exports that the caller's address is allowed are listed and found, as MOUNT lists
 //! them: the directories are made anew for each call.
 
-use std::hash::Hasher;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,26 +19,22 @@ use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Timestamp};
 use pagewell_policy::sending::Way;
-use pagewell_sunrpc::nfs3::{self, Failure, Handle, Status};
-use pagewell_sunrpc::rpc::{self, Call, Credential};
+use pagewell_sunrpc::nfs3::{self, Handle, Status};
+use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
 use pagewell_sunrpc::xdr::Decoder;
-use siphasher::sip::SipHasher13;
 
-use crate::config::Export;
-use crate::connection::Connection;
-use crate::error::Error;
-use crate::held::slow::Subject;
+use crate::config::{Error, Export};
+use crate::connection::Totals;
 use crate::refusals::{self, Reason};
-use crate::reply::unsent::Unsent;
 use crate::reply::way::Ways;
 use crate::report;
-use crate::service::convert::{self, Identity};
+use crate::service::convert::{self, HandleKey, Identity, WireHandle};
 use crate::service::cookies::NarrowCookies;
-use crate::service::handle::{HandleKey, WireHandle};
 use crate::service::pseudo_tree::PseudoTree;
+use crate::slow::Subject;
 
 /// Directories below an export that a mount may name, one after the other.
-pub(super) const PATH_DEPTH_MAX: usize = 128;
+const PATH_DEPTH_MAX: usize = 128;
 
 /// An export with what belongs to it while it is served.
 pub struct ServedExport {
@@ -111,46 +106,118 @@ fn number_of(key: &HandleKey, export: &Export) -> u32 {
     key.export_number(&export.name, &export.filesystem.tree_id())
 }
 
-/// What makes a call, and whether this thread may wait for its result.
-pub(super) struct Caller {
+/// What makes a call, of whom, and whether this thread may wait for its result.
+pub(super) struct Caller<'s> {
+    pub(super) served: &'s Served,
     identity: Option<fs::Credentials>,
-    pub(super) peer: IpAddr,
-    port: u16,
+    pub(super) peer: SocketAddr,
     pub(super) may_block: bool,
 }
 
-impl Caller {
-    pub(super) fn new(call: &Call<'_>, connection: &Connection, may_block: bool) -> Self {
-        Self::at(call, (connection.peer(), connection.peer_port()), may_block)
-    }
-
-    /// A caller at an address and a port.
-    pub(super) fn at(call: &Call<'_>, (peer, port): (IpAddr, u16), may_block: bool) -> Self {
+impl<'s> Caller<'s> {
+    pub(super) fn new(
+        served: &'s Served,
+        call: &Call<'_>,
+        peer: SocketAddr,
+        may_block: bool,
+    ) -> Self {
+        let identity = match &call.credential {
+            Credential::None => None,
+            Credential::System(system) => {
+                Some(fs::Credentials::new(system.uid, system.gid, system.gids()))
+            }
+        };
         Self {
-            identity: identity(&call.credential),
+            served,
+            identity,
             peer,
-            port,
             may_block,
         }
     }
 
-    /// Whether it may use an export.
-    pub(super) fn may_use(&self, export: &ServedExport) -> bool {
-        export.config.admits((self.peer, self.port))
+    /// The root of an export, if this client may use that. It may have been made anew since it was
+    /// last asked for.
+    pub(super) fn root_in(&self, export: &'s ServedExport) -> fs::Result<Target<'s>> {
+        let root = export.config.filesystem.root();
+        let mut target = self.target_in(export, root)?;
+        target.id = target.filesystem().current_root(&target.call())?;
+        let number = number_of(&self.served.handle_key, &export.config);
+        export.number.store(number, Ordering::Relaxed);
+        Ok(target)
     }
 
-    /// The credentials this caller has on an export.
-    pub(super) fn credentials(&self, export: &ServedExport) -> fs::Credentials {
-        export.config.squashed(self.identity.as_ref())
+    /// Finds the object of a handle and checks that this client may use its export.
+    pub(super) fn target(&self, handle: Handle<'_>) -> Result<Target<'s>, Stop> {
+        let Some((number, id)) = self.served.handle_key.decode(handle.as_bytes()) else {
+            counters::BAD_HANDLES.add(1);
+            return Err(Stop::Status(Status::BadHandle));
+        };
+        let mut all = self.served.all();
+        let export = all.find(|export| export.number() == number);
+        let target = self.target_in(export.ok_or(Stop::Status(Status::Stale))?, id);
+        target.map_err(|_| Stop::Status(Status::AccessDenied))
     }
-}
 
-/// The AUTH_SYS identity of a call; `None` for AUTH_NONE.
-fn identity(credential: &Credential<'_>) -> Option<fs::Credentials> {
-    match credential {
-        Credential::None => None,
-        Credential::System(system) => {
-            Some(fs::Credentials::new(system.uid, system.gid, system.gids()))
+    /// An object of an export, if this client may use that.
+    pub(super) fn target_in(
+        &self,
+        export: &'s ServedExport,
+        id: fs::FileId,
+    ) -> fs::Result<Target<'s>> {
+        let peer = self.peer.ip();
+        if !export.config.admits((peer, self.peer.port())) {
+            refusals::note(peer, Reason::ExportNotAllowed);
+            return Err(fs::Error::AccessDenied);
+        }
+        Ok(Target {
+            export,
+            id,
+            credentials: export.config.squashed(self.identity.as_ref()),
+            pseudo_tree: self.served.pseudo_tree(export, peer),
+            may_block: self.may_block,
+        })
+    }
+
+    /// [`Self::target`] of a call that changes something.
+    pub(super) fn target_to_change(&self, handle: Handle<'_>) -> Result<Target<'s>, Stop> {
+        let target = self.target(handle)?;
+        if target.export.config.read_only {
+            return Err(Stop::Status(Status::ReadOnly));
+        }
+        fs::moment::change();
+        Ok(target)
+    }
+
+    /// Finds a name in a directory: what it means, and the export that this is in, which is another
+    /// one where the pseudo root leads to it.
+    pub(super) fn find(
+        &self,
+        directory: &Target<'s>,
+        name: &[u8],
+    ) -> fs::Result<(&'s ServedExport, fs::Entry)> {
+        let filesystem = directory.filesystem();
+        let entry = filesystem.lookup(&directory.call(), &directory.id, name)?;
+        let is_found = |export: &&ServedExport| PseudoTree::id_of(&names_of(export)) == entry.id;
+        let mut exports = self.served.allowed(self.peer.ip());
+        let Some(export) = directory
+            .pseudo_tree
+            .as_ref()
+            .and_then(|_| exports.find(is_found))
+        else {
+            return Ok((directory.export, entry));
+        };
+        let root = self.root_in(export)?;
+        match root.filesystem().attributes(&root.call(), &root.id) {
+            Ok(attributes) => Ok((
+                export,
+                fs::Entry {
+                    id: root.id,
+                    attributes,
+                },
+            )),
+            // its directory is gone; the one with the name is not
+            Err(fs::Error::Stale) => Err(fs::Error::NotFound),
+            Err(error) => Err(error),
         }
     }
 }
@@ -160,10 +227,28 @@ fn identity(credential: &Credential<'_>) -> Option<fs::Credentials> {
 pub(super) enum Stop {
     /// The call would wait and may not.
     WouldBlock,
-    /// The arguments cannot be decoded.
-    Garbage,
-    /// Failed before anything is known of an object: a reply without attributes.
+    /// It is not carried out.
+    Refused(Refusal),
+    /// Failed before anything is known of an object, and before anything was appended: a reply of
+    /// NFS without attributes.
     Status(Status),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Stop {
+    /// What to answer where there are no statuses of NFS; `None`: the call waits.
+    pub(super) fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::WouldBlock => None,
+            Self::Refused(refusal) => Some(refusal),
+            Self::Status(_) => Some(Refusal::GarbageArguments),
+        }
+    }
 }
 
 /// The object of a call, and on whose behalf it is used.
@@ -191,28 +276,15 @@ impl Target<'_> {
         }
     }
 
-    /// The object's attributes now, as a reply carries them; absent when they cannot be had.
-    pub(super) fn attributes_now(&self) -> Option<nfs3::FileAttributes> {
-        let attributes = self.filesystem().attributes(&self.call(), &self.id).ok()?;
-        Some(self.export.identity.attributes(&attributes))
+    /// The object's attributes, as a reply carries them.
+    pub(super) fn attributes(&self) -> fs::Result<nfs3::FileAttributes> {
+        let attributes = self.filesystem().attributes(&self.call(), &self.id)?;
+        Ok(self.export.identity.attributes(&attributes))
     }
 
-    /// The failure of a file-system call; [`Stop::WouldBlock`] when the call is to be made again.
-    pub(super) fn failed<T, F>(
-        &self,
-        error: &fs::Error,
-        body: impl FnOnce() -> F,
-    ) -> Result<nfs3::Reply<T, F>, Stop> {
-        if *error == fs::Error::WouldBlock {
-            return Err(Stop::WouldBlock);
-        }
-        if let Some(text) = error.trouble() {
-            self.report(text);
-        }
-        Ok(Err(Failure {
-            status: convert::status(error),
-            body: body(),
-        }))
+    /// The same; absent when they cannot be had.
+    pub(super) fn attributes_now(&self) -> Option<nfs3::FileAttributes> {
+        self.attributes().ok()
     }
 
     /// Reports to the operator what went wrong with this object.
@@ -236,22 +308,22 @@ impl Target<'_> {
 
 /// All that is served, and what replies about it are made with.
 pub struct Served {
-    exports: Vec<ServedExport>,
+    /// Without what is above them.
+    pub(super) exports: Vec<ServedExport>,
     /// What is above the exports; nothing when one of them is `/`.
     pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
-    object_secret: [u8; 16],
-    pub(super) ways: Arc<Ways>,
-    pub(super) unsent: Arc<Unsent>,
+    /// The ways in which bytes of files leave.
+    pub(crate) ways: Arc<Ways>,
+    /// What all connections have together.
+    pub(crate) totals: Arc<Totals>,
 }
 
 impl Served {
-    /// Serves `exports`, whose handles are signed with `key`. `secret` keys the names of objects
-    /// within this server.
+    /// Serves `exports`, whose handles are signed with `key`.
     pub(super) fn new(
         configured: Vec<Export>,
         key: [u8; 16],
-        secret: [u8; 16],
         send_path: Option<Way>,
     ) -> Result<Self, Error> {
         let handle_key = HandleKey::new(key);
@@ -288,98 +360,14 @@ impl Served {
             pseudo: PseudoRoot::above(&handle_key, &exports),
             exports,
             handle_key,
-            object_secret: secret,
             ways: Ways::new(send_path),
-            unsent: Unsent::new(),
+            totals: Arc::default(),
         })
-    }
-
-    /// The ways in which bytes of files leave.
-    #[must_use]
-    pub fn ways(&self) -> &Arc<Ways> {
-        &self.ways
-    }
-
-    /// Memory of replies that have not left.
-    #[must_use]
-    pub fn unsent(&self) -> &Arc<Unsent> {
-        &self.unsent
-    }
-
-    /// The exports, without what is above them.
-    pub(super) fn exports(&self) -> &[ServedExport] {
-        &self.exports
-    }
-
-    /// The root of an export, if this client may use that. It may have been made anew since it was
-    /// last asked for.
-    pub(super) fn root_in<'s>(
-        &'s self,
-        caller: &Caller,
-        export: &'s ServedExport,
-    ) -> fs::Result<Target<'s>> {
-        let root = export.config.filesystem.root();
-        let target = self.target_in(caller, export, root);
-        let mut target = target.ok_or(fs::Error::AccessDenied)?;
-        target.id = target.filesystem().current_root(&target.call())?;
-        let number = number_of(&self.handle_key, &export.config);
-        export.number.store(number, Ordering::Relaxed);
-        Ok(target)
     }
 
     /// Whether any export allows a client at `address`.
-    #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
-        let mut exports = self.exports.iter();
-        exports.any(|export| export.config.allows(address))
-    }
-
-    /// Finds the object of a handle and checks that this client may use its export.
-    pub(super) fn target(&self, caller: &Caller, handle: Handle<'_>) -> Result<Target<'_>, Stop> {
-        let Some((number, id)) = self.handle_key.decode(handle.as_bytes()) else {
-            counters::BAD_HANDLES.add(1);
-            return Err(Stop::Status(Status::BadHandle));
-        };
-        let export = self
-            .all()
-            .find(|export| export.number() == number)
-            .ok_or(Stop::Status(Status::Stale))?;
-        let target = self.target_in(caller, export, id);
-        target.ok_or(Stop::Status(Status::AccessDenied))
-    }
-
-    /// An object of an export, if this client may use that.
-    pub(super) fn target_in<'s>(
-        &self,
-        caller: &Caller,
-        export: &'s ServedExport,
-        id: fs::FileId,
-    ) -> Option<Target<'s>> {
-        if !caller.may_use(export) {
-            refusals::note(caller.peer, Reason::ExportNotAllowed);
-            return None;
-        }
-        Some(Target {
-            export,
-            id,
-            credentials: caller.credentials(export),
-            pseudo_tree: self.pseudo_tree(export, caller.peer),
-            may_block: caller.may_block,
-        })
-    }
-
-    /// [`Self::target`] of a call that changes something.
-    pub(super) fn target_to_change(
-        &self,
-        caller: &Caller,
-        handle: Handle<'_>,
-    ) -> Result<Target<'_>, Stop> {
-        let target = self.target(caller, handle)?;
-        if target.export.config.read_only {
-            return Err(Stop::Status(Status::ReadOnly));
-        }
-        fs::moment::change();
-        Ok(target)
+        self.allowed(address).next().is_some()
     }
 
     /// The handle of an object of an export.
@@ -388,7 +376,6 @@ impl Served {
     }
 
     /// The export whose object a call is for, if its beginning tells and `peer` may use it.
-    #[must_use]
     pub fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
         let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
         if call.program != nfs3::PROGRAM {
@@ -403,14 +390,12 @@ impl Served {
 
     /// What an NFS call is for.
     pub(super) fn subject(&self, mut arguments: Decoder<'_>) -> Subject {
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
-        let mut hasher = SipHasher13::new_with_key(&self.object_secret);
-        hasher.write(handle);
-        let decoded = self.handle_key.decode(handle);
-        Subject {
-            object: hasher.finish(),
-            export: decoded.map_or(0, |(number, _)| number),
-        }
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok();
+        let decoded = handle.and_then(|handle| self.handle_key.decode(handle));
+        decoded.map_or(Subject::default(), |(export, id)| Subject {
+            object: Some(id),
+            export,
+        })
     }
 
     /// Everything that a handle can be of.
@@ -431,48 +416,11 @@ impl Served {
         all.filter(move |export| export.config.allows(address))
     }
 
-    /// Finds a name in a directory: what it means, and the export that this is in, which is another
-    /// one where the pseudo root leads to it.
-    pub(super) fn find<'s>(
-        &'s self,
-        caller: &Caller,
-        directory: &Target<'s>,
-        name: &[u8],
-    ) -> fs::Result<(&'s ServedExport, fs::Entry)> {
-        let filesystem = directory.filesystem();
-        let entry = filesystem.lookup(&directory.call(), &directory.id, name)?;
-        let is_found = |export: &&ServedExport| PseudoTree::id_of(&names_of(export)) == entry.id;
-        let mut exports = self.allowed(caller.peer);
-        let Some(export) = directory
-            .pseudo_tree
-            .as_ref()
-            .and_then(|_| exports.find(is_found))
-        else {
-            return Ok((directory.export, entry));
-        };
-        let root = self.root_in(caller, export)?;
-        match root.filesystem().attributes(&root.call(), &root.id) {
-            Ok(attributes) => Ok((
-                export,
-                fs::Entry {
-                    id: root.id,
-                    attributes,
-                },
-            )),
-            // its directory is gone; the one with the name is not
-            Err(fs::Error::Stale) => Err(fs::Error::NotFound),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The export with the longest name that `path` begins with, and the names after it.
     pub(super) fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
         let wanted = components(path);
-        let begins = |export: &&ServedExport| {
-            let name = components(export.config.name.as_bytes());
-            wanted.starts_with(&name)
-        };
-        let length = |export: &&ServedExport| components(export.config.name.as_bytes()).len();
+        let begins = |export: &&ServedExport| wanted.starts_with(&names_of(export));
+        let length = |export: &&ServedExport| names_of(export).len();
         let export = self.all().filter(begins).max_by_key(length)?;
         let below = wanted.get(length(&export)..)?.to_vec();
         (below.len() <= PATH_DEPTH_MAX).then_some((export, below))

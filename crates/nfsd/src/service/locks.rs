@@ -4,16 +4,17 @@
 //! one, to write for an exclusive one. Letting go takes none. Files of exports that cannot be
 //! written to can only be locked to be read.
 
-pub mod wish;
-
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pagewell_fs as fs;
 use pagewell_locks::file::Kind;
+use pagewell_locks::owner::{Client, Owner};
+use pagewell_locks::range::Range;
 use pagewell_locks::records::Listed;
-use pagewell_locks::shares;
-use pagewell_locks::table::Outcome;
+use pagewell_locks::table::{FileKey, Outcome, Wish};
+use pagewell_sunrpc::nfs3::{self, Handle};
 use pagewell_sunrpc::nlm4::{
     self, CancelArguments, FreeAllArguments, Holder, LockArguments, Procedure, Reply, Share,
     ShareAccess, ShareArguments, ShareReply, Status, TestArguments, TestReply, UnlockArguments,
@@ -22,38 +23,36 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
+use crate::connection::Connection;
 use crate::locks::Locks;
 use crate::locks::calls::Context;
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Request, WaitingCall, decode};
-use crate::service::exports::{Caller, Served};
-use crate::service::locks::wish::{Halt, LockCall, Origin, Settled};
+use crate::service::call::{Answer, WaitingCall, decode};
+use crate::service::exports::{Caller, Served, Stop, Target};
 
-/// What is to be done with a datagram.
-pub enum DatagramAnswer {
-    /// Send this.
-    Reply(Vec<u8>),
-    /// The call may wait: look at it again where it can.
-    Wait,
-    /// There is nothing to be said.
-    Nothing,
+/// What a call comes to for which no lock is asked for: an answer, or none.
+type Settled = Result<Status, Stop>;
+
+/// A call about locks, and what is needed to answer it.
+struct LockCall<'a> {
+    caller: Caller<'a>,
+    locks: &'a Locks,
+    /// The address of ours that was called, when it is known.
+    local: Option<IpAddr>,
 }
 
 /// Answers a call of NLM or NSM on a connection.
 pub(super) fn answer(
-    (served, locks): (&Served, &Locks),
-    request: &Request<'_>,
+    (caller, locks): (Caller<'_>, &Locks),
+    connection: &Connection,
     call: &Call<'_>,
     arguments: Decoder<'_>,
-    may_block: bool,
     batch: &mut Batch,
 ) -> Answer {
-    let connection = request.connection;
-    let local = rustix::net::getsockname(connection.as_ref());
+    let local = rustix::net::getsockname(connection);
     let local = local.ok().and_then(|address| address.try_into().ok());
     let local = local.map(|address: SocketAddr| address.ip());
-    let origin = Origin::new((connection.peer(), connection.peer_port()), local);
-    match reply((served, locks), &origin, call, arguments, may_block) {
+    match LockCall::new(caller, locks, local).reply(call, arguments) {
         Some(reply) => {
             batch.push(&reply);
             Answer::Done
@@ -62,41 +61,25 @@ pub(super) fn answer(
     }
 }
 
-/// Answers a datagram.
+/// Answers a datagram that came `from` a client to the address `local` of ours, by `send` if there
+/// is something to be said. False: it would wait and may not.
 #[must_use]
 pub fn answer_datagram(
-    served: (&Served, &Locks),
-    record: &[u8],
-    origin: &Origin,
-    may_block: bool,
-) -> DatagramAnswer {
-    let reply = match rpc::parse_call(record) {
-        Err(None) => return DatagramAnswer::Nothing,
-        Err(Some((xid, refusal))) => Some(encoded_reply(xid, Err(refusal))),
-        Ok((call, arguments)) => reply(served, origin, &call, arguments, may_block),
-    };
-    reply.map_or(DatagramAnswer::Wait, DatagramAnswer::Reply)
-}
-
-/// The reply to a call; `None` when it would wait and may not.
-fn reply(
     (served, locks): (&Served, &Locks),
-    origin: &Origin,
-    call: &Call<'_>,
-    arguments: Decoder<'_>,
+    record: &[u8],
+    (from, local): (SocketAddr, Option<IpAddr>),
     may_block: bool,
-) -> Option<Vec<u8>> {
-    let asked = LockCall {
-        served,
-        locks,
-        origin,
-        caller: Caller::at(call, (origin.peer, origin.port), may_block),
+    send: impl FnOnce(&[u8]),
+) -> bool {
+    let reply = match rpc::parse_call(record) {
+        Err(None) => return true,
+        Err(Some((xid, refusal))) => Some(encoded_reply(xid, Err(refusal))),
+        Ok((call, arguments)) => {
+            let caller = Caller::new(served, &call, from, may_block);
+            LockCall::new(caller, locks, local).reply(&call, arguments)
+        }
     };
-    match asked.results(call, arguments) {
-        Ok(results) => Some(encoded_reply(call.xid, Ok(&results))),
-        Err(Halt::Wait) => None,
-        Err(Halt::Refuse(refusal)) => Some(encoded_reply(call.xid, Err(refusal))),
-    }
+    reply.as_deref().map(send).is_some()
 }
 
 fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
@@ -112,45 +95,75 @@ fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
     reply
 }
 
-impl LockCall<'_> {
+impl<'a> LockCall<'a> {
+    fn new(caller: Caller<'a>, locks: &'a Locks, local: Option<IpAddr>) -> Self {
+        Self {
+            caller,
+            locks,
+            local: local.map(|local| local.to_canonical()),
+        }
+    }
+
+    /// The client's address.
+    fn peer(&self) -> IpAddr {
+        self.caller.peer.ip().to_canonical()
+    }
+
+    /// A client at that address.
+    fn client(&self, name: &[u8]) -> Arc<Client> {
+        Arc::new(Client {
+            address: self.peer(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// The reply to the call; `None` when it would wait and may not.
+    fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Option<Vec<u8>> {
+        let results = self.results(call, arguments);
+        Some(match results {
+            Ok(results) => encoded_reply(call.xid, Ok(&results)),
+            Err(stop) => encoded_reply(call.xid, Err(stop.refusal()?)),
+        })
+    }
+
     /// The results of the call, encoded.
-    fn results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
+    fn results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
         match (call.program, call.version) {
             (nlm4::PROGRAM, nlm4::VERSION) => self.manage_locks(call.procedure, arguments),
             (nsm::PROGRAM, nsm::VERSION) => self.monitor_status(call.procedure, arguments),
             (nlm4::PROGRAM, _) => Err(mismatch(nlm4::VERSION)),
             (nsm::PROGRAM, _) => Err(mismatch(nsm::VERSION)),
-            _ => Err(Halt::Refuse(Refusal::ProgramUnavailable)),
+            _ => Err(Stop::Refused(Refusal::ProgramUnavailable)),
         }
     }
 
     /// NSM: of all its procedures only those between machines.
-    fn monitor_status(&self, procedure: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
+    fn monitor_status(&self, procedure: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
         match nsm::Procedure::from_number(procedure) {
             Some(nsm::Procedure::Null) => {}
             Some(nsm::Procedure::Notify) => {
                 let NotifyArguments { name, state } = decode(arguments)?;
-                self.locks.restarted(self.origin.peer, name, state);
+                self.locks.restarted(self.peer(), name, state);
             }
-            _ => return Err(Halt::Refuse(Refusal::ProcedureUnavailable)),
+            _ => return Err(Stop::Refused(Refusal::ProcedureUnavailable)),
         }
         Ok(Vec::new())
     }
 
-    fn manage_locks(&self, number: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
+    fn manage_locks(&self, number: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
         let Some(procedure) = Procedure::from_number(number) else {
-            return Err(Halt::Refuse(Refusal::ProcedureUnavailable));
+            return Err(Stop::Refused(Refusal::ProcedureUnavailable));
         };
         let Some((procedure, result)) = procedure.of_message() else {
             return self.lock_results(procedure, arguments);
         };
         let results = self.lock_results(procedure, arguments)?;
-        let to = (self.origin.peer, self.origin.local);
+        let to = (self.peer(), self.local);
         self.locks.send_result(to, result.number(), results);
         Ok(Vec::new())
     }
 
-    fn lock_results(&self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
+    fn lock_results(&self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
         let reply = |cookie, status: Result<Status, Settled>| {
             let status = status.or_else(|settled| settled)?;
             Ok(encoded(&Reply { cookie, status }))
@@ -196,7 +209,7 @@ impl LockCall<'_> {
             }
             Procedure::FreeAll => {
                 let FreeAllArguments { name, .. } = decode(arguments)?;
-                self.locks.free_all(&self.origin.client(name));
+                self.locks.free_all(&self.client(name));
                 Ok(Vec::new())
             }
             // Results of calls that are never made one way.
@@ -204,7 +217,7 @@ impl LockCall<'_> {
         }
     }
 
-    fn test_lock(&self, arguments: &TestArguments<'_>) -> Result<Vec<u8>, Halt> {
+    fn test_lock(&self, arguments: &TestArguments<'_>) -> Result<Vec<u8>, Stop> {
         let wish = if self.locks.in_grace(Instant::now()) {
             Err(Ok(Status::GracePeriod))
         } else {
@@ -235,29 +248,22 @@ impl LockCall<'_> {
         let may_block = self.caller.may_block;
         if monitored && !self.locks.is_listed(&wish.owner.client, may_block) {
             if !may_block {
-                return Err(Err(Halt::Wait));
+                return Err(Err(Stop::WouldBlock));
             }
             let listed = Listed {
                 client: wish.owner.client.clone(),
-                local: self.origin.local,
+                local: self.local,
             };
             if !self.locks.list(&listed) {
                 return Ok(Status::NoLocks);
             }
         }
         let wait = arguments.block.then(|| Context {
-            local: self.origin.local,
+            local: self.local,
             handle: Arc::from(arguments.lock.handle),
         });
         let reclaim = (arguments.reclaim, arguments.state);
-        Ok(match self.locks.lock(&wish, reclaim, wait) {
-            Outcome::Granted => Status::Granted,
-            Outcome::Denied => Status::Denied,
-            Outcome::Blocked => Status::Blocked,
-            Outcome::Deadlock => Status::Deadlock,
-            Outcome::Full => Status::NoLocks,
-            Outcome::Grace => Status::GracePeriod,
-        })
+        Ok(status(self.locks.lock(&wish, reclaim, wait)))
     }
 
     fn share(&self, arguments: &ShareArguments<'_>, opens: bool) -> Result<Status, Settled> {
@@ -278,7 +284,7 @@ impl LockCall<'_> {
         };
         if !opens {
             let wish = self.wish(&lock, Kind::Read)?;
-            self.locks.shares().close(&wish.file, &wish.owner);
+            self.locks.shares.lock().close(&wish.file, &wish.owner);
             return Ok(Status::Granted);
         }
         if arguments.reclaim != self.locks.in_grace(Instant::now()) {
@@ -289,12 +295,85 @@ impl LockCall<'_> {
             ShareAccess::Write | ShareAccess::Both => Kind::Write,
         };
         let wish = self.wish_if_permitted(&lock, kind)?;
-        let mut shares = self.locks.shares();
-        Ok(match shares.open(wish.file, &wish.owner, mode, access) {
-            shares::Outcome::Granted => Status::Granted,
-            shares::Outcome::Denied => Status::Denied,
-            shares::Outcome::Full => Status::NoLocks,
-        })
+        let mut shares = self.locks.shares.lock();
+        let outcome = shares.open(wish.file, &wish.owner, mode, access);
+        Ok(status(outcome))
+    }
+
+    /// What a lock is meant to be, of a file that may be gone.
+    fn wish(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
+        let (target, range) = self.place(lock)?;
+        Ok(self.wish_at(&target, None, lock, (range, kind)))
+    }
+
+    /// The same when the caller may open the file for it, else why not.
+    fn wish_if_permitted(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
+        let (target, range) = self.place(lock)?;
+        let filesystem = target.filesystem();
+        let read_only = target.export.config.read_only || filesystem.limits().read_only;
+        let wanted = match kind {
+            Kind::Write if read_only => return Err(Ok(Status::ReadOnly)),
+            Kind::Write => fs::Access::MODIFY | fs::Access::EXTEND,
+            Kind::Read => fs::Access::READ | fs::Access::EXECUTE,
+        };
+        let (allowed, attributes) = filesystem
+            .access(&target.call(), &target.id, wanted)
+            .map_err(|error| match error {
+                fs::Error::WouldBlock => Err(Stop::WouldBlock),
+                fs::Error::Stale => Ok(Status::Stale),
+                _ => Ok(Status::Failed),
+            })?;
+        if attributes.file_type != fs::FileType::Regular || !allowed.intersects(wanted) {
+            return Err(Ok(Status::Failed));
+        }
+        Ok(self.wish_at(&target, Some(attributes.file_id), lock, (range, kind)))
+    }
+
+    /// The file of a lock, and the range in it.
+    fn place(&self, lock: &nlm4::Lock<'_>) -> Result<(Target<'a>, Range), Settled> {
+        let handle = Handle::new(lock.handle).ok_or(Ok(Status::Stale))?;
+        let target = self.caller.target(handle);
+        let target = target.map_err(|stop| match stop {
+            Stop::Status(nfs3::Status::Stale | nfs3::Status::BadHandle) => Ok(Status::Stale),
+            _ => Ok(Status::Failed),
+        })?;
+        let range = Range::new(lock.offset, lock.length).ok_or(Ok(Status::TooBig))?;
+        Ok((target, range))
+    }
+
+    fn wish_at(
+        &self,
+        target: &Target<'_>,
+        number: Option<u64>,
+        lock: &nlm4::Lock<'_>,
+        (range, kind): (Range, Kind),
+    ) -> Wish {
+        let key = FileKey {
+            export: target.export.number(),
+            id: target.id,
+        };
+        let is_same = |other: &FileKey| target.filesystem().same_object(&other.id, &key.id);
+        Wish {
+            file: self.locks.key(key, number, is_same),
+            owner: Owner {
+                client: self.client(lock.caller_name),
+                process: lock.process,
+                handle: Arc::from(lock.owner),
+            },
+            range,
+            kind,
+        }
+    }
+}
+
+fn status(outcome: Outcome) -> Status {
+    match outcome {
+        Outcome::Granted => Status::Granted,
+        Outcome::Denied => Status::Denied,
+        Outcome::Blocked => Status::Blocked,
+        Outcome::Deadlock => Status::Deadlock,
+        Outcome::Full => Status::NoLocks,
+        Outcome::Grace => Status::GracePeriod,
     }
 }
 
@@ -302,8 +381,8 @@ fn kind(exclusive: bool) -> Kind {
     if exclusive { Kind::Write } else { Kind::Read }
 }
 
-fn mismatch(version: u32) -> Halt {
-    Halt::Refuse(Refusal::ProgramMismatch {
+fn mismatch(version: u32) -> Stop {
+    Stop::Refused(Refusal::ProgramMismatch {
         low: version,
         high: version,
     })

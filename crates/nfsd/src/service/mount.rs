@@ -9,17 +9,15 @@ use pagewell_sunrpc::mount3::{
     ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
 };
 use pagewell_sunrpc::nfs3::Handle;
-use pagewell_sunrpc::rpc::{self, Call, Refusal};
-use pagewell_sunrpc::xdr::{
-    Decode, Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end,
-};
+use pagewell_sunrpc::rpc::{Call, Refusal};
+use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end};
 
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Request, WaitingCall, refuse};
-use crate::service::exports::{Caller, PATH_DEPTH_MAX, Served, Stop, components};
-use crate::service::handle::WireHandle;
+use crate::service::call::{Answer, Done, Request, answer_with, decode, refuse};
+use crate::service::convert::WireHandle;
+use crate::service::exports::{Caller, Stop, components};
 use crate::service::pseudo_tree::PseudoTree;
-use crate::statistics::{self, Answered};
+use crate::statistics::MOUNT;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
 const FLAVORS: [u32; 2] = [1, 0];
@@ -39,66 +37,48 @@ impl MountProgram {
     /// Answers a call, unless it would have to wait and may not.
     pub(super) fn answer(
         &self,
-        served: &Served,
         request: &Request<'_>,
         call: &Call<'_>,
         arguments: Decoder<'_>,
-        may_block: bool,
+        caller: &Caller<'_>,
         batch: &mut Batch,
     ) -> Answer {
         let Some(procedure) = Procedure::from_number(call.procedure) else {
             return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
         };
-        let caller = Caller::new(call, request.connection, may_block);
-        let mark = batch.begin();
-        rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
-        match self.run(served, procedure, arguments, &caller, batch.bytes()) {
-            Ok(failed) => {
-                let sent = batch.end(mark);
-                let answered = Answered {
-                    failed,
-                    received: request.record.len(),
-                    sent,
-                    latency: request.received_at.elapsed(),
-                };
-                statistics::MOUNT.record(procedure.number(), &answered);
-                Answer::Done
-            }
-            Err(stop) => {
-                batch.roll_back(mark);
-                if stop == Stop::WouldBlock {
-                    return Answer::Wait(WaitingCall::default());
-                }
-                refuse(batch, call.xid, Refusal::GarbageArguments)
-            }
-        }
+        answer_with((request, call), &MOUNT, batch, |batch, _| {
+            let encoder = &mut Encoder::new(batch.bytes());
+            let failed = self.run(procedure, arguments, caller, encoder)?;
+            Ok(Done {
+                failed,
+                sent_bytes: None,
+            })
+        })
     }
 
     /// Appends the result; returns whether its status is not OK.
     fn run(
         &self,
-        served: &Served,
         procedure: Procedure,
-        mut arguments: Decoder<'_>,
-        caller: &Caller,
-        bytes: &mut Vec<u8>,
+        arguments: Decoder<'_>,
+        caller: &Caller<'_>,
+        encoder: &mut Encoder<'_>,
     ) -> Result<bool, Stop> {
-        let mut path = || -> Result<&[u8], Stop> {
-            let decoded = PathArguments::decode(&mut arguments).map_err(|_| Stop::Garbage)?;
-            arguments.finish().map_err(|_| Stop::Garbage)?;
-            Ok(decoded.path)
-        };
-        let encoder = &mut Encoder::new(bytes);
+        let peer = caller.peer.ip();
         match procedure {
             Procedure::Null => {}
             Procedure::Mnt => {
-                let handle = self.mounted(served, caller, path()?)?;
+                let PathArguments { path } = decode(arguments)?;
+                let handle = match self.mounted(caller, path) {
+                    Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
+                    mounted => mounted.map_err(|error| mount_status(&error)),
+                };
                 let reply: MountReply<'_> = match &handle {
                     Ok(handle) => Handle::new(handle.as_bytes())
                         .ok_or(Status::ServerFault)
                         .map(|handle| MountOk {
                             handle,
-                            flavors: flavors(),
+                            flavors: Words::new(&FLAVORS).unwrap_or_default(),
                         }),
                     Err(status) => Err(*status),
                 };
@@ -107,7 +87,7 @@ impl MountProgram {
             }
             Procedure::Dump => {
                 for (peer, path) in self.list() {
-                    if !shows(served, caller, &path) {
+                    if !shows(caller, &path) {
                         continue;
                     }
                     let host = peer.to_string();
@@ -120,46 +100,29 @@ impl MountProgram {
                 encode_list_end(encoder);
             }
             Procedure::Umnt => {
-                let path = normal_path(&components(path()?));
-                self.remove(caller.peer, Some(&path));
+                let PathArguments { path } = decode(arguments)?;
+                self.remove(peer, Some(&normal_path(path)));
             }
-            Procedure::UmntAll => self.remove(caller.peer, None),
-            Procedure::Export => encode_exports(served, caller, encoder),
+            Procedure::UmntAll => self.remove(peer, None),
+            Procedure::Export => encode_exports(caller, encoder),
         }
         Ok(false)
     }
 
     /// The handle of a path: an export, or a directory below one or above one.
-    fn mounted(
-        &self,
-        served: &Served,
-        caller: &Caller,
-        path: &[u8],
-    ) -> Result<Result<WireHandle, Status>, Stop> {
-        let Some((export, rest)) = served.export_of(path) else {
-            return Ok(Err(Status::NotFound));
-        };
-        let mut target = match served.root_in(caller, export) {
-            Ok(target) => target,
-            Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
-            Err(error) => return Ok(Err(mount_status(&error))),
-        };
-        for name in rest.iter().take(PATH_DEPTH_MAX) {
-            let (export, entry) = match served.find(caller, &target, name) {
-                Ok(found) => found,
-                Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
-                Err(error) => return Ok(Err(mount_status(&error))),
-            };
+    fn mounted(&self, caller: &Caller<'_>, path: &[u8]) -> fs::Result<WireHandle> {
+        let found = caller.served.export_of(path);
+        let (export, rest) = found.ok_or(fs::Error::NotFound)?;
+        let mut target = caller.root_in(export)?;
+        for name in rest {
+            let (export, entry) = caller.find(&target, name)?;
             if !entry.attributes.file_type.is_directory() {
-                return Ok(Err(Status::NotDirectory));
+                return Err(fs::Error::NotDirectory);
             }
-            match served.target_in(caller, export, entry.id) {
-                Some(found) => target = found,
-                None => return Ok(Err(Status::AccessDenied)),
-            }
+            target = caller.target_in(export, entry.id)?;
         }
-        self.add(caller.peer, &normal_path(&components(path)));
-        Ok(Ok(served.handle(target.export, &target.id)))
+        self.add(caller.peer.ip(), &normal_path(path));
+        Ok(caller.served.handle(target.export, &target.id))
     }
 
     /// Notes a mount.
@@ -191,18 +154,18 @@ impl MountProgram {
 }
 
 /// Whether a client is shown mounts of `path`: those of exports that it may use itself.
-fn shows(served: &Served, caller: &Caller, path: &[u8]) -> bool {
+fn shows(caller: &Caller<'_>, path: &[u8]) -> bool {
+    let (served, peer) = (caller.served, caller.peer.ip());
     served.export_of(path).is_some_and(|(export, names)| {
-        export.config.allows(caller.peer)
-            && served
-                .pseudo_tree(export, caller.peer)
-                .is_none_or(|seen| seen.contains(&PseudoTree::id_of(&names)))
+        let seen = served.pseudo_tree(export, peer);
+        export.config.allows(peer)
+            && seen.is_none_or(|seen| seen.contains(&PseudoTree::id_of(&names)))
     })
 }
 
 /// The exports that the client may use.
-fn encode_exports(served: &Served, caller: &Caller, encoder: &mut Encoder<'_>) {
-    for export in served.allowed(caller.peer) {
+fn encode_exports(caller: &Caller<'_>, encoder: &mut Encoder<'_>) {
+    for export in caller.served.allowed(caller.peer.ip()) {
         let mut names = Vec::new();
         for network in export.config.networks() {
             let name = network.to_string();
@@ -222,12 +185,8 @@ fn encode_exports(served: &Served, caller: &Caller, encoder: &mut Encoder<'_>) {
 }
 
 /// A path written in one way, for the list of mounts.
-fn normal_path(names: &[&[u8]]) -> Vec<u8> {
-    [&b"/"[..], &names.join(&b'/')].concat()
-}
-
-fn flavors() -> Words<{ pagewell_sunrpc::mount3::FLAVORS_MAX }> {
-    Words::new(&FLAVORS).unwrap_or_default()
+fn normal_path(path: &[u8]) -> Vec<u8> {
+    [&b"/"[..], &components(path).join(&b'/')].concat()
 }
 
 fn mount_status(error: &fs::Error) -> Status {

@@ -2,89 +2,75 @@
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
-    DirectoryOperation, LinkArguments, LinkBody, LinkReply, RemoveReply, RenameArguments,
-    RenameBody, RenameReply,
+    DirectoryOperation, LinkArguments, LinkBody, RenameArguments, RenameBody,
 };
 
-use crate::service::exports::{Caller, Served, Stop};
+use crate::service::call::{Answering, Done};
+use crate::service::exports::{Stop, Target};
 
-impl Served {
+impl Answering<'_> {
     /// REMOVE, or RMDIR of a directory.
     pub(super) fn remove(
-        &self,
-        caller: &Caller,
+        &mut self,
         object: DirectoryOperation<'_>,
         is_directory: bool,
-    ) -> Result<RemoveReply, Stop> {
-        let target = self.target_to_change(caller, object.directory)?;
+    ) -> Result<Done, Stop> {
+        let target = self.caller.target_to_change(object.directory)?;
         let (filesystem, call) = (target.filesystem(), target.call());
         let removed = if is_directory {
             filesystem.remove_directory(&call, &target.id, object.name)
         } else {
             filesystem.remove(&call, &target.id, object.name)
         };
-        match removed {
-            Ok(change) => Ok(Ok(target.export.identity.change(&change))),
-            Err(error) => target.failed(&error, || target.wcc_after_failure(&error)),
-        }
+        let result = removed.map(|change| target.export.identity.change(&change));
+        self.answer(&target, result, |error| target.wcc_after_failure(error))
     }
 
-    pub(super) fn rename(
-        &self,
-        caller: &Caller,
-        arguments: RenameArguments<'_>,
-    ) -> Result<RenameReply, Stop> {
-        let from = self.target_to_change(caller, arguments.from.directory)?;
-        let to = self.target_to_change(caller, arguments.to.directory)?;
-        let failed = |error: fs::Error| {
-            from.failed(&error, || RenameBody {
-                from_directory_wcc: from.wcc_after_failure(&error),
-                to_directory_wcc: to.wcc_after_failure(&error),
+    pub(super) fn rename(&mut self, arguments: RenameArguments<'_>) -> Result<Done, Stop> {
+        let from = self.caller.target_to_change(arguments.from.directory)?;
+        let to = self.caller.target_to_change(arguments.to.directory)?;
+        let (old, new) = (arguments.from.name, arguments.to.name);
+        let rename = || {
+            let filesystem = common_filesystem(&from, &to)?;
+            let changes = filesystem.rename(&from.call(), &from.id, old, &to.id, new)?;
+            Ok(RenameBody {
+                from_directory_wcc: from.export.identity.change(&changes.0),
+                to_directory_wcc: to.export.identity.change(&changes.1),
             })
         };
-        if from.export.number() != to.export.number() {
-            return failed(fs::Error::CrossDevice);
-        }
-        let result = from.filesystem().rename(
-            &from.call(),
-            &from.id,
-            arguments.from.name,
-            &to.id,
-            arguments.to.name,
-        );
-        match result {
-            Ok((from_change, to_change)) => Ok(Ok(RenameBody {
-                from_directory_wcc: from.export.identity.change(&from_change),
-                to_directory_wcc: to.export.identity.change(&to_change),
-            })),
-            Err(error) => failed(error),
-        }
+        self.answer(&from, rename(), |error| RenameBody {
+            from_directory_wcc: from.wcc_after_failure(error),
+            to_directory_wcc: to.wcc_after_failure(error),
+        })
     }
 
-    pub(super) fn link(
-        &self,
-        caller: &Caller,
-        arguments: LinkArguments<'_>,
-    ) -> Result<LinkReply, Stop> {
-        let file = self.target_to_change(caller, arguments.file)?;
-        let directory = self.target_to_change(caller, arguments.link.directory)?;
-        let failed = |error: fs::Error| {
-            file.failed(&error, || LinkBody {
-                file_attributes: file.attributes_now(),
-                directory_wcc: directory.wcc_after_failure(&error),
-            })
-        };
-        if file.export.number() != directory.export.number() {
-            return failed(fs::Error::CrossDevice);
-        }
-        let filesystem = file.filesystem();
+    pub(super) fn link(&mut self, arguments: LinkArguments<'_>) -> Result<Done, Stop> {
+        let file = self.caller.target_to_change(arguments.file)?;
+        let directory = self.caller.target_to_change(arguments.link.directory)?;
         let name = arguments.link.name;
-        match filesystem.link(&directory.call(), &file.id, &directory.id, name) {
-            Ok((attributes, change)) => Ok(Ok(LinkBody {
-                file_attributes: Some(file.export.identity.attributes(&attributes)),
-                directory_wcc: directory.export.identity.change(&change),
-            })),
-            Err(error) => failed(error),
-        }
+        let link = || {
+            let filesystem = common_filesystem(&file, &directory)?;
+            let linked = filesystem.link(&directory.call(), &file.id, &directory.id, name)?;
+            Ok(LinkBody {
+                file_attributes: Some(file.export.identity.attributes(&linked.0)),
+                directory_wcc: directory.export.identity.change(&linked.1),
+            })
+        };
+        self.answer(&file, link(), |error| LinkBody {
+            file_attributes: file.attributes_now(),
+            directory_wcc: directory.wcc_after_failure(error),
+        })
+    }
+}
+
+/// The file system that two objects are in.
+fn common_filesystem<'t>(
+    one: &'t Target<'_>,
+    other: &Target<'_>,
+) -> fs::Result<&'t dyn fs::FileSystem> {
+    if one.export.number() == other.export.number() {
+        Ok(one.filesystem())
+    } else {
+        Err(fs::Error::CrossDevice)
     }
 }

@@ -2,65 +2,41 @@
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessOk, AccessReply, DirectoryOperation, Failure, GetattrReply, Handle,
-    LookupOk, LookupReply, ReadlinkOk, ReadlinkReply, SetattrArguments, SetattrReply, Status,
+    AccessArguments, AccessOk, DirectoryOperation, Handle, LookupOk, ReadlinkOk, SetattrArguments,
+    Status,
 };
 
-use crate::service::call::{Done, Out};
+use crate::service::call::{Answering, Done};
 use crate::service::convert;
-use crate::service::exports::{Caller, Served, Stop};
+use crate::service::exports::Stop;
 
-impl Served {
-    pub(super) fn getattr(
-        &self,
-        caller: &Caller,
-        object: Handle<'_>,
-    ) -> Result<GetattrReply, Stop> {
-        let target = self.target(caller, object)?;
-        match target.filesystem().attributes(&target.call(), &target.id) {
-            Ok(attributes) => Ok(Ok(target.export.identity.attributes(&attributes))),
-            Err(error) => target.failed(&error, || ()),
-        }
+impl Answering<'_> {
+    pub(super) fn getattr(&mut self, object: Handle<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(object)?;
+        self.answer(&target, target.attributes(), |_| ())
     }
 
-    pub(super) fn setattr(
-        &self,
-        caller: &Caller,
-        arguments: SetattrArguments<'_>,
-    ) -> Result<SetattrReply, Stop> {
-        let target = self.target_to_change(caller, arguments.object)?;
-        let failed = |error: fs::Error| target.failed(&error, || target.wcc_after_failure(&error));
-        let guard = arguments.guard.map(convert::timestamp);
-        let attributes = convert::set_attributes(&arguments.attributes);
-        let (Some(attributes), false) = (attributes, guard == Some(None)) else {
-            return failed(fs::Error::Invalid);
+    pub(super) fn setattr(&mut self, arguments: SetattrArguments<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target_to_change(arguments.object)?;
+        let set = || {
+            let attributes = convert::set_attributes(&arguments.attributes)?;
+            let guard = arguments.guard.map(convert::timestamp).transpose()?;
+            let (filesystem, call) = (target.filesystem(), target.call());
+            let change = filesystem.set_attributes(&call, &target.id, &attributes, guard)?;
+            Ok(target.export.identity.change(&change))
         };
-        let result = target.filesystem().set_attributes(
-            &target.call(),
-            &target.id,
-            &attributes,
-            guard.flatten(),
-        );
-        match result {
-            Ok(change) => Ok(Ok(target.export.identity.change(&change))),
-            Err(error) => failed(error),
-        }
+        self.answer(&target, set(), |error| target.wcc_after_failure(error))
     }
 
-    pub(super) fn lookup(
-        &self,
-        caller: &Caller,
-        what: DirectoryOperation<'_>,
-        out: &mut Out<'_>,
-    ) -> Result<Done, Stop> {
-        let target = self.target(caller, what.directory)?;
-        let result = self.find(caller, &target, what.name);
+    pub(super) fn lookup(&mut self, what: DirectoryOperation<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(what.directory)?;
+        let found = self.caller.find(&target, what.name);
         // That there is no such name is an answer: programs ask to find out.
-        let is_missing = matches!(result, Err(fs::Error::NotFound));
+        let is_missing = matches!(found, Err(fs::Error::NotFound));
         let handle;
-        let reply: LookupReply<'_> = match result {
+        let result = match found {
             Ok((export, entry)) => {
-                handle = self.handle(export, &entry.id);
+                handle = self.caller.served.handle(export, &entry.id);
                 let object = Handle::new(handle.as_bytes());
                 Ok(LookupOk {
                     object: object.ok_or(Stop::Status(Status::ServerFault))?,
@@ -68,63 +44,43 @@ impl Served {
                     directory_attributes: target.attributes_now(),
                 })
             }
-            Err(error) => target.failed(&error, || target.attributes_now())?,
+            Err(error) => Err(error),
         };
-        let done = out.put(reply)?;
+        let done = self.answer(&target, result, |_| target.attributes_now())?;
         Ok(Done {
             failed: done.failed && !is_missing,
             ..done
         })
     }
 
-    pub(super) fn access(
-        &self,
-        caller: &Caller,
-        arguments: AccessArguments<'_>,
-    ) -> Result<AccessReply, Stop> {
-        let target = self.target(caller, arguments.object)?;
+    pub(super) fn access(&mut self, arguments: AccessArguments<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(arguments.object)?;
         let wanted = fs::Access(arguments.access) & fs::Access::ALL;
-        match target
+        let asked = target
             .filesystem()
-            .access(&target.call(), &target.id, wanted)
-        {
-            Ok((granted, attributes)) => {
-                let changes = fs::Access::MODIFY | fs::Access::EXTEND | fs::Access::DELETE;
-                let read_only = target.export.config.read_only;
-                let denied = if read_only { changes.0 } else { 0 };
-                Ok(Ok(AccessOk {
-                    object_attributes: Some(target.export.identity.attributes(&attributes)),
-                    access: (granted & wanted).0 & !denied,
-                }))
+            .access(&target.call(), &target.id, wanted);
+        let result = asked.map(|(granted, attributes)| {
+            let changes = fs::Access::MODIFY | fs::Access::EXTEND | fs::Access::DELETE;
+            let read_only = target.export.config.read_only;
+            let denied = if read_only { changes.0 } else { 0 };
+            AccessOk {
+                object_attributes: Some(target.export.identity.attributes(&attributes)),
+                access: (granted & wanted).0 & !denied,
             }
-            Err(error) => target.failed(&error, || target.attributes_now()),
-        }
+        });
+        self.answer(&target, result, |_| target.attributes_now())
     }
 
-    pub(super) fn readlink(
-        &self,
-        caller: &Caller,
-        symlink: Handle<'_>,
-        out: &mut Out<'_>,
-    ) -> Result<Done, Stop> {
-        let target = self.target(caller, symlink)?;
-        let path;
-        let reply: ReadlinkReply<'_> =
-            match target.filesystem().read_link(&target.call(), &target.id) {
-                Ok((link, attributes)) => {
-                    path = link;
-                    let attributes = target.export.identity.attributes(&attributes);
-                    Ok(ReadlinkOk {
-                        symlink_attributes: Some(attributes),
-                        target: &path,
-                    })
-                }
-                Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
-                Err(error) => Err(Failure {
-                    status: convert::status(&error),
-                    body: target.attributes_now(),
-                }),
-            };
-        out.put(reply)
+    pub(super) fn readlink(&mut self, symlink: Handle<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(symlink)?;
+        let read = target.filesystem().read_link(&target.call(), &target.id);
+        let result = match &read {
+            Ok((path, attributes)) => Ok(ReadlinkOk {
+                symlink_attributes: Some(target.export.identity.attributes(attributes)),
+                target: path,
+            }),
+            Err(error) => Err(error.clone()),
+        };
+        self.answer(&target, result, |_| target.attributes_now())
     }
 }

@@ -1,12 +1,11 @@
 //! FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to 3.3.20).
 
-use pagewell_sunrpc::nfs3::properties;
 use pagewell_sunrpc::nfs3::{
-    FsinfoOk, FsinfoReply, FsstatOk, FsstatReply, Handle, PathconfOk, PathconfReply, Time,
+    FileAttributes, FsinfoOk, FsstatOk, Handle, PathconfOk, Time, properties,
 };
 
-use crate::service::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
-use crate::service::exports::{Caller, Served, Stop};
+use crate::service::call::{Answering, Done, READ_BYTES_MAX, WRITE_BYTES_MAX};
+use crate::service::exports::Stop;
 
 /// The size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
@@ -14,28 +13,27 @@ const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 /// Sizes above this are negative numbers to clients that count in signed 64 bits.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-impl Served {
-    pub(super) fn fsstat(&self, caller: &Caller, root: Handle<'_>) -> Result<FsstatReply, Stop> {
-        let target = self.target(caller, root)?;
+impl Answering<'_> {
+    pub(super) fn fsstat(&mut self, root: Handle<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(root)?;
         let object_attributes = target.attributes_now();
-        match target.filesystem().statistics(&target.call()) {
-            Ok(statistics) => Ok(Ok(FsstatOk {
-                object_attributes,
-                bytes_total: statistics.bytes_total.min(SIZE_MAX),
-                bytes_free: statistics.bytes_free.min(SIZE_MAX),
-                bytes_available: statistics.bytes_available.min(SIZE_MAX),
-                files_total: statistics.files_total.min(SIZE_MAX),
-                files_free: statistics.files_free.min(SIZE_MAX),
-                files_available: statistics.files_available.min(SIZE_MAX),
-                // Not at all: others write too.
-                stable_seconds: 0,
-            })),
-            Err(error) => target.failed(&error, || object_attributes),
-        }
+        let statistics = target.filesystem().statistics(&target.call());
+        let result = statistics.map(|statistics| FsstatOk {
+            object_attributes,
+            bytes_total: statistics.bytes_total.min(SIZE_MAX),
+            bytes_free: statistics.bytes_free.min(SIZE_MAX),
+            bytes_available: statistics.bytes_available.min(SIZE_MAX),
+            files_total: statistics.files_total.min(SIZE_MAX),
+            files_free: statistics.files_free.min(SIZE_MAX),
+            files_available: statistics.files_available.min(SIZE_MAX),
+            // Not at all: others write too.
+            stable_seconds: 0,
+        });
+        self.answer(&target, result, |_| object_attributes)
     }
 
-    pub(super) fn fsinfo(&self, caller: &Caller, root: Handle<'_>) -> Result<FsinfoReply, Stop> {
-        let target = self.target(caller, root)?;
+    pub(super) fn fsinfo(&mut self, root: Handle<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(root)?;
         let limits = target.filesystem().limits();
         let mut shown = properties::HOMOGENEOUS;
         if limits.links_max > 1 {
@@ -48,13 +46,8 @@ impl Served {
             shown |= properties::TIMES_SETTABLE;
         }
         let grain = limits.time_grain_nanoseconds;
-        let filesystem = target.filesystem();
-        let object_attributes = match filesystem.attributes(&target.call(), &target.id) {
-            Ok(attributes) => Some(target.export.identity.attributes(&attributes)),
-            Err(error) => return target.failed(&error, || None),
-        };
-        Ok(Ok(FsinfoOk {
-            object_attributes,
+        let result = target.attributes().map(|attributes| FsinfoOk {
+            object_attributes: Some(attributes),
             read_bytes_max: READ_BYTES_MAX,
             read_bytes_preferred: READ_BYTES_MAX,
             read_bytes_multiple: 4096,
@@ -68,28 +61,22 @@ impl Served {
                 nanoseconds: grain % 1_000_000_000,
             },
             properties: shown,
-        }))
+        });
+        self.answer(&target, result, |_| None::<FileAttributes>)
     }
 
-    pub(super) fn pathconf(
-        &self,
-        caller: &Caller,
-        object: Handle<'_>,
-    ) -> Result<PathconfReply, Stop> {
-        let target = self.target(caller, object)?;
+    pub(super) fn pathconf(&mut self, object: Handle<'_>) -> Result<Done, Stop> {
+        let target = self.caller.target(object)?;
         let limits = target.filesystem().limits();
-        let filesystem = target.filesystem();
-        match filesystem.attributes(&target.call(), &target.id) {
-            Ok(attributes) => Ok(Ok(PathconfOk {
-                object_attributes: Some(target.export.identity.attributes(&attributes)),
-                links_max: limits.links_max,
-                name_bytes_max: limits.name_bytes_max,
-                no_truncation: true,
-                ownership_restricted: true,
-                case_insensitive: limits.case_insensitive,
-                case_preserving: true,
-            })),
-            Err(error) => target.failed(&error, || None),
-        }
+        let result = target.attributes().map(|attributes| PathconfOk {
+            object_attributes: Some(attributes),
+            links_max: limits.links_max,
+            name_bytes_max: limits.name_bytes_max,
+            no_truncation: true,
+            ownership_restricted: true,
+            case_insensitive: limits.case_insensitive,
+            case_preserving: true,
+        });
+        self.answer(&target, result, |_| None::<FileAttributes>)
     }
 }

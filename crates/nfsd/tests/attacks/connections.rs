@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_nfsd::accept::descriptors;
+use pagewell_nfsd::acceptor::connections_max;
 
 use crate::{Neighbour, alone, watch_memory};
 use pagewell_wire::client::{Client, User, stream_from};
@@ -13,7 +13,7 @@ use pagewell_wire::process::Process;
 fn places_are_left_for_those_that_come_later() {
     alone(|| {
         // This process needs as many descriptors.
-        assert!(descriptors::connections_max(1024) > 500);
+        assert!(connections_max(1024) > 500);
         let server = Process::of_ram();
         let neighbour = Neighbour::new(server.address);
         let before = server.resident_bytes();

@@ -11,14 +11,14 @@ impl Counting {
     /// Reads them all.
     #[must_use]
     pub fn begin() -> Self {
-        let read = counters().map(|counter| (counter.name(), counter.get()));
+        let read = counters().map(|counter| (counter.name, counter.get()));
         Self(read.collect())
     }
 
     /// By how much one has grown since.
     #[must_use]
     pub fn of(&self, counter: &Counter) -> u64 {
-        let before = self.0.iter().find(|(name, _)| *name == counter.name());
+        let before = self.0.iter().find(|(name, _)| *name == counter.name);
         counter
             .get()
             .saturating_sub(before.map_or(0, |found| found.1))
@@ -27,7 +27,7 @@ impl Counting {
     /// All that have grown since, by name.
     #[must_use]
     pub fn grown(&self) -> Vec<(&'static str, u64)> {
-        let all = counters().map(|counter| (counter.name(), self.of(counter)));
+        let all = counters().map(|counter| (counter.name, self.of(counter)));
         all.filter(|(_, grown)| *grown > 0).collect()
     }
 }
@@ -44,6 +44,6 @@ mod tests {
         assert_eq!(counting.of(&CACHE_HALVED), 0);
         CACHE_HALVED.add(3);
         assert_eq!(counting.of(&CACHE_HALVED), 3);
-        assert!(counting.grown().contains(&(CACHE_HALVED.name(), 3)));
+        assert!(counting.grown().contains(&(CACHE_HALVED.name, 3)));
     }
 }

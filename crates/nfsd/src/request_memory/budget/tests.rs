@@ -105,8 +105,8 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
         let before = records.len();
         let mut rest = Vec::new();
         for mut lease in records {
-            while lease.bytes() < MIB {
-                let (step, token) = (MIB.min(lease.bytes() * 2), lease.token);
+            while lease.bytes < MIB {
+                let (step, token) = (MIB.min(lease.bytes * 2), lease.token);
                 if lease
                     .grow(step.max(64 << 10), MIB, Some(&waker(token)))
                     .is_none()
@@ -118,7 +118,7 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
             let used = state.by_address.used() + state.first_bytes;
             drop(state);
             assert!(used <= 4 * MIB + RECORD_BYTES_MAX, "{used} bytes");
-            if lease.bytes() == MIB {
+            if lease.bytes == MIB {
                 whole += 1;
                 drop(Buffer::whole(vec![0; MIB], lease));
             } else {
@@ -150,7 +150,7 @@ fn careless_addresses_hold_up_others_once() {
         }
         leases
     };
-    let held = |leases: &[Lease]| -> usize { leases.iter().map(Lease::bytes).sum() };
+    let held = |leases: &[Lease]| -> usize { leases.iter().map(|lease| lease.bytes).sum() };
     let inbox = Inbox::new().unwrap();
     let lost = half_records(0..60);
     assert!(held(&lost) > 20 * MIB);
@@ -159,7 +159,7 @@ fn careless_addresses_hold_up_others_once() {
     assert!(!grown(&mut other, MIB), "the first time nothing is left");
     assert!(other.grow(MIB, MIB, Some(&waker)).is_none());
     for lease in lost {
-        memory.blame(lease.address());
+        memory.blame(lease.address);
         drop(Buffer::cut_short(Vec::new(), lease));
     }
     assert_eq!(inbox.collect(), [100]);

@@ -3,34 +3,36 @@
 //! It serves no client, so it may wait: for a slot, and for descriptors when the process has none.
 //!
 //! Problem: there can only be so many connections, and a client that has one may keep it for ever
-//! without a word. Rule: each address has its share of the [slots](crate::connection::slots). When
-//! an address has no slot left in its share, the connection that has been without a call for
-//! longest is asked to leave, first of all one of the address with the most connections, and never
-//! one of an address that has fewer than the newcomer. One with a call under way, or a reply that
-//! has not left, stays. A client that is asked to leave connects anew when it has something to
-//! ask; NFS clients do so unseen by their users.
+//! without a word. Rule: each address has its [share](crate::share) of the slots. When an address
+//! has no slot left in its share, the connection that has been without a call for longest is asked
+//! to leave, first of all one of the address with the most connections, and never one of an address
+//! that has fewer than the newcomer. One with a call under way, or a reply that has not left,
+//! stays. A client that is asked to leave connects anew when it has something to ask; NFS clients
+//! do so unseen by their users.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_sunrpc::stream::prepare;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::connection::inbox::Waker;
-use crate::connection::latest::LatestConnections;
-use crate::connection::slots::{Slot, Slots};
-use crate::connection::{Connection, Totals};
+use crate::connection::Connection;
+use crate::connection::inbox::{Inbox, Waker};
 use crate::dispatch::Dispatcher;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
-use crate::share::Address;
+use crate::share::{Address, Shares};
 
 /// A connection with so recent a call is in the middle of something.
 const IDLE_MIN: Duration = Duration::from_secs(5);
@@ -66,13 +68,11 @@ pub struct Acceptor {
     /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
     pub usual: Option<String>,
     /// Becomes readable when the server is to stop.
-    pub stop_event: Arc<OwnedFd>,
+    pub stop_event: Arc<Inbox>,
     /// Knows which addresses may connect, and whether the server stops.
     pub dispatcher: Arc<Dispatcher>,
     /// Connections at once.
-    pub slots: Arc<Slots>,
-    /// What all connections have together.
-    pub totals: Arc<Totals>,
+    pub slots: Arc<Mutex<Shares<Address>>>,
     /// Get the connections.
     pub readers: Arc<Readers>,
     /// Of each address.
@@ -139,65 +139,78 @@ impl Acceptor {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
-        if !self.dispatcher.service().served().allows(peer.ip()) {
+        if !self.dispatcher.service.served.allows(peer.ip()) {
             names::CONNECTIONS_NOT_ALLOWED.add(1);
             refusals::note(peer.ip(), Reason::NotAllowed);
             return;
         }
         let address = Address::of(peer.ip());
-        let slot = self.slots.take(address).or_else(|| self.free_slot(address));
-        let Some(slot) = slot else {
+        if !self.take_slot(address) && !self.free_slot(address) {
             names::CONNECTIONS_REFUSED.add(1);
             refusals::note(peer.ip(), Reason::NoSlot);
             return;
-        };
+        }
         if socket.set_nonblocking(true).is_err() || prepare(&socket, self.usual.as_deref()).is_err()
         {
+            self.slots.lock().subtract(address, 1);
             return;
         }
         let socket = OwnedFd::from(socket);
         // Without it a client that is gone is only found out later.
         let _ = keep_alive(&socket);
         names::CONNECTIONS_ACCEPTED.add(1);
-        self.assign(socket, peer, slot);
+        self.assign(socket, peer);
     }
 
-    /// Gives a new connection to the reader that has least to do.
-    fn assign(&mut self, socket: OwnedFd, peer: SocketAddr, slot: Slot) {
+    /// Gives a new connection, which has a slot, to the reader that has least to do.
+    fn assign(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let reader = self.readers.choose();
-        let waker = Waker::new(reader.inbox.clone(), self.totals.new_token());
-        let latest = self.latest.of(peer.ip());
-        let totals = self.totals.clone();
-        let peer = (peer.ip(), peer.port());
-        let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slot));
+        let totals = self.dispatcher.service.served.totals.clone();
+        let waker = Waker::new(reader.inbox.clone(), totals.new_token());
+        let (latest, slots) = (self.latest.of(peer.ip()), self.slots.clone());
+        let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slots));
         if self.accepted.len() == self.accepted.capacity() {
             self.accepted
                 .retain(|(_, connection)| connection.strong_count() > 0);
         }
-        let address = Address::of(peer.0);
+        let address = Address::of(peer.ip());
         self.accepted.push((address, Arc::downgrade(&connection)));
         reader.hand_over(connection);
     }
 
-    /// Asks an idle connection to leave and waits for its slot.
-    fn free_slot(&self, address: Address) -> Option<Slot> {
+    /// Takes a slot for a connection of an address, if there is one in its share.
+    fn take_slot(&self, address: Address) -> bool {
+        let mut slots = self.slots.lock();
+        let is_free = slots.may_add_one(address);
+        if is_free {
+            slots.add(address, 1);
+        }
+        is_free
+    }
+
+    /// Asks an idle connection to leave and takes its slot.
+    fn free_slot(&self, address: Address) -> bool {
         let begun = Instant::now();
-        self.idlest(Some(address), begun)?.ask_to_leave();
+        let Some(idlest) = self.idlest(Some(address), begun) else {
+            return false;
+        };
+        idlest.ask_to_leave();
+        drop(idlest);
         while begun.elapsed() < LEAVE_WITHIN {
             std::thread::sleep(LOOK_EVERY);
-            if let Some(slot) = self.slots.take(address) {
-                return Some(slot);
+            if self.take_slot(address) {
+                return true;
             }
         }
-        None
+        false
     }
 
     /// The connection that should leave so that one of `newcomer` can have a slot; without a
     /// newcomer any.
     fn idlest(&self, newcomer: Option<Address>, now: Instant) -> Option<Arc<Connection>> {
-        let fewest = newcomer.map_or(1, |address| self.slots.of(address));
+        let fewest = newcomer.map_or(1, |address| self.slots.lock().of(address));
         let candidates = self.accepted.iter().filter_map(|(address, connection)| {
-            let count = self.slots.of(*address);
+            let count = self.slots.lock().of(*address);
             let connection = connection.upgrade().filter(|_| count >= fewest)?;
             let is_idle = !connection.is_busy() && connection.idle_for(now) >= IDLE_MIN;
             is_idle.then_some((count, connection))
@@ -205,5 +218,97 @@ impl Acceptor {
         let (_, idlest) = candidates
             .min_by_key(|(count, connection)| Reverse((*count, connection.idle_for(now))))?;
         Some(idlest)
+    }
+}
+
+/// Connections have one of so many descriptors.
+const PARTS: usize = 4;
+
+/// However few descriptors there are.
+const CONNECTIONS_MIN: usize = 8;
+
+/// The numbers of the latest connections, by address. Connections hold the number of theirs; one
+/// that no connection holds is forgotten.
+///
+/// A client that gave up a connection and wants its calls done opens another one: that it came is
+/// the only thing that tells a connection that was closed from one whose client has sent all that
+/// it had to send and waits for the answers ([`Connection::is_given_up`]).
+#[derive(Default)]
+pub struct LatestConnections {
+    latest: HashMap<IpAddr, Weak<AtomicU64>>,
+    /// Addresses are looked through for those without a connection when there are more.
+    full_at: usize,
+}
+
+impl LatestConnections {
+    /// The number that the connections of an address share.
+    pub fn of(&mut self, peer: IpAddr) -> Arc<AtomicU64> {
+        let peer = peer.to_canonical();
+        if let Some(latest) = self.latest.get(&peer).and_then(Weak::upgrade) {
+            return latest;
+        }
+        if self.latest.len() >= self.full_at {
+            self.latest.retain(|_, latest| latest.strong_count() > 0);
+            self.full_at = 64 + 2 * self.latest.len();
+        }
+        let latest = Arc::new(AtomicU64::new(0));
+        self.latest.insert(peer, Arc::downgrade(&latest));
+        latest
+    }
+}
+
+/// How many of `wanted` connections the limit of open files allows.
+///
+/// The soft limit is 1,024 on most systems for the sake of programs that use select(2), and may be
+/// raised without privilege up to the hard one: that is done if it must be. Connections have a
+/// quarter of what there is: half may be taken by objects of directories that are held open, the
+/// rest is for files.
+#[must_use]
+pub fn connections_max(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let enough = u64::try_from(wanted.saturating_mul(PARTS)).unwrap_or(u64::MAX);
+    let target = enough.min(limit.maximum.unwrap_or(enough));
+    let mut current = limit.current.unwrap_or(u64::MAX);
+    if current < target {
+        let raised = Rlimit {
+            current: Some(target),
+            maximum: limit.maximum,
+        };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            current = target;
+        }
+    }
+    let part = usize::try_from(current).unwrap_or(usize::MAX) / PARTS;
+    wanted.min(part.max(CONNECTIONS_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_descriptors_is_for_connections() {
+        let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let most = usize::try_from(hard).unwrap_or(usize::MAX);
+        assert_eq!(connections_max(3), 3);
+        assert!(connections_max(usize::MAX) <= most / PARTS);
+        let current = getrlimit(Resource::Nofile).current;
+        assert!(current.is_none_or(|current| current >= 12), "{current:?}");
+    }
+
+    #[test]
+    fn connections_of_an_address_share_and_the_dead_are_forgotten() {
+        let mut connections = LatestConnections::default();
+        let first = connections.of("10.0.0.1".parse().unwrap());
+        let same = connections.of("::ffff:10.0.0.1".parse().unwrap());
+        assert!(Arc::ptr_eq(&first, &same));
+        for host in 0..100_000u32 {
+            drop(connections.of(IpAddr::V4(host.into())));
+        }
+        assert!(connections.latest.len() < 1000);
+        assert!(Arc::ptr_eq(
+            &first,
+            &connections.of("10.0.0.1".parse().unwrap())
+        ));
     }
 }

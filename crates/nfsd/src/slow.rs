@@ -6,7 +6,7 @@
 //! fashion, the client should wait and try again): a watcher looks at the running calls. A call
 //! that only reads and is *held* is answered JUKEBOX; its thread is let go when storage answers,
 //! the result is dropped. Calls for an object with such a call wait without a thread (see
-//! [`crate::held::deferred`]) and are then answered JUKEBOX. Calls that change something are never
+//! [`crate::dispatch`]) and are then answered JUKEBOX. Calls that change something are never
 //! answered early, because they may still happen.
 //!
 //! **Held** is a call that has run for longer than the limit while its export's storage did not
@@ -23,13 +23,13 @@
 //!
 //! Known weakness: until the limit has passed, calls for a dead object do take threads.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
+use pagewell_fs::FileId;
 
 /// How many times the limit a call may take while its export's storage moves. With the limit of
 /// five seconds that is half of the time after which clients send again.
@@ -39,10 +39,10 @@ const PATIENCE: u32 = 6;
 const WAITED_PART: u32 = 4;
 
 /// What a call is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// Names the object.
-    pub object: u64,
+    /// The object, if there is one.
+    pub object: Option<FileId>,
     /// The export's number.
     pub export: u32,
 }
@@ -81,16 +81,11 @@ impl<C> Running<C> {
 pub struct Watched<'a, C> {
     calls: &'a SlowCalls<C>,
     number: u64,
-    running: Arc<Running<C>>,
+    /// The call.
+    pub running: Arc<Running<C>>,
 }
 
 impl<C> Watched<'_, C> {
-    /// [`Running::claim`].
-    #[must_use]
-    pub fn claim(&self) -> bool {
-        self.running.claim()
-    }
-
     fn end(&self, now: Instant) {
         let mut state = self.calls.state.lock();
         state.running.remove(&self.number);
@@ -117,7 +112,8 @@ pub struct Found<C> {
 
 /// The running calls of a server.
 pub struct SlowCalls<C> {
-    limit: Duration,
+    /// How long a call may take.
+    pub limit: Duration,
     held_per_export_max: usize,
     state: Mutex<State<C>>,
 }
@@ -125,7 +121,7 @@ pub struct SlowCalls<C> {
 /// Calls that are held, counted.
 #[derive(Default)]
 struct Held {
-    objects: HashMap<u64, usize>,
+    objects: HashSet<Subject>,
     exports: HashMap<u32, usize>,
 }
 
@@ -138,18 +134,14 @@ struct State<C> {
     moved_at: HashMap<u32, Instant>,
 }
 
-fn count<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
-    *counts.entry(key).or_default() += 1;
-}
-
 impl Held {
     fn of_export(&self, subject: Subject) -> usize {
         self.exports.get(&subject.export).copied().unwrap_or(0)
     }
 
     fn add(&mut self, subject: Subject) {
-        count(&mut self.objects, subject.object);
-        count(&mut self.exports, subject.export);
+        self.objects.insert(subject);
+        *self.exports.entry(subject.export).or_default() += 1;
     }
 }
 
@@ -164,7 +156,6 @@ impl<C> State<C> {
 impl<C> SlowCalls<C> {
     /// Calls may take `limit`; so many of one export may be held longer before all of it is taken
     /// to be dead.
-    #[must_use]
     pub fn new(limit: Duration, held_per_export_max: usize) -> Self {
         let state = State {
             next: 0,
@@ -181,19 +172,17 @@ impl<C> SlowCalls<C> {
     }
 
     /// Whether calls for this object are held at the moment, or too many of its export.
-    #[must_use]
     pub fn is_held(&self, subject: Subject, kind: Kind) -> bool {
         let state = self.state.lock();
         let (held, commits) = (&state.held, &state.held_commits);
         let also_commits = usize::from(kind == Kind::Commit);
         let of_export = held.of_export(subject) + also_commits * commits.of_export(subject);
         of_export >= self.held_per_export_max
-            || held.objects.contains_key(&subject.object)
-            || (kind == Kind::Commit && commits.objects.contains_key(&subject.object))
+            || held.objects.contains(&subject)
+            || (kind == Kind::Commit && commits.objects.contains(&subject))
     }
 
     /// Whether any call of an export is held.
-    #[must_use]
     pub fn holds(&self, export: u32) -> bool {
         self.state.lock().held.exports.contains_key(&export)
     }
@@ -235,7 +224,7 @@ impl<C> SlowCalls<C> {
                 continue;
             }
             let (subject, kind) = (running.subject, running.kind);
-            count(&mut found.long, subject.export);
+            *found.long.entry(subject.export).or_default() += 1;
             if took <= self.limit * PATIENCE && state.moves(subject.export, now, self.limit) {
                 continue;
             }
@@ -254,20 +243,12 @@ impl<C> SlowCalls<C> {
         found
     }
 
-    /// How long a call may take.
-    #[must_use]
-    pub fn limit(&self) -> Duration {
-        self.limit
-    }
-
     /// Whether nothing runs.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.state.lock().running.is_empty()
     }
 
     /// How often [`SlowCalls::watch`] should be called.
-    #[must_use]
     pub fn period(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
@@ -280,7 +261,10 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(5);
 
     fn subject(object: u64, export: u32) -> Subject {
-        Subject { object, export }
+        Subject {
+            object: Some(FileId::of(&object.to_be_bytes())),
+            export,
+        }
     }
 
     /// Ends a call at a time of the test.
@@ -306,7 +290,7 @@ mod tests {
         assert!(found.due[0].claim() && !found.due[0].claim());
         let is_held = |object| slow.is_held(subject(object, 0), Kind::Read);
         assert!(is_held(1) && is_held(2) && !is_held(3));
-        assert!(fresh.claim());
+        assert!(fresh.running.claim());
         end(read, fresh_at);
         slow.watch(late + LIMIT);
         assert!(is_held(1), "the fresh one has become old");

@@ -1,4 +1,0 @@
-//! Which connections are accepted.
-
-pub mod acceptor;
-pub mod descriptors;

@@ -1,4 +1,0 @@
-//! Calls that storage holds.
-
-pub mod deferred;
-pub mod slow;

@@ -1,4 +1,0 @@
-//! Threads that may wait.
-
-pub mod pool;
-mod turns;
