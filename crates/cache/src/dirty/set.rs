@@ -50,7 +50,7 @@ pub(crate) struct DirtySet {
     origin: Instant,
     /// Whether anything was ever written: until then no lock is taken.
     started: AtomicBool,
-    /// Something was lost when it was closed.
+    /// Something was lost when it was given up, or written too late.
     gave_up: AtomicBool,
     /// What is dirty was given up, under the lock: nothing is written any more, and what comes back
     /// from the device is not looked at.
@@ -113,7 +113,7 @@ impl DirtySet {
         self.progress.notify_all();
     }
 
-    /// Whether anything was lost when it was closed.
+    /// Whether anything was lost when it was given up, or was written too late.
     pub(crate) fn has_given_up(&self) -> bool {
         self.gave_up.load(Ordering::Acquire)
     }
@@ -186,7 +186,10 @@ impl DirtySet {
     ) -> Urgency {
         let mut dirty = self.lock();
         if self.is_abandoned() {
-            // Given up while this write went on: it would never be written.
+            // Given up while this write went on: it will never be written, and its writer learns
+            // that at a commit.
+            self.gave_up.store(true, Ordering::Release);
+            self.losses.fetch_add(1, Ordering::AcqRel);
             return Urgency::Later;
         }
         let urgency = dirty.policy.wrote(extent, self.now());
