@@ -194,6 +194,7 @@ impl DirtySet {
         }
         let urgency = dirty.policy.wrote(extent, self.now());
         dirty.lost.take(extent.offset, extent.end());
+        dirty.unrecovered.take(extent.offset, extent.end());
         for block in blocks.into_iter().flatten() {
             dirty.policy.join(block);
         }
@@ -230,6 +231,15 @@ impl DirtySet {
         spans
             .map(|span| (span.offset - base) as usize..(span.end() - base) as usize)
             .collect()
+    }
+
+    /// Bytes are about to be fetched: memory has nothing any more of what a failed flush has lost of
+    /// them, and what the device says may be older.
+    pub(crate) fn note_fetch(&self, extent: Extent) {
+        if self.losses.load(Ordering::Acquire) > 0 {
+            let mut dirty = self.lock();
+            dirty.unrecovered.take(extent.offset, extent.end());
+        }
     }
 
     /// Forgets what is dirty of a range: it will not be written. The lock, still taken.

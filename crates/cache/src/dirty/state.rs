@@ -80,10 +80,8 @@ pub(crate) struct Dirty {
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
     pub(crate) lost: Spans,
-    /// What of that no thread has yet begun to make dirty again.
+    /// What of that memory may still have, and is to be made dirty again when there is room.
     pub(crate) unrecovered: Spans,
-    /// Threads that make dirty again what a failed flush has lost.
-    pub(crate) recovering: usize,
     /// Why the last flush that failed did.
     pub(crate) loss: Option<DeviceError>,
     /// How often the device said that it lost what was not flushed.
@@ -112,7 +110,6 @@ impl Dirty {
             next_flush: Arc::default(),
             lost: Spans::default(),
             unrecovered: Spans::default(),
-            recovering: 0,
             loss: None,
             replays: 0,
             failure: None,

@@ -23,23 +23,14 @@ use pagewell_counters::names::{
 };
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
+use pagewell_policy::writeback::Admission;
 
-use crate::dirty::set::{DirtySet, TICK, abandoned};
+use crate::dirty::set::{TICK, abandoned};
 use crate::dirty::state::{Dirty, Flush, Flushing, SPANS_MAX};
-use crate::page::{PAGE, Part, parts};
+use crate::page::{PAGE, Part};
 use crate::sync::Guard;
 use crate::writeback::Writer;
 use crate::{Error, Result};
-
-/// A commit that begins waits for the end of this.
-struct Recovering<'a>(&'a DirtySet);
-
-impl Drop for Recovering<'_> {
-    fn drop(&mut self) {
-        let mut dirty = self.0.lock();
-        dirty.recovering -= 1;
-    }
-}
 
 impl Writer {
     /// Flushes, or waits for the flush that covers what was written of the range until now.
@@ -145,19 +136,14 @@ impl Writer {
     }
 
     /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
-    /// What failed flushes have lost is made dirty again.
+    /// Of what failed flushes have lost, makes dirty again what there is room for.
     pub(super) fn settle(&self) {
         let mut dirty = self.dirty.lock();
         let has_ended = self.end_flush(&mut dirty);
-        let again = std::mem::take(&mut dirty.unrecovered);
-        let is_lost = !again.is_empty();
-        dirty.recovering += usize::from(is_lost);
+        let is_lost = !dirty.unrecovered.is_empty();
         drop(dirty);
-        if is_lost {
-            let _recovering = Recovering(&self.dirty);
-            self.write_again(&again);
-        }
-        if has_ended || is_lost {
+        let has_changed = is_lost && self.write_again();
+        if has_ended || has_changed {
             self.dirty.notify();
         }
     }
@@ -218,35 +204,46 @@ impl Writer {
         self.dirty.losses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes dirty again, of what a failed flush has lost, what memory still has. What was written
-    /// anew or purged meanwhile is lost no more: of that, memory has other bytes.
-    fn write_again(&self, spans: &Spans) {
-        for (start, end) in spans.iter() {
-            let end = end.min(self.own.layout.length_bytes);
-            parts(start..end).for_each(|part| self.write_page_again(&part));
+    /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page, as
+    /// long as a writer would be let in, as other devices need memory too. What was written anew or
+    /// purged meanwhile is lost no more: of that, memory has other bytes. Whether it got further.
+    fn write_again(&self) -> bool {
+        let mut has_changed = false;
+        loop {
+            let first = self.dirty.lock().unrecovered.iter().next();
+            if !first.is_some_and(|(start, _)| self.write_page_again(start / PAGE)) {
+                return has_changed;
+            }
+            has_changed = true;
         }
     }
 
-    fn write_page_again(&self, part: &Part) {
+    /// False when there is no room.
+    fn write_page_again(&self, page: u64) -> bool {
         let (pages, layout) = (&self.own.pages, &self.own.layout);
-        let key = layout.key(part.page);
-        let _page = pages.lock_page(key);
-        let Some(found) = pages.find(key) else {
-            return;
-        };
-        let extent = part.extent();
+        let extent = Part::whole(page).extent();
+        let _page = pages.lock_page(layout.key(page));
+        let pin = self.own.pin_locked(page);
+        if pin.is_some() && self.dirty.admit(extent, false) != Admission::Granted {
+            return false;
+        }
+        // Before what was lost: units that are fetched meanwhile are none of it any more.
+        let valid = pin.as_ref().map_or(0, |pin| pages.valid(pin.frame));
         let dirty = self.dirty.lock();
-        let lost: Vec<_> = dirty.lost.within(extent.offset, extent.end()).collect();
+        let lost = dirty.unrecovered.within(extent.offset, extent.end());
+        let lost: Vec<_> = lost.collect();
         drop(dirty);
         for (offset, end) in lost {
             let length = end - offset;
-            let extent = Extent { offset, length };
             let units = layout.units(offset % PAGE, length);
-            if pages.valid(found.frame()) & units == units {
-                self.dirty.note_written(found.slot, extent, [None, None]);
+            if let Some(pin) = pin.as_ref().filter(|_| valid & units == units) {
+                let extent = Extent { offset, length };
+                self.dirty.note_written(pin.slot, extent, [None, None]);
             }
+            // What memory has not stays lost.
+            self.dirty.lock().unrecovered.take(offset, end);
         }
-        pages.table.unpin(found.slot);
+        true
     }
 
     /// The error when the device said this, or nothing, of what it has lost.

@@ -312,7 +312,7 @@ impl Writer {
             let error = result.err();
             dirty.failure = Some(error.unwrap_or_else(|| self.queue.short(wide.offset)));
         } else if !durable {
-            dirty.unflushed.insert(wide.offset, wide.end());
+            dirty.unflushed.insert(wide.offset, wide.offset + needed);
             dirty.unflushed.melt(SPANS_MAX);
         }
         if is_written && !durable && self.keeps {

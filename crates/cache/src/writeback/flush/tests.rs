@@ -156,8 +156,7 @@ fn what_is_discarded_after_a_late_failure_is_not_written_again() {
     device.sync().unwrap();
 }
 
-/// As above, but some of it is discarded when a thread has begun to make dirty what was lost, and
-/// what the device has is in memory again.
+/// As above, but only some of it is discarded, and what the device has is in memory again.
 #[test]
 fn what_is_discarded_while_the_lost_is_written_again_is_not() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
@@ -165,13 +164,32 @@ fn what_is_discarded_while_the_lost_is_written_again_is_not() {
     let spans = std::mem::take(&mut dirty.unflushed);
     let error = DeviceError::Abandoned { offset: 0 };
     device.writer.flush_failed(&mut dirty, spans, error);
-    let again = std::mem::take(&mut dirty.unrecovered);
     drop(dirty);
     device.discard(4096, 8192);
     device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
-    device.writer.write_again(&again);
+    device.writer.write_again();
     assert!(device.has_dirty(0, 4096) && device.has_dirty(12_288, MIB));
     assert!(!device.has_dirty(4096, 8192));
     drop(given_up);
     hanging.go_on();
+}
+
+/// It had to wait for room, and its memory was used for something else. What is in memory again is
+/// what the device has.
+#[test]
+fn what_was_lost_and_is_read_anew_is_not_written_again() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    let mut dirty = device.writer.dirty.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.writer.flush_failed(&mut dirty, spans, error);
+    drop(dirty);
+    let own = &device.reader.own;
+    assert!(own.pages.give_up(own.layout.key(0)));
+    device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
+    device.writer.write_again();
+    assert!(!device.has_dirty(0, MIB));
+    drop(given_up);
+    hanging.go_on();
+    assert!(matches!(device.sync(), Err(Error::Lost { .. })));
 }
