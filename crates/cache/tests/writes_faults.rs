@@ -423,3 +423,19 @@ fn what_was_lost_and_had_no_room_is_written_by_the_next_commit() {
     device.sync().unwrap();
     assert!(disk.bytes() == vec![1; 15 << 20]);
 }
+
+/// Memory has the first unit, and of the second nothing any more once it is written.
+#[test]
+fn a_unit_that_memory_has_not_does_not_keep_another_from_being_written_again() {
+    let disk = Disk::blocks(vec![0; 1 << 20], 512);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    write(&device, 0, 1, 4096 + 512).unwrap();
+    device.write_out(0, PAGE).unwrap();
+    disk.fail(0, 1000);
+    assert!(device.sync().is_err());
+    disk.forget(0..1 << 20);
+    disk.fail(0, 0);
+    device.commit(0, 4096).unwrap();
+    assert_eq!(disk.bytes()[..4096], [1; 4096]);
+    assert!(matches!(device.commit(4096, 512), Err(Error::Lost { .. })));
+}

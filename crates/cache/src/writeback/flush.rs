@@ -223,25 +223,31 @@ impl Writer {
         let (pages, layout) = (&self.own.pages, &self.own.layout);
         let extent = Part::whole(page).extent();
         let _page = pages.lock_page(layout.key(page));
-        let pin = self.own.pin_locked(page);
-        if pin.is_some() && self.dirty.admit(extent, false) != Admission::Granted {
+        let Some(pin) = self.own.pin_locked(page) else {
+            let mut dirty = self.dirty.lock();
+            dirty.unrecovered.take(extent.offset, extent.end());
+            return true;
+        };
+        if self.dirty.admit(extent, false) != Admission::Granted {
             return false;
         }
-        // Before what was lost: units that are fetched meanwhile are none of it any more.
-        let valid = pin.as_ref().map_or(0, |pin| pages.valid(pin.frame));
+        let mut held = Spans::default();
+        for (_, unit) in layout.each(pages.valid(pin.frame)) {
+            let [start, end] = [unit.start, unit.end].map(|at| extent.offset + at as u64);
+            held.insert(start, end);
+        }
+        // After that: units that are fetched meanwhile are none of it any more.
         let dirty = self.dirty.lock();
         let lost = dirty.unrecovered.within(extent.offset, extent.end());
         let lost: Vec<_> = lost.collect();
         drop(dirty);
-        for (offset, end) in lost {
-            let length = end - offset;
-            let units = layout.units(offset % PAGE, length);
-            if let Some(pin) = pin.as_ref().filter(|_| valid & units == units) {
-                let extent = Extent { offset, length };
+        for (start, end) in lost {
+            for span in held.within(start, end) {
+                let extent = Extent::of(span);
                 self.dirty.note_written(pin.slot, extent, [None, None]);
             }
             // What memory has not stays lost.
-            self.dirty.lock().unrecovered.take(offset, end);
+            self.dirty.lock().unrecovered.take(start, end);
         }
         true
     }
