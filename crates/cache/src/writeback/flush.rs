@@ -184,7 +184,7 @@ impl Writer {
     /// A flush that had to cover these bytes has failed. A device may say so at any time, and
     /// making them dirty again takes locks that others have while they wait for it: it is left to
     /// the threads that settle flushes.
-    fn flush_failed(&self, dirty: &mut Dirty, spans: Spans, error: DeviceError) {
+    fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
             let bytes = dirty.policy.flush_failed(is_replay, self.dirty.now());
@@ -195,6 +195,14 @@ impl Writer {
                 return;
             }
         } else {
+            // What was written anew is in memory, and goes to the device in any case. While it is on
+            // its way it may be as lost as what was there before.
+            for (start, end) in spans.clone().iter() {
+                let written = dirty.policy.dirty_in(Extent::of((start, end)));
+                for extent in written.filter(|extent| !self.is_at_device(dirty, *extent)) {
+                    spans.take(extent.offset, extent.end());
+                }
+            }
             dirty.lost.extend(spans.clone());
             dirty.lost.melt(SPANS_MAX);
             dirty.unrecovered.extend(spans);

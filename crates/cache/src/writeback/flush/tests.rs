@@ -193,3 +193,20 @@ fn what_was_lost_and_is_read_anew_is_not_written_again() {
     hanging.go_on();
     assert!(matches!(device.sync(), Err(Error::Lost { .. })));
 }
+
+/// They are dirty when the flush fails, and nothing else in memory says what they are.
+#[test]
+fn what_is_written_anew_before_its_flush_fails_is_not_lost() {
+    let hanging = Arc::new(Hanging::default());
+    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = cache.open(hanging.clone());
+    device.write_at(0, &[1; 10], WriteMode::WAIT).unwrap();
+    device.write_out(0, MIB).unwrap();
+    device.writer.start_flush(device.writer.dirty.lock());
+    let flush = hanging.flush();
+    device.write_at(0, &[2; 10], WriteMode::WAIT).unwrap();
+    fail(flush);
+    device.writer.settle();
+    hanging.go_on();
+    device.sync().unwrap();
+}
