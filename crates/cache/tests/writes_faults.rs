@@ -439,3 +439,22 @@ fn a_unit_that_memory_has_not_does_not_keep_another_from_being_written_again() {
     assert_eq!(disk.bytes()[..4096], [1; 4096]);
     assert!(matches!(device.commit(4096, 512), Err(Error::Lost { .. })));
 }
+
+/// Bytes between those that were written are not lost with them.
+#[test]
+fn a_flush_that_fails_loses_nothing_that_was_not_written() {
+    let disk = Disk::new("disk", vec![0; 4 << 20], Geometry::MEMORY);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    let write_all = || {
+        for place in 0..4200 {
+            write(&device, place * 512, 1, 1).unwrap();
+        }
+    };
+    write_all();
+    device.write_out(0, 4 * MIB).unwrap();
+    disk.fail(0, 1000);
+    assert!(device.sync().is_err());
+    disk.fail(0, 0);
+    write_all();
+    device.sync().unwrap();
+}

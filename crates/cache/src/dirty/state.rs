@@ -17,8 +17,9 @@ use crate::residency::in_flight::Fetches;
 /// Tags that no commit waits for any more and that have not ended.
 const ABANDONED_MAX: usize = 1024;
 
-/// More spans than this of what is not durable, or was lost, become one.
-pub(crate) const SPANS_MAX: usize = 4096;
+/// More spans than this of what is not durable, or was lost, become one. Then bytes between them
+/// are lost with them that were never written: when half of it is reached, a flush is due.
+pub(crate) const SPANS_MAX: usize = 65_536;
 
 /// A write that cannot go yet.
 pub(crate) struct Postponed {

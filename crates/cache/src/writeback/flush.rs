@@ -71,7 +71,8 @@ impl Writer {
         }
     }
 
-    /// Flushes when the policy wants it though no commit waits, and ends a flush that was answered.
+    /// Flushes though no commit waits, when the policy wants it or there is much to remember, and
+    /// ends a flush that was answered.
     pub(super) fn tend(self: &Arc<Self>) {
         if !self.dirty.has_started() {
             return;
@@ -79,7 +80,8 @@ impl Writer {
         self.settle();
         let dirty = self.dirty.lock();
         let is_free = dirty.flushing.is_none() && !self.dirty.is_abandoned();
-        if is_free && dirty.policy.wants_flush(self.dirty.now()) {
+        let is_much = dirty.unflushed.count() > SPANS_MAX / 2;
+        if is_free && (is_much || dirty.policy.wants_flush(self.dirty.now())) {
             CACHE_FLUSHES_UNASKED.add(1);
             self.start_flush(dirty);
             // It may have been answered at once.

@@ -210,3 +210,20 @@ fn what_is_written_anew_before_its_flush_fails_is_not_lost() {
     hanging.go_on();
     device.sync().unwrap();
 }
+
+/// Else all that is not durable would become one range, and bytes between be lost with it.
+#[test]
+fn a_device_is_flushed_when_much_is_written_here_and_there() {
+    let hanging = Arc::new(Hanging::default());
+    let device = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = device.open(hanging.clone());
+    device.writer.dirty.start();
+    let mut dirty = device.writer.dirty.lock();
+    for at in 0..=SPANS_MAX as u64 / 2 {
+        dirty.unflushed.insert(at * 2, at * 2 + 1);
+    }
+    drop(dirty);
+    device.writer.tend();
+    drop(hanging.flush());
+    hanging.go_on();
+}
