@@ -253,6 +253,9 @@ impl DirtySet {
     pub(crate) fn refuse(&self, dirty: &mut Dirty, write: Write) {
         dirty.ended += 1;
         dirty.policy.finished(write.id, false, self.now());
+        if !self.is_abandoned() {
+            self.mark_clean(dirty, write.extent);
+        }
         self.show(dirty);
     }
 
