@@ -233,8 +233,8 @@ impl DirtySet {
             .collect()
     }
 
-    /// Bytes are about to be fetched: memory has nothing any more of what a failed flush has lost of
-    /// them, and what the device says may be older.
+    /// Bytes are about to be fetched: memory has nothing any more of what a failed flush has lost
+    /// of them, and what the device says may be older.
     pub(crate) fn note_fetch(&self, extent: Extent) {
         if self.losses.load(Ordering::Acquire) > 0 {
             let mut dirty = self.lock();

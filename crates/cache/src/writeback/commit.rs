@@ -32,6 +32,9 @@
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost, counted,
 //! and said on standard error.
+//!
+//! **Known weakness.** Of the writes that fail only the last error is kept. A commit that fails may
+//! name that of another range; the offset in it is right.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -11,6 +11,13 @@
 //!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nothing is
 //!   reported. So that memory does not fill up with what is kept, the policy says when to flush
 //!   although no commit waits ([`pagewell_policy::writeback`]).
+//!
+//! **Known weaknesses**, all of ordinary devices. A flush that was given up and is good in the end
+//! changes nothing: what memory has not any more of what it covers stays lost until it is written
+//! anew. A write that is at the device while a flush fails is trusted when it succeeds. So is what
+//! was read from the device after it was written and before its flush failed: a device that had
+//! lost it by then has what is older written once more. And when 65,536 ranges and more are lost,
+//! they become one, with the bytes between them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -197,8 +204,8 @@ impl Writer {
                 return;
             }
         } else {
-            // What was written anew is in memory, and goes to the device in any case. While it is on
-            // its way it may be as lost as what was there before.
+            // What was written anew is in memory, and goes to the device in any case. While it is
+            // on its way it may be as lost as what was there before.
             for (start, end) in spans.clone().iter() {
                 let written = dirty.policy.dirty_in(Extent::of((start, end)));
                 for extent in written.filter(|extent| !self.is_at_device(dirty, *extent)) {
@@ -214,9 +221,10 @@ impl Writer {
         self.dirty.losses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page, as
-    /// long as a writer would be let in, as other devices need memory too. What was written anew or
-    /// purged meanwhile is lost no more: of that, memory has other bytes. Whether it got further.
+    /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page,
+    /// as long as a writer would be let in, as other devices need memory too. What was written
+    /// anew or purged meanwhile is lost no more: of that, memory has other bytes. Whether it got
+    /// further.
     fn write_again(&self) -> bool {
         let mut has_changed = false;
         loop {
