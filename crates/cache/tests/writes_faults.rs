@@ -379,3 +379,82 @@ fn a_device_that_is_given_up_ends_every_wait() {
     assert_eq!(device.abandon(), 0);
     disk.release();
 }
+
+/// What a failed flush has lost is dirty again only as far as there is room for it.
+#[test]
+fn a_device_whose_flush_fails_takes_no_more_memory_than_its_part() {
+    let short = CacheOptions {
+        read_timeout: Duration::from_millis(300),
+        read_ahead: ReadAheadRule::Off,
+        ..CacheOptions::new(4 * MIB)
+    };
+    let cache = Cache::new(short).unwrap();
+    let disk = Disk::new("sick", vec![0; 4 << 20], Geometry::MEMORY);
+    let bad = cache.open(disk.clone());
+    let other = cache.open(Disk::new("other", vec![3; 4 << 20], Geometry::MEMORY));
+    for page in 0..64 {
+        write(&bad, page * PAGE, 1, 65_536).unwrap();
+    }
+    bad.write_out(0, 4 * MIB).unwrap();
+    disk.fail(1000, 1000);
+    assert!(bad.sync().is_err());
+    assert!(bad.dirty_pages() <= 32, "{}", bad.dirty_pages());
+    let mut byte = [0];
+    other.read_at(0, &mut byte, ReadMode::WAIT).unwrap();
+    assert_eq!(byte, [3]);
+}
+
+/// The same device is well again before its memory is used for anything else: a commit makes good
+/// all of what was lost, portion by portion.
+#[test]
+fn what_was_lost_and_had_no_room_is_written_by_the_next_commit() {
+    let cache = Cache::new(options()).unwrap();
+    let disk = Disk::new("disk", vec![0; 15 << 20], Geometry::MEMORY);
+    let device = cache.open(disk.clone());
+    for page in 0..240 {
+        write(&device, page * PAGE, 1, 65_536).unwrap();
+    }
+    device.write_out(0, 15 * MIB).unwrap();
+    disk.fail(0, 1000);
+    assert!(device.sync().is_err());
+    disk.forget(0..15 << 20);
+    disk.fail(0, 0);
+    assert!(device.dirty_pages() < 240, "{}", device.dirty_pages());
+    device.sync().unwrap();
+    assert!(disk.bytes() == vec![1; 15 << 20]);
+}
+
+/// Memory has the first unit, and of the second nothing any more once it is written.
+#[test]
+fn a_unit_that_memory_has_not_does_not_keep_another_from_being_written_again() {
+    let disk = Disk::blocks(vec![0; 1 << 20], 512);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    write(&device, 0, 1, 4096 + 512).unwrap();
+    device.write_out(0, PAGE).unwrap();
+    disk.fail(0, 1000);
+    assert!(device.sync().is_err());
+    disk.forget(0..1 << 20);
+    disk.fail(0, 0);
+    device.commit(0, 4096).unwrap();
+    assert_eq!(disk.bytes()[..4096], [1; 4096]);
+    assert!(matches!(device.commit(4096, 512), Err(Error::Lost { .. })));
+}
+
+/// Bytes between those that were written are not lost with them.
+#[test]
+fn a_flush_that_fails_loses_nothing_that_was_not_written() {
+    let disk = Disk::new("disk", vec![0; 4 << 20], Geometry::MEMORY);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    let write_all = || {
+        for place in 0..4200 {
+            write(&device, place * 512, 1, 1).unwrap();
+        }
+    };
+    write_all();
+    device.write_out(0, 4 * MIB).unwrap();
+    disk.fail(0, 1000);
+    assert!(device.sync().is_err());
+    disk.fail(0, 0);
+    write_all();
+    device.sync().unwrap();
+}

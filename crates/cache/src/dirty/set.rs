@@ -50,7 +50,7 @@ pub(crate) struct DirtySet {
     origin: Instant,
     /// Whether anything was ever written: until then no lock is taken.
     started: AtomicBool,
-    /// Something was lost when it was closed.
+    /// Something was lost when it was given up, or written too late.
     gave_up: AtomicBool,
     /// What is dirty was given up, under the lock: nothing is written any more, and what comes back
     /// from the device is not looked at.
@@ -113,7 +113,7 @@ impl DirtySet {
         self.progress.notify_all();
     }
 
-    /// Whether anything was lost when it was closed.
+    /// Whether anything was lost when it was given up, or was written too late.
     pub(crate) fn has_given_up(&self) -> bool {
         self.gave_up.load(Ordering::Acquire)
     }
@@ -186,11 +186,15 @@ impl DirtySet {
     ) -> Urgency {
         let mut dirty = self.lock();
         if self.is_abandoned() {
-            // Given up while this write went on: it would never be written.
+            // Given up while this write went on: it will never be written, and its writer learns
+            // that at a commit.
+            self.gave_up.store(true, Ordering::Release);
+            self.losses.fetch_add(1, Ordering::AcqRel);
             return Urgency::Later;
         }
         let urgency = dirty.policy.wrote(extent, self.now());
         dirty.lost.take(extent.offset, extent.end());
+        dirty.unrecovered.take(extent.offset, extent.end());
         for block in blocks.into_iter().flatten() {
             dirty.policy.join(block);
         }
@@ -229,6 +233,15 @@ impl DirtySet {
             .collect()
     }
 
+    /// Bytes are about to be fetched: memory has nothing any more of what a failed flush has lost
+    /// of them, and what the device says may be older.
+    pub(crate) fn note_fetch(&self, extent: Extent) {
+        if self.losses.load(Ordering::Acquire) > 0 {
+            let mut dirty = self.lock();
+            dirty.unrecovered.take(extent.offset, extent.end());
+        }
+    }
+
     /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
     pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, Dirty> {
         let mut dirty = self.lock();
@@ -240,6 +253,9 @@ impl DirtySet {
     pub(crate) fn refuse(&self, dirty: &mut Dirty, write: Write) {
         dirty.ended += 1;
         dirty.policy.finished(write.id, false, self.now());
+        if !self.is_abandoned() {
+            self.mark_clean(dirty, write.extent);
+        }
         self.show(dirty);
     }
 

@@ -17,8 +17,9 @@ use crate::residency::in_flight::Fetches;
 /// Tags that no commit waits for any more and that have not ended.
 const ABANDONED_MAX: usize = 1024;
 
-/// More spans than this of what is not durable, or was lost, become one.
-pub(crate) const SPANS_MAX: usize = 4096;
+/// More spans than this of what is not durable, or was lost, become one. Then bytes between them
+/// are lost with them that were never written: when half of it is reached, a flush is due.
+pub(crate) const SPANS_MAX: usize = 65_536;
 
 /// A write that cannot go yet.
 pub(crate) struct Postponed {
@@ -80,10 +81,8 @@ pub(crate) struct Dirty {
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
     pub(crate) lost: Spans,
-    /// What of that no thread has yet begun to make dirty again.
+    /// What of that memory may still have, and is to be made dirty again when there is room.
     pub(crate) unrecovered: Spans,
-    /// Threads that make dirty again what a failed flush has lost.
-    pub(crate) recovering: usize,
     /// Why the last flush that failed did.
     pub(crate) loss: Option<DeviceError>,
     /// How often the device said that it lost what was not flushed.
@@ -112,7 +111,6 @@ impl Dirty {
             next_flush: Arc::default(),
             lost: Spans::default(),
             unrecovered: Spans::default(),
-            recovering: 0,
             loss: None,
             replays: 0,
             failure: None,

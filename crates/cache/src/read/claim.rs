@@ -152,6 +152,7 @@ impl Reader {
         let offset = wanted.page * PAGE + first;
         let end = offset + u64::from(units.count_ones()) * layout.unit_bytes;
         let length = end.min(layout.blocks_end()) - offset;
+        self.dirty.note_fetch(Extent { offset, length });
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
             CACHE_FILLS.add(1);

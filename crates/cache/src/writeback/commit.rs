@@ -25,11 +25,16 @@
 //! more. Every commit that needed this flush, or runs meanwhile, fails, and the loss epoch
 //! changes for those that do not commit. What memory still has of those bytes is dirty again, so
 //! that a later commit writes it once more and can say with truth that it is durable; what it has
-//! not stays lost, and commits of it fail, until it is written anew. A commit that begins while
-//! that is made dirty waits for the end of it: it is about what is dirty when it begins.
+//! not stays lost, and commits of it fail, until it is written anew. That is made dirty as far as
+//! the device may have memory dirty, and the rest as that is written; until then it may go from
+//! memory, and is lost with that. A commit brings what there is of its range to an end first: it is
+//! about what is dirty when it begins.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost, counted,
 //! and said on standard error.
+//!
+//! **Known weakness.** Of the writes that fail only the last error is kept. A commit that fails may
+//! name that of another range; the offset in it is right.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -141,7 +146,7 @@ impl Writer {
     }
 
     fn commit_once(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
-        let (losses, replays) = self.settled(patience);
+        let (losses, replays) = self.settled(extent, patience);
         let written = self.write_all(extent, patience);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
@@ -149,7 +154,7 @@ impl Writer {
         let dirty = self.dirty.lock();
         // A flush that another thread made may have failed after these bytes were written and
         // before they were looked at here.
-        if self.dirty.losses.load(Ordering::Acquire) != losses {
+        if losses != Some(self.dirty.losses.load(Ordering::Acquire)) {
             return Err(self.lost(dirty.loss.clone()));
         }
         if dirty.replays != replays {
@@ -171,25 +176,33 @@ impl Writer {
         }
     }
 
-    /// How often something was lost until now. Makes dirty again what memory still has of it, or
-    /// waits for the thread that does: what is not dirty yet would not be waited for, and not be
-    /// missed either.
-    fn settled(self: &Arc<Self>, patience: Duration) -> (u64, u64) {
+    /// Makes dirty again what memory still has of what was lost of a range: what is not dirty yet
+    /// would not be waited for, and not be missed either. Where there is no room for all of it,
+    /// what is dirty is written first. How often something was lost until now, or nothing when
+    /// that did not get to its end; and how often it was to be done again.
+    fn settled(self: &Arc<Self>, extent: Extent, patience: Duration) -> (Option<u64>, u64) {
+        let all = self.inside(0, self.own.layout.length_bytes);
         let began = Instant::now();
-        let mut dirty = self.dirty.lock();
-        while !self.dirty.is_abandoned() && began.elapsed() < patience {
-            if !dirty.unrecovered.is_empty() {
-                drop(dirty);
-                self.settle();
-                dirty = self.dirty.lock();
-            } else if dirty.recovering > 0 {
-                dirty = self.dirty.wait(dirty, TICK);
-            } else {
-                break;
+        let mut left = u64::MAX;
+        loop {
+            self.settle();
+            let dirty = self.dirty.lock();
+            let losses = self.dirty.losses.load(Ordering::Acquire);
+            if !dirty.unrecovered.overlaps(extent.offset, extent.end()) {
+                return (Some(losses), dirty.replays);
+            }
+            let before = std::mem::replace(&mut left, dirty.unrecovered.bytes());
+            let replays = dirty.replays;
+            drop(dirty);
+            let written = self.write_all(all, patience);
+            if began.elapsed() >= patience || left >= before && written.is_err() {
+                return (None, replays);
+            }
+            if left >= before {
+                // Others took the room.
+                self.rest(TICK);
             }
         }
-        let losses = self.dirty.losses.load(Ordering::Acquire);
-        (losses, dirty.replays)
     }
 
     /// Waits until all that is dirty now is written.

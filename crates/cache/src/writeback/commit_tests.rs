@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
 use rustix::io::Errno;
 
+use crate::page::Part;
 use crate::sync::Mutex;
+use crate::write::writer::Piece;
 use crate::{Cache, CacheOptions, CachedDevice, WriteMode};
 
 const PAGE: u64 = 65_536;
@@ -121,4 +123,23 @@ fn a_rest_is_as_long_as_it_is_to_be() {
     writer.dirty.abandon();
     // Given up: there is nothing to wait for.
     writer.rest(Duration::from_secs(3600));
+}
+
+/// The writer is past the place where it would have been told.
+#[test]
+fn a_write_that_meets_the_end_of_its_device_is_not_called_durable() {
+    let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
+    let (writer, losses) = (&device.writer, device.loss_epoch());
+    writer.dirty.start();
+    writer.dirty.abandon();
+    let (page, start, length) = (0, 0, 10);
+    let part = Part {
+        page,
+        start,
+        length,
+    };
+    let source = &[1; 10];
+    writer.try_piece(&Piece { part, source });
+    assert!(device.commit(0, 10).is_err());
+    assert_eq!(device.loss_epoch(), losses + 1);
 }

@@ -11,6 +11,13 @@
 //!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nothing is
 //!   reported. So that memory does not fill up with what is kept, the policy says when to flush
 //!   although no commit waits ([`pagewell_policy::writeback`]).
+//!
+//! **Known weaknesses**, all of ordinary devices. A flush that was given up and is good in the end
+//! changes nothing: what memory has not any more of what it covers stays lost until it is written
+//! anew. A write that is at the device while a flush fails is trusted when it succeeds. So is what
+//! was read from the device after it was written and before its flush failed: a device that had
+//! lost it by then has what is older written once more. And when 65,536 ranges and more are lost,
+//! they become one, with the bytes between them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,23 +30,14 @@ use pagewell_counters::names::{
 };
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
+use pagewell_policy::writeback::Admission;
 
-use crate::dirty::set::{DirtySet, TICK, abandoned};
+use crate::dirty::set::{TICK, abandoned};
 use crate::dirty::state::{Dirty, Flush, Flushing, SPANS_MAX};
-use crate::page::{PAGE, Part, parts};
+use crate::page::{PAGE, Part};
 use crate::sync::Guard;
 use crate::writeback::Writer;
 use crate::{Error, Result};
-
-/// A commit that begins waits for the end of this.
-struct Recovering<'a>(&'a DirtySet);
-
-impl Drop for Recovering<'_> {
-    fn drop(&mut self) {
-        let mut dirty = self.0.lock();
-        dirty.recovering -= 1;
-    }
-}
 
 impl Writer {
     /// Flushes, or waits for the flush that covers what was written of the range until now.
@@ -80,7 +78,8 @@ impl Writer {
         }
     }
 
-    /// Flushes when the policy wants it though no commit waits, and ends a flush that was answered.
+    /// Flushes though no commit waits, when the policy wants it or there is much to remember, and
+    /// ends a flush that was answered.
     pub(super) fn tend(self: &Arc<Self>) {
         if !self.dirty.has_started() {
             return;
@@ -88,7 +87,8 @@ impl Writer {
         self.settle();
         let dirty = self.dirty.lock();
         let is_free = dirty.flushing.is_none() && !self.dirty.is_abandoned();
-        if is_free && dirty.policy.wants_flush(self.dirty.now()) {
+        let is_much = dirty.unflushed.count() > SPANS_MAX / 2;
+        if is_free && (is_much || dirty.policy.wants_flush(self.dirty.now())) {
             CACHE_FLUSHES_UNASKED.add(1);
             self.start_flush(dirty);
             // It may have been answered at once.
@@ -145,19 +145,14 @@ impl Writer {
     }
 
     /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
-    /// What failed flushes have lost is made dirty again.
+    /// Of what failed flushes have lost, makes dirty again what there is room for.
     pub(super) fn settle(&self) {
         let mut dirty = self.dirty.lock();
         let has_ended = self.end_flush(&mut dirty);
-        let again = std::mem::take(&mut dirty.unrecovered);
-        let is_lost = !again.is_empty();
-        dirty.recovering += usize::from(is_lost);
+        let is_lost = !dirty.unrecovered.is_empty();
         drop(dirty);
-        if is_lost {
-            let _recovering = Recovering(&self.dirty);
-            self.write_again(&again);
-        }
-        if has_ended || is_lost {
+        let has_changed = is_lost && self.write_again();
+        if has_ended || has_changed {
             self.dirty.notify();
         }
     }
@@ -198,7 +193,7 @@ impl Writer {
     /// A flush that had to cover these bytes has failed. A device may say so at any time, and
     /// making them dirty again takes locks that others have while they wait for it: it is left to
     /// the threads that settle flushes.
-    fn flush_failed(&self, dirty: &mut Dirty, spans: Spans, error: DeviceError) {
+    fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
             let bytes = dirty.policy.flush_failed(is_replay, self.dirty.now());
@@ -209,6 +204,14 @@ impl Writer {
                 return;
             }
         } else {
+            // What was written anew is in memory, and goes to the device in any case. While it is
+            // on its way it may be as lost as what was there before.
+            for (start, end) in spans.clone().iter() {
+                let written = dirty.policy.dirty_in(Extent::of((start, end)));
+                for extent in written.filter(|extent| !self.is_at_device(dirty, *extent)) {
+                    spans.take(extent.offset, extent.end());
+                }
+            }
             dirty.lost.extend(spans.clone());
             dirty.lost.melt(SPANS_MAX);
             dirty.unrecovered.extend(spans);
@@ -218,35 +221,53 @@ impl Writer {
         self.dirty.losses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes dirty again, of what a failed flush has lost, what memory still has. What was written
-    /// anew or purged meanwhile is lost no more: of that, memory has other bytes.
-    fn write_again(&self, spans: &Spans) {
-        for (start, end) in spans.iter() {
-            let end = end.min(self.own.layout.length_bytes);
-            parts(start..end).for_each(|part| self.write_page_again(&part));
+    /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page,
+    /// as long as a writer would be let in, as other devices need memory too. What was written
+    /// anew or purged meanwhile is lost no more: of that, memory has other bytes. Whether it got
+    /// further.
+    fn write_again(&self) -> bool {
+        let mut has_changed = false;
+        loop {
+            let first = self.dirty.lock().unrecovered.iter().next();
+            if !first.is_some_and(|(start, _)| self.write_page_again(start / PAGE)) {
+                return has_changed;
+            }
+            has_changed = true;
         }
     }
 
-    fn write_page_again(&self, part: &Part) {
+    /// False when there is no room.
+    fn write_page_again(&self, page: u64) -> bool {
         let (pages, layout) = (&self.own.pages, &self.own.layout);
-        let key = layout.key(part.page);
-        let _page = pages.lock_page(key);
-        let Some(found) = pages.find(key) else {
-            return;
+        let extent = Part::whole(page).extent();
+        let _page = pages.lock_page(layout.key(page));
+        let Some(pin) = self.own.pin_locked(page) else {
+            let mut dirty = self.dirty.lock();
+            dirty.unrecovered.take(extent.offset, extent.end());
+            return true;
         };
-        let extent = part.extent();
-        let dirty = self.dirty.lock();
-        let lost: Vec<_> = dirty.lost.within(extent.offset, extent.end()).collect();
-        drop(dirty);
-        for (offset, end) in lost {
-            let length = end - offset;
-            let extent = Extent { offset, length };
-            let units = layout.units(offset % PAGE, length);
-            if pages.valid(found.frame()) & units == units {
-                self.dirty.note_written(found.slot, extent, [None, None]);
-            }
+        if self.dirty.admit(extent, false) != Admission::Granted {
+            return false;
         }
-        pages.table.unpin(found.slot);
+        let mut held = Spans::default();
+        for (_, unit) in layout.each(pages.valid(pin.frame)) {
+            let [start, end] = [unit.start, unit.end].map(|at| extent.offset + at as u64);
+            held.insert(start, end);
+        }
+        // After that: units that are fetched meanwhile are none of it any more.
+        let dirty = self.dirty.lock();
+        let lost = dirty.unrecovered.within(extent.offset, extent.end());
+        let lost: Vec<_> = lost.collect();
+        drop(dirty);
+        for (start, end) in lost {
+            for span in held.within(start, end) {
+                let extent = Extent::of(span);
+                self.dirty.note_written(pin.slot, extent, [None, None]);
+            }
+            // What memory has not stays lost.
+            self.dirty.lock().unrecovered.take(start, end);
+        }
+        true
     }
 
     /// The error when the device said this, or nothing, of what it has lost.

@@ -162,7 +162,7 @@ impl Writer {
     }
 
     /// Whether a write of a block of a range is at the device.
-    fn is_at_device(&self, dirty: &Dirty, extent: Extent) -> bool {
+    pub(super) fn is_at_device(&self, dirty: &Dirty, extent: Extent) -> bool {
         let wide = self.widened(extent);
         let before = dirty.at_device.range(..wide.end()).next_back();
         before.is_some_and(|(_, end)| *end > wide.offset)
@@ -312,7 +312,7 @@ impl Writer {
             let error = result.err();
             dirty.failure = Some(error.unwrap_or_else(|| self.queue.short(wide.offset)));
         } else if !durable {
-            dirty.unflushed.insert(wide.offset, wide.end());
+            dirty.unflushed.insert(wide.offset, wide.offset + needed);
             dirty.unflushed.melt(SPANS_MAX);
         }
         if is_written && !durable && self.keeps {

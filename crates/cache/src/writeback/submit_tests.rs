@@ -55,6 +55,24 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
     assert_eq!(dirty.policy.next_at(Duration::MAX), None);
 }
 
+/// With its flag a page keeps its frame: all that was dirty of it was purged while the write waited
+/// for a fetch, which failed.
+#[test]
+fn a_page_is_clean_when_a_write_ends_of_which_nothing_is_left() {
+    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = cache.open(Arc::new(RamDevice::new("ram", 1 << 20)));
+    let (own, writer) = (&device.reader.own, &device.writer);
+    device.write_at(100, &[1; 10], WriteMode::WAIT).unwrap();
+    let mut dirty = writer.dirty.lock();
+    dirty.policy.tag(writer.inside(0, 1 << 20), Duration::ZERO);
+    let write = dirty.policy.next(Duration::ZERO).unwrap();
+    drop(dirty);
+    device.discard(0, 4096);
+    writer.dirty.refuse(&mut writer.dirty.lock(), write);
+    let (_, state) = own.pages.table.locate(own.layout.key(0)).unwrap();
+    assert!(!state.has(DIRTY));
+}
+
 /// Under the rules of the report a write spans the clean bytes between dirty ones. When they have
 /// come from the device a thread must look, or the write waits until one does by chance.
 #[test]

@@ -209,8 +209,15 @@ impl WriteBack {
         if pages > 0 { pages } else { bytes.max(1) }
     }
 
+    /// The next block behind the last write, or the lowest.
+    fn next_due_block(&self) -> Option<u64> {
+        let next = self.due_blocks.range(self.cursor..).next();
+        next.or_else(|| self.due_blocks.first()).copied()
+    }
+
     fn choose(&mut self) -> Option<(Span, Reason)> {
-        while let Some(block) = self.due_blocks.pop_first() {
+        while let Some(block) = self.next_due_block() {
+            self.due_blocks.remove(&block);
             let end = block.saturating_add(self.settings.block_bytes);
             if let Some(span) = self.bytes.candidate(block, end) {
                 return Some((span, Reason::Block));

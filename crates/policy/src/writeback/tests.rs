@@ -128,3 +128,18 @@ fn one_range_is_written_before_another_begins_and_after_a_failure_in_its_time() 
     assert_eq!(policy.wrote(end, later), Urgency::Now);
     assert_eq!(drain(&mut policy, later)[0].extent, extent(400, 8192 - 400));
 }
+
+/// Under the rules of the report a block goes although a lower one is filled each time before.
+#[test]
+fn a_block_that_is_filled_again_and_again_lets_higher_ones_go() {
+    let mut policy = WriteBack::new(Settings::new(Rule::NoCluster, 1 << 30));
+    let (low, high) = (extent(0, 8192), extent(5 * 8192, 8192));
+    policy.wrote(high, seconds(1));
+    for _ in 0..2 {
+        policy.wrote(low, seconds(1));
+        let write = policy.next(seconds(1)).unwrap();
+        policy.finished(write.id, true, seconds(1));
+    }
+    let left: Vec<_> = policy.dirty_in(everything()).collect();
+    assert_eq!(left, [low]);
+}

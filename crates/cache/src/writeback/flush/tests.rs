@@ -156,8 +156,7 @@ fn what_is_discarded_after_a_late_failure_is_not_written_again() {
     device.sync().unwrap();
 }
 
-/// As above, but some of it is discarded when a thread has begun to make dirty what was lost, and
-/// what the device has is in memory again.
+/// As above, but only some of it is discarded, and what the device has is in memory again.
 #[test]
 fn what_is_discarded_while_the_lost_is_written_again_is_not() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
@@ -165,13 +164,66 @@ fn what_is_discarded_while_the_lost_is_written_again_is_not() {
     let spans = std::mem::take(&mut dirty.unflushed);
     let error = DeviceError::Abandoned { offset: 0 };
     device.writer.flush_failed(&mut dirty, spans, error);
-    let again = std::mem::take(&mut dirty.unrecovered);
     drop(dirty);
     device.discard(4096, 8192);
     device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
-    device.writer.write_again(&again);
+    device.writer.write_again();
     assert!(device.has_dirty(0, 4096) && device.has_dirty(12_288, MIB));
     assert!(!device.has_dirty(4096, 8192));
     drop(given_up);
+    hanging.go_on();
+}
+
+/// It had to wait for room, and its memory was used for something else. What is in memory again is
+/// what the device has.
+#[test]
+fn what_was_lost_and_is_read_anew_is_not_written_again() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    let mut dirty = device.writer.dirty.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.writer.flush_failed(&mut dirty, spans, error);
+    drop(dirty);
+    let own = &device.reader.own;
+    assert!(own.pages.give_up(own.layout.key(0)));
+    device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
+    device.writer.write_again();
+    assert!(!device.has_dirty(0, MIB));
+    drop(given_up);
+    hanging.go_on();
+    assert!(matches!(device.sync(), Err(Error::Lost { .. })));
+}
+
+/// They are dirty when the flush fails, and nothing else in memory says what they are.
+#[test]
+fn what_is_written_anew_before_its_flush_fails_is_not_lost() {
+    let hanging = Arc::new(Hanging::default());
+    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = cache.open(hanging.clone());
+    device.write_at(0, &[1; 10], WriteMode::WAIT).unwrap();
+    device.write_out(0, MIB).unwrap();
+    device.writer.start_flush(device.writer.dirty.lock());
+    let flush = hanging.flush();
+    device.write_at(0, &[2; 10], WriteMode::WAIT).unwrap();
+    fail(flush);
+    device.writer.settle();
+    hanging.go_on();
+    device.sync().unwrap();
+}
+
+/// Else all that is not durable would become one range, and bytes between be lost with it.
+#[test]
+fn a_device_is_flushed_when_much_is_written_here_and_there() {
+    let hanging = Arc::new(Hanging::default());
+    let device = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = device.open(hanging.clone());
+    device.writer.dirty.start();
+    let mut dirty = device.writer.dirty.lock();
+    for at in 0..=SPANS_MAX as u64 / 2 {
+        dirty.unflushed.insert(at * 2, at * 2 + 1);
+    }
+    drop(dirty);
+    device.writer.tend();
+    drop(hanging.flush());
     hanging.go_on();
 }
