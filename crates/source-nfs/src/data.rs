@@ -203,7 +203,7 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         let verifier = self.write_verifier();
-        let is_stable = stability > Stability::Unstable || self.options.synchronous;
+        let is_stable = stability > Stability::Unstable || self.calls.options.synchronous;
         if is_stable {
             Self::may_wait(call)?;
         }
@@ -374,7 +374,7 @@ impl Shared {
                 errno => Error::from(errno),
             },
             CacheError::Device(DeviceError::Abandoned { .. }) => {
-                Error::Io(format!("{}: the mount has ended", self.calls.name()))
+                Error::Io(format!("{}: the mount has ended", self.calls.name))
             }
             other => Error::Io(other.to_string()),
         }

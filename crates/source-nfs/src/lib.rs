@@ -27,7 +27,6 @@
 
 mod attributes;
 mod calls;
-mod change;
 mod convert;
 mod data;
 mod failures;

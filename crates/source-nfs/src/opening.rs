@@ -51,7 +51,7 @@ impl Shared {
     /// [`pagewell_fs::FileSystem::open`].
     pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let node = self.files.node(id);
-        if self.options.close_to_open {
+        if self.calls.options.close_to_open {
             self.ask_attributes(call, &node)?;
             if node.lock().is_undecided() {
                 self.decide(call, &node)?;
@@ -96,7 +96,7 @@ impl Shared {
         if node.lock().is_uncommitted() {
             Self::may_wait(call)?;
             self.commit_node(call, &node)?;
-            if self.options.close_to_open {
+            if self.calls.options.close_to_open {
                 // What the next open compares with; usually the last answer has reported it.
                 self.attributes_of(call, &node)?;
             }

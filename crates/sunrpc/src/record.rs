@@ -21,7 +21,7 @@ pub const MARKER_BYTES: usize = 4;
 pub const LAST_FRAGMENT: u32 = 0x8000_0000;
 
 /// The most fragments of one record.
-const FRAGMENTS_MAX: u32 = 4096;
+pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 
 /// Up to this a record grows step by step.
 const SMALL_BYTES_MAX: usize = 16 << 10;

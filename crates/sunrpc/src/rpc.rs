@@ -71,7 +71,6 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
 
 /// Appends the head of a call with an AUTH_NONE verifier; the arguments are to follow.
 pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
-    encoder.reserve(32 + call.credential.encoded_size());
     encoder.u32(call.xid);
     encoder.u32(CALL);
     encoder.u32(RPC_VERSION);
@@ -134,16 +133,13 @@ impl Encode for Credential<'_> {
             Self::None => encode_no_authentication(encoder),
             Self::System(system) => {
                 encoder.u32(FLAVOR_SYSTEM);
-                encoder.count(system.encoded_size());
+                let length_at = encoder.position();
+                encoder.u32(0);
                 system.encode(encoder);
+                // Some hundred bytes.
+                let length = encoder.position() - length_at - 4;
+                encoder.patch_u32(length_at, u32::try_from(length).unwrap_or(u32::MAX));
             }
-        }
-    }
-
-    fn encoded_size(&self) -> usize {
-        match self {
-            Self::None => 8,
-            Self::System(system) => 8 + system.encoded_size(),
         }
     }
 }

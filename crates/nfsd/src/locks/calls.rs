@@ -135,10 +135,6 @@ impl Encode for Wire<'_> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.raw(self.0);
     }
-
-    fn encoded_size(&self) -> usize {
-        self.0.len()
-    }
 }
 
 fn manager(procedure: u32) -> Target {

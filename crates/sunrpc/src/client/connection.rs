@@ -1,15 +1,14 @@
 //! The client itself: its threads, and how calls enter.
 
+use super::call::{Answer, Outcome, Shared, complete};
 use super::error::{CallError, ConnectError};
 use super::options::{CONNECTIONS_MAX, Options};
-use super::outgoing::{EncodedCredential, Outgoing};
-use super::reply::{Answer, Call, Outcome, complete};
-use super::shared::Shared;
+use super::outgoing::Outgoing;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
 use super::watcher;
 use crate::record::MARKER_BYTES;
-use crate::xdr::{self, Decoder, Encode};
+use crate::xdr::{self, Decoder};
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -76,9 +75,9 @@ impl Client {
                     slot.run(shared, slots, stream);
                 }
             })?;
-            self.spawn("rpc-send", move |shared, slots| {
+            self.spawn("rpc-send", move |_, slots| {
                 if let Some(slot) = slots.get(index) {
-                    slot.run_sender(shared);
+                    slot.run_sender();
                 }
             })?;
         }
@@ -130,18 +129,13 @@ impl Client {
         }
         call.address(xid, shared.program, shared.version);
         shared.counted.called(call.procedure());
-        shared.enter();
-        let call = Call {
-            xid,
-            outgoing: call,
-        };
         state.table.insert(Arc::new(call), completion);
         slot.note_load(&state);
         is_large |= state.table.load_bytes() >= LOAD_STEP_BYTES;
         if state.link.is_none() {
             slot.wake();
         }
-        slot.send(shared, state);
+        slot.send(state);
         if is_large {
             self.handle.slots.iter().for_each(|slot| slot.want(shared));
         }
@@ -153,18 +147,6 @@ impl Client {
     /// Not to be used in a completion.
     pub fn call<T>(
         &self,
-        procedure: u32,
-        credential: &EncodedCredential,
-        arguments: &impl Encode,
-        decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
-    ) -> Result<Answer<T>, CallError> {
-        let call = Outgoing::new(procedure, credential, arguments);
-        self.call_outgoing(call, decode)
-    }
-
-    /// [`Client::call`] for a call with data.
-    pub fn call_outgoing<T>(
-        &self,
         call: Outgoing,
         decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
     ) -> Result<Answer<T>, CallError> {
@@ -175,8 +157,7 @@ impl Client {
             let _ = sender.send(kept);
         });
         let kept = receiver.recv().map_err(|_| CallError::Stopped)??;
-        let decoded = decode(&mut Decoder::new(&kept.results));
-        match decoded {
+        match decode(&mut Decoder::new(&kept.results)) {
             Ok(value) => Ok(Answer {
                 value,
                 resent: kept.resent,
@@ -193,7 +174,7 @@ impl Client {
 
     /// What the client has done so far.
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.handle.shared.statistics()
+    pub fn statistics(&self) -> &Statistics {
+        &self.handle.shared.counted
     }
 }

@@ -12,8 +12,9 @@
 //! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
 //! `finished`, and the one that lets go of the memory completes it.
 
+use super::call::{Completion, Entry, Finished};
 use super::error::CallError;
-use super::reply::{Call, Completion, Entry, Finished};
+use super::outgoing::Outgoing;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ const LATE_MAX: usize = 4096;
 /// What a reply's xid says.
 pub(super) enum Known {
     /// Of a call that waits for it; now it is receiving.
-    Waiting(Arc<Call>),
+    Waiting(Arc<Outgoing>),
     /// Of a call that was given up.
     Late,
     /// Of no call.
@@ -81,12 +82,12 @@ impl Table {
         self.entries.contains_key(&xid) || self.late.contains(&xid)
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
-        self.entries.iter_mut().map(|(xid, entry)| (*xid, entry))
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut()
     }
 
     /// Adds a call, to be sent.
-    pub(super) fn insert(&mut self, call: Arc<Call>, completion: Completion) {
+    pub(super) fn insert(&mut self, call: Arc<Outgoing>, completion: Completion) {
         self.adopt(Entry {
             call,
             completion,
@@ -108,7 +109,7 @@ impl Table {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
         self.sequence += 1;
-        self.load_bytes += entry.call.outgoing.load_bytes();
+        self.load_bytes += entry.call.load_bytes();
         self.entries.insert(xid, entry);
         self.outbox.push_back(xid);
     }
@@ -146,7 +147,7 @@ impl Table {
                 self.outbox.pop_front();
                 continue;
             };
-            bytes = bytes.saturating_add(entry.call.outgoing.wire_bytes());
+            bytes = bytes.saturating_add(entry.call.wire_bytes());
             if bytes > BATCH_BYTES_MAX && !batch.calls.is_empty() {
                 break;
             }
@@ -158,14 +159,14 @@ impl Table {
             entry.sent_last = entry.sent;
             entry.writing = true;
             self.sent += 1;
-            self.sinks += usize::from(entry.call.outgoing.sink().is_some());
+            self.sinks += usize::from(entry.call.sink().is_some());
             batch.calls.push(entry.call.clone());
         }
         batch
     }
 
     /// The calls are no longer writing. Adds those to `ended` that have ended meanwhile.
-    pub(super) fn written(&mut self, calls: &[Arc<Call>], ended: &mut Vec<(Entry, Finished)>) {
+    pub(super) fn written(&mut self, calls: &[Arc<Outgoing>], ended: &mut Vec<(Entry, Finished)>) {
         for call in calls {
             if let Some(entry) = self.entries.get_mut(&call.xid) {
                 entry.writing = false;
@@ -177,10 +178,7 @@ impl Table {
     /// A reply to `xid` begins.
     pub(super) fn begin_reply(&mut self, xid: u32) -> Known {
         match self.entries.get_mut(&xid) {
-            Some(entry)
-                if entry.sent.is_some()
-                    && !matches!(entry.finished, Some(Finished::Reply { .. })) =>
-            {
+            Some(entry) if entry.sent.is_some() && !matches!(entry.finished, Some(Ok(_))) => {
                 entry.receiving = true;
                 Known::Waiting(entry.call.clone())
             }
@@ -190,17 +188,14 @@ impl Table {
         }
     }
 
-    /// The reply to `xid` is here. Returns the call; when it is still writing, `finished` is
-    /// asked for the end to keep.
-    pub(super) fn end_reply(
-        &mut self,
-        xid: u32,
-        finished: impl FnOnce() -> Finished,
-    ) -> Option<Entry> {
+    /// The reply to `xid` is here. Returns the call, unless it is still writing: then this end is
+    /// kept.
+    pub(super) fn end_reply(&mut self, xid: u32, finished: &Finished<&[u8]>) -> Option<Entry> {
         let entry = self.entries.get_mut(&xid)?;
         entry.receiving = false;
         if entry.writing {
-            entry.finished = Some(finished());
+            let kept = finished.clone();
+            entry.finished = Some(kept.map(|(results, data_bytes)| (results.to_vec(), data_bytes)));
             return None;
         }
         self.remove(xid)
@@ -215,7 +210,7 @@ impl Table {
         let after = now.saturating_duration_since(entry.submitted);
         if entry.is_held() {
             let error = CallError::TimedOut { after };
-            entry.finished.get_or_insert(Finished::Failed(error));
+            entry.finished.get_or_insert(Err(error));
             return (None, true);
         }
         if entry.sent.is_some() && self.late.len() < LATE_MAX {
@@ -227,13 +222,6 @@ impl Table {
             self.outbox.retain(|xid| self.entries.contains_key(xid));
         }
         (given_up.map(|entry| (entry, after)), false)
-    }
-
-    /// Ends a call at the next [`Table::reset`].
-    pub(super) fn fail(&mut self, xid: u32, error: CallError) {
-        if let Some(entry) = self.entries.get_mut(&xid) {
-            entry.finished.get_or_insert(Finished::Failed(error));
-        }
     }
 
     /// When the call was sent that waits longest for its reply.
@@ -274,11 +262,7 @@ impl Table {
 
     /// Takes everything out. No thread may write or receive.
     pub(super) fn take_all(&mut self) -> Vec<Entry> {
-        self.outbox.clear();
-        self.sent = 0;
-        self.sinks = 0;
-        self.load_bytes = 0;
-        std::mem::take(&mut self.entries).into_values().collect()
+        std::mem::take(self).entries.into_values().collect()
     }
 
     fn settle(&mut self, xid: u32) -> Option<(Entry, Finished)> {
@@ -292,10 +276,10 @@ impl Table {
 
     fn remove(&mut self, xid: u32) -> Option<Entry> {
         let entry = self.entries.remove(&xid)?;
-        self.load_bytes -= entry.call.outgoing.load_bytes();
+        self.load_bytes -= entry.call.load_bytes();
         if entry.sent.is_some() {
             self.sent -= 1;
-            self.sinks -= usize::from(entry.call.outgoing.sink().is_some());
+            self.sinks -= usize::from(entry.call.sink().is_some());
         }
         Some(entry)
     }
@@ -304,7 +288,7 @@ impl Table {
 /// Calls being sent, and how far they are.
 #[derive(Default)]
 pub(super) struct Batch {
-    calls: Vec<Arc<Call>>,
+    calls: Vec<Arc<Outgoing>>,
     /// Calls that are sent.
     done: usize,
     /// Bytes of the next one that are sent.
@@ -328,18 +312,18 @@ impl Batch {
                 break;
             }
             // SAFETY: a call that is writing is not completed.
-            unsafe { call.outgoing.gather(skip, &mut slices, slices_max) };
+            unsafe { call.gather(skip, &mut slices, slices_max) };
             skip = 0;
         }
         slices
     }
 
     /// `count` more bytes are sent. Returns the calls that now are sent as a whole.
-    pub(super) fn advance(&mut self, count: usize) -> &[Arc<Call>] {
+    pub(super) fn advance(&mut self, count: usize) -> &[Arc<Outgoing>] {
         let first = self.done;
         self.offset += count;
         while let Some(call) = self.calls.get(self.done) {
-            let bytes = call.outgoing.wire_bytes();
+            let bytes = call.wire_bytes();
             if self.offset < bytes {
                 break;
             }
@@ -350,7 +334,7 @@ impl Batch {
     }
 
     /// Calls that are not sent as a whole.
-    pub(super) fn rest(&self) -> &[Arc<Call>] {
+    pub(super) fn rest(&self) -> &[Arc<Outgoing>] {
         &self.calls[self.done..]
     }
 }

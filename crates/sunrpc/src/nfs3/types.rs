@@ -10,7 +10,7 @@ use std::fmt;
 pub const HANDLE_BYTES_MAX: usize = 64;
 
 /// The bytes by which a server names an object; no other looks into them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
@@ -47,11 +47,6 @@ impl Encode for Handle<'_> {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.opaque(self.0);
-    }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        self.0.encoded_size()
     }
 }
 
@@ -183,11 +178,6 @@ impl Encode for FileAttributes {
         }
         encoder.raw(&bytes);
     }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        Self::SIZE
-    }
 }
 
 /// Upper half of a hyper integer.
@@ -266,13 +256,6 @@ impl Encode for SetTime {
                 encoder.u32(2);
                 time.encode(encoder);
             }
-        }
-    }
-
-    fn encoded_size(&self) -> usize {
-        match self {
-            Self::Keep | Self::ToServerTime => 4,
-            Self::To(time) => 4 + time.encoded_size(),
         }
     }
 }
