@@ -118,15 +118,6 @@ xdr_structure! {
     }
 }
 
-impl SystemCredential<'_> {
-    /// Supplementary groups.
-    #[inline]
-    #[must_use]
-    pub fn gids(&self) -> &[u32] {
-        self.gids.as_slice()
-    }
-}
-
 impl Encode for Credential<'_> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
@@ -268,36 +259,21 @@ pub fn encode_success(encoder: &mut Encoder<'_>, xid: u32) {
 
 /// Appends a whole reply to a call that was not carried out.
 pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
-    encoder.u32(xid);
-    encoder.u32(REPLY);
-    match refusal {
-        Refusal::RpcMismatch { low, high } => {
-            encoder.u32(DENIED);
-            encoder.u32(RPC_MISMATCH);
-            encoder.u32(low);
-            encoder.u32(high);
-        }
-        Refusal::Authentication(status) => {
-            encoder.u32(DENIED);
-            encoder.u32(AUTHENTICATION_ERROR);
-            status.encode(encoder);
-        }
-        Refusal::ProgramUnavailable => encode_accepted(encoder, PROGRAM_UNAVAILABLE),
+    let words: &[u32] = match refusal {
+        Refusal::RpcMismatch { low, high } => &[DENIED, RPC_MISMATCH, low, high],
+        Refusal::Authentication(status) => &[DENIED, AUTHENTICATION_ERROR, status.number()],
+        // An empty AUTH_NONE verifier stands between the two statuses.
+        Refusal::ProgramUnavailable => &[ACCEPTED, FLAVOR_NONE, 0, PROGRAM_UNAVAILABLE],
         Refusal::ProgramMismatch { low, high } => {
-            encode_accepted(encoder, PROGRAM_MISMATCH);
-            encoder.u32(low);
-            encoder.u32(high);
+            &[ACCEPTED, FLAVOR_NONE, 0, PROGRAM_MISMATCH, low, high]
         }
-        Refusal::ProcedureUnavailable => encode_accepted(encoder, PROCEDURE_UNAVAILABLE),
-        Refusal::GarbageArguments => encode_accepted(encoder, GARBAGE_ARGUMENTS),
-        Refusal::SystemError => encode_accepted(encoder, SYSTEM_ERROR),
+        Refusal::ProcedureUnavailable => &[ACCEPTED, FLAVOR_NONE, 0, PROCEDURE_UNAVAILABLE],
+        Refusal::GarbageArguments => &[ACCEPTED, FLAVOR_NONE, 0, GARBAGE_ARGUMENTS],
+        Refusal::SystemError => &[ACCEPTED, FLAVOR_NONE, 0, SYSTEM_ERROR],
+    };
+    for word in [xid, REPLY].iter().chain(words) {
+        encoder.u32(*word);
     }
-}
-
-fn encode_accepted(encoder: &mut Encoder<'_>, status: u32) {
-    encoder.u32(ACCEPTED);
-    encode_no_authentication(encoder);
-    encoder.u32(status);
 }
 
 /// Why a record gives no results.

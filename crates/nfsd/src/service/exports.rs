@@ -149,9 +149,11 @@ impl Caller {
 fn identity(credential: &Credential<'_>) -> Option<fs::Credentials> {
     match credential {
         Credential::None => None,
-        Credential::System(system) => {
-            Some(fs::Credentials::new(system.uid, system.gid, system.gids()))
-        }
+        Credential::System(system) => Some(fs::Credentials::new(
+            system.uid,
+            system.gid,
+            system.gids.as_slice(),
+        )),
     }
 }
 

@@ -123,9 +123,6 @@ impl<'a> Decoder<'a> {
     /// Fixed-length opaque data of a length known when compiling.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        if N.is_multiple_of(4) {
-            return self.take().copied();
-        }
         let bytes = self.fixed(N)?;
         bytes.try_into().map_err(|_| Error::Truncated)
     }
@@ -218,10 +215,7 @@ impl<'b> Encoder<'b> {
     #[inline]
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.raw(bytes);
-        let padding = padding(bytes.len());
-        if !padding.is_empty() {
-            self.raw(padding);
-        }
+        self.raw(padding(bytes.len()));
     }
 
     /// Bytes as they are, without length or padding.
