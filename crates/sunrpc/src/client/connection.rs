@@ -2,7 +2,7 @@
 
 use super::call::{Answer, Outcome, Shared, complete};
 use super::error::{CallError, ConnectError};
-use super::options::{CONNECTIONS_MAX, Options};
+use super::options::Options;
 use super::outgoing::Outgoing;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
@@ -11,13 +11,10 @@ use crate::record::MARKER_BYTES;
 use crate::xdr::{self, Decoder};
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 /// A call that sends or asks for so much is seldom alone: all connections are made at the first,
 /// or when smaller ones have come to as much as one connection is to be busy with.
 const LARGE_BYTES: usize = 64 << 10;
-/// The longest time to connect, and the longest delay. A point in time so far off can be told.
-const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// A client of one program of one server. Clones share the connections; when the last is dropped,
 /// the client stops.
@@ -49,11 +46,6 @@ impl Client {
     /// Connects to `program`. The first connection is made now; further ones when they are
     /// needed, and new ones when they are lost.
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
-        let mut options = options;
-        options.connections = options.connections.clamp(1, CONNECTIONS_MAX);
-        options.calls_max = options.calls_max.max(1);
-        options.connect_timeout = options.connect_timeout.min(WAIT_MAX);
-        options.delay = options.delay.map(|delay| delay.min(WAIT_MAX));
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
         let shared = Shared::new(program, version, options).map_err(ConnectError::Thread)?;
