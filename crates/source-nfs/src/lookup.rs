@@ -14,7 +14,6 @@ use pagewell_sunrpc::xdr::Decode;
 
 use super::calls::whole;
 use super::convert;
-use super::data::alone;
 use super::filesystem::{Shared, refused};
 use super::naming::{either, operation};
 use super::node::Node;
@@ -194,7 +193,7 @@ impl Shared {
             return Err(Error::FileTooLarge);
         }
         let node = self.files.node(id);
-        let _alone = attributes.size.map(|_| alone(&node));
+        let _alone = attributes.size.map(|_| node.data.write());
         let sets_time = attributes.accessed.is_some() || attributes.modified.is_some();
         if (attributes.size.is_some() || sets_time) && node.lock().is_uncommitted() {
             self.make_safe(&node)?;

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 
 use pagewell_fs::{Call, FileId, Opened, Result};
 
-use super::data::alone;
 use super::filesystem::Shared;
 use super::node::{Node, State};
 
@@ -79,7 +78,7 @@ impl Shared {
     /// Finds out whether what was reported between writes of ours was made by these: once they have
     /// all been answered, and no more are made, nobody need guess.
     fn decide(&self, call: &Call<'_>, node: &Node) -> Result<()> {
-        let _alone = alone(node);
+        let _alone = node.data.write();
         self.write_out(node)?;
         self.ask_attributes(call, node)?;
         let mut state = node.lock();
