@@ -107,9 +107,9 @@ fn submit_read(
     client.submit(call, move |outcome| {
         let reply = outcome.expect("answered");
         let head = reply.decode::<ReadHeadReply>().unwrap().unwrap();
-        assert_eq!(head.data_length as usize, reply.data_bytes());
+        assert_eq!(head.data_length as usize, reply.data_bytes);
         assert_eq!(head.count, head.data_length);
-        sender.send((offset, memory, reply.data_bytes())).unwrap();
+        sender.send((offset, memory, reply.data_bytes)).unwrap();
     });
 }
 

@@ -274,7 +274,7 @@ impl Remote {
         let answer = outcome.and_then(|reply| {
             let answer: ReadHeadReply = reply.decode()?;
             match &answer {
-                Ok(head) if head.count as usize != reply.data_bytes() => {
+                Ok(head) if head.count as usize != reply.data_bytes => {
                     Err(reply.garbage("READ counts other bytes than it brings"))
                 }
                 _ => Ok(answer),

@@ -35,19 +35,17 @@ pub(super) type Completion = Box<dyn FnOnce(Outcome<'_>) + Send>;
 
 /// The results of a call that was carried out.
 pub struct Reply<'a> {
-    results: &'a [u8],
-    data_bytes: usize,
-    resent: bool,
-    origin: &'a Origin,
+    /// The results. When data went to the sink, only what is before it, its length included.
+    pub results: &'a [u8],
+    /// Bytes of data in the sink. What is behind them in its memory is undefined.
+    pub data_bytes: usize,
+    /// Whether the call was sent more than once. The server may have carried it out more than
+    /// once too: "exists" or "not found" may be the doing of the first attempt.
+    pub resent: bool,
+    pub(super) origin: &'a Origin,
 }
 
 impl<'a> Reply<'a> {
-    /// The results. When data went to the sink, only what is before it, its length included.
-    #[must_use]
-    pub const fn results(&self) -> &'a [u8] {
-        self.results
-    }
-
     /// The results, decoded. Those that cannot be are garbage: see [`Reply::garbage`].
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, CallError> {
         T::decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
@@ -66,26 +64,11 @@ impl<'a> Reply<'a> {
         self.resent
     }
 
-    pub(super) fn keep(&self) -> Kept {
-        Kept {
-            results: self.results.to_vec(),
-            resent: self.resent,
-            origin: self.origin.clone(),
-        }
-    }
-
     /// Says that the results make no sense: counts it, reports it, gives the connection up.
     /// Other calls on it are sent again over the next one.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
         self.origin.garbage(reason.to_string())
     }
-}
-
-/// A reply that outlives its record.
-pub(super) struct Kept {
-    pub(super) results: Vec<u8>,
-    pub(super) resent: bool,
-    pub(super) origin: Origin,
 }
 
 /// The connection that a reply came from.
@@ -150,7 +133,7 @@ impl Entry {
 
     fn reply_now(self, origin: &Origin, results: &[u8], data_bytes: usize) {
         let after = self.submitted.elapsed();
-        let procedure = self.call.procedure();
+        let procedure = self.call.procedure;
         origin.shared.counted.answered(procedure, after);
         let reply = Reply {
             results,

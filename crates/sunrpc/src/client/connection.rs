@@ -120,12 +120,12 @@ impl Client {
             xid = shared.next_xid();
         }
         call.address(xid, shared.program, shared.version);
-        shared.counted.called(call.procedure());
+        shared.counted.called(call.procedure);
         state.table.insert(Arc::new(call), completion);
         slot.note_load(&state);
-        is_large |= state.table.load_bytes() >= LOAD_STEP_BYTES;
+        is_large |= state.table.load_bytes >= LOAD_STEP_BYTES;
         if state.link.is_none() {
-            slot.wake();
+            slot.work.notify_one();
         }
         slot.send(state);
         if is_large {
@@ -144,17 +144,17 @@ impl Client {
     ) -> Result<Answer<T>, CallError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.submit(call, move |outcome| {
-            let kept = outcome.map(|reply| reply.keep());
+            let kept = outcome.map(|reply| {
+                let results = reply.results.to_vec();
+                (results, reply.resent, reply.origin.clone())
+            });
             // The receiver waits for exactly this.
             let _ = sender.send(kept);
         });
-        let kept = receiver.recv().map_err(|_| CallError::Stopped)??;
-        match decode(&mut Decoder::new(&kept.results)) {
-            Ok(value) => Ok(Answer {
-                value,
-                resent: kept.resent,
-            }),
-            Err(error) => Err(kept.origin.garbage(error.to_string())),
+        let (results, resent, origin) = receiver.recv().map_err(|_| CallError::Stopped)??;
+        match decode(&mut Decoder::new(&results)) {
+            Ok(value) => Ok(Answer { value, resent }),
+            Err(error) => Err(origin.garbage(error.to_string())),
         }
     }
 

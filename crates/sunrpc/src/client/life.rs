@@ -72,7 +72,7 @@ impl Slot {
             let mut receiver = Receiver::new(self, &origin);
             let end = receiver.run();
             self.lost(&origin, end);
-            if receiver.has_good_replies() {
+            if receiver.good_replies {
                 backoff = BACKOFF_MIN;
                 useless = 0;
             } else if since.elapsed() < BACKOFF_MAX || !self.state.lock().table.is_empty() {
@@ -146,7 +146,7 @@ impl Slot {
         other.note_load(&state);
         if state.link.is_none() {
             // It was lost meanwhile.
-            other.wake();
+            other.work.notify_one();
         }
         other.send(state);
         let mut state = self.state.lock();

@@ -83,7 +83,7 @@ impl EncodedCredential {
 pub struct Outgoing {
     /// Names the call among those of its client, which gives the number.
     pub(super) xid: u32,
-    procedure: u32,
+    pub(super) procedure: u32,
     message: Vec<u8>,
     data: Option<DataSegments>,
     sink: Option<Sink>,
@@ -124,10 +124,6 @@ impl Outgoing {
     pub fn with_sink(mut self, sink: Sink) -> Self {
         self.sink = Some(sink);
         self
-    }
-
-    pub(super) const fn procedure(&self) -> u32 {
-        self.procedure
     }
 
     pub(super) const fn sink(&self) -> Option<&Sink> {

@@ -79,7 +79,8 @@ pub(super) struct Receiver<'a> {
     start: usize,
     end: usize,
     unexpected: u32,
-    good_replies: bool,
+    /// Whether the connection has been of use.
+    pub(super) good_replies: bool,
 }
 
 impl<'a> Receiver<'a> {
@@ -93,11 +94,6 @@ impl<'a> Receiver<'a> {
             unexpected: 0,
             good_replies: false,
         }
-    }
-
-    /// Whether the connection has been of use.
-    pub(super) const fn has_good_replies(&self) -> bool {
-        self.good_replies
     }
 
     /// Receives until the connection is over.

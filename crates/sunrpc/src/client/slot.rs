@@ -98,13 +98,8 @@ impl Slot {
 
     /// Notes what there is to do. To be called when that has changed.
     pub(super) fn note_load(&self, state: &State) {
-        let load_bytes = state.table.load_bytes();
-        self.load_bytes.store(load_bytes, Ordering::Relaxed);
-    }
-
-    /// The thread of the connection is to look: there is a call, and no connection.
-    pub(super) fn wake(&self) {
-        self.work.notify_one();
+        self.load_bytes
+            .store(state.table.load_bytes, Ordering::Relaxed);
     }
 
     /// A large call was made, of this connection or another: soon this one will be needed.
@@ -116,7 +111,7 @@ impl Slot {
         if state.link.is_none() && !state.wanted {
             state.wanted = true;
             drop(state);
-            self.wake();
+            self.work.notify_one();
         }
     }
 

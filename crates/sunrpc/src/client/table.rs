@@ -55,16 +55,11 @@ pub(super) struct Table {
     sinks: usize,
     late: HashSet<u32>,
     sequence: u64,
-    /// Of all calls and of the data that they ask for.
-    load_bytes: usize,
+    /// Bytes of all calls, and of the data that they ask for.
+    pub(super) load_bytes: usize,
 }
 
 impl Table {
-    /// Bytes of the calls, and of the data that they ask for.
-    pub(super) const fn load_bytes(&self) -> usize {
-        self.load_bytes
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

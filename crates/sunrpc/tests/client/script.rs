@@ -208,9 +208,9 @@ pub(crate) fn complete(
 ) -> impl FnOnce(pagewell_sunrpc::client::Outcome<'_>) + Send + 'static {
     move |outcome| {
         let came = outcome.map(|reply| Came {
-            results: reply.results().to_vec(),
-            data: memory[..reply.data_bytes()].to_vec(),
-            resent: reply.resent(),
+            results: reply.results.to_vec(),
+            data: memory[..reply.data_bytes].to_vec(),
+            resent: reply.resent,
         });
         // A test that has seen enough is gone.
         let _ = sender.send(came);

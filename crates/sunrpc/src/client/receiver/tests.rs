@@ -45,7 +45,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     };
     let mut receiver = Receiver::new(slot, &origin);
     let end = receiver.run();
-    (end, receiver.has_good_replies())
+    (end, receiver.good_replies)
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
