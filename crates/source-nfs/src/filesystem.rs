@@ -221,15 +221,8 @@ impl Shared {
             node = self.files.node(&id);
             self.remote.look(&node, attributes, sent)?;
         }
-        let known = if attributes.is_some() {
-            node.lock().known()
-        } else {
-            None
-        };
-        let attributes = match known {
-            Some(known) => known,
-            None => self.attributes_of(call, &node)?,
-        };
+        let known = attributes.and_then(|_| node.lock().known());
+        let attributes = known.map_or_else(|| self.attributes_of(call, &node), Ok)?;
         Ok(Entry { id, attributes })
     }
 

@@ -107,10 +107,8 @@ impl Shared {
                         ..*request
                     };
                     let change = self.set_attributes(call, &created.entry.id, &request, None)?;
-                    created.entry.attributes = match change.after {
-                        Some(after) => after,
-                        None => self.attributes(call, &created.entry.id)?,
-                    };
+                    let ask = || self.attributes(call, &created.entry.id);
+                    created.entry.attributes = change.after.map_or_else(ask, Ok)?;
                     return Ok(created);
                 }
                 Err(Error::NotSupported) => self.lacks_exclusive.store(true, Ordering::Relaxed),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// At most `N` unsigned integers: a count, then the integers. Needs no memory of its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words<const N: usize> {
     count: usize,
     /// Behind the count they are zero.
@@ -42,12 +42,6 @@ impl<const N: usize> Default for Words<N> {
             count: 0,
             values: [0; N],
         }
-    }
-}
-
-impl<const N: usize> fmt::Debug for Words<N> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice().fmt(formatter)
     }
 }
 
