@@ -130,12 +130,6 @@ impl Assembly {
         !self.in_fragment && self.marker_filled == 0 && self.fragments == 0
     }
 
-    /// Whether the record is known to be longer than the cap; what is left of it is skipped.
-    #[must_use]
-    pub const fn is_oversized(&self) -> bool {
-        self.oversized
-    }
-
     /// What is there of the record.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {

@@ -1,10 +1,10 @@
 //! A call as its client keeps it, what comes of it and how that reaches its caller; and what all
 //! threads of the client share.
 
-use super::error::CallError;
 use super::options::Options;
 use super::outgoing::Outgoing;
 use super::statistics::Statistics;
+use crate::rpc::Refusal;
 use crate::xdr::{Decode, Decoder};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_base::timer::Timer;
@@ -18,6 +18,38 @@ use std::time::{Duration, Instant};
 
 /// A server that answers garbage all the time is reported no more often than this.
 const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
+
+/// Why a call has no results.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The client was stopped.
+    #[error("the client was stopped")]
+    Stopped,
+    /// There was no reply in time. The server may have carried the call out.
+    #[error("the server did not answer within {after:?}")]
+    TimedOut {
+        /// Time since the call was made.
+        after: Duration,
+    },
+    /// The server did not carry out the call.
+    #[error("the server refused the call: {0:?}")]
+    Refused(Refusal),
+    /// The reply makes no sense; the connection was given up.
+    #[error("the server answers garbage: {reason}")]
+    Garbage {
+        /// What makes no sense.
+        reason: String,
+    },
+    /// The call is longer than a record can be. Nothing was sent.
+    #[error("a call of {bytes} bytes is too long")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Too many calls wait already. Nothing was sent.
+    #[error("too many calls wait for the server")]
+    QueueFull,
+}
 
 /// What comes of a call.
 pub type Outcome<'a> = Result<Reply<'a>, CallError>;

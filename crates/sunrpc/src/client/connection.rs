@@ -1,7 +1,7 @@
 //! The client itself: its threads, and how calls enter.
 
-use super::call::{Answer, Outcome, Shared, complete};
-use super::error::{CallError, ConnectError};
+use super::call::{Answer, CallError, Outcome, Shared, complete};
+use super::dial::ConnectError;
 use super::options::Options;
 use super::outgoing::Outgoing;
 use super::slot::{LOAD_STEP_BYTES, Slot};

@@ -16,9 +16,8 @@
 //! that were never sent go over another at once, those that were when there is no hope for them:
 //! the server may then carry them out twice, which callers must expect of each that is resent.
 
-use super::call::{Origin, Shared};
-use super::dial::{dial, forget};
-use super::error::{CallError, ConnectError};
+use super::call::{CallError, Origin, Shared};
+use super::dial::{ConnectError, dial, forget};
 use super::receiver::{End, Receiver};
 use super::slot::{Link, Slot, State};
 use std::net::TcpStream;

@@ -27,7 +27,6 @@
 mod call;
 mod connection;
 mod dial;
-mod error;
 mod life;
 mod mount;
 mod options;
@@ -38,10 +37,9 @@ mod statistics;
 mod table;
 mod watcher;
 
-pub use call::{Answer, Outcome, Reply};
+pub use call::{Answer, CallError, Outcome, Reply};
 pub use connection::Client;
-pub use error::{CallError, ConnectError};
-
+pub use dial::ConnectError;
 pub use mount::{MountError, MountOptions, Mounted, mount};
 pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
 pub use outgoing::{BorrowedSlice, DataSegments, EncodedCredential, Locate, Outgoing, Sink};

@@ -5,8 +5,9 @@
 //! port mapper of the machine may know another one, with other files under the same names. Without
 //! a port, the one of NFS is tried first; "program unavailable" leads on.
 
+use super::call::CallError;
 use super::connection::Client;
-use super::error::{CallError, ConnectError};
+use super::dial::ConnectError;
 use super::options::{Options, Patience, SourcePort};
 use super::outgoing::{EncodedCredential, Outgoing};
 use crate::mount3::{

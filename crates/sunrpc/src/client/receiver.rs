@@ -14,11 +14,10 @@
 //!
 //! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
 
-use super::call::{Finished, Origin};
+use super::call::{CallError, Finished, Origin};
 use super::outgoing::{Outgoing, Sink};
 use super::slot::Slot;
 use super::table::Known;
-use crate::client::CallError;
 use crate::record::{FRAGMENTS_MAX, MARKER_BYTES, Marker};
 use crate::rpc::{ReplyError, parse_reply};
 use crate::xdr::{self, padded};

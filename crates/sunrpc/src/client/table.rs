@@ -12,8 +12,7 @@
 //! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
 //! `finished`, and the one that lets go of the memory completes it.
 
-use super::call::{Completion, Entry, Finished};
-use super::error::CallError;
+use super::call::{CallError, Completion, Entry, Finished};
 use super::outgoing::Outgoing;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;

@@ -11,8 +11,7 @@
 //! is being sent from or received into cannot end at once; the connection is given up, and what
 //! has the memory ends the call.
 
-use super::call::{Entry, Shared};
-use super::error::CallError;
+use super::call::{CallError, Entry, Shared};
 use super::options::Patience;
 use super::slot::{Slot, State};
 use std::sync::Arc;
