@@ -32,7 +32,6 @@ mod data;
 mod failures;
 mod files;
 mod filesystem;
-mod generations;
 mod listing;
 mod lookup;
 mod make;

@@ -22,7 +22,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{CompactId, FileId};
 
 use super::attributes::Stamp;
-use super::generations::Generations;
+use super::files::Generations;
 use super::node::Node;
 
 /// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
