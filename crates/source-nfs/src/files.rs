@@ -104,8 +104,7 @@ impl Files {
 
     /// A region that was taken from its file, and of which nothing is in memory, is free.
     pub(super) fn give_back(&self, region: Region) {
-        let mut regions = self.regions.write();
-        regions.give_back(region);
+        self.regions.write().give_back(region);
     }
 
     /// A file whose region can be had by another.

@@ -41,11 +41,7 @@ pub struct NfsFileSystem {
 
 impl std::fmt::Debug for NfsFileSystem {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("NfsFileSystem")
-            .field("name", &self.shared.calls.name)
-            .field("options", &self.shared.calls.options)
-            .finish_non_exhaustive()
+        formatter.write_str(&self.describe())
     }
 }
 

@@ -14,19 +14,12 @@ use pagewell_sunrpc::nfs3::{
     Procedure, ReadArguments, ReadHeadReply, SetAttributes, StableHow, WriteHead, WriteReply,
     read_data_length,
 };
-use pagewell_sunrpc::rpc::{Credential, SystemCredential};
-use pagewell_sunrpc::xdr::{Decode, Words};
+use pagewell_sunrpc::xdr::Decode;
 
 use crate::fixture::{export, ram, serve, serve_with};
 
 fn root() -> EncodedCredential {
-    EncodedCredential::new(&Credential::System(SystemCredential {
-        stamp: 0,
-        machine_name: b"client",
-        uid: 0,
-        gid: 0,
-        gids: Words::default(),
-    }))
+    EncodedCredential::of_user(0, 0, &[])
 }
 
 fn mount_options(server: &Server, export: &str) -> MountOptions {

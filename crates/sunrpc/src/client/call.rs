@@ -40,12 +40,6 @@ pub enum CallError {
         /// What makes no sense.
         reason: String,
     },
-    /// The call is longer than a record can be. Nothing was sent.
-    #[error("a call of {bytes} bytes is too long")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
     /// Too many calls wait already. Nothing was sent.
     #[error("too many calls wait for the server")]
     QueueFull,

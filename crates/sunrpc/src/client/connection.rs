@@ -7,7 +7,6 @@ use super::outgoing::Outgoing;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
 use super::watcher;
-use crate::record::MARKER_BYTES;
 use crate::xdr::{self, Decoder};
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
@@ -95,10 +94,6 @@ impl Client {
     pub fn submit(&self, call: Outgoing, completion: impl FnOnce(Outcome<'_>) + Send + 'static) {
         let shared = &self.handle.shared;
         let completion = Box::new(completion);
-        let bytes = call.wire_bytes();
-        if bytes - MARKER_BYTES > i32::MAX as usize {
-            return complete(completion, Err(CallError::TooLong { bytes }));
-        }
         // One that stands if there is one; of these the one with the least to do.
         let slots = self.handle.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {

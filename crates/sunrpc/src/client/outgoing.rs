@@ -39,20 +39,6 @@ const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
 pub struct EncodedCredential(Arc<[u8]>);
 
 impl EncodedCredential {
-    /// Encodes a credential.
-    #[must_use]
-    pub fn new(credential: &Credential<'_>) -> Self {
-        let mut bytes = Vec::with_capacity(CREDENTIAL_BYTES_MAX);
-        credential.encode(&mut Encoder::new(&mut bytes));
-        Self(bytes.into())
-    }
-
-    /// AUTH_NONE: no user in particular.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::new(&Credential::None)
-    }
-
     /// AUTH_SYS with the user and group of this process, without further groups.
     #[must_use]
     pub fn of_process() -> Self {
@@ -68,13 +54,16 @@ impl EncodedCredential {
             name.truncate(MACHINE_NAME_BYTES_MAX);
             name
         });
-        Self::new(&Credential::System(SystemCredential {
+        let credential = Credential::System(SystemCredential {
             stamp: 0,
             machine_name: &MACHINE_NAME,
             uid,
             gid,
             gids: Words::new(groups).unwrap_or_default(),
-        }))
+        });
+        let mut bytes = Vec::with_capacity(CREDENTIAL_BYTES_MAX);
+        credential.encode(&mut Encoder::new(&mut bytes));
+        Self(bytes.into())
     }
 }
 
@@ -145,7 +134,7 @@ impl Outgoing {
         self.wire_bytes().saturating_add(expected)
     }
 
-    /// Fills in what the client knows. The client has found that the length fits a marker.
+    /// Fills in what the client knows. No call comes near the length that a marker cannot tell.
     pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
         self.xid = xid;
         let length = self.wire_bytes() - MARKER_BYTES;

@@ -171,7 +171,7 @@ fn who_is_not_there_is_told_at_once() {
 fn a_completion_that_panics_does_not_take_the_connection_along() {
     let address = serve(|_, mut peer| peer.echo());
     let client = connect(options(address).0);
-    let credential = pagewell_sunrpc::client::EncodedCredential::none();
+    let credential = pagewell_sunrpc::client::EncodedCredential::of_process();
     let call = pagewell_sunrpc::client::Outgoing::new(1, &credential, &1u32);
     client.submit(call, |_| panic!("a defect of the caller"));
     assert_eq!(echo(&client, 2), Ok((2, false)));

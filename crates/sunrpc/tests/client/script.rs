@@ -160,7 +160,7 @@ pub(crate) fn requests(client: &Client) -> u64 {
 
 /// Sends a number and returns what comes back.
 pub(crate) fn echo(client: &Client, number: u32) -> Result<(u32, bool), CallError> {
-    let credential = EncodedCredential::none();
+    let credential = EncodedCredential::of_process();
     let call = Outgoing::new(1, &credential, &number);
     let answer = client.call(call, |decoder| decoder.u32())?;
     Ok((answer.value, answer.resent))
@@ -189,7 +189,7 @@ pub(crate) fn submit_with_sink(
         .map(|piece| BorrowedSlice::new(NonNull::from(&mut *piece).cast(), piece.len()));
     // SAFETY: the memory is owned by the completion, which touches it only when it is called.
     let sink = unsafe { Sink::new(slices.collect(), 0, locate_data) };
-    let call = Outgoing::new(6, &EncodedCredential::none(), arguments).with_sink(sink);
+    let call = Outgoing::new(6, &EncodedCredential::of_process(), arguments).with_sink(sink);
     client.submit(call, complete(sender, memory));
     receiver
 }
@@ -197,7 +197,7 @@ pub(crate) fn submit_with_sink(
 /// Submits a call without a sink.
 pub(crate) fn submit(client: &Client, arguments: &impl Encode) -> Coming {
     let (sender, receiver) = channel();
-    let call = Outgoing::new(1, &EncodedCredential::none(), arguments);
+    let call = Outgoing::new(1, &EncodedCredential::of_process(), arguments);
     client.submit(call, complete(sender, Vec::new()));
     receiver
 }

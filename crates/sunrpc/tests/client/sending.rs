@@ -24,7 +24,7 @@ pub(crate) fn submit_data(client: &Client, length: usize) -> (Coming, Vec<u8>) {
     // SAFETY: the memory is owned by the completion, and nobody writes to it.
     let segments = unsafe { DataSegments::new(slices.collect(), 0) };
     let head = u32::try_from(length).unwrap();
-    let call = Outgoing::new(7, &EncodedCredential::none(), &head).with_data(segments);
+    let call = Outgoing::new(7, &EncodedCredential::of_process(), &head).with_data(segments);
     let (sender, coming) = channel();
     let complete = complete(sender, Vec::new());
     client.submit(call, move |outcome| {
@@ -94,7 +94,7 @@ fn a_server_that_does_not_read_before_its_replies_are_read_is_no_deadlock() {
     let (done, all_done) = sync_channel(ROUNDS);
     for _ in 0..ROUNDS {
         let (client, done) = (client.clone(), done.clone());
-        let call = Outgoing::new(1, &EncodedCredential::none(), &());
+        let call = Outgoing::new(1, &EncodedCredential::of_process(), &());
         client.clone().submit(call, move |_| {
             done.send(submit_data(&client, DATA).0).unwrap();
         });
@@ -147,7 +147,7 @@ fn a_queue_without_end_is_refused() {
     let refused = Arc::new(AtomicUsize::new(0));
     for _ in 0..70_000 {
         let refused = refused.clone();
-        let call = Outgoing::new(1, &EncodedCredential::none(), &1u32);
+        let call = Outgoing::new(1, &EncodedCredential::of_process(), &1u32);
         client.submit(call, move |outcome| {
             if matches!(outcome, Err(CallError::QueueFull)) {
                 refused.fetch_add(1, Ordering::Relaxed);

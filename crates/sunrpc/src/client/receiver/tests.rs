@@ -17,7 +17,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     let stream = Arc::new(listener.accept().unwrap().0);
     let options = Options::new("here", Vec::new());
     let shared = Arc::new(Shared::new(1, 1, options).unwrap());
-    let credential = EncodedCredential::none();
+    let credential = EncodedCredential::of_process();
     let mut outgoing = Outgoing::new(1, &credential, &0u32);
     if let Some(sink) = sink {
         outgoing = outgoing.with_sink(sink);
