@@ -23,6 +23,7 @@ use crate::rpc::{
 };
 use crate::xdr::{self, Decoder, Encode, Encoder, Words, padded, padding};
 use std::io::{IoSlice, IoSliceMut};
+use std::iter;
 use std::ptr::NonNull;
 use std::sync::{Arc, LazyLock};
 
@@ -145,40 +146,24 @@ impl Outgoing {
         }
     }
 
-    /// Appends what is behind the first `skip` bytes of the record, as long as there are less
-    /// than `slices_max`.
+    /// What is behind the first `skip` bytes of the record.
     ///
     /// # Safety
-    /// The completion of the call has not been called, and is not called as long as `target` is
+    /// The completion of the call has not been called, and is not called as long as the slices are
     /// in use.
-    pub(super) unsafe fn gather<'a>(
-        &'a self,
-        skip: usize,
-        target: &mut Vec<IoSlice<'a>>,
-        slices_max: usize,
-    ) {
-        push_rest(&self.message, skip, target, slices_max);
+    pub(super) unsafe fn slices(&self, skip: usize) -> impl Iterator<Item = IoSlice<'_>> {
+        let message = self.message.get(skip..).unwrap_or_default();
         let skip = skip.saturating_sub(self.message.len());
-        for slice in self.data.iter().flat_map(|data| data.0.behind(skip)) {
-            if target.len() == slices_max {
-                break;
-            }
-            // SAFETY: valid for reads and not written to until the completion has been called, by
-            // the promise of `DataSegments::new`; that it is not called is that of our caller.
-            target.push(IoSlice::new(unsafe {
-                std::slice::from_raw_parts(slice.start.as_ptr(), slice.length)
-            }));
-        }
+        let data = self.data.iter().flat_map(move |data| data.0.behind(skip));
+        // SAFETY: valid for reads and not written to until the completion has been called, by the
+        // promise of `DataSegments::new`; that it is not called is that of our caller.
+        let data = data.map(|slice| unsafe {
+            std::slice::from_raw_parts(slice.start.as_ptr().cast_const(), slice.length)
+        });
         let skip = skip.saturating_sub(self.data_bytes());
-        push_rest(padding(self.data_bytes()), skip, target, slices_max);
-    }
-}
-
-/// Appends what is behind the first `skip` bytes, if there is any and place for it.
-fn push_rest<'a>(bytes: &'a [u8], skip: usize, target: &mut Vec<IoSlice<'a>>, slices_max: usize) {
-    let rest = bytes.get(skip..).filter(|rest| !rest.is_empty());
-    if let Some(rest) = rest.filter(|_| target.len() < slices_max) {
-        target.push(IoSlice::new(rest));
+        let padding = padding(self.data_bytes()).get(skip..).unwrap_or_default();
+        let all = iter::once(message).chain(data).chain(iter::once(padding));
+        all.filter(|bytes| !bytes.is_empty()).map(IoSlice::new)
     }
 }
 
@@ -306,30 +291,23 @@ impl Sink {
         }
     }
 
-    /// Appends the `length` bytes behind the first `skip` bytes, cut at `slices_max` slices.
+    /// The `length` bytes behind the first `skip` bytes.
     ///
     /// # Safety
-    /// As for [`Sink::put`], as long as `target` is in use; and `target` holds nothing else of
-    /// this sink.
-    pub(super) unsafe fn scatter<'a>(
-        &'a self,
+    /// As for [`Sink::put`], as long as the slices are in use; and nothing else of this sink is.
+    pub(super) unsafe fn slices_mut(
+        &self,
         skip: usize,
         mut length: usize,
-        target: &mut Vec<IoSliceMut<'a>>,
-        slices_max: usize,
-    ) {
-        for slice in self.memory.behind(skip) {
+    ) -> impl Iterator<Item = IoSliceMut<'_>> {
+        self.memory.behind(skip).map_while(move |slice| {
             let now = slice.length.min(length);
-            if now == 0 || target.len() == slices_max {
-                break;
-            }
             length -= now;
             // SAFETY: initialised, valid for reads and writes, and touched by nothing else, by the
             // promise of `new`, until the completion has been called, which it is not, by the
             // promise of our caller.
-            target.push(IoSliceMut::new(unsafe {
-                std::slice::from_raw_parts_mut(slice.start.as_ptr(), now)
-            }));
-        }
+            let bytes = unsafe { std::slice::from_raw_parts_mut(slice.start.as_ptr(), now) };
+            (now > 0).then(|| IoSliceMut::new(bytes))
+        })
     }
 }

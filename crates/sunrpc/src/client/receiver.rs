@@ -247,7 +247,7 @@ impl<'a> Receiver<'a> {
             // The buffer is empty: the beginning of the next record may go there.
             let mut slices = Vec::with_capacity(16);
             // SAFETY: as above.
-            unsafe { sink.scatter(filled, length - filled, &mut slices, SLICES_MAX) };
+            slices.extend(unsafe { sink.slices_mut(filled, length - filled) }.take(SLICES_MAX));
             let expected: usize = slices.iter().map(|slice| slice.len()).sum();
             if expected == length - filled {
                 slices.push(IoSliceMut::new(&mut self.buffer[..SMALL_READ_BYTES]));

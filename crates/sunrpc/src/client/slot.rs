@@ -148,8 +148,6 @@ impl Slot {
     }
 }
 
-/// Slices of one system call; the system takes 1024.
-const SLICES_MAX: usize = 512;
 /// System calls that a thread makes for others before it hands over.
 const ROUNDS_MAX: usize = 16;
 
@@ -202,11 +200,8 @@ impl Slot {
         let mut ended = Vec::new();
         while state.link.is_some() {
             if batch.is_done() {
-                let mut resent = 0;
-                batch = state
-                    .table
-                    .next_batch(shared.options.calls_max, &mut resent);
-                shared.counted.retransmissions.add(resent);
+                batch = state.table.next_batch(shared.options.calls_max);
+                shared.counted.retransmissions.add(batch.resent);
                 if batch.is_done() {
                     break;
                 }
@@ -263,7 +258,7 @@ fn deliver(origin: &Origin, ended: &mut Vec<(Entry, Finished)>) {
 fn send_some(origin: &Origin, batch: &Batch) -> Sent {
     // SAFETY: the calls of a batch are writing until the writer says otherwise, which is the
     // thread that we are on.
-    let slices = unsafe { batch.slices(SLICES_MAX) };
+    let slices = unsafe { batch.slices() };
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     names::CLIENT_SEND_CALLS.add(1);
     match sendmsg(

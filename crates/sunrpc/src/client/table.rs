@@ -16,6 +16,7 @@ use super::call::{CallError, Completion, Entry, Finished};
 use super::outgoing::Outgoing;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub(super) const WAITING_MAX: usize = 65_536;
 const BATCH_CALLS_MAX: usize = 64;
 /// Bytes that leave in one system call, as far as it is about several calls.
 const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Slices of one system call; the system takes 1024.
+const SLICES_MAX: usize = 512;
 /// So many calls in flight are many: their replies are likely to come together.
 const MANY: usize = 4;
 /// Numbers of calls that have ended may stay in the queue of what is to be sent, beside others.
@@ -128,9 +131,8 @@ impl Table {
         !self.outbox.is_empty() && self.sent < calls_max
     }
 
-    /// Takes what is to be sent next; the calls are writing. `retransmissions` counts those that
-    /// were sent before.
-    pub(super) fn next_batch(&mut self, calls_max: usize, resent: &mut u64) -> Batch {
+    /// Takes what is to be sent next; the calls are writing.
+    pub(super) fn next_batch(&mut self, calls_max: usize) -> Batch {
         let mut batch = Batch::default();
         let mut bytes = 0usize;
         while batch.calls.len() < BATCH_CALLS_MAX && self.sent < calls_max {
@@ -148,7 +150,7 @@ impl Table {
             self.outbox.pop_front();
             let now = Instant::now();
             entry.resent |= entry.sent_last.is_some();
-            *resent += u64::from(entry.sent_last.is_some());
+            batch.resent += u64::from(entry.sent_last.is_some());
             entry.sent = Some(now);
             entry.sent_last = entry.sent;
             entry.writing = true;
@@ -283,6 +285,8 @@ impl Table {
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<Arc<Outgoing>>,
+    /// How many of them were sent before.
+    pub(super) resent: u64,
     /// Calls that are sent.
     done: usize,
     /// Bytes of the next one that are sent.
@@ -298,17 +302,13 @@ impl Batch {
     ///
     /// # Safety
     /// The calls are writing, and stay so as long as the slices are in use.
-    pub(super) unsafe fn slices(&self, slices_max: usize) -> Vec<IoSlice<'_>> {
-        let mut slices = Vec::with_capacity(slices_max.min(4 * self.calls.len()));
-        let mut skip = self.offset;
-        for call in &self.calls[self.done..] {
-            if slices.len() == slices_max {
-                break;
-            }
-            // SAFETY: a call that is writing is not completed.
-            unsafe { call.gather(skip, &mut slices, slices_max) };
-            skip = 0;
-        }
+    pub(super) unsafe fn slices(&self) -> Vec<IoSlice<'_>> {
+        let skips = iter::once(self.offset).chain(iter::repeat(0));
+        let calls = self.calls[self.done..].iter().zip(skips);
+        // SAFETY: a call that is writing is not completed.
+        let all = calls.flat_map(|(call, skip)| unsafe { call.slices(skip) });
+        let mut slices = Vec::with_capacity(SLICES_MAX.min(4 * self.calls.len()));
+        slices.extend(all.take(SLICES_MAX));
         slices
     }
 

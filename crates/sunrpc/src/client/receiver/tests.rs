@@ -28,7 +28,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     {
         let mut state = slot.state.lock();
         state.table.insert(call, Box::new(|_| ()));
-        let mut batch = state.table.next_batch(1, &mut 0);
+        let mut batch = state.table.next_batch(1);
         let sent = batch.advance(usize::MAX / 2).to_vec();
         state.table.written(&sent, &mut Vec::new());
     }
