@@ -5,6 +5,7 @@
 //! IPv6 stands in brackets, and what follows `?` are [options](super::options). The URLs of libnfs
 //! have the same form.
 
+use pagewell_base::line::one_line;
 use pagewell_sunrpc::mount3::PATH_BYTES_MAX;
 
 use super::options::{NfsOptions, ParseError};
@@ -72,7 +73,7 @@ impl Url {
         let export = String::from_utf8_lossy(&self.export);
         let brackets = self.host.contains(':');
         let (open, close) = if brackets { ("[", "]") } else { ("", "") };
-        pagewell_base::line::one_line(&format!("{open}{}{close}:{export}", self.host))
+        one_line(&format!("{open}{}{close}:{export}", self.host))
     }
 }
 

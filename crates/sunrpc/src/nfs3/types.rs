@@ -4,13 +4,12 @@
 //! `post_op_attr` is `Option<FileAttributes>`, `pre_op_attr` is `Option<WccAttributes>`.
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_enumeration, xdr_structure};
-use std::fmt;
 
 /// The longest handle (RFC 1813 section 2.4, `NFS3_FHSIZE`).
 pub const HANDLE_BYTES_MAX: usize = 64;
 
 /// The bytes by which a server names an object; no other looks into them.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
@@ -30,16 +29,6 @@ impl<'a> Handle<'a> {
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
-    }
-}
-
-impl fmt::Debug for Handle<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Handle(")?;
-        for byte in self.0 {
-            write!(formatter, "{byte:02x}")?;
-        }
-        formatter.write_str(")")
     }
 }
 
