@@ -223,13 +223,9 @@ fn is_taken(error: &io::Error) -> bool {
 /// Whether the process has the privilege, found out without a connection.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
     let possible = socket_for(address).is_ok_and(|socket| {
-        let mut ports = RESERVED_PORTS.rev();
-        let denied = ports.find_map(|port| match bind(&socket, &any_address(address, port)) {
-            Ok(()) => Some(false),
-            Err(Errno::ADDRINUSE) => None,
-            Err(_) => Some(true),
-        });
-        denied == Some(false)
+        let ports = RESERVED_PORTS.rev();
+        let mut tries = ports.map(|port| bind(&socket, &any_address(address, port)));
+        tries.find(|result| *result != Err(Errno::ADDRINUSE)) == Some(Ok(()))
     });
     if !possible {
         pagewell_counters::names::CLIENT_RESERVED_PORT_FALLBACKS.add(1);
