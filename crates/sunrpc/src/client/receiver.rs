@@ -302,6 +302,9 @@ impl<'a> Receiver<'a> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+        // What a record in fragments has made it longer.
+        self.buffer.truncate(BUFFER_BYTES);
+        self.buffer.shrink_to(BUFFER_BYTES);
         while self.end < wanted {
             let many = self.slot.state.lock().table.awaits_many_without_data();
             let limit = if many {
