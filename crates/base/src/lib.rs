@@ -1,11 +1,12 @@
 //! What every crate needs one of: sizes and times as people write them, locks, tables divided
 //! among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files that
-//! are replaced as a whole.
+//! are replaced as a whole, what is said to people on one line.
 
 pub mod clock;
 mod decimal;
 pub mod duration;
 pub mod files;
+pub mod line;
 pub mod mix;
 pub mod shards;
 pub mod size;

@@ -1,7 +1,8 @@
 //! Why a source could not be opened.
 
-use std::fmt;
 use std::path::Path;
+
+use pagewell_base::line::one_line;
 
 /// Why a source could not be opened: one line that names it and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,20 +76,4 @@ impl OpenError {
             ..Self::new(&path.display().to_string(), &reason)
         }
     }
-}
-
-/// A text for people on one line: control characters are escaped.
-#[must_use]
-pub fn one_line(text: &str) -> String {
-    use fmt::Write;
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            // Writing to a string cannot fail.
-            let _ = write!(line, "{}", character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
 }

@@ -7,9 +7,9 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use pagewell_base::line::one_line;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names::STORAGE_ERRORS;
-use pagewell_fs::source::one_line;
 
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(60);

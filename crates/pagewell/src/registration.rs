@@ -65,7 +65,11 @@ impl Registration {
         for (number, version) in programs {
             self.programs.push((*number, *version));
             for protocol in protocols {
-                mapper.register(*number, *version, *protocol, port)?;
+                let is_entered = mapper.register(*number, *version, *protocol, port)?;
+                anyhow::ensure!(
+                    is_entered,
+                    "the port mapper refused to register the program"
+                );
             }
         }
         Ok(())

@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 use pagewell_fs::{Credentials, Error, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
 use pagewell_sunrpc::nfs3;
-use pagewell_sunrpc::rpc::{Credential, SystemCredential};
-use pagewell_sunrpc::xdr::{self, Decode, Decoder, Words};
+use pagewell_sunrpc::xdr::{self, Decode, Decoder};
 
-use super::attributes::{Ages, Moment, Moments, Reported};
+use super::attributes::{Moment, Moments, Reported};
 use super::convert;
+use super::options::NfsOptions;
+use super::url::Url;
 
 /// First pause when the server is not ready.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest pause.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Longest name of a machine in a credential (RFC 5531 appendix A).
-const MACHINE_NAME_BYTES_MAX: usize = 255;
 
 /// Decodes an answer that borrows nothing.
 pub(super) fn whole<T: for<'a> Decode<'a>>(decoder: &mut Decoder<'_>) -> xdr::Result<T> {
@@ -30,39 +29,25 @@ pub(super) fn whole<T: for<'a> Decode<'a>>(decoder: &mut Decoder<'_>) -> xdr::Re
 /// How a mount makes calls.
 pub(super) struct Calls {
     pub(super) client: Client,
-    settings: Settings,
-    machine_name: Vec<u8>,
+    /// The server and its export, for messages.
+    pub(super) name: String,
+    pub(super) options: NfsOptions,
+    filesystem_id: u64,
     moments: Moments,
     has_ended: AtomicBool,
 }
 
-/// What a mount's calls have in common.
-pub(super) struct Settings {
-    /// The server and its export, for messages.
-    pub(super) name: String,
-    pub(super) ages: Ages,
-    pub(super) filesystem_id: u64,
-    /// Attempts at a server that is not ready; `None`: without end.
-    pub(super) attempts_max: Option<u32>,
-}
-
 impl Calls {
-    pub(super) fn new(client: Client, settings: Settings) -> Self {
-        let node_name = rustix::system::uname();
-        let mut machine_name = node_name.nodename().to_bytes().to_vec();
-        machine_name.truncate(MACHINE_NAME_BYTES_MAX);
+    /// `filesystem_id` is that of the root.
+    pub(super) fn new(client: Client, url: &Url, filesystem_id: u64) -> Self {
         Self {
             client,
-            settings,
-            machine_name,
+            name: url.name(),
+            options: url.options.clone(),
+            filesystem_id,
             moments: Moments::default(),
             has_ended: AtomicBool::new(false),
         }
-    }
-
-    /// The server and its export, for messages.
-    pub(super) fn name(&self) -> &str {
-        &self.settings.name
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -81,20 +66,14 @@ impl Calls {
 
     /// What calls for this user begin with.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
-        EncodedCredential::new(&Credential::System(SystemCredential {
-            stamp: 0,
-            machine_name: &self.machine_name,
-            uid: user.uid,
-            gid: user.gid,
-            gids: Words::new(user.groups()).unwrap_or_default(),
-        }))
+        EncodedCredential::of_user(user.uid, user.gid, user.groups())
     }
 
     /// How often a server that is not ready is asked.
     pub(super) fn patience(&self) -> Patience {
         Patience {
             pause: PAUSE_MIN,
-            left: self.settings.attempts_max,
+            left: self.options.soft.then_some(self.options.attempts),
         }
     }
 
@@ -114,22 +93,21 @@ impl Calls {
     pub(super) fn failure(&self, error: &CallError) -> Error {
         match error {
             CallError::QueueFull => Error::TryLater,
-            other => Error::Io(format!("{}: {other}", self.name())),
+            other => Error::Io(format!("{}: {other}", self.name)),
         }
     }
 
     /// The number of an object that a listing of a directory reported, which has these attributes.
     pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
-        let mounted = self.settings.filesystem_id;
+        let mounted = self.filesystem_id;
         let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
         convert::file_id((listed, file_id), mounted)
     }
 
     /// Attributes that were reported in answer to a call that was sent at `sent`.
     pub(super) fn reported(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Reported {
-        let settings = &self.settings;
-        let attributes = convert::attributes(attributes, settings.filesystem_id);
-        let lifetime = settings.ages.lifetime(&attributes, Timestamp::now());
+        let attributes = convert::attributes(attributes, self.filesystem_id);
+        let lifetime = self.options.ages.lifetime(&attributes, Timestamp::now());
         Reported {
             attributes,
             sent,

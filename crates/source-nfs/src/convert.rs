@@ -48,8 +48,9 @@ pub(super) fn id(handle: Handle<'_>) -> Result<FileId> {
 }
 
 /// The handle of an identifier.
-pub(super) fn handle(id: &FileId) -> Result<Handle<'_>> {
-    Handle::new(id.as_bytes()).ok_or(Error::BadId)
+pub(super) fn handle(id: &FileId) -> Handle<'_> {
+    // It has no more bytes than a handle may have.
+    Handle::new(id.as_bytes()).unwrap_or_default()
 }
 
 /// A time of the server. Nanoseconds that are none are cut: they only say that the server is wrong.
@@ -150,6 +151,13 @@ pub(super) fn set_attributes(from: &SetAttributes) -> Result<nfs3::SetAttributes
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_identifier_is_a_handle() {
+        let bytes = [7; nfs3::HANDLE_BYTES_MAX];
+        assert_eq!(handle(&FileId::of(&bytes)).as_bytes(), bytes);
+        assert_eq!(FileId::new(&[7; nfs3::HANDLE_BYTES_MAX + 1]), None);
+    }
 
     #[test]
     fn every_status_has_its_error() {

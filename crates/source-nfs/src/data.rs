@@ -30,7 +30,6 @@
 
 use std::sync::Arc;
 
-use pagewell_base::sync::RwLockWriteGuard;
 use pagewell_cache::{Bounds, Error as CacheError, WriteMode};
 use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
@@ -203,7 +202,7 @@ impl Shared {
             return Err(Error::ReadOnly);
         }
         let verifier = self.write_verifier();
-        let is_stable = stability > Stability::Unstable || self.options.synchronous;
+        let is_stable = stability > Stability::Unstable || self.calls.options.synchronous;
         if is_stable {
             Self::may_wait(call)?;
         }
@@ -333,7 +332,7 @@ impl Shared {
             return Ok(());
         }
         Self::may_wait(call)?;
-        let _alone = alone(node);
+        let _alone = node.data.write();
         let changes = node.lock().changes;
         self.throw_away(node)?;
         node.lock().data_changes = changes;
@@ -374,7 +373,7 @@ impl Shared {
                 errno => Error::from(errno),
             },
             CacheError::Device(DeviceError::Abandoned { .. }) => {
-                Error::Io(format!("{}: the mount has ended", self.calls.name()))
+                Error::Io(format!("{}: the mount has ended", self.calls.name))
             }
             other => Error::Io(other.to_string()),
         }
@@ -404,7 +403,7 @@ impl Shared {
 
     /// Takes a region away that is too small; the next one is larger than it must be.
     fn outgrow(&self, node: &Arc<Node>, length: u64) -> Result<()> {
-        let _alone = alone(node);
+        let _alone = node.data.write();
         if node
             .lock()
             .region
@@ -465,11 +464,6 @@ impl Shared {
         self.device.discard(region.start(), region.length());
         self.files.give_back(region);
     }
-}
-
-/// Holds a file's data alone.
-pub(super) fn alone(node: &Node) -> RwLockWriteGuard<'_, ()> {
-    node.data.write()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use pagewell_fs::{
     Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
     Hold, Limits, Result, forward,
 };
-use pagewell_sunrpc::client::Mounted;
+use pagewell_sunrpc::client::{Mounted, Outgoing};
 use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, FileAttributes, GetattrReply, Procedure, Reply, Status,
 };
@@ -24,7 +24,6 @@ use super::convert;
 use super::files::Files;
 use super::names::Names;
 use super::node::{Node, User};
-use super::options::NfsOptions;
 use super::pages::Listings;
 use super::remote::Remote;
 
@@ -42,11 +41,7 @@ pub struct NfsFileSystem {
 
 impl std::fmt::Debug for NfsFileSystem {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("NfsFileSystem")
-            .field("name", &self.shared.calls.name())
-            .field("options", &self.shared.options)
-            .finish_non_exhaustive()
+        formatter.write_str(&self.describe())
     }
 }
 
@@ -58,7 +53,7 @@ impl FileSystem for NfsFileSystem {
     }
 
     fn describe(&self) -> String {
-        format!("nfs {}", self.shared.calls.name())
+        format!("nfs {}", self.shared.calls.name)
     }
 
     fn root(&self) -> FileId {
@@ -91,7 +86,7 @@ impl FileSystem for NfsFileSystem {
     }
 
     fn coherence(&self) -> Coherence {
-        let ages = &self.shared.options.ages;
+        let ages = &self.shared.calls.options.ages;
         // What an open has found out is not kept from programs: a front forgets at each open.
         Coherence {
             attributes: ATTRIBUTES_FOR.min(ages.file_min).min(ages.directory_min),
@@ -122,7 +117,6 @@ pub(super) struct Shared {
     pub(super) bytes: Bytes,
     pub(super) root: FileId,
     pub(super) limits: Limits,
-    pub(super) options: NfsOptions,
     /// Before any loss.
     pub(super) verifier: u64,
     /// Bytes of a READDIR.
@@ -167,7 +161,8 @@ impl Shared {
         let mut patience = calls.patience();
         loop {
             let sent = calls.now();
-            let answer = calls.client.call(number, &credential, arguments, &decode);
+            let outgoing = Outgoing::new(number, &credential, arguments);
+            let answer = calls.client.call(outgoing, &decode);
             let answer = answer.map_err(|error| calls.failure(&error))?;
             if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
                 && let Some(pause) = patience.next()
@@ -198,20 +193,14 @@ impl Shared {
     pub(super) fn ask_attributes(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         Self::may_wait(call)?;
         names::CLIENT_ATTRIBUTE_MISSES.add(1);
-        let arguments = convert::handle(&node.id)?;
+        let arguments = convert::handle(&node.id);
         let answer = self.ask(call, Procedure::Getattr, &arguments, whole::<GetattrReply>)?;
-        match answer.value {
-            Ok(found) => {
-                self.remote.look(node, Some(&found), answer.sent)?;
-                let mut state = node.lock();
-                state.end_question();
-                state.known().ok_or(Error::Stale)
-            }
-            Err(failure) => {
-                node.lock().doubt();
-                Err(convert::error(failure.status))
-            }
-        }
+        let found = answer.value;
+        let found = found.map_err(|failure| refused(node, failure.status))?;
+        self.remote.look(node, Some(&found), answer.sent)?;
+        let mut state = node.lock();
+        state.end_question();
+        state.known().ok_or(Error::Stale)
     }
 
     /// An object that an answer names, with the attributes that it brings, or that are asked for.
@@ -228,15 +217,8 @@ impl Shared {
             node = self.files.node(&id);
             self.remote.look(&node, attributes, sent)?;
         }
-        let known = if attributes.is_some() {
-            node.lock().known()
-        } else {
-            None
-        };
-        let attributes = match known {
-            Some(known) => known,
-            None => self.attributes_of(call, &node)?,
-        };
+        let known = attributes.and_then(|_| node.lock().known());
+        let attributes = known.map_or_else(|| self.attributes_of(call, &node), Ok)?;
         Ok(Entry { id, attributes })
     }
 
@@ -270,14 +252,12 @@ impl Shared {
         Self::may_wait(call)?;
         names::CLIENT_ACCESS_MISSES.add(1);
         let arguments = AccessArguments {
-            object: convert::handle(&node.id)?,
+            object: convert::handle(&node.id),
             access: Access::ALL.0,
         };
         let answer = self.ask(call, Procedure::Access, &arguments, whole::<AccessReply>)?;
-        let allowed = answer.value.map_err(|failure| {
-            node.lock().doubt();
-            convert::error(failure.status)
-        })?;
+        let allowed = answer.value;
+        let allowed = allowed.map_err(|failure| refused(node, failure.status))?;
         self.remote
             .look(node, allowed.object_attributes.as_ref(), answer.sent)?;
         let granted = Access(allowed.access) & Access::ALL;
@@ -308,4 +288,11 @@ impl Shared {
         }
         self.check(call, node, any_of)
     }
+}
+
+/// What a caller is told when the server refuses something of an object, of which all that is known
+/// is in doubt then.
+pub(super) fn refused(node: &Node, status: Status) -> Error {
+    node.lock().doubt();
+    convert::error(status)
 }

@@ -27,13 +27,11 @@
 
 mod attributes;
 mod calls;
-mod change;
 mod convert;
 mod data;
 mod failures;
 mod files;
 mod filesystem;
-mod generations;
 mod listing;
 mod lookup;
 mod make;

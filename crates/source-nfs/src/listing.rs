@@ -112,7 +112,7 @@ impl Shared {
             return None;
         }
         let least = if is_new { Duration::ZERO } else { ONE_LOOK };
-        let good_for = self.options.ages.file_min.max(least);
+        let good_for = self.calls.options.ages.file_min.max(least);
         let is_good =
             !with_attributes || spot.page.has_attributes && spot.page.came.elapsed() < good_for;
         is_good.then_some(spot)
@@ -232,7 +232,7 @@ impl Shared {
         bytes: u32,
         plus: bool,
     ) -> Result<Answered<Answer, Option<FileAttributes>>> {
-        let directory = convert::handle(&node.id)?;
+        let directory = convert::handle(&node.id);
         if plus {
             let arguments = ReaddirPlusArguments {
                 directory,

@@ -1,17 +1,23 @@
-//! From names to objects, and what is known of these.
+//! From names to objects, what is known of these, and setting it.
 
 use std::sync::Arc;
 
 use pagewell_counters::names as counters;
-use pagewell_fs::{Access, Attributes, Call, Entry, Error, FileId, Result, Statistics};
-use pagewell_sunrpc::nfs3::{FsstatReply, LookupReply, Procedure, ReadlinkReply, Status};
+use pagewell_fs::{
+    Access, Attributes, Call, Change, Entry, Error, FileId, Result, SetAttributes, Statistics,
+    Timestamp,
+};
+use pagewell_sunrpc::nfs3::{
+    FsstatReply, LookupReply, Procedure, ReadlinkReply, SetattrArguments, SetattrReply, Status,
+};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::calls::whole;
 use super::convert;
-use super::filesystem::Shared;
-use super::naming::operation;
+use super::filesystem::{Shared, refused};
+use super::naming::{either, operation};
 use super::node::Node;
+use super::regions::FILE_BYTES_MAX;
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::lookup`].
@@ -69,7 +75,7 @@ impl Shared {
     /// Asks what a name means.
     pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
         let before = node.stamp();
-        let arguments = operation(node, name)?;
+        let arguments = operation(node, name);
         let answer = self.ask(call, Procedure::Lookup, &arguments, |decoder| {
             Ok(LookupReply::decode(decoder)?.map(|found| {
                 let id = convert::id(found.object);
@@ -139,15 +145,13 @@ impl Shared {
         }
         Self::may_wait(call)?;
         counters::CLIENT_LINK_MISSES.add(1);
-        let arguments = convert::handle(id)?;
+        let arguments = convert::handle(id);
         let answer = self.ask(call, Procedure::Readlink, &arguments, |decoder| {
             let reply = ReadlinkReply::decode(decoder)?;
             Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
         })?;
-        let (target, attributes) = answer.value.map_err(|failure| {
-            node.lock().doubt();
-            convert::error(failure.status)
-        })?;
+        let found = answer.value;
+        let (target, attributes) = found.map_err(|failure| refused(&node, failure.status))?;
         self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         let attributes = self.attributes_of(call, &node)?;
         node.lock().keep_link(&target, &attributes);
@@ -157,7 +161,7 @@ impl Shared {
     /// [`pagewell_fs::FileSystem::statistics`].
     pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
         Self::may_wait(call)?;
-        let arguments = convert::handle(&self.root)?;
+        let arguments = convert::handle(&self.root);
         let answer = self.ask(call, Procedure::Fsstat, &arguments, whole::<FsstatReply>)?;
         let sizes = answer
             .value
@@ -170,5 +174,69 @@ impl Shared {
             files_free: sizes.files_free,
             files_available: sizes.files_available,
         })
+    }
+
+    /// [`pagewell_fs::FileSystem::set_attributes`].
+    ///
+    /// What was written before is safe at the server before the length or a time is set: written
+    /// later, or once more because the server has forgotten it, it would make the file longer, or
+    /// its times newer, than was asked for.
+    pub(super) fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.may_change(call)?;
+        if attributes.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+            return Err(Error::FileTooLarge);
+        }
+        let node = self.files.node(id);
+        let _alone = attributes.size.map(|_| node.data.write());
+        let sets_time = attributes.accessed.is_some() || attributes.modified.is_some();
+        if (attributes.size.is_some() || sets_time) && node.lock().is_uncommitted() {
+            self.make_safe(&node)?;
+        }
+        let mut change = self.ask_to_set(call, &node, attributes, guard)?;
+        if let Some(size) = attributes.size {
+            self.cut_off(&node, size);
+            // What was not reported is not known now either, but for the length.
+            change.after = change.after.and_then(|_| node.lock().known());
+        }
+        Ok(change)
+    }
+
+    fn ask_to_set(
+        &self,
+        call: &Call<'_>,
+        node: &Node,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let arguments = SetattrArguments {
+            object: convert::handle(&node.id),
+            attributes: convert::set_attributes(attributes)?,
+            guard: guard.map(convert::time).transpose()?,
+        };
+        node.begin_change();
+        let answer = self.ask(call, Procedure::Setattr, &arguments, whole::<SetattrReply>);
+        let answer = answer.inspect_err(|_| {
+            node.end_unanswered(self.calls.now());
+            if attributes.size.is_some() {
+                // It may have been cut off: what is kept of it is not believed.
+                node.lock().changes += 1;
+            }
+        })?;
+        let wcc = either(&answer.value);
+        let (change, _) = self.remote.end_change(node, wcc, answer.sent);
+        match answer.value {
+            Ok(_) => {
+                let is_reported = change.after.is_some();
+                node.lock().was_set(self.calls.now(), is_reported);
+                Ok(change)
+            }
+            Err(failure) => Err(convert::error(failure.status)),
+        }
     }
 }

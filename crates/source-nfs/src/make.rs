@@ -16,7 +16,7 @@ use pagewell_sunrpc::xdr::{Decode, Encode};
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
-use super::naming::{NameChange, operation};
+use super::naming::{NameChange, either, operation};
 use super::node::Node;
 
 /// A call that makes something.
@@ -28,7 +28,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn what(&self) -> Result<DirectoryOperation<'_>> {
+    fn what(&self) -> DirectoryOperation<'_> {
         operation(&self.directory, self.name)
     }
 }
@@ -107,10 +107,8 @@ impl Shared {
                         ..*request
                     };
                     let change = self.set_attributes(call, &created.entry.id, &request, None)?;
-                    created.entry.attributes = match change.after {
-                        Some(after) => after,
-                        None => self.attributes(call, &created.entry.id)?,
-                    };
+                    let ask = || self.attributes(call, &created.entry.id);
+                    created.entry.attributes = change.after.map_or_else(ask, Ok)?;
                     return Ok(created);
                 }
                 Err(Error::NotSupported) => self.lacks_exclusive.store(true, Ordering::Relaxed),
@@ -122,7 +120,7 @@ impl Shared {
     }
 
     fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Created> {
-        let what = making.what()?;
+        let what = making.what();
         self.make(call, making, &CreateArguments { what, how })
     }
 
@@ -137,7 +135,7 @@ impl Shared {
         let what = (Procedure::Mkdir, FileType::Directory);
         let making = self.making(call, directory, name, what)?;
         let arguments = MkdirArguments {
-            what: making.what()?,
+            what: making.what(),
             attributes: convert::set_attributes(attributes)?,
         };
         self.make(call, &making, &arguments)
@@ -155,7 +153,7 @@ impl Shared {
         let what = (Procedure::Symlink, FileType::Symlink);
         let making = self.making(call, directory, name, what)?;
         let arguments = SymlinkArguments {
-            what: making.what()?,
+            what: making.what(),
             attributes: convert::set_attributes(attributes)?,
             target,
         };
@@ -186,7 +184,7 @@ impl Shared {
             NodeKind::Fifo => (NodeData::Fifo(attributes), FileType::Fifo),
         };
         let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
-        let what = making.what()?;
+        let what = making.what();
         self.make(call, &making, &MknodArguments { what, node })
     }
 
@@ -244,23 +242,17 @@ impl Shared {
         let directory = &*self.directory(call, directory)?;
         let node = self.files.node(id);
         let arguments = LinkArguments {
-            file: convert::handle(id)?,
-            link: operation(directory, name)?,
+            file: convert::handle(id),
+            link: operation(directory, name),
         };
         let (answer, change, since) = self.change_names(
             call,
             directory,
             (Procedure::Link, &arguments),
             whole::<LinkReply>,
-            |reply| match reply {
-                Ok(done) => done.directory_wcc,
-                Err(failure) => failure.body.directory_wcc,
-            },
+            |reply| either(reply).directory_wcc,
         )?;
-        let attributes = match &answer.value {
-            Ok(done) => done.file_attributes,
-            Err(failure) => failure.body.file_attributes,
-        };
+        let attributes = either(&answer.value).file_attributes;
         node.excuse();
         self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {

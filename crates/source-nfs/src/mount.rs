@@ -9,14 +9,15 @@ use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
 use pagewell_sunrpc::client::{
-    self, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience,
+    self, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing, Patience,
+    ProcedureStatistics,
 };
 use pagewell_sunrpc::nfs3::{
     self, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure, Status, properties,
 };
 use pagewell_sunrpc::xdr::{Decode, Encode};
 
-use super::calls::{Calls, Settings, whole};
+use super::calls::{Calls, whole};
 use super::convert;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
@@ -100,36 +101,29 @@ impl NfsFileSystem {
         (cache, device): (&Cache, OpenOptions),
     ) -> Self {
         let options = &url.options;
-        let settings = Settings {
-            name: url.name(),
-            ages: options.ages,
-            filesystem_id: volume.filesystem_id,
-            attempts_max: options.soft.then_some(options.attempts),
-        };
-        let calls = Arc::new(Calls::new(client, settings));
-        let files = Arc::new(Files::new(NODES_MAX, SLOTS_MAX));
         let information = &volume.information;
-        let read = (information.read_bytes_max, information.read_bytes_preferred);
-        let write = (
-            information.write_bytes_max,
-            information.write_bytes_preferred,
-        );
+        let calls = Arc::new(Calls::new(client, url, volume.filesystem_id));
+        let files = Arc::new(Files::new(NODES_MAX, SLOTS_MAX));
         let remote = Arc::new(Remote {
             calls: calls.clone(),
             files: files.clone(),
             deferred: OnceLock::new(),
-            read_bytes: transfer(options.read_bytes, read),
-            write_bytes: transfer(options.write_bytes, write),
-            synchronous: options.synchronous,
+            read_bytes: transfer(
+                options.read_bytes,
+                information.read_bytes_max,
+                information.read_bytes_preferred,
+            ),
+            write_bytes: transfer(
+                options.write_bytes,
+                information.write_bytes_max,
+                information.write_bytes_preferred,
+            ),
             nobody: EncodedCredential::of_process(),
             losses: AtomicU64::new(0),
         });
         let mut open = open_options(device, options.read_ahead, remote.read_bytes);
         open.latency = Some(volume.latency);
-        let device = Arc::new(RemoteDevice {
-            remote: remote.clone(),
-        });
-        let device = cache.open_with(device, open);
+        let device = cache.open_with(Arc::new(RemoteDevice(remote.clone())), open);
         let preferred = information.directory_bytes_preferred;
         Self {
             shared: Arc::new(Shared {
@@ -141,7 +135,6 @@ impl NfsFileSystem {
                 device,
                 root: volume.root,
                 limits: volume.limits,
-                options: options.clone(),
                 verifier: pagewell_fs::verifier::fresh(),
                 directory_bytes: preferred.clamp(DIRECTORY_BYTES_MIN, DIRECTORY_BYTES_MAX),
                 opens: AtomicUsize::new(0),
@@ -153,10 +146,10 @@ impl NfsFileSystem {
         }
     }
 
-    /// What its calls have cost.
+    /// What its calls have cost, by number of the procedure.
     #[must_use]
-    pub fn statistics_of_calls(&self) -> client::Statistics {
-        self.shared.calls.client.statistics()
+    pub fn statistics_of_calls(&self) -> Vec<ProcedureStatistics> {
+        self.shared.calls.client.statistics().procedures()
     }
 
     /// Bytes of one READ and of one WRITE, as agreed with the server.
@@ -173,7 +166,7 @@ impl Drop for NfsFileSystem {
     fn drop(&mut self) {
         if !self.shared.calls.have_ended() {
             if let Err(error) = self.shared.sync() {
-                eprintln!("pagewell: {}: {error}", self.shared.calls.name());
+                eprintln!("pagewell: {}: {error}", self.shared.calls.name);
             }
             self.shared.remote.end();
             self.mounted.unmount();
@@ -201,7 +194,7 @@ fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32
 }
 
 /// Bytes of a transfer: what was asked for, or a lot, as far as the server takes it.
-fn transfer(asked: Option<u32>, (most, preferred): (u32, u32)) -> u32 {
+fn transfer(asked: Option<u32>, most: u32, preferred: u32) -> u32 {
     let most = if most == 0 { preferred } else { most };
     let wanted = asked.unwrap_or(TRANSFER_BYTES_MAX);
     let agreed = wanted
@@ -224,10 +217,9 @@ impl Asking<'_> {
         procedure: Procedure,
         arguments: &impl Encode,
     ) -> Result<T, String> {
-        let (number, began) = (procedure.number(), Instant::now());
-        let answer = self
-            .client
-            .call(number, &self.credential, arguments, whole::<T>);
+        let call = Outgoing::new(procedure.number(), &self.credential, arguments);
+        let began = Instant::now();
+        let answer = self.client.call(call, whole::<T>);
         self.latency = self.latency.min(began.elapsed());
         answer
             .map(|answer| answer.value)
@@ -237,7 +229,7 @@ impl Asking<'_> {
 
 /// Asks for the server's description of the export, or says why it cannot be had.
 fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Volume, String> {
-    let handle = convert::handle(root).map_err(|error| error.to_string())?;
+    let handle = convert::handle(root);
     let mut asking = Asking {
         client,
         credential: EncodedCredential::of_process(),
@@ -290,12 +282,12 @@ mod tests {
 
     #[test]
     fn transfers_are_what_both_sides_take() {
-        assert_eq!(transfer(None, (1 << 20, 1 << 17)), 1 << 20);
-        assert_eq!(transfer(None, (1 << 26, 1 << 17)), 1 << 20);
-        assert_eq!(transfer(Some(65_536), (1 << 20, 1 << 20)), 65_536);
-        assert_eq!(transfer(Some(1 << 20), (32_768, 32_768)), 32_768);
-        assert_eq!(transfer(None, (0, 8192)), 8192);
-        assert_eq!(transfer(None, (0, 0)), 1024);
-        assert_eq!(transfer(None, (5000, 0)), 4096);
+        assert_eq!(transfer(None, 1 << 20, 1 << 17), 1 << 20);
+        assert_eq!(transfer(None, 1 << 26, 1 << 17), 1 << 20);
+        assert_eq!(transfer(Some(65_536), 1 << 20, 1 << 20), 65_536);
+        assert_eq!(transfer(Some(1 << 20), 32_768, 32_768), 32_768);
+        assert_eq!(transfer(None, 0, 8192), 8192);
+        assert_eq!(transfer(None, 0, 0), 1024);
+        assert_eq!(transfer(None, 5000, 0), 4096);
     }
 }

@@ -22,7 +22,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{CompactId, FileId};
 
 use super::attributes::Stamp;
-use super::generations::Generations;
+use super::files::Generations;
 use super::node::Node;
 
 /// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
@@ -58,7 +58,14 @@ impl Names {
 
     /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
     pub(super) fn learn(&self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
-        learn(&mut self.0.lock(), (directory, name), meaning, then);
+        let mut names = self.0.lock();
+        if directory.stamp() == then {
+            let remembered = Remembered {
+                changes: then.changes,
+                object: meaning.as_ref().map(CompactId::new),
+            };
+            names.put(key(directory, name), remembered, |_| true);
+        }
     }
 
     /// Remembers what a change of ours has made of a name, if it is known since when and nothing
@@ -70,31 +77,15 @@ impl Names {
         meaning: Meaning,
         since: Option<Stamp>,
     ) {
-        let mut names = self.0.lock();
-        names.remove(&key(directory, name)[..]);
+        self.forget(directory, name);
         if let Some(since) = since {
-            learn(&mut names, (directory, name), meaning, since);
+            self.learn(directory, name, meaning, since);
         }
     }
 
     /// Forgets a name.
     pub(super) fn forget(&self, directory: &Node, name: &[u8]) {
         self.0.lock().remove(&key(directory, name)[..]);
-    }
-}
-
-fn learn(
-    names: &mut Generations<Box<[u8]>, Remembered>,
-    (directory, name): (&Node, &[u8]),
-    meaning: Meaning,
-    then: Stamp,
-) {
-    if directory.stamp() == then {
-        let remembered = Remembered {
-            changes: then.changes,
-            object: meaning.as_ref().map(CompactId::new),
-        };
-        names.put(key(directory, name), remembered, |_| true);
     }
 }
 

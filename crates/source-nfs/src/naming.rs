@@ -66,12 +66,17 @@ impl NameChange {
     }
 }
 
+/// The body of an answer that has the same one whether all went well or not.
+pub(super) fn either<T>(reply: &Reply<T, T>) -> &T {
+    reply.as_ref().unwrap_or_else(|failure| &failure.body)
+}
+
 /// A name in a directory, as calls name it.
-pub(super) fn operation<'a>(directory: &'a Node, name: &'a [u8]) -> Result<DirectoryOperation<'a>> {
-    Ok(DirectoryOperation {
-        directory: convert::handle(&directory.id)?,
+pub(super) fn operation<'a>(directory: &'a Node, name: &'a [u8]) -> DirectoryOperation<'a> {
+    DirectoryOperation {
+        directory: convert::handle(&directory.id),
         name,
-    })
+    }
 }
 
 impl Shared {

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 
 use pagewell_fs::{Call, FileId, Opened, Result};
 
-use super::data::alone;
 use super::filesystem::Shared;
 use super::node::{Node, State};
 
@@ -51,7 +50,7 @@ impl Shared {
     /// [`pagewell_fs::FileSystem::open`].
     pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let node = self.files.node(id);
-        if self.options.close_to_open {
+        if self.calls.options.close_to_open {
             self.ask_attributes(call, &node)?;
             if node.lock().is_undecided() {
                 self.decide(call, &node)?;
@@ -79,7 +78,7 @@ impl Shared {
     /// Finds out whether what was reported between writes of ours was made by these: once they have
     /// all been answered, and no more are made, nobody need guess.
     fn decide(&self, call: &Call<'_>, node: &Node) -> Result<()> {
-        let _alone = alone(node);
+        let _alone = node.data.write();
         self.write_out(node)?;
         self.ask_attributes(call, node)?;
         let mut state = node.lock();
@@ -96,7 +95,7 @@ impl Shared {
         if node.lock().is_uncommitted() {
             Self::may_wait(call)?;
             self.commit_node(call, &node)?;
-            if self.options.close_to_open {
+            if self.calls.options.close_to_open {
                 // What the next open compares with; usually the last answer has reported it.
                 self.attributes_of(call, &node)?;
             }

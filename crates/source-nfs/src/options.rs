@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pagewell_base::{duration, size};
-use pagewell_sunrpc::client::SourcePort;
+use pagewell_sunrpc::client::{CONNECTIONS_MAX, SourcePort};
 
 use super::attributes::Ages;
 
@@ -19,8 +19,6 @@ pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// call. With one, a single thread of the server sends all data and one here receives it; with
 /// four, a client that throws everything away is twice as fast (`bare_reader` of `sunrpc`).
 const CONNECTIONS: usize = 4;
-/// Most connections of one mount.
-pub(super) const CONNECTIONS_MAX: usize = 16;
 /// Most blocks of a fixed read-ahead.
 pub(super) const READ_AHEAD_BLOCKS_MAX: u32 = 256;
 /// Most attempts of a soft mount.
@@ -121,10 +119,8 @@ impl NfsOptions {
     /// # Errors
     /// With the key and what it takes, or every key when it is unknown.
     pub fn set(&mut self, text: &str) -> Result<(), ParseError> {
-        let (key, value) = match text.split_once('=') {
-            Some((key, value)) => (key, Some(value)),
-            None => (text, None),
-        };
+        let pair = text.split_once('=');
+        let (key, value) = pair.map_or((text, None), |(key, value)| (key, Some(value)));
         let field = Field { key, value };
         match key {
             "port" | "nfsport" => self.port = Some(field.number(1, 65_535)?),

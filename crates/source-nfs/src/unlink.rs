@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::NFS_SILLY_RENAMES;
 use pagewell_fs::{Call, Change, Error, FileId, Result};
-use pagewell_sunrpc::nfs3::{Procedure, RemoveReply, RenameArguments, RenameReply};
+use pagewell_sunrpc::nfs3::{Procedure, RemoveReply, RenameArguments, RenameBody, RenameReply};
 
 use super::calls::whole;
 use super::filesystem::Shared;
-use super::naming::{NameChange, operation};
+use super::naming::{NameChange, either, operation};
 use super::node::Node;
 use super::silly::{self, Silly};
 
@@ -185,16 +185,13 @@ impl Shared {
         name: &[u8],
         procedure: Procedure,
     ) -> Result<Change> {
-        let object = operation(directory, name)?;
+        let object = operation(directory, name);
         let (answer, change, since) = self.change_names(
             call,
             directory,
             (procedure, &object),
             whole::<RemoveReply>,
-            |reply| match reply {
-                Ok(wcc) => *wcc,
-                Err(failure) => failure.body,
-            },
+            |reply| *either(reply),
         )?;
         if let Err(failure) = answer.value {
             let (gone, status) = (NameChange::Remove, failure.status);
@@ -257,8 +254,8 @@ impl Shared {
         let known_at = from.stamp();
         let moved = self.known_meaning(from, from_name);
         let arguments = RenameArguments {
-            from: operation(from, from_name)?,
-            to: operation(to, to_name)?,
+            from: operation(from, from_name),
+            to: operation(to, to_name),
         };
         let is_one = from.number == to.number;
         let from_begun = from.begin_change();
@@ -274,18 +271,16 @@ impl Shared {
                 to.end_unanswered(self.calls.now());
             }
         })?;
-        let (from_wcc, to_wcc) = match &answer.value {
-            Ok(done) => (done.from_directory_wcc, done.to_directory_wcc),
-            Err(failure) => (
-                failure.body.from_directory_wcc,
-                failure.body.to_directory_wcc,
-            ),
-        };
-        let (from_change, from_ended) = self.remote.end_change(from, &from_wcc, answer.sent);
+        let RenameBody {
+            from_directory_wcc,
+            to_directory_wcc,
+        } = either(&answer.value);
+        let end = |directory, wcc| self.remote.end_change(directory, wcc, answer.sent);
+        let (from_change, from_ended) = end(from, from_directory_wcc);
         let (to_change, to_ended) = if is_one {
             (from_change, from_ended)
         } else {
-            self.remote.end_change(to, &to_wcc, answer.sent)
+            end(to, to_directory_wcc)
         };
         if let Err(failure) = answer.value {
             self.names.forget(from, from_name);

@@ -5,12 +5,13 @@
 //! IPv6 stands in brackets, and what follows `?` are [options](super::options). The URLs of libnfs
 //! have the same form.
 
+use pagewell_base::line::one_line;
+use pagewell_sunrpc::mount3::PATH_BYTES_MAX;
+
 use super::options::{NfsOptions, ParseError};
 
 /// What a URL begins with.
 pub const SCHEME: &str = "nfs://";
-/// Longest path of an export (RFC 1813 appendix I, `MNTPATHLEN`).
-const EXPORT_BYTES_MAX: usize = 1024;
 /// Longest name of a host (RFC 1035).
 const HOST_BYTES_MAX: usize = 255;
 
@@ -39,30 +40,21 @@ impl Url {
                 "a URL has no control characters (write %0A)",
             ));
         }
-        let (place, query) = match rest.split_once('?') {
-            Some((place, query)) => (place, Some(query)),
-            None => (rest, None),
-        };
-        let (authority, path) = match place.find('/') {
-            Some(at) => place.split_at(at),
-            None => (place, "/"),
-        };
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let slash = place.find('/');
+        let (authority, path) = slash.map_or((place, "/"), |at| place.split_at(at));
         let mut options = NfsOptions::default();
         let host = parse_host(authority, &mut options)?;
         let export = unescape(path)?;
         if export.contains(&0) {
             return Err(ParseError::new("the path of an export has no NUL"));
         }
-        if export.len() > EXPORT_BYTES_MAX {
+        if export.len() > PATH_BYTES_MAX {
             return Err(ParseError::new(
                 "the path of an export has at most 1024 bytes",
             ));
         }
-        for option in query
-            .unwrap_or("")
-            .split('&')
-            .filter(|text| !text.is_empty())
-        {
+        for option in query.split('&').filter(|text| !text.is_empty()) {
             let option = String::from_utf8(unescape(option)?)
                 .map_err(|_| ParseError::new("options are UTF-8"))?;
             options.set(&option)?;
@@ -81,7 +73,7 @@ impl Url {
         let export = String::from_utf8_lossy(&self.export);
         let brackets = self.host.contains(':');
         let (open, close) = if brackets { ("[", "]") } else { ("", "") };
-        pagewell_fs::source::one_line(&format!("{open}{}{close}:{export}", self.host))
+        one_line(&format!("{open}{}{close}:{export}", self.host))
     }
 }
 

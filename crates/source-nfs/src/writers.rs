@@ -27,7 +27,6 @@ use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_counters::names::CLIENT_WRITER_CHANGES;
 use pagewell_fs::{Call, Error, Result};
 
-use super::data::alone;
 use super::failures::Failures;
 use super::filesystem::Shared;
 use super::node::{Node, User};
@@ -74,7 +73,7 @@ impl Shared {
             drop((state, shared));
             Self::may_wait(call)?;
             // To the end of the write: two users that write in turn would else only change turns.
-            let alone = alone(node);
+            let alone = node.data.write();
             if node.lock().is_uncommitted() {
                 CLIENT_WRITER_CHANGES.add(1);
                 self.make_safe(node)?;
@@ -134,7 +133,7 @@ impl Shared {
         node: &Arc<Node>,
         take: impl FnOnce(&mut Failures) -> Option<Error>,
     ) -> Result<()> {
-        let _alone = alone(node);
+        let _alone = node.data.write();
         if node.lock().failures.is_cached {
             self.throw_away(node)?;
         }

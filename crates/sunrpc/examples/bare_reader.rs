@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 
-use pagewell_sunrpc::client::{Client, EncodedCredential, MountOptions, Options, mount};
+use pagewell_sunrpc::client::{Client, EncodedCredential, MountOptions, Options, Outgoing, mount};
 use pagewell_sunrpc::nfs3::{self, DirectoryOperation, Handle, LookupReply};
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments};
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
@@ -72,7 +72,8 @@ fn look_up(
         name: name.as_bytes(),
     };
     let who = EncodedCredential::of_process();
-    let found = client.call(Procedure::Lookup.number(), &who, &what, |decoder| {
+    let call = Outgoing::new(Procedure::Lookup.number(), &who, &what);
+    let found = client.call(call, |decoder| {
         Ok(match LookupReply::decode(decoder)? {
             LookupReply::Ok(found) => {
                 let size = found.object_attributes.map(|attributes| attributes.size);

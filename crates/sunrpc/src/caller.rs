@@ -38,50 +38,68 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It answers without results.
-    #[error(transparent)]
-    Reply(#[from] ReplyError),
+    #[error("{peer}: {error}")]
+    Reply {
+        /// What people call it.
+        peer: &'static str,
+        /// Why there are none.
+        error: ReplyError,
+    },
     /// Its answer cannot be decoded.
-    #[error(transparent)]
-    Malformed(#[from] xdr::Error),
+    #[error("the answer of {peer}: {error}")]
+    Malformed {
+        /// What people call it.
+        peer: &'static str,
+        /// What is wrong with it.
+        error: xdr::Error,
+    },
     /// Its answer is longer than any answer should be.
-    #[error("the answer is too long")]
-    TooLong,
+    #[error("the answer of {0} is too long")]
+    TooLong(&'static str),
     /// It answers another call.
-    #[error("the answer is for another call")]
-    WrongCall,
+    #[error("{0} answered another call")]
+    WrongCall(&'static str),
 }
 
 /// A connection on which calls are made. Each waits no longer than the time given at the start.
 #[derive(Debug)]
 pub struct Caller {
     stream: Box<dyn Stream>,
+    peer: &'static str,
     timeout: Duration,
     xid: u32,
 }
 
 impl Caller {
-    /// Connects to `address`, from the address `local` of this machine if one is given. `timeout`
-    /// is the time for this and for each call; it must not be zero.
+    /// Connects to `address`, from the address `local` of this machine if one is given. `peer` is
+    /// what people call the program there. `timeout` is the time for this and for each call; it
+    /// must not be zero.
     pub fn connect(
+        peer: &'static str,
         address: &SocketAddr,
         local: Option<IpAddr>,
         timeout: Duration,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, Error> {
         let stream = match local {
             None => TcpStream::connect_timeout(address, timeout)?,
             Some(local) => connect_from(address, local, timeout)?,
         };
-        Ok(Self::new(stream, timeout))
+        Ok(Self::new(peer, stream, timeout))
     }
 
     /// Connects to a local stream socket.
-    pub fn connect_local(path: &Path, timeout: Duration) -> io::Result<Self> {
-        Ok(Self::new(UnixStream::connect(path)?, timeout))
+    pub fn connect_local(
+        peer: &'static str,
+        path: &Path,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
+        Ok(Self::new(peer, UnixStream::connect(path)?, timeout))
     }
 
-    fn new(stream: impl Stream + 'static, timeout: Duration) -> Self {
+    fn new(peer: &'static str, stream: impl Stream + 'static, timeout: Duration) -> Self {
         Self {
             stream: Box::new(stream),
+            peer,
             timeout,
             xid: std::process::id(),
         }
@@ -98,11 +116,13 @@ impl Caller {
         let deadline = Instant::now() + self.timeout;
         self.send(target, arguments)?;
         let record = self.receive(deadline)?;
-        let (xid, mut results) = parse_reply(&record)?;
+        let peer = self.peer;
+        let reply = parse_reply(&record).map_err(|error| Error::Reply { peer, error });
+        let (xid, mut results) = reply?;
         if xid != self.xid {
-            return Err(Error::WrongCall);
+            return Err(Error::WrongCall(peer));
         }
-        Ok(read(&mut results)?)
+        read(&mut results).map_err(|error| Error::Malformed { peer, error })
     }
 
     fn send(&mut self, target: Target, arguments: &impl Encode) -> io::Result<()> {
@@ -136,7 +156,7 @@ impl Caller {
             let start = record.len();
             let end = start + marker.length;
             if end > REPLY_BYTES_MAX {
-                return Err(Error::TooLong);
+                return Err(Error::TooLong(self.peer));
             }
             record.resize(end, 0);
             let (_, fragment) = record.split_at_mut(start);
@@ -195,7 +215,8 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let local = IpAddr::from([127, 0, 0, 9]);
-        let _caller = Caller::connect(&address, Some(local), Duration::from_secs(60)).unwrap();
+        let _caller =
+            Caller::connect("it", &address, Some(local), Duration::from_secs(60)).unwrap();
         assert_eq!(listener.accept().unwrap().1.ip(), local);
     }
 }

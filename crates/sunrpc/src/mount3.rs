@@ -1,6 +1,8 @@
 //! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its root handle.
 
 use crate::nfs3::Handle;
+/// What MNT answers first: `mountstat3` is a part of the statuses of NFS, with the same numbers.
+pub use crate::nfs3::Status;
 use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 
 /// The program number.
@@ -29,32 +31,6 @@ xdr_enumeration! {
         UmntAll = 4 => "umntall",
         /// What there is.
         Export = 5 => "export",
-    }
-}
-
-xdr_enumeration! {
-    /// What MNT answers first (`mountstat3`).
-    pub enum Status {
-        /// MNT3_OK: done.
-        Ok = 0,
-        /// MNT3ERR_PERM: not the owner.
-        NotPermitted = 1,
-        /// MNT3ERR_NOENT: no such path.
-        NotFound = 2,
-        /// MNT3ERR_IO: the device failed.
-        Io = 5,
-        /// MNT3ERR_ACCES: permission denied.
-        AccessDenied = 13,
-        /// MNT3ERR_NOTDIR: not a directory.
-        NotDirectory = 20,
-        /// MNT3ERR_INVAL: the argument has no meaning here.
-        Invalid = 22,
-        /// MNT3ERR_NAMETOOLONG: the path is too long.
-        NameTooLong = 63,
-        /// MNT3ERR_NOTSUPP: not supported.
-        NotSupported = 10004,
-        /// MNT3ERR_SERVERFAULT: an error that has no other number.
-        ServerFault = 10006,
     }
 }
 

@@ -1,10 +1,8 @@
 //! The port mapper, version 2 (RFC 1833 section 3): which program listens on which port. Its
 //! messages, and a small blocking client of this machine's own or that of a caller.
 
-use crate::caller::{self, Caller, Target};
-use crate::rpc::ReplyError;
-use crate::xdr::{self, Decode, List, xdr_enumeration, xdr_structure};
-use std::io;
+use crate::caller::{Caller, Error, Target};
+use crate::xdr::{self, Decoder, List, xdr_enumeration, xdr_structure};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -57,40 +55,8 @@ pub type DumpReply<'a> = List<'a, Mapping>;
 /// Where rpcbind has its local socket. Some builds of rpcbind take registrations only there.
 const LOCAL_SOCKET: &str = "/run/rpcbind.sock";
 
-/// Why a port mapper could not be asked, or said no.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// It cannot be reached, or does not answer in time.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// It answers without results.
-    #[error("the port mapper: {0}")]
-    Reply(#[from] ReplyError),
-    /// Its answer cannot be decoded.
-    #[error("the answer of the port mapper: {0}")]
-    Malformed(#[from] xdr::Error),
-    /// Its answer is longer than any answer should be.
-    #[error("the answer of the port mapper is too long")]
-    TooLong,
-    /// It answers another call.
-    #[error("the port mapper answered another call")]
-    WrongCall,
-    /// It did not enter the mapping: another program has it, or it takes no registrations.
-    #[error("the port mapper refused to register the program")]
-    NotRegistered,
-}
-
-impl From<caller::Error> for ClientError {
-    fn from(error: caller::Error) -> Self {
-        match error {
-            caller::Error::Io(error) => Self::Io(error),
-            caller::Error::Reply(error) => Self::Reply(error),
-            caller::Error::Malformed(error) => Self::Malformed(error),
-            caller::Error::TooLong => Self::TooLong,
-            caller::Error::WrongCall => Self::WrongCall,
-        }
-    }
-}
+/// What people call it.
+const PEER: &str = "the port mapper";
 
 /// A connection to a port mapper. Each call waits no longer than the time given at the start.
 #[derive(Debug)]
@@ -103,82 +69,84 @@ impl Client {
         address: &SocketAddr,
         local: Option<IpAddr>,
         timeout: Duration,
-    ) -> Result<Self, ClientError> {
-        Ok(Self(Caller::connect(address, local, timeout)?))
+    ) -> Result<Self, Error> {
+        Ok(Self(Caller::connect(PEER, address, local, timeout)?))
     }
 
     /// Connects to the port mapper at a local stream socket.
-    pub fn connect_local(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
-        Ok(Self(Caller::connect_local(path, timeout)?))
+    pub fn connect_local(path: &Path, timeout: Duration) -> Result<Self, Error> {
+        Ok(Self(Caller::connect_local(PEER, path, timeout)?))
     }
 
     /// Connects to the port mapper of this machine: by its local socket where there is one, else
     /// by TCP at 127.0.0.1:111.
-    pub fn connect_here(timeout: Duration) -> Result<Self, ClientError> {
+    pub fn connect_here(timeout: Duration) -> Result<Self, Error> {
         Self::connect_local(Path::new(LOCAL_SOCKET), timeout).or_else(|_| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
             Self::connect(&address, None, timeout)
         })
     }
 
-    /// Enters that `program` listens on `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). An
-    /// older mapping of the same program and version is in the way: [`Client::unregister`] first.
+    /// Enters that `program` listens on `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET).
+    /// Returns whether it was entered: another program may have it, or the port mapper takes no
+    /// registrations. An older mapping of the same program and version is in the way:
+    /// [`Client::unregister`] first.
     pub fn register(
         &mut self,
         program: u32,
         version: u32,
         protocol: u32,
         port: u16,
-    ) -> Result<(), ClientError> {
+    ) -> Result<bool, Error> {
         let mapping = Mapping {
             program,
             version,
             protocol,
             port: u32::from(port),
         };
-        if self.call::<bool>(Procedure::Set, &mapping)? {
-            Ok(())
-        } else {
-            Err(ClientError::NotRegistered)
-        }
+        self.call(Procedure::Set, &mapping, |results| results.bool())
     }
 
     /// Removes the mappings of a program and version, of all protocols (UNSET). Returns what the
     /// port mapper says: false when it did not remove them, true when they are gone; rpcbind says
     /// true also when there were none.
-    pub fn unregister(&mut self, program: u32, version: u32) -> Result<bool, ClientError> {
-        let mapping = Mapping {
-            program,
-            version,
-            protocol: PROTOCOL_TCP,
-            port: 0,
-        };
-        self.call(Procedure::Unset, &mapping)
+    pub fn unregister(&mut self, program: u32, version: u32) -> Result<bool, Error> {
+        let mapping = Mapping::of_tcp(program, version);
+        self.call(Procedure::Unset, &mapping, |results| results.bool())
     }
 
     /// The TCP port of a program and version (GETPORT), if it has one.
-    pub fn port_of(&mut self, program: u32, version: u32) -> Result<Option<u16>, ClientError> {
-        let mapping = Mapping {
-            program,
-            version,
-            protocol: PROTOCOL_TCP,
-            port: 0,
-        };
-        let port: u32 = self.call(Procedure::Getport, &mapping)?;
-        let port = u16::try_from(port).map_err(|_| xdr::Error::BadValue)?;
-        Ok((port != 0).then_some(port))
+    pub fn port_of(&mut self, program: u32, version: u32) -> Result<Option<u16>, Error> {
+        let mapping = Mapping::of_tcp(program, version);
+        self.call(Procedure::Getport, &mapping, |results| {
+            let port = u16::try_from(results.u32()?).map_err(|_| xdr::Error::BadValue)?;
+            Ok((port != 0).then_some(port))
+        })
     }
 
-    fn call<T: for<'a> Decode<'a>>(
+    fn call<T>(
         &mut self,
         procedure: Procedure,
         mapping: &Mapping,
-    ) -> Result<T, ClientError> {
+        read: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
+    ) -> Result<T, Error> {
         let target = Target {
             program: PROGRAM,
             version: VERSION,
             procedure: procedure.number(),
         };
-        Ok(self.0.call(target, mapping, |results| T::decode(results))?)
+        self.0.call(target, mapping, read)
+    }
+}
+
+impl Mapping {
+    /// What UNSET and GETPORT are asked about.
+    fn of_tcp(program: u32, version: u32) -> Self {
+        Self {
+            program,
+            version,
+            protocol: PROTOCOL_TCP,
+            port: 0,
+        }
     }
 }

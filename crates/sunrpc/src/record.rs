@@ -21,7 +21,7 @@ pub const MARKER_BYTES: usize = 4;
 pub const LAST_FRAGMENT: u32 = 0x8000_0000;
 
 /// The most fragments of one record.
-const FRAGMENTS_MAX: u32 = 4096;
+pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 
 /// Up to this a record grows step by step.
 const SMALL_BYTES_MAX: usize = 16 << 10;
@@ -130,12 +130,6 @@ impl Assembly {
         !self.in_fragment && self.marker_filled == 0 && self.fragments == 0
     }
 
-    /// Whether the record is known to be longer than the cap; what is left of it is skipped.
-    #[must_use]
-    pub const fn is_oversized(&self) -> bool {
-        self.oversized
-    }
-
     /// What is there of the record.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
@@ -163,12 +157,11 @@ impl Assembly {
         std::mem::replace(&mut self.buffer, kept)
     }
 
-    /// Gives memory for the record, longer than what is there of it. Returns the memory that
-    /// was used before, its contents moved over.
-    pub fn give_buffer(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+    /// Gives memory for the record, longer than what is there of it, which is moved over.
+    pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
         debug_assert!(buffer.len() >= self.filled);
         buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
-        std::mem::replace(&mut self.buffer, buffer)
+        self.buffer = buffer;
     }
 
     /// Takes what it can of `input`; returns how much, and what it has come to.
@@ -185,16 +178,14 @@ impl Assembly {
                     .min(self.buffer_left());
                 self.keep(&rest[..taken]);
                 rest = &rest[taken..];
-                self.fragment_remaining -= taken;
-                if self.fragment_remaining > 0 {
+                if self.advance(taken) {
+                    break Progress::Whole;
+                }
+                if self.in_fragment {
                     if rest.is_empty() {
                         break Progress::Partial;
                     }
                     continue;
-                }
-                self.in_fragment = false;
-                if self.last {
-                    break Progress::Whole;
                 }
             }
             let taken = rest.len().min(MARKER_BYTES - self.marker_filled);
@@ -224,20 +215,12 @@ impl Assembly {
         &mut self.buffer[self.filled..self.filled + count]
     }
 
-    /// Says that `count` bytes were put into [`Assembly::target`].
-    pub fn received(&mut self, count: usize) -> Progress {
+    /// Says that `count` bytes were put into [`Assembly::target`]. Returns whether the record is
+    /// whole with them.
+    pub fn received(&mut self, count: usize) -> bool {
         let count = count.min(self.fragment_remaining).min(self.buffer_left());
         self.filled += count;
-        self.fragment_remaining -= count;
-        if self.fragment_remaining > 0 {
-            return Progress::Partial;
-        }
-        self.in_fragment = false;
-        if self.last {
-            Progress::Whole
-        } else {
-            Progress::Partial
-        }
+        self.advance(count)
     }
 
     /// The whole record; the assembly is empty again.
@@ -262,6 +245,13 @@ impl Assembly {
             self.oversized = true;
         }
         self.fragments <= FRAGMENTS_MAX
+    }
+
+    /// So many bytes of the fragment were taken; whether the record is whole with them.
+    fn advance(&mut self, count: usize) -> bool {
+        self.fragment_remaining -= count;
+        self.in_fragment = self.fragment_remaining > 0;
+        self.last && !self.in_fragment
     }
 
     /// Bytes of the stream that may be taken before there must be more memory.
@@ -475,7 +465,7 @@ mod tests {
         assembly.give_buffer(vec![0; 8]);
         assert_eq!(assembly.take(&stream[4..]), (2, Progress::Partial));
         assembly.target().copy_from_slice(b"cdef");
-        assert_eq!(assembly.received(4), Progress::Whole);
+        assert!(assembly.received(4));
         let record = assembly.finish();
         assert_eq!(&record.buffer[..record.length], b"abcdef");
     }

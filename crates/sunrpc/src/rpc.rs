@@ -71,7 +71,6 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
 
 /// Appends the head of a call with an AUTH_NONE verifier; the arguments are to follow.
 pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
-    encoder.reserve(32 + call.credential.encoded_size());
     encoder.u32(call.xid);
     encoder.u32(CALL);
     encoder.u32(RPC_VERSION);
@@ -119,31 +118,19 @@ xdr_structure! {
     }
 }
 
-impl SystemCredential<'_> {
-    /// Supplementary groups.
-    #[inline]
-    #[must_use]
-    pub fn gids(&self) -> &[u32] {
-        self.gids.as_slice()
-    }
-}
-
 impl Encode for Credential<'_> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
             Self::None => encode_no_authentication(encoder),
             Self::System(system) => {
                 encoder.u32(FLAVOR_SYSTEM);
-                encoder.count(system.encoded_size());
+                let length_at = encoder.position();
+                encoder.u32(0);
                 system.encode(encoder);
+                // Some hundred bytes.
+                let length = encoder.position() - length_at - 4;
+                encoder.patch_u32(length_at, u32::try_from(length).unwrap_or(u32::MAX));
             }
-        }
-    }
-
-    fn encoded_size(&self) -> usize {
-        match self {
-            Self::None => 8,
-            Self::System(system) => 8 + system.encoded_size(),
         }
     }
 }
@@ -272,36 +259,21 @@ pub fn encode_success(encoder: &mut Encoder<'_>, xid: u32) {
 
 /// Appends a whole reply to a call that was not carried out.
 pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
-    encoder.u32(xid);
-    encoder.u32(REPLY);
-    match refusal {
-        Refusal::RpcMismatch { low, high } => {
-            encoder.u32(DENIED);
-            encoder.u32(RPC_MISMATCH);
-            encoder.u32(low);
-            encoder.u32(high);
-        }
-        Refusal::Authentication(status) => {
-            encoder.u32(DENIED);
-            encoder.u32(AUTHENTICATION_ERROR);
-            status.encode(encoder);
-        }
-        Refusal::ProgramUnavailable => encode_accepted(encoder, PROGRAM_UNAVAILABLE),
+    let words: &[u32] = match refusal {
+        Refusal::RpcMismatch { low, high } => &[DENIED, RPC_MISMATCH, low, high],
+        Refusal::Authentication(status) => &[DENIED, AUTHENTICATION_ERROR, status.number()],
+        // An empty AUTH_NONE verifier stands between the two statuses.
+        Refusal::ProgramUnavailable => &[ACCEPTED, FLAVOR_NONE, 0, PROGRAM_UNAVAILABLE],
         Refusal::ProgramMismatch { low, high } => {
-            encode_accepted(encoder, PROGRAM_MISMATCH);
-            encoder.u32(low);
-            encoder.u32(high);
+            &[ACCEPTED, FLAVOR_NONE, 0, PROGRAM_MISMATCH, low, high]
         }
-        Refusal::ProcedureUnavailable => encode_accepted(encoder, PROCEDURE_UNAVAILABLE),
-        Refusal::GarbageArguments => encode_accepted(encoder, GARBAGE_ARGUMENTS),
-        Refusal::SystemError => encode_accepted(encoder, SYSTEM_ERROR),
+        Refusal::ProcedureUnavailable => &[ACCEPTED, FLAVOR_NONE, 0, PROCEDURE_UNAVAILABLE],
+        Refusal::GarbageArguments => &[ACCEPTED, FLAVOR_NONE, 0, GARBAGE_ARGUMENTS],
+        Refusal::SystemError => &[ACCEPTED, FLAVOR_NONE, 0, SYSTEM_ERROR],
+    };
+    for word in [xid, REPLY].iter().chain(words) {
+        encoder.u32(*word);
     }
-}
-
-fn encode_accepted(encoder: &mut Encoder<'_>, status: u32) {
-    encoder.u32(ACCEPTED);
-    encode_no_authentication(encoder);
-    encoder.u32(status);
 }
 
 /// Why a record gives no results.

@@ -130,10 +130,6 @@ impl Encode for Wire<'_> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.raw(self.0);
     }
-
-    fn encoded_size(&self) -> usize {
-        self.0.len()
-    }
 }
 
 fn manager(procedure: u32) -> Target {
@@ -161,7 +157,7 @@ impl Peer {
         let mut mapper = portmap::Client::connect(&mapper, self.local, PATIENCE).ok()?;
         let port = mapper.port_of(program, version).ok()??;
         let address = SocketAddr::new(self.address, port);
-        Caller::connect(&address, self.local, PATIENCE).ok()
+        Caller::connect("the client", &address, self.local, PATIENCE).ok()
     }
 
     /// Says that a lock which was waited for can be had.
@@ -190,7 +186,7 @@ impl Peer {
         match answer {
             Ok(Status::Granted) => Answer::Taken,
             // Also when no such procedure is there: then nothing was done.
-            Ok(_) | Err(caller::Error::Reply(_)) => Answer::Refused,
+            Ok(_) | Err(caller::Error::Reply { .. }) => Answer::Refused,
             Err(_) => Answer::Unknown,
         }
     }

@@ -217,7 +217,7 @@ impl Receiver {
         }
         self.received_bytes += count as u64;
         let direct = count.min(wanted);
-        if wanted > 0 && self.assembly.received(direct) == Progress::Whole {
+        if wanted > 0 && self.assembly.received(direct) {
             self.assembled(shared);
         }
         let result = match self.consume(shared, &scratch[..count - direct]) {

@@ -109,7 +109,7 @@ impl RecordMemory {
         self.missing_bytes = bytes.saturating_sub(filled);
         match given {
             None => return false,
-            Some(Given::Reused(buffer)) => drop(assembly.give_buffer(buffer)),
+            Some(Given::Reused(buffer)) => assembly.give_buffer(buffer),
             Some(Given::Step(step)) if is_new => {
                 let mut buffer = Vec::with_capacity(size);
                 buffer.resize(step, 0);

@@ -1,16 +1,16 @@
 //! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
-//! The client's limits count XDR bytes of the result, so the size of an entry is known before it
-//! is written. The cookie verifier is always zero and never compared: cookies stay valid when
-//! the directory changes, and servers that refuse a listing because the directory changed break
-//! clients that cannot start over.
+//! The client's limits count XDR bytes of the result, so an entry is written to know its size, and
+//! taken back if it does not fit. The cookie verifier is always zero and never compared: cookies
+//! stay valid when the directory changes, and servers that refuse a listing because the directory
+//! changed break clients that cannot start over.
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
     Handle, ReaddirArguments, ReaddirEntry, ReaddirOk, ReaddirPlusArguments, ReaddirPlusEntry,
     Status, TAIL_SIZE,
 };
-use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item, item_size};
+use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item};
 
 use crate::service::call::{Answering, Done, LISTING_BYTES_MAX};
 use crate::service::exports::{Stop, Target};
@@ -42,14 +42,16 @@ impl Page<'_> {
     /// Writes an entry, if there is enough left; says whether there was. The limit on directory
     /// bytes is a hint (RFC 1813 section 3.3.17): one entry may always exceed it.
     fn put(&mut self, entry: &impl Encode, directory_bytes: usize) -> bool {
-        let bytes = item_size(entry);
+        let start = self.bytes.len();
+        encode_item(&mut Encoder::new(self.bytes), entry);
+        let bytes = self.bytes.len() - start;
         if bytes > self.left || (self.begun && directory_bytes > self.directory_left) {
+            self.bytes.truncate(start);
             return false;
         }
         self.left -= bytes;
         self.directory_left = self.directory_left.saturating_sub(directory_bytes);
         self.begun = true;
-        encode_item(&mut Encoder::new(self.bytes), entry);
         true
     }
 }

@@ -124,7 +124,7 @@ impl<'s> Caller<'s> {
         let identity = match &call.credential {
             Credential::None => None,
             Credential::System(system) => {
-                Some(fs::Credentials::new(system.uid, system.gid, system.gids()))
+                Some(fs::Credentials::new(system.uid, system.gid, system.gids.as_slice()))
             }
         };
         Self {

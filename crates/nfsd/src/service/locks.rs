@@ -389,7 +389,7 @@ fn mismatch(version: u32) -> Stop {
 }
 
 fn encoded(value: &impl Encode) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(value.encoded_size());
+    let mut bytes = Vec::new();
     value.encode(&mut Encoder::new(&mut bytes));
     bytes
 }

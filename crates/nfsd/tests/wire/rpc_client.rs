@@ -12,21 +12,14 @@ use pagewell_sunrpc::client::{
 use pagewell_sunrpc::nfs3::{
     self, CreateArguments, CreateHow, CreateReply, DirectoryOperation, GetattrReply, Handle,
     Procedure, ReadArguments, ReadHeadReply, SetAttributes, StableHow, WriteHead, WriteReply,
-    locate_read_data,
+    read_data_length,
 };
-use pagewell_sunrpc::rpc::{Credential, SystemCredential};
-use pagewell_sunrpc::xdr::{Decode, Words};
+use pagewell_sunrpc::xdr::Decode;
 
 use crate::fixture::{export, ram, serve, serve_with};
 
 fn root() -> EncodedCredential {
-    EncodedCredential::new(&Credential::System(SystemCredential {
-        stamp: 0,
-        machine_name: b"client",
-        uid: 0,
-        gid: 0,
-        gids: Words::default(),
-    }))
+    EncodedCredential::of_user(0, 0, &[])
 }
 
 fn mount_options(server: &Server, export: &str) -> MountOptions {
@@ -50,7 +43,8 @@ fn create(client: &Client, directory: &[u8], name: &str) -> Vec<u8> {
         how: CreateHow::Unchecked(SetAttributes::default()),
     };
     let procedure = Procedure::Create.number();
-    let answer = client.call(procedure, &root(), &arguments, |decoder| {
+    let call = Outgoing::new(procedure, &root(), &arguments);
+    let answer = client.call(call, |decoder| {
         let reply = CreateReply::decode(decoder)?;
         Ok(reply
             .ok()
@@ -77,10 +71,10 @@ fn write(client: &Client, file: &[u8], offset: u64, data: &mut [u8]) -> u32 {
         stable: StableHow::Unstable,
         data_length: count,
     };
-    // SAFETY: `call_outgoing` returns after the completion, and `data` is ours until then.
-    let segments = unsafe { DataSegments::new(borrowed(data)) };
+    // SAFETY: `call` returns after the completion, and `data` is ours until then.
+    let segments = unsafe { DataSegments::new(borrowed(data), 0) };
     let call = Outgoing::new(Procedure::Write.number(), &root(), &head).with_data(segments);
-    let answer = client.call_outgoing(call, |decoder| {
+    let answer = client.call(call, |decoder| {
         Ok(WriteReply::decode(decoder)?.expect("written"))
     });
     answer.expect("answered").value.count
@@ -100,17 +94,15 @@ fn submit_read(
     };
     let mut memory = vec![0xee; length];
     // SAFETY: the memory is owned by the completion, which touches it only when it is called.
-    let sink = unsafe { Sink::new(borrowed(&mut memory), locate_read_data) };
+    let sink = unsafe { Sink::new(borrowed(&mut memory), 0, read_data_length) };
     let call = Outgoing::new(Procedure::Read.number(), &root(), &arguments).with_sink(sink);
     let sender = sender.clone();
     client.submit(call, move |outcome| {
         let reply = outcome.expect("answered");
-        let head = ReadHeadReply::decode(&mut reply.decoder())
-            .unwrap()
-            .unwrap();
-        assert_eq!(head.data_length as usize, reply.data_bytes());
+        let head = reply.decode::<ReadHeadReply>().unwrap().unwrap();
+        assert_eq!(head.data_length as usize, reply.data_bytes);
         assert_eq!(head.count, head.data_length);
-        sender.send((offset, memory, reply.data_bytes())).unwrap();
+        sender.send((offset, memory, reply.data_bytes)).unwrap();
     });
 }
 
@@ -143,12 +135,12 @@ fn data_goes_straight_to_and_from_borrowed_memory() {
             assert!(count == 33_333 || offset as usize + count == data.len());
         }
         let statistics = client.statistics();
-        let reads = &statistics.procedures[Procedure::Read.number() as usize];
+        let reads = &statistics.procedures()[Procedure::Read.number() as usize];
         assert_eq!(reads.calls, pieces.len() as u64);
         assert_eq!(reads.latency.count(), pieces.len() as u64);
-        assert_eq!(statistics.in_flight, 0);
-        assert_eq!(statistics.retransmissions, 0);
-        assert!((1..=connections as u64).contains(&statistics.connections));
+        assert_eq!(statistics.in_flight(), 0);
+        assert_eq!(statistics.retransmissions.get(), 0);
+        assert!((1..=connections as u64).contains(&statistics.connections.get()));
     }
     mounted.unmount();
 }
@@ -169,7 +161,7 @@ fn thousands_of_small_calls_share_a_connection() {
                     let sender = sender.clone();
                     client.submit(call, move |outcome| {
                         let reply = outcome.expect("answered");
-                        let decoded = GetattrReply::decode(&mut reply.decoder());
+                        let decoded = reply.decode::<GetattrReply>();
                         sender.send(decoded.unwrap().is_ok()).unwrap();
                     });
                 }
@@ -179,8 +171,12 @@ fn thousands_of_small_calls_share_a_connection() {
         }
     });
     let statistics = client.statistics();
-    assert_eq!(statistics.requests, 2000);
-    assert_eq!((statistics.connections, statistics.in_flight), (1, 0));
+    let calls = statistics.procedures();
+    assert_eq!(calls.iter().map(|one| one.calls).sum::<u64>(), 2000);
+    assert_eq!(
+        (statistics.connections.get(), statistics.in_flight()),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -238,6 +234,6 @@ fn a_server_that_starts_anew_loses_no_call() {
         assert!(memory == expected, "at {offset}");
     }
     // The last stop may have been before the first call of its round, or after the last.
-    assert!(client.statistics().reconnections >= 1);
-    assert_eq!(client.statistics().in_flight, 0);
+    assert!(client.statistics().reconnections.get() >= 1);
+    assert_eq!(client.statistics().in_flight(), 0);
 }

@@ -28,8 +28,6 @@
 //! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
 //! one that a thread waits for.
 
-mod commit;
-mod read;
 mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,25 +36,28 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::timer::Timer;
 use pagewell_counters::names::CLIENT_COMPLETION_PANICS;
-use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
+use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request};
 use pagewell_fs::{Change, Credentials, Error, Result};
-use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
-use pagewell_sunrpc::nfs3::{FileAttributes, WccData};
+use pagewell_sunrpc::client::{
+    BorrowedSlice, CallError, EncodedCredential, Outcome, Outgoing, Sink,
+};
+use pagewell_sunrpc::nfs3::{
+    FileAttributes, Procedure, ReadArguments, ReadHead, ReadHeadReply, Status, WccData,
+    read_data_length,
+};
 
 use super::attributes::{Moment, Stamp};
-use super::calls::Calls;
+use super::calls::{Calls, Patience};
 use super::convert;
 use super::files::Files;
-use super::node::Node;
+use super::node::{Node, User};
 use super::regions::SPACE_BYTES;
 
 /// Requests worked on at a time.
 const QUEUE_DEPTH: u32 = 64;
 
 /// See the module's text.
-pub(super) struct RemoteDevice {
-    pub(super) remote: Arc<Remote>,
-}
+pub(super) struct RemoteDevice(pub(super) Arc<Remote>);
 
 /// What requests on their way share.
 pub(super) struct Remote {
@@ -66,8 +67,6 @@ pub(super) struct Remote {
     pub(super) deferred: OnceLock<Timer>,
     pub(super) read_bytes: u32,
     pub(super) write_bytes: u32,
-    /// Every write is durable.
-    pub(super) synchronous: bool,
     /// For data that nobody in particular asked for.
     pub(super) nobody: EncodedCredential,
     /// Writes that the server refused for good.
@@ -76,7 +75,7 @@ pub(super) struct Remote {
 
 impl Device for RemoteDevice {
     fn name(&self) -> &str {
-        self.remote.calls.name()
+        &self.0.calls.name
     }
 
     fn length_bytes(&self) -> u64 {
@@ -88,20 +87,20 @@ impl Device for RemoteDevice {
             // Two clients that write different bytes of one block must not overwrite each other's.
             logical_block_bytes: 1,
             memory_alignment_bytes: 1,
-            transfer_bytes_max: self.remote.read_bytes.max(self.remote.write_bytes),
+            transfer_bytes_max: self.0.read_bytes.max(self.0.write_bytes),
             rotational: false,
             queue_depth: QUEUE_DEPTH,
         }
     }
 
     fn submit(&self, request: Request) {
-        if self.remote.calls.have_ended() {
+        if self.0.calls.have_ended() {
             return;
         }
         match request.operation() {
-            Operation::Read => self.remote.read(request),
-            Operation::Write => self.remote.write(request),
-            Operation::Flush => self.remote.flush(request),
+            Operation::Read => self.0.read(request),
+            Operation::Write => self.0.write(request),
+            Operation::Flush => self.0.flush(request),
         }
     }
 
@@ -121,15 +120,33 @@ impl Remote {
 
     /// Does `work` after `pause`; drops it, which tells the thread that waits for it, when no
     /// thread can be had.
-    fn after(&self, pause: Duration, work: impl FnOnce() + Send + 'static) {
+    fn after(self: &Arc<Self>, pause: Duration, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let timer = self.deferred.get().or_else(|| {
             let panicked = || CLIENT_COMPLETION_PANICS.add(1);
             let new = Timer::new("pagewell-deferred", Duration::ZERO, panicked).ok()?;
             Some(self.deferred.get_or_init(|| new))
         });
         if let Some(timer) = timer {
-            timer.handle().at(Some(Instant::now() + pause), work);
+            let this = self.clone();
+            let due = Instant::now() + pause;
+            timer.handle().at(Some(due), move || work(&this));
         }
+    }
+
+    /// Sends a call; `end` is given when it was sent and what comes of it.
+    fn send(
+        self: &Arc<Self>,
+        call: Outgoing,
+        end: impl FnOnce(&Arc<Self>, Moment, Outcome<'_>) + Send + 'static,
+    ) {
+        let (this, sent) = (self.clone(), self.calls.now());
+        let end = move |outcome: Outcome<'_>| end(&this, sent, outcome);
+        self.calls.client.submit(call, end);
+    }
+
+    /// What calls on behalf of a user begin with, or of nobody in particular.
+    fn credential(&self, user: Option<&Arc<User>>) -> EncodedCredential {
+        user.map_or(&self.nobody, |user| &user.encoded).clone()
     }
 
     /// Takes attributes that came with an answer to a call that changed nothing. An object that is
@@ -173,7 +190,7 @@ impl Remote {
     }
 
     fn failed(&self, address: u64, error: &Error) -> DeviceError {
-        DeviceError::failed(self.calls.name(), address, error.to_errno())
+        DeviceError::failed(&self.calls.name, address, error.to_errno())
     }
 
     /// A call without an answer, as a device says it.
@@ -181,7 +198,7 @@ impl Remote {
         match error {
             CallError::Stopped => DeviceError::Abandoned { offset: address },
             CallError::TimedOut { after } => DeviceError::TimedOut {
-                device: self.calls.name().to_owned(),
+                device: self.calls.name.clone(),
                 offset: address,
                 seconds: after.as_secs(),
             },
@@ -190,24 +207,148 @@ impl Remote {
     }
 }
 
-/// The memory of a request without its first `done` bytes.
-fn rest_of(request: &Request, done: usize) -> Vec<BorrowedSlice> {
-    let mut skip = done;
-    let mut rest = Vec::with_capacity(request.segments().len());
-    for segment in request.segments() {
-        let skipped = skip.min(segment.len());
-        skip -= skipped;
-        if skipped < segment.len() {
-            rest.push(tail(segment, skipped));
-        }
-    }
-    rest
+/// A read of at most one READ's bytes.
+struct Reading {
+    node: Arc<Node>,
+    /// Of its first byte in the file.
+    offset: u64,
+    request: Request,
+    /// Bytes that have come.
+    done: usize,
+    patience: Patience,
 }
 
-fn tail(segment: &Segment, skipped: usize) -> BorrowedSlice {
-    // SAFETY: inside the segment, as `skipped` is less than its length.
-    let start = unsafe { segment.start().add(skipped) };
-    BorrowedSlice::new(start, segment.len() - skipped)
+impl Remote {
+    fn read(self: &Arc<Self>, request: Request) {
+        debug_assert_eq!(request.operation(), Operation::Read);
+        let address = request.offset();
+        let Some((node, offset)) = self.files.at(address, request.len()) else {
+            // Of a file that was thrown away meanwhile nobody will look at them.
+            let error = Error::Io("no file has these bytes".to_owned());
+            return request.fail(0, self.failed(address, &error));
+        };
+        let known = node.lock().length.at_server().saturating_sub(offset);
+        let length = request.len();
+        let inside = usize::try_from(known).unwrap_or(usize::MAX).min(length);
+        let mut lengths = pieces(inside, self.read_bytes);
+        if inside < length {
+            lengths.push(length - inside);
+        }
+        let outside = address + inside as u64;
+        for request in split(request, &lengths) {
+            if request.offset() >= outside {
+                fill_with_zeros(request, 0);
+                continue;
+            }
+            self.send_read(Reading {
+                node: node.clone(),
+                offset: offset + (request.offset() - address),
+                request,
+                done: 0,
+                patience: self.calls.patience(),
+            });
+        }
+    }
+
+    fn send_read(self: &Arc<Self>, reading: Reading) {
+        let rest = reading.request.len() - reading.done;
+        let arguments = ReadArguments {
+            file: convert::handle(&reading.node.id),
+            offset: reading.offset + reading.done as u64,
+            count: u32::try_from(rest).unwrap_or(u32::MAX),
+        };
+        let credential = self.credential(reading.node.lock().reader.as_ref());
+        let memory = memory_of(&reading.request);
+        // SAFETY: the memory is the request's, which is kept by the completion: valid, initialised
+        // and nobody else's until the request is completed, which the completion does or what it
+        // sends next.
+        let sink = unsafe { Sink::new(memory, reading.done, read_data_length) };
+        let call = Outgoing::new(Procedure::Read.number(), &credential, &arguments).with_sink(sink);
+        self.send(call, |this, sent, outcome| {
+            this.end_read(reading, sent, outcome)
+        });
+    }
+
+    fn end_read(self: &Arc<Self>, mut reading: Reading, sent: Moment, outcome: Outcome<'_>) {
+        let address = reading.request.offset();
+        let answer = outcome.and_then(|reply| {
+            let answer: ReadHeadReply = reply.decode()?;
+            match &answer {
+                Ok(head) if head.count as usize != reply.data_bytes => {
+                    Err(reply.garbage("READ counts other bytes than it brings"))
+                }
+                _ => Ok(answer),
+            }
+        });
+        match answer {
+            Ok(Ok(head)) => {
+                // That it is another object now is told to whoever asks for it next.
+                let _ = self.look(&reading.node, head.file_attributes.as_ref(), sent);
+                let rest = reading.request.len() - reading.done;
+                reading.done += rest.min(head.count as usize);
+                let is_short = head.end_of_file && reading.done < reading.request.len();
+                if is_short && head.file_attributes.is_none() {
+                    let mut state = reading.node.lock();
+                    state.unexpected_ends += 1;
+                    state.doubt();
+                }
+                self.go_on_reading(reading, &head);
+            }
+            Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
+            Ok(Err(failure)) => {
+                let _ = self.look(&reading.node, failure.body.as_ref(), sent);
+                reading.node.lock().doubt();
+                let error = self.failed(address, &convert::error(failure.status));
+                reading.request.fail(reading.done, error);
+            }
+            Err(CallError::QueueFull) => self.read_later(reading),
+            Err(error) => {
+                let error = self.unanswered(address, &error);
+                reading.request.fail(reading.done, error);
+            }
+        }
+    }
+
+    fn go_on_reading(self: &Arc<Self>, reading: Reading, head: &ReadHead) {
+        if reading.done == reading.request.len() {
+            reading.request.succeed();
+        } else if head.end_of_file {
+            // Another client made it shorter: what is behind the end is nothing.
+            fill_with_zeros(reading.request, reading.done);
+        } else if head.count > 0 {
+            self.send_read(reading);
+        } else {
+            let error = Error::Io("READ brings nothing".to_owned());
+            let error = self.failed(reading.request.offset(), &error);
+            reading.request.fail(reading.done, error);
+        }
+    }
+
+    fn read_later(self: &Arc<Self>, mut reading: Reading) {
+        let Some(pause) = reading.patience.next() else {
+            let error = self.failed(reading.request.offset(), &Error::TryLater);
+            return reading.request.fail(reading.done, error);
+        };
+        self.after(pause, |this| this.send_read(reading));
+    }
+}
+
+/// Ends a read with zeros behind its first `done` bytes.
+fn fill_with_zeros(mut request: Request, done: usize) {
+    let mut skip = done;
+    for slice in request.slices_mut() {
+        let skipped = skip.min(slice.len());
+        skip -= skipped;
+        slice[skipped..].fill(0);
+    }
+    request.succeed();
+}
+
+/// The memory of a request.
+fn memory_of(request: &Request) -> Vec<BorrowedSlice> {
+    let segments = request.segments().iter();
+    let slices = segments.map(|segment| BorrowedSlice::new(segment.start(), segment.len()));
+    slices.collect()
 }
 
 /// Cuts `length` bytes into pieces of at most `most`. Where they begin does not matter: aligned to

@@ -7,9 +7,8 @@ use pagewell_fs::FileId;
 use pagewell_sunrpc::client::{Client, Options};
 
 use super::*;
-use crate::attributes::Ages;
-use crate::calls::Settings;
 use crate::regions::{Region, SLOT_BITS};
+use crate::url::Url;
 
 #[test]
 fn pieces_are_as_long_as_one_call_takes() {
@@ -32,15 +31,7 @@ impl Rig {
         let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let options = Options::new("nobody", vec![server.local_addr().unwrap()]);
         let client = Client::connect(100_003, 3, options).unwrap();
-        let calls = Calls::new(
-            client,
-            Settings {
-                name: "nobody:/".to_owned(),
-                ages: Ages::default(),
-                filesystem_id: 1,
-                attempts_max: None,
-            },
-        );
+        let calls = Calls::new(client, &Url::parse("nfs://nobody/").unwrap(), 1);
         let files = Arc::new(Files::new(100, 10));
         let region = |name: &[u8]| {
             let node = files.node(&FileId::new(name).unwrap());
@@ -54,12 +45,11 @@ impl Rig {
             deferred: OnceLock::new(),
             read_bytes: 1 << 16,
             write_bytes: 1 << 16,
-            synchronous: false,
             nobody: EncodedCredential::of_process(),
             losses: AtomicU64::new(0),
         });
         Self {
-            device: RemoteDevice { remote },
+            device: RemoteDevice(remote),
             regions,
             _server: server,
         }
@@ -126,17 +116,17 @@ fn bytes_of_a_file_are_asked_for_and_those_behind_its_end_are_zeros() {
     let (outcome, memory) = rig.ask(Operation::Read, second + 4096, 4096).unwrap();
     assert!(outcome.result.is_ok());
     assert_eq!(memory, [0; 4096]);
-    rig.device.remote.calls.end();
+    rig.device.0.calls.end();
 }
 
 #[test]
 fn what_waits_for_a_pause_ends_with_the_mount() {
     let rig = Rig::new();
-    let remote = &rig.device.remote;
+    let remote = &rig.device.0;
     let (sender, receiver) = mpsc::channel();
     let add = |pause, number| {
         let sender = sender.clone();
-        remote.after(pause, move || sender.send(number).unwrap());
+        remote.after(pause, move |_| sender.send(number).unwrap());
     };
     add(Duration::from_secs(1000), 'b');
     add(Duration::ZERO, 'a');

@@ -1,24 +1,19 @@
 //! The client itself: its threads, and how calls enter.
 
-use super::error::{CallError, ConnectError};
-use super::options::{CONNECTIONS_MAX, Options};
-use super::outgoing::{EncodedCredential, Outgoing};
-use super::reply::{Answer, Call, Outcome, complete};
-use super::shared::Shared;
+use super::call::{Answer, CallError, Outcome, Shared, complete};
+use super::dial::ConnectError;
+use super::options::Options;
+use super::outgoing::Outgoing;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
 use super::watcher;
-use crate::record::MARKER_BYTES;
-use crate::xdr::{self, Decoder, Encode};
+use crate::xdr::{self, Decoder};
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 /// A call that sends or asks for so much is seldom alone: all connections are made at the first,
 /// or when smaller ones have come to as much as one connection is to be busy with.
 const LARGE_BYTES: usize = 64 << 10;
-/// The longest time to connect, and the longest delay. A point in time so far off can be told.
-const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// A client of one program of one server. Clones share the connections; when the last is dropped,
 /// the client stops.
@@ -50,11 +45,6 @@ impl Client {
     /// Connects to `program`. The first connection is made now; further ones when they are
     /// needed, and new ones when they are lost.
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
-        let mut options = options;
-        options.connections = options.connections.clamp(1, CONNECTIONS_MAX);
-        options.calls_max = options.calls_max.max(1);
-        options.connect_timeout = options.connect_timeout.min(WAIT_MAX);
-        options.delay = options.delay.map(|delay| delay.min(WAIT_MAX));
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
         let shared = Shared::new(program, version, options).map_err(ConnectError::Thread)?;
@@ -76,9 +66,9 @@ impl Client {
                     slot.run(shared, slots, stream);
                 }
             })?;
-            self.spawn("rpc-send", move |shared, slots| {
+            self.spawn("rpc-send", move |_, slots| {
                 if let Some(slot) = slots.get(index) {
-                    slot.run_sender(shared);
+                    slot.run_sender();
                 }
             })?;
         }
@@ -104,10 +94,6 @@ impl Client {
     pub fn submit(&self, call: Outgoing, completion: impl FnOnce(Outcome<'_>) + Send + 'static) {
         let shared = &self.handle.shared;
         let completion = Box::new(completion);
-        let bytes = call.wire_bytes();
-        if bytes - MARKER_BYTES > i32::MAX as usize {
-            return complete(completion, Err(CallError::TooLong { bytes }));
-        }
         // One that stands if there is one; of these the one with the least to do.
         let slots = self.handle.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
@@ -129,19 +115,14 @@ impl Client {
             xid = shared.next_xid();
         }
         call.address(xid, shared.program, shared.version);
-        shared.counted.called(call.procedure());
-        shared.enter();
-        let call = Call {
-            xid,
-            outgoing: call,
-        };
+        shared.counted.called(call.procedure);
         state.table.insert(Arc::new(call), completion);
         slot.note_load(&state);
-        is_large |= state.table.load_bytes() >= LOAD_STEP_BYTES;
+        is_large |= state.table.load_bytes >= LOAD_STEP_BYTES;
         if state.link.is_none() {
-            slot.wake();
+            slot.work.notify_one();
         }
-        slot.send(shared, state);
+        slot.send(state);
         if is_large {
             self.handle.slots.iter().for_each(|slot| slot.want(shared));
         }
@@ -153,35 +134,22 @@ impl Client {
     /// Not to be used in a completion.
     pub fn call<T>(
         &self,
-        procedure: u32,
-        credential: &EncodedCredential,
-        arguments: &impl Encode,
-        decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
-    ) -> Result<Answer<T>, CallError> {
-        let call = Outgoing::new(procedure, credential, arguments);
-        self.call_outgoing(call, decode)
-    }
-
-    /// [`Client::call`] for a call with data.
-    pub fn call_outgoing<T>(
-        &self,
         call: Outgoing,
         decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
     ) -> Result<Answer<T>, CallError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.submit(call, move |outcome| {
-            let kept = outcome.map(|reply| reply.keep());
+            let kept = outcome.map(|reply| {
+                let results = reply.results.to_vec();
+                (results, reply.resent, reply.origin.clone())
+            });
             // The receiver waits for exactly this.
             let _ = sender.send(kept);
         });
-        let kept = receiver.recv().map_err(|_| CallError::Stopped)??;
-        let decoded = decode(&mut Decoder::new(&kept.results));
-        match decoded {
-            Ok(value) => Ok(Answer {
-                value,
-                resent: kept.resent,
-            }),
-            Err(error) => Err(kept.origin.garbage(error.to_string())),
+        let (results, resent, origin) = receiver.recv().map_err(|_| CallError::Stopped)??;
+        match decode(&mut Decoder::new(&results)) {
+            Ok(value) => Ok(Answer { value, resent }),
+            Err(error) => Err(origin.garbage(error.to_string())),
         }
     }
 
@@ -193,7 +161,7 @@ impl Client {
 
     /// What the client has done so far.
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.handle.shared.statistics()
+    pub fn statistics(&self) -> &Statistics {
+        &self.handle.shared.counted
     }
 }

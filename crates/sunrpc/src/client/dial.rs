@@ -7,7 +7,6 @@
 //! A connection in place of a lost one comes from the same port if it can: servers that remember
 //! calls often tell callers apart by it.
 
-use super::error::ConnectError;
 use super::options::{Options, SourcePort};
 use crate::stream::{begin_unpaced, prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +26,41 @@ const STOP_CHECK: Duration = Duration::from_millis(20);
 /// [`KEEP_ALIVE_COUNT`] says.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_COUNT: u32 = 5;
+
+/// Why a client could not connect.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The options name no address.
+    #[error("{server} has no address")]
+    NoAddress {
+        /// Name of the server.
+        server: String,
+    },
+    /// No port below 1024 could be had.
+    #[error("no port below 1024 can be used to connect to {server}: {error}")]
+    ReservedPort {
+        /// Name of the server.
+        server: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// No address takes the connection; this is what the last one did.
+    #[error("cannot connect to {server} ({address}): {error}")]
+    Failed {
+        /// Name of the server.
+        server: String,
+        /// The address tried last.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system has no thread for it.
+    #[error("the system gives no thread: {0}")]
+    Thread(io::Error),
+    /// The client was stopped meanwhile.
+    #[error("the client was stopped")]
+    Stopped,
+}
 
 /// A number that differs from call to call.
 pub(super) fn scatter() -> u32 {
@@ -189,13 +223,9 @@ fn is_taken(error: &io::Error) -> bool {
 /// Whether the process has the privilege, found out without a connection.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
     let possible = socket_for(address).is_ok_and(|socket| {
-        let mut ports = RESERVED_PORTS.rev();
-        let denied = ports.find_map(|port| match bind(&socket, &any_address(address, port)) {
-            Ok(()) => Some(false),
-            Err(Errno::ADDRINUSE) => None,
-            Err(_) => Some(true),
-        });
-        denied == Some(false)
+        let ports = RESERVED_PORTS.rev();
+        let mut tries = ports.map(|port| bind(&socket, &any_address(address, port)));
+        tries.find(|result| *result != Err(Errno::ADDRINUSE)) == Some(Ok(()))
     });
     if !possible {
         pagewell_counters::names::CLIENT_RESERVED_PORT_FALLBACKS.add(1);

@@ -16,11 +16,9 @@
 //! that were never sent go over another at once, those that were when there is no hope for them:
 //! the server may then carry them out twice, which callers must expect of each that is resent.
 
-use super::dial::{dial, forget};
-use super::error::{CallError, ConnectError};
+use super::call::{CallError, Origin, Shared};
+use super::dial::{ConnectError, dial, forget};
 use super::receiver::{End, Receiver};
-use super::reply::Origin;
-use super::shared::Shared;
 use super::slot::{Link, Slot, State};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -73,7 +71,7 @@ impl Slot {
             let mut receiver = Receiver::new(self, &origin);
             let end = receiver.run();
             self.lost(&origin, end);
-            if receiver.has_good_replies() {
+            if receiver.good_replies {
                 backoff = BACKOFF_MIN;
                 useless = 0;
             } else if since.elapsed() < BACKOFF_MAX || !self.state.lock().table.is_empty() {
@@ -147,9 +145,9 @@ impl Slot {
         other.note_load(&state);
         if state.link.is_none() {
             // It was lost meanwhile.
-            other.wake();
+            other.work.notify_one();
         }
-        other.send(shared, state);
+        other.send(state);
         let mut state = self.state.lock();
         for entry in left {
             state.table.adopt(entry);
@@ -174,7 +172,7 @@ impl Slot {
         let shared = &origin.shared;
         let mut state = self.state.lock();
         let mut link = Link {
-            stream: origin.stream.clone(),
+            origin: origin.clone(),
             since: Instant::now(),
             given_up: false,
         };
@@ -190,7 +188,7 @@ impl Slot {
         if again {
             shared.counted.reconnections.add(1);
         }
-        self.send(shared, state);
+        self.send(state);
     }
 
     /// The connection is gone; afterwards everything waits to be sent again.
@@ -204,22 +202,19 @@ impl Slot {
         self.stands.store(false, Ordering::Relaxed);
         if let Some(mut link) = state.link.take() {
             if !state.stopped {
-                forget(&link.stream);
+                forget(&link.origin.stream);
             }
             link.give_up();
         }
         state = self.wait_until_quiet(state);
-        let mut failed = Vec::new();
         if let End::Garbage { reason, xid } = end {
-            for (number, entry) in state.table.entries_mut() {
+            for entry in state.table.entries_mut() {
                 entry.garbage += u32::from(entry.sent.is_some());
-                if Some(number) == xid || entry.garbage >= GARBAGE_MAX {
-                    failed.push(number);
+                if Some(entry.call.xid) == xid || entry.garbage >= GARBAGE_MAX {
+                    let reason = reason.clone();
+                    let error = CallError::Garbage { reason };
+                    entry.finished.get_or_insert(Err(error));
                 }
-            }
-            let error = CallError::Garbage { reason };
-            for number in &failed {
-                state.table.fail(*number, error.clone());
             }
         }
         let ended = state.table.reset();

@@ -24,26 +24,23 @@
 //! hope for them on theirs, because servers remember calls by connection; those that were not are
 //! as soon as theirs cannot be made.
 
+mod call;
 mod connection;
 mod dial;
-mod error;
 mod life;
 mod mount;
 mod options;
 mod outgoing;
 mod receiver;
-mod reply;
-mod shared;
 mod slot;
 mod statistics;
 mod table;
 mod watcher;
 
+pub use call::{Answer, CallError, Outcome, Reply};
 pub use connection::Client;
-pub use error::{CallError, ConnectError};
-
+pub use dial::ConnectError;
 pub use mount::{MountError, MountOptions, Mounted, mount};
 pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
 pub use outgoing::{BorrowedSlice, DataSegments, EncodedCredential, Locate, Outgoing, Sink};
-pub use reply::{Answer, Outcome, Reply};
-pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, nfs_procedures};
+pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, Sum, nfs_procedures};

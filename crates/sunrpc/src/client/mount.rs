@@ -5,10 +5,11 @@
 //! port mapper of the machine may know another one, with other files under the same names. Without
 //! a port, the one of NFS is tried first; "program unavailable" leads on.
 
+use super::call::CallError;
 use super::connection::Client;
-use super::error::{CallError, ConnectError};
+use super::dial::ConnectError;
 use super::options::{Options, Patience, SourcePort};
-use super::outgoing::EncodedCredential;
+use super::outgoing::{EncodedCredential, Outgoing};
 use crate::mount3::{
     self, ExportReply, MountReply, PATH_BYTES_MAX, PathArguments, Procedure, Status,
 };
@@ -64,6 +65,12 @@ impl MountOptions {
     fn shown_export(&self) -> String {
         String::from_utf8_lossy(&self.export).into_owned()
     }
+
+    /// A call about the export.
+    fn call(&self, procedure: Procedure) -> Outgoing {
+        let path = PathArguments { path: &self.export };
+        Outgoing::new(procedure.number(), &EncodedCredential::of_process(), &path)
+    }
 }
 
 /// A mounted export.
@@ -73,8 +80,6 @@ pub struct Mounted {
     pub handle: Vec<u8>,
     /// Where NFS is.
     pub addresses: Vec<SocketAddr>,
-    /// Authentication flavors that the server takes, the preferred one first.
-    pub flavors: Vec<u32>,
     mount_addresses: Vec<SocketAddr>,
     options: MountOptions,
 }
@@ -226,22 +231,10 @@ fn ask(
 ) -> Result<Option<Mounted>, MountError> {
     let client = connect(options, mount_addresses)?;
     let (host, export) = (&options.host, options.shown_export());
-    let path = PathArguments {
-        path: &options.export,
-    };
-    let procedure = Procedure::Mnt.number();
-    let answer = client.call(
-        procedure,
-        &EncodedCredential::of_process(),
-        &path,
-        |decoder| {
-            let reply = MountReply::decode(decoder)?;
-            Ok(reply.map(|body| {
-                let handle = body.handle.as_bytes().to_vec();
-                (handle, body.flavors.as_slice().to_vec())
-            }))
-        },
-    );
+    let answer = client.call(options.call(Procedure::Mnt), |decoder| {
+        let reply = MountReply::decode(decoder)?;
+        Ok(reply.map(|body| (body.handle.as_bytes().to_vec(), body.flavors)))
+    });
     let (handle, flavors) = match answer {
         Ok(answer) => answer
             .value
@@ -254,6 +247,7 @@ fn ask(
             return Err(MountError::Failed(text));
         }
     };
+    let flavors = flavors.as_slice();
     if !flavors.is_empty() && !flavors.iter().any(|flavor| FLAVORS.contains(flavor)) {
         return Err(MountError::Failed(format!(
             "{host} asks for an authentication for {export} that is not known here ({flavors:?})"
@@ -262,7 +256,6 @@ fn ask(
     Ok(Some(Mounted {
         handle,
         addresses: addresses.to_vec(),
-        flavors,
         mount_addresses: mount_addresses.to_vec(),
         options: options.clone(),
     }))
@@ -275,12 +268,12 @@ fn explained(client: &Client, options: &MountOptions, status: Status) -> MountEr
         Status::AccessDenied | Status::NotPermitted | Status::NotFound | Status::NotDirectory => {
             return MountError::NotGiven(not_given(client, options, status));
         }
-        Status::Ok => "no reason is given",
         Status::Io => "its storage failed",
         Status::Invalid => "it does not take the path",
         Status::NameTooLong => "the path is too long",
         Status::NotSupported => "it does not support that",
-        Status::ServerFault => "an error of the server",
+        Status::Ok => "no reason is given",
+        _ => "an error of the server",
     };
     MountError::Failed(format!("{host} does not mount {export}: {reason}"))
 }
@@ -320,19 +313,14 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
 
 /// What the server exports, as far as it tells and a message can hold.
 fn exports(client: &Client) -> Vec<String> {
-    let procedure = Procedure::Export.number();
-    let answer = client.call(
-        procedure,
-        &EncodedCredential::of_process(),
-        &(),
-        |decoder| {
-            let exports = ExportReply::decode(decoder)?;
-            let names = exports.iter().take(EXPORTS_LISTED_MAX);
-            Ok(names
-                .map(|export| String::from_utf8_lossy(export.path).into_owned())
-                .collect())
-        },
-    );
+    let credential = EncodedCredential::of_process();
+    let call = Outgoing::new(Procedure::Export.number(), &credential, &());
+    let answer = client.call(call, |decoder| {
+        let exports = ExportReply::decode(decoder)?;
+        let names = exports.iter().take(EXPORTS_LISTED_MAX);
+        let names = names.map(|export| String::from_utf8_lossy(export.path).into_owned());
+        Ok(names.collect())
+    });
     answer.map(|answer| answer.value).unwrap_or_default()
 }
 
@@ -341,13 +329,7 @@ impl Mounted {
     /// matter: nothing relies on it.
     pub fn unmount(&self) {
         if let Ok(client) = connect(&self.options, &self.mount_addresses) {
-            let path = PathArguments {
-                path: &self.options.export,
-            };
-            let procedure = Procedure::Umnt.number();
-            let _ = client.call(procedure, &EncodedCredential::of_process(), &path, |_| {
-                Ok(())
-            });
+            let _ = client.call(self.options.call(Procedure::Umnt), |_| Ok(()));
         }
     }
 }

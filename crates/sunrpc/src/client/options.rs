@@ -1,7 +1,7 @@
 //! How a client connects and how long it waits.
 
+use pagewell_base::line::{one_line, say};
 use std::fmt;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,25 +95,14 @@ impl Log {
 
     /// Says it. Control characters, which a name or a server may have brought in, are escaped.
     pub(super) fn write(&self, text: &str) {
-        let mut line = String::with_capacity(text.len());
-        for character in text.chars() {
-            if character.is_control() {
-                line.extend(character.escape_default());
-            } else {
-                line.push(character);
-            }
-        }
-        (self.0)(&line);
+        (self.0)(&one_line(text));
     }
 }
 
 impl Default for Log {
     /// To standard error, after the name of the program.
     fn default() -> Self {
-        Self::new(|line| {
-            // There is nowhere left to say that it could not be said.
-            let _ = std::io::stderr().write_all(format!("pagewell: {line}\n").as_bytes());
-        })
+        Self::new(say)
     }
 }
 

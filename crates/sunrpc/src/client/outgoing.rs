@@ -18,72 +18,62 @@
 //!   also the one that makes the next connection. So there are never two that write to it.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
-use crate::rpc::{Credential, MACHINE_NAME_BYTES_MAX, RPC_VERSION, SystemCredential};
-use crate::xdr::{Encode, Encoder, Words, padding};
+use crate::rpc::{
+    AUTHENTICATION_BYTES_MAX, Credential, MACHINE_NAME_BYTES_MAX, RPC_VERSION, SystemCredential,
+};
+use crate::xdr::{self, Decoder, Encode, Encoder, Words, padded, padding};
 use std::io::{IoSlice, IoSliceMut};
+use std::iter;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes before the procedure: marker, xid, message type, RPC version, program, version.
 const PREFIX_BYTES: usize = MARKER_BYTES + 20;
+/// Place for the arguments of nearly every call: those of READ and WRITE, which have at most 88
+/// bytes before the data, and of a name of usual length.
+const ARGUMENTS_BYTES: usize = 128;
+/// Bytes of the longest credential: flavor, length and body.
+const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
 
 /// The caller, encoded once for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EncodedCredential(Arc<[u8]>);
 
 impl EncodedCredential {
-    /// Encodes a credential.
-    #[must_use]
-    pub fn new(credential: &Credential<'_>) -> Self {
-        let mut bytes = Vec::with_capacity(credential.encoded_size());
-        credential.encode(&mut Encoder::new(&mut bytes));
-        Self(bytes.into())
-    }
-
-    /// AUTH_NONE: no user in particular.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::new(&Credential::None)
-    }
-
     /// AUTH_SYS with the user and group of this process, without further groups.
     #[must_use]
     pub fn of_process() -> Self {
-        let system = rustix::system::uname();
-        let name = system.nodename().to_bytes();
-        Self::new(&Credential::System(SystemCredential {
-            stamp: 0,
-            machine_name: name.get(..MACHINE_NAME_BYTES_MAX).unwrap_or(name),
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            gids: Words::default(),
-        }))
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self::of_user(uid.as_raw(), gid.as_raw(), &[])
     }
-}
 
-/// Where the data of a reply is, as far as its beginning tells. Positions count from the start of
-/// the results, which is the end of the RPC head.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Locate {
-    /// More bytes must be seen.
-    More,
-    /// This reply has no data (for example because it is an error).
-    Absent,
-    /// The data has `length` bytes from `start` on.
-    Data {
-        /// First byte of the data.
-        start: usize,
-        /// Bytes of the data, without padding.
-        length: usize,
-    },
-    /// The results make no sense.
-    Malformed(String),
+    /// AUTH_SYS with a user of this machine. Groups that are more than it takes are left out.
+    #[must_use]
+    pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        static MACHINE_NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let mut name = rustix::system::uname().nodename().to_bytes().to_vec();
+            name.truncate(MACHINE_NAME_BYTES_MAX);
+            name
+        });
+        let credential = Credential::System(SystemCredential {
+            stamp: 0,
+            machine_name: &MACHINE_NAME,
+            uid,
+            gid,
+            gids: Words::new(groups).unwrap_or_default(),
+        });
+        let mut bytes = Vec::with_capacity(CREDENTIAL_BYTES_MAX);
+        credential.encode(&mut Encoder::new(&mut bytes));
+        Self(bytes.into())
+    }
 }
 
 /// A call, ready to be sent.
 #[derive(Debug)]
 pub struct Outgoing {
-    procedure: u32,
+    /// Names the call among those of its client, which gives the number.
+    pub(super) xid: u32,
+    pub(super) procedure: u32,
     message: Vec<u8>,
     data: Option<DataSegments>,
     sink: Option<Sink>,
@@ -92,8 +82,8 @@ pub struct Outgoing {
 impl Outgoing {
     /// A call of `procedure` with this `credential`.
     pub fn new(procedure: u32, credential: &EncodedCredential, arguments: &impl Encode) -> Self {
-        let length = PREFIX_BYTES + 12 + credential.0.len() + arguments.encoded_size();
-        let mut message = Vec::with_capacity(length);
+        let length = PREFIX_BYTES + 12 + credential.0.len();
+        let mut message = Vec::with_capacity(length + ARGUMENTS_BYTES);
         message.resize(PREFIX_BYTES, 0);
         let mut encoder = Encoder::new(&mut message);
         encoder.u32(procedure);
@@ -103,6 +93,7 @@ impl Outgoing {
         encoder.u32(0);
         arguments.encode(&mut encoder);
         Self {
+            xid: 0,
             procedure,
             message,
             data: None,
@@ -125,25 +116,17 @@ impl Outgoing {
         self
     }
 
-    pub(super) const fn procedure(&self) -> u32 {
-        self.procedure
-    }
-
     pub(super) const fn sink(&self) -> Option<&Sink> {
         self.sink.as_ref()
     }
 
     fn data_bytes(&self) -> usize {
-        self.data.as_ref().map_or(0, DataSegments::len)
+        self.data.as_ref().map_or(0, |data| data.0.length)
     }
 
     /// Bytes on the wire, the marker included.
     pub(super) fn wire_bytes(&self) -> usize {
-        self.message
-            .len()
-            .saturating_add(self.data_bytes())
-            .saturating_add(3)
-            & !3
+        padded(self.message.len().saturating_add(self.data_bytes()))
     }
 
     /// Bytes that the connection is busy with because of it: the call, and the data of its reply.
@@ -152,8 +135,9 @@ impl Outgoing {
         self.wire_bytes().saturating_add(expected)
     }
 
-    /// Fills in what the client knows. The client has found that the length fits a marker.
+    /// Fills in what the client knows. No call comes near the length that a marker cannot tell.
     pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
+        self.xid = xid;
         let length = self.wire_bytes() - MARKER_BYTES;
         let marker = u32::try_from(length).unwrap_or(u32::MAX) | LAST_FRAGMENT;
         let words = [marker, xid, 0, RPC_VERSION, program, version];
@@ -162,40 +146,24 @@ impl Outgoing {
         }
     }
 
-    /// Appends what is behind the first `skip` bytes of the record, as long as there are less
-    /// than `slices_max`.
+    /// What is behind the first `skip` bytes of the record.
     ///
     /// # Safety
-    /// The completion of the call has not been called, and is not called as long as `target` is
+    /// The completion of the call has not been called, and is not called as long as the slices are
     /// in use.
-    pub(super) unsafe fn gather<'a>(
-        &'a self,
-        skip: usize,
-        target: &mut Vec<IoSlice<'a>>,
-        slices_max: usize,
-    ) {
-        push_rest(&self.message, skip, target, slices_max);
+    pub(super) unsafe fn slices(&self, skip: usize) -> impl Iterator<Item = IoSlice<'_>> {
+        let message = self.message.get(skip..).unwrap_or_default();
         let skip = skip.saturating_sub(self.message.len());
-        for (start, length) in self.data.iter().flat_map(|data| behind(&data.slices, skip)) {
-            if target.len() == slices_max {
-                break;
-            }
-            // SAFETY: valid for reads and not written to until the completion has been called, by
-            // the promise of `DataSegments::new`; that it is not called is that of our caller.
-            target.push(IoSlice::new(unsafe {
-                std::slice::from_raw_parts(start, length)
-            }));
-        }
+        let data = self.data.iter().flat_map(move |data| data.0.behind(skip));
+        // SAFETY: valid for reads and not written to until the completion has been called, by the
+        // promise of `DataSegments::new`; that it is not called is that of our caller.
+        let data = data.map(|slice| unsafe {
+            std::slice::from_raw_parts(slice.start.as_ptr().cast_const(), slice.length)
+        });
         let skip = skip.saturating_sub(self.data_bytes());
-        push_rest(padding(self.data_bytes()), skip, target, slices_max);
-    }
-}
-
-/// Appends what is behind the first `skip` bytes, if there is any and place for it.
-fn push_rest<'a>(bytes: &'a [u8], skip: usize, target: &mut Vec<IoSlice<'a>>, slices_max: usize) {
-    let rest = bytes.get(skip..).filter(|rest| !rest.is_empty());
-    if let Some(rest) = rest.filter(|_| target.len() < slices_max) {
-        target.push(IoSlice::new(rest));
+        let padding = padding(self.data_bytes()).get(skip..).unwrap_or_default();
+        let all = iter::once(message).chain(data).chain(iter::once(padding));
+        all.filter(|bytes| !bytes.is_empty()).map(IoSlice::new)
     }
 }
 
@@ -218,88 +186,89 @@ impl BorrowedSlice {
     pub const fn new(start: NonNull<u8>, length: usize) -> Self {
         Self { start, length }
     }
-}
 
-fn total_bytes(slices: &[BorrowedSlice]) -> usize {
-    slices
-        .iter()
-        .fold(0, |sum: usize, slice| sum.saturating_add(slice.length))
-}
-
-/// The parts of `slices` behind their first `skip` bytes, as pointers and lengths.
-fn behind(slices: &[BorrowedSlice], mut skip: usize) -> impl Iterator<Item = (*mut u8, usize)> {
-    slices.iter().filter_map(move |slice| {
-        let skipped = skip.min(slice.length);
-        skip -= skipped;
-        let left = slice.length - skipped;
+    /// What it has behind the first `skip` bytes of a row of slices; its own are taken off that.
+    fn behind(self, skip: &mut usize) -> Option<Self> {
+        let skipped = self.length.min(*skip);
+        *skip -= skipped;
         // SAFETY: `skipped` is at most the length, so the result is in the slice or one behind it.
-        (left > 0).then(|| (unsafe { slice.start.add(skipped) }.as_ptr(), left))
-    })
+        let start = unsafe { self.start.add(skipped) };
+        let length = self.length - skipped;
+        (length > 0).then_some(Self { start, length })
+    }
 }
 
-/// Borrowed memory whose bytes follow the encoded arguments of a call.
+/// Slices, one after the other.
 #[derive(Debug)]
-pub struct DataSegments {
+struct Borrowed {
     slices: Vec<BorrowedSlice>,
     length: usize,
 }
 
+impl Borrowed {
+    /// The slices without their first `skip` bytes.
+    fn new(slices: Vec<BorrowedSlice>, mut skip: usize) -> Self {
+        let rest = slices
+            .into_iter()
+            .filter_map(|slice| slice.behind(&mut skip));
+        let slices: Vec<_> = rest.collect();
+        let lengths = slices.iter().map(|slice| slice.length);
+        let length = lengths.fold(0, usize::saturating_add);
+        Self { slices, length }
+    }
+
+    /// What is behind the first `skip` bytes.
+    fn behind(&self, mut skip: usize) -> impl Iterator<Item = BorrowedSlice> {
+        let slices = self.slices.iter();
+        slices.filter_map(move |slice| slice.behind(&mut skip))
+    }
+}
+
+/// Borrowed memory whose bytes follow the encoded arguments of a call.
+#[derive(Debug)]
+pub struct DataSegments(Borrowed);
+
 impl DataSegments {
-    /// The bytes of `slices`, one after the other.
+    /// The bytes of `slices`, one after the other, without the first `skip` of them.
     ///
     /// # Safety
     /// Until the completion of the call has been called, every slice must be valid for reads and
     /// nothing may write to it.
     #[must_use]
-    pub unsafe fn new(slices: Vec<BorrowedSlice>) -> Self {
-        let length = total_bytes(&slices);
-        Self { slices, length }
-    }
-
-    /// Bytes in all.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Whether there are no bytes.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
+    pub unsafe fn new(slices: Vec<BorrowedSlice>, skip: usize) -> Self {
+        Self(Borrowed::new(slices, skip))
     }
 }
+
+/// Reads the results of a reply up to the data. Returns how many bytes of data follow, if any do.
+pub type Locate = fn(&mut Decoder<'_>) -> xdr::Result<Option<usize>>;
 
 /// Borrowed memory for the data of a reply.
 #[derive(Debug)]
 pub struct Sink {
-    slices: Vec<BorrowedSlice>,
-    length: usize,
-    locate: fn(&[u8]) -> Locate,
+    memory: Borrowed,
+    locate: Locate,
 }
 
 impl Sink {
-    /// Memory for as many bytes as `slices` have, filled one after the other. `locate` finds the
-    /// data in a reply.
+    /// Memory for as many bytes as `slices` have behind their first `skip` bytes, filled one after
+    /// the other. `locate` finds the data in a reply.
     ///
     /// # Safety
     /// Until the completion of the call has been called, every slice must be initialised, valid
     /// for reads and writes, and nothing else may touch it.
     #[must_use]
-    pub unsafe fn new(slices: Vec<BorrowedSlice>, locate: fn(&[u8]) -> Locate) -> Self {
-        let length = total_bytes(&slices);
-        Self {
-            slices,
-            length,
-            locate,
-        }
+    pub unsafe fn new(slices: Vec<BorrowedSlice>, skip: usize, locate: Locate) -> Self {
+        let memory = Borrowed::new(slices, skip);
+        Self { memory, locate }
     }
 
     /// The most bytes it takes.
     pub(super) const fn len(&self) -> usize {
-        self.length
+        self.memory.length
     }
 
-    pub(super) fn locate(&self, results: &[u8]) -> Locate {
+    pub(super) fn locate(&self, results: &mut Decoder<'_>) -> xdr::Result<Option<usize>> {
         (self.locate)(results)
     }
 
@@ -309,12 +278,12 @@ impl Sink {
     /// The caller is the receiving thread of the call's connection, and the completion has not
     /// been called.
     pub(super) unsafe fn put(&self, skip: usize, mut bytes: &[u8]) {
-        for (start, length) in behind(&self.slices, skip) {
-            let (now, rest) = bytes.split_at(length.min(bytes.len()));
+        for slice in self.memory.behind(skip) {
+            let (now, rest) = bytes.split_at(slice.length.min(bytes.len()));
             // SAFETY: valid for writes and touched by nothing else, by the promise of `new`, until
             // the completion has been called, which it is not, by the promise of our caller.
             // `bytes` is not in it, since nothing else may have a reference to it.
-            unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), start, now.len()) };
+            unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), slice.start.as_ptr(), now.len()) };
             bytes = rest;
             if bytes.is_empty() {
                 break;
@@ -322,30 +291,23 @@ impl Sink {
         }
     }
 
-    /// Appends the `length` bytes behind the first `skip` bytes, cut at `slices_max` slices.
+    /// The `length` bytes behind the first `skip` bytes.
     ///
     /// # Safety
-    /// As for [`Sink::put`], as long as `target` is in use; and `target` holds nothing else of
-    /// this sink.
-    pub(super) unsafe fn scatter<'a>(
-        &'a self,
+    /// As for [`Sink::put`], as long as the slices are in use; and nothing else of this sink is.
+    pub(super) unsafe fn slices_mut(
+        &self,
         skip: usize,
         mut length: usize,
-        target: &mut Vec<IoSliceMut<'a>>,
-        slices_max: usize,
-    ) {
-        for (start, space) in behind(&self.slices, skip) {
-            let now = space.min(length);
-            if now == 0 || target.len() == slices_max {
-                break;
-            }
+    ) -> impl Iterator<Item = IoSliceMut<'_>> {
+        self.memory.behind(skip).map_while(move |slice| {
+            let now = slice.length.min(length);
             length -= now;
             // SAFETY: initialised, valid for reads and writes, and touched by nothing else, by the
             // promise of `new`, until the completion has been called, which it is not, by the
             // promise of our caller.
-            target.push(IoSliceMut::new(unsafe {
-                std::slice::from_raw_parts_mut(start, now)
-            }));
-        }
+            let bytes = unsafe { std::slice::from_raw_parts_mut(slice.start.as_ptr(), now) };
+            (now > 0).then(|| IoSliceMut::new(bytes))
+        })
     }
 }

@@ -14,16 +14,17 @@
 //!
 //! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
 
-use super::outgoing::{Locate, Sink};
-use super::reply::{Call, Entry, Finished, Origin};
+use super::call::{CallError, Finished, Origin};
+use super::outgoing::{Outgoing, Sink};
 use super::slot::Slot;
 use super::table::Known;
-use crate::client::CallError;
-use crate::record::{Assembly, MARKER_BYTES, Marker, Progress};
+use crate::record::{FRAGMENTS_MAX, MARKER_BYTES, Marker};
 use crate::rpc::{ReplyError, parse_reply};
 use crate::xdr::{self, padded};
 use pagewell_counters::names;
 use std::io::{ErrorKind, IoSliceMut, Read};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The longest reply, its data included.
 const REPLY_BYTES_MAX: usize = 2 << 20;
@@ -77,7 +78,8 @@ pub(super) struct Receiver<'a> {
     start: usize,
     end: usize,
     unexpected: u32,
-    good_replies: bool,
+    /// Whether the connection has been of use.
+    pub(super) good_replies: bool,
 }
 
 impl<'a> Receiver<'a> {
@@ -93,11 +95,6 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Whether the connection has been of use.
-    pub(super) const fn has_good_replies(&self) -> bool {
-        self.good_replies
-    }
-
     /// Receives until the connection is over.
     pub(super) fn run(&mut self) -> End {
         loop {
@@ -110,40 +107,59 @@ impl<'a> Receiver<'a> {
 
     /// True when the record was the reply to a call, and made sense.
     fn receive_record(&mut self) -> Result<bool, End> {
-        self.fill_to(MARKER_BYTES)?;
-        let marker = Marker::parse(self.peek());
-        if marker.length > REPLY_BYTES_MAX {
-            return Err(End::garbage(format!("a record of {} bytes", marker.length)));
-        }
-        if !marker.last {
-            return self.receive_fragments();
-        }
-        self.start += MARKER_BYTES;
-        if marker.length < RECORD_BYTES_MIN {
-            return Err(End::garbage("a record too short for a reply"));
-        }
-        self.fill_to(RECORD_BYTES_MIN)?;
+        let length = self.begin_record()?;
+        self.fill_to(length.min(RECORD_BYTES_MIN))?;
         let xid = u32::from_be_bytes(self.peek());
+        if length < RECORD_BYTES_MIN {
+            return Err(End::garbage_for(xid, "a record too short for a reply"));
+        }
         let Some(call) = self.begin_reply(xid)? else {
-            self.skip(marker.length)?;
+            self.skip(length)?;
             return Ok(false);
         };
-        if let Some(sink) = call.outgoing.sink() {
-            self.receive_to_sink(&call, sink, marker.length)?;
-        } else if marker.length <= BUFFER_BYTES {
-            self.fill_to(marker.length)?;
-            let record = self.start..self.start + marker.length;
+        if let Some(sink) = call.sink() {
+            self.receive_to_sink(xid, sink, length)?;
+        } else if length <= BUFFER_BYTES {
+            self.fill_to(length)?;
+            let record = self.start..self.start + length;
             self.start = record.end;
-            self.end_reply(&call, &self.buffer[record])?;
+            self.end_reply(xid, &self.buffer[record])?;
         } else {
-            let record = self.receive_long(marker.length)?;
-            self.end_reply(&call, &record)?;
+            let record = self.receive_long(length)?;
+            self.end_reply(xid, &record)?;
         }
         Ok(true)
     }
 
+    /// Takes the marker of a record; its length. A record in more than one fragment, which is
+    /// rare, is put together, and then is in the buffer as if it had come as one.
+    fn begin_record(&mut self) -> Result<usize, End> {
+        let mut record = Vec::new();
+        for _ in 0..FRAGMENTS_MAX {
+            self.fill_to(MARKER_BYTES)?;
+            let marker = Marker::parse(self.peek());
+            self.start += MARKER_BYTES;
+            let length = record.len() + marker.length;
+            if length > REPLY_BYTES_MAX {
+                return Err(End::garbage(format!("a record of {length} bytes")));
+            }
+            if marker.last && record.is_empty() {
+                return Ok(length);
+            }
+            record.append(&mut self.receive_long(marker.length)?);
+            if marker.last {
+                drop(self.buffer.splice(..self.start, record));
+                self.buffer.resize(self.buffer.len().max(BUFFER_BYTES), 0);
+                self.end = self.end - self.start + length;
+                self.start = 0;
+                return Ok(length);
+            }
+        }
+        Err(End::garbage("thousands of fragments"))
+    }
+
     /// Finds the call of a reply. `None`: the reply is of no interest.
-    fn begin_reply(&mut self, xid: u32) -> Result<Option<std::sync::Arc<Call>>, End> {
+    fn begin_reply(&mut self, xid: u32) -> Result<Option<Arc<Outgoing>>, End> {
         let counted = &self.origin.shared.counted;
         match self.slot.state.lock().table.begin_reply(xid) {
             Known::Waiting(call) => return Ok(Some(call)),
@@ -160,79 +176,63 @@ impl<'a> Receiver<'a> {
     }
 
     /// Ends the call that `record` answers, which has no data for a sink.
-    fn end_reply(&self, call: &Call, record: &[u8]) -> Result<(), End> {
-        match parse_reply(record) {
-            Ok((_, decoder)) => {
-                self.complete(call, decoder.rest(), 0);
-                Ok(())
-            }
-            Err(ReplyError::Refused { refusal, .. }) => {
-                let failed = || Finished::Failed(CallError::Refused(refusal));
-                if let Some(entry) = self.take(call, failed) {
-                    entry.fail(&self.origin.shared, CallError::Refused(refusal));
-                }
-                Ok(())
-            }
-            Err(error) => Err(End::garbage_for(call.xid, error.to_string())),
-        }
-    }
-
-    fn complete(&self, call: &Call, results: &[u8], data_bytes: usize) {
-        let finished = || Finished::Reply {
-            results: results.to_vec(),
-            data_bytes,
+    fn end_reply(&self, xid: u32, record: &[u8]) -> Result<(), End> {
+        let finished = match parse_reply(record) {
+            Ok((_, decoder)) => Ok((decoder.rest(), 0)),
+            Err(ReplyError::Refused { refusal, .. }) => Err(CallError::Refused(refusal)),
+            Err(error) => return Err(End::garbage_for(xid, error.to_string())),
         };
-        if let Some(entry) = self.take(call, finished) {
-            entry.reply(self.origin, results, data_bytes);
-        }
+        self.finish(xid, finished);
+        Ok(())
     }
 
-    /// Takes the call out of the table, unless it is still being sent; and lets others have its
-    /// turn on the way to the server.
-    fn take(&self, call: &Call, finished: impl FnOnce() -> Finished) -> Option<Entry> {
+    /// Ends the call, unless it is still being sent; and lets others have its turn on the way to
+    /// the server.
+    fn finish(&self, xid: u32, finished: Finished<&[u8]>) {
         let shared = &self.origin.shared;
         shared.heard();
         let mut state = self.slot.state.lock();
-        let entry = state.table.end_reply(call.xid, finished);
+        let entry = state.table.end_reply(xid, &finished);
         self.slot.note_load(&state);
-        self.slot.send(shared, state);
-        entry
+        self.slot.send(state);
+        if let Some(entry) = entry {
+            entry.finish(self.origin, finished);
+        }
     }
 
     /// Lets the data of a reply go where it belongs.
-    fn receive_to_sink(&mut self, call: &Call, sink: &Sink, length: usize) -> Result<(), End> {
+    fn receive_to_sink(&mut self, xid: u32, sink: &Sink, length: usize) -> Result<(), End> {
         let mut seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
         let (head, data_start, data_length) = loop {
             let record = &self.buffer[self.start..self.start + seen];
-            let (results, located) = locate(sink, record);
-            match located {
-                Locate::More if seen == length || seen == HEAD_BYTES_MAX => {
-                    return Err(End::garbage_for(call.xid, "a reply that ends early"));
+            match locate(sink, record) {
+                Located::More if seen == length || seen == HEAD_BYTES_MAX => {
+                    return Err(End::garbage_for(xid, "a reply that ends early"));
                 }
-                Locate::More => {}
-                Locate::Absent => {
+                Located::More => {}
+                Located::Absent => {
                     let record = self.receive_long(length)?;
-                    return self.end_reply(call, &record);
+                    return self.end_reply(xid, &record);
                 }
-                Locate::Data { start, length } => {
-                    break (record[results..start].to_vec(), start, length);
+                Located::Data { head, length } => {
+                    break (record[head.clone()].to_vec(), head.end, length);
                 }
-                Locate::Malformed(reason) => return Err(End::garbage_for(call.xid, reason)),
+                Located::Malformed(reason) => return Err(End::garbage_for(xid, reason)),
             }
             self.fill_to((seen + 1).min(length))?;
             seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
         };
         if data_length > sink.len() {
             let reason = format!("{data_length} bytes where {} fit", sink.len());
-            return Err(End::garbage_for(call.xid, reason));
+            return Err(End::garbage_for(xid, reason));
         }
         if data_start + padded(data_length) > length {
-            return Err(End::garbage_for(call.xid, "data longer than its record"));
+            return Err(End::garbage_for(xid, "data longer than its record"));
         }
         self.start += data_start;
         self.receive_data(sink, data_length)?;
         self.skip(length - data_start - data_length)?;
-        self.complete(call, &head, data_length);
+        self.finish(xid, Ok((&head, data_length)));
         Ok(())
     }
 
@@ -247,7 +247,7 @@ impl<'a> Receiver<'a> {
             // The buffer is empty: the beginning of the next record may go there.
             let mut slices = Vec::with_capacity(16);
             // SAFETY: as above.
-            unsafe { sink.scatter(filled, length - filled, &mut slices, SLICES_MAX) };
+            slices.extend(unsafe { sink.slices_mut(filled, length - filled) }.take(SLICES_MAX));
             let expected: usize = slices.iter().map(|slice| slice.len()).sum();
             if expected == length - filled {
                 slices.push(IoSliceMut::new(&mut self.buffer[..SMALL_READ_BYTES]));
@@ -282,53 +282,6 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// A record in more than one fragment, which is rare: it is put together first. True as for
-    /// [`Receiver::receive_record`].
-    fn receive_fragments(&mut self) -> Result<bool, End> {
-        let mut assembly = Assembly::new(REPLY_BYTES_MAX);
-        let record = loop {
-            self.received()?;
-            let (taken, progress) = assembly.take(&self.buffer[self.start..self.end]);
-            self.start += taken;
-            if assembly.is_oversized() {
-                return Err(End::garbage("a record that is too long"));
-            }
-            match progress {
-                Progress::Partial => {}
-                Progress::NeedsBuffer(bytes) => drop(assembly.give_buffer(vec![0; bytes])),
-                Progress::Whole => break assembly.finish(),
-                Progress::Broken => return Err(End::garbage("thousands of fragments")),
-            }
-        };
-        let record = &record.buffer[..record.length];
-        let Some(xid) = record.first_chunk().copied().map(u32::from_be_bytes) else {
-            return Err(End::garbage("a record too short for a reply"));
-        };
-        let Some(call) = self.begin_reply(xid)? else {
-            return Ok(false);
-        };
-        let Some(sink) = call.outgoing.sink() else {
-            return self.end_reply(&call, record).map(|()| true);
-        };
-        let (results, located) = locate(sink, record);
-        match located {
-            Locate::Absent => self.end_reply(&call, record).map(|()| true),
-            Locate::Data { start, length } if length <= sink.len() => {
-                let Some(bytes) = record.get(start..start + length) else {
-                    return Err(End::garbage_for(xid, "data longer than its record"));
-                };
-                // SAFETY: we are on the receiving thread, and the call is receiving.
-                unsafe { sink.put(0, bytes) };
-                names::COPIED_BYTES.add(bytes.len() as u64);
-                self.complete(&call, &record[results..start], length);
-                Ok(true)
-            }
-            Locate::Data { .. } => Err(End::garbage_for(xid, "more data than was asked for")),
-            Locate::More => Err(End::garbage_for(xid, "a reply that ends early")),
-            Locate::Malformed(reason) => Err(End::garbage_for(xid, reason)),
-        }
-    }
-
     fn peek(&self) -> [u8; 4] {
         let bytes = &self.buffer[self.start..];
         bytes.first_chunk().copied().unwrap_or_default()
@@ -349,6 +302,9 @@ impl<'a> Receiver<'a> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+        // What a record in fragments has made it longer.
+        self.buffer.truncate(BUFFER_BYTES);
+        self.buffer.shrink_to(BUFFER_BYTES);
         while self.end < wanted {
             let many = self.slot.state.lock().table.awaits_many_without_data();
             let limit = if many {
@@ -363,28 +319,38 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Finds the data in the beginning of a record, which comes back with where the results begin.
-/// Positions count from the start of the record.
-fn locate(sink: &Sink, record: &[u8]) -> (usize, Locate) {
-    let results = match parse_reply(record) {
-        Ok((_, decoder)) => decoder.rest(),
-        Err(ReplyError::Refused { .. }) => return (0, Locate::Absent),
+/// Where the data of a reply is, as far as the beginning of its record tells.
+enum Located {
+    /// More bytes must be seen.
+    More,
+    /// This reply has no data, for example because it is an error.
+    Absent,
+    /// Behind the results before it, which are here in the record, the data has `length` bytes.
+    Data { head: Range<usize>, length: usize },
+    /// The reply makes no sense.
+    Malformed(String),
+}
+
+fn locate(sink: &Sink, record: &[u8]) -> Located {
+    let mut results = match parse_reply(record) {
+        Ok((_, results)) => results,
+        Err(ReplyError::Refused { .. }) => return Located::Absent,
         Err(ReplyError::Malformed {
             error: xdr::Error::Truncated,
             ..
-        }) => return (0, Locate::More),
-        Err(error) => return (0, Locate::Malformed(error.to_string())),
+        }) => return Located::More,
+        Err(error) => return Located::Malformed(error.to_string()),
     };
-    let before = record.len() - results.len();
-    let located = match sink.locate(results) {
-        Locate::Data { start, .. } if start > results.len() => Locate::More,
-        Locate::Data { start, length } => Locate::Data {
-            start: before + start,
+    let start = record.len() - results.remaining();
+    match sink.locate(&mut results) {
+        Ok(Some(length)) => Located::Data {
+            head: start..record.len() - results.remaining(),
             length,
         },
-        other => other,
-    };
-    (before, located)
+        Ok(None) => Located::Absent,
+        Err(xdr::Error::Truncated) => Located::More,
+        Err(error) => Located::Malformed(error.to_string()),
+    }
 }
 
 fn receive(

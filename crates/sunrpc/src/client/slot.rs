@@ -8,8 +8,7 @@
 //! the thread that must go on receiving: a server that does not read before its replies are read
 //! cannot block us.
 
-use super::reply::{Entry, Finished, Origin};
-use super::shared::Shared;
+use super::call::{Entry, Finished, Origin, Shared};
 use super::table::{Batch, Table};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_counters::names;
@@ -17,7 +16,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -62,7 +60,7 @@ pub(super) struct State {
 
 /// A connection that stands.
 pub(super) struct Link {
-    pub(super) stream: Arc<TcpStream>,
+    pub(super) origin: Origin,
     pub(super) since: Instant,
     /// It is shut down; only the receiving thread has not noticed yet.
     pub(super) given_up: bool,
@@ -72,14 +70,14 @@ impl Link {
     pub(super) fn give_up(&mut self) {
         self.given_up = true;
         // It may be gone already.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.origin.stream.shutdown(Shutdown::Both);
     }
 }
 
 /// What a writer has in hand.
 pub(super) struct Task {
-    pub(super) batch: Batch,
-    pub(super) stream: Arc<TcpStream>,
+    batch: Batch,
+    origin: Origin,
 }
 
 impl Slot {
@@ -100,13 +98,8 @@ impl Slot {
 
     /// Notes what there is to do. To be called when that has changed.
     pub(super) fn note_load(&self, state: &State) {
-        let load_bytes = state.table.load_bytes();
-        self.load_bytes.store(load_bytes, Ordering::Relaxed);
-    }
-
-    /// The thread of the connection is to look: there is a call, and no connection.
-    pub(super) fn wake(&self) {
-        self.work.notify_one();
+        self.load_bytes
+            .store(state.table.load_bytes, Ordering::Relaxed);
     }
 
     /// A large call was made, of this connection or another: soon this one will be needed.
@@ -118,7 +111,7 @@ impl Slot {
         if state.link.is_none() && !state.wanted {
             state.wanted = true;
             drop(state);
-            self.wake();
+            self.work.notify_one();
         }
     }
 
@@ -155,8 +148,6 @@ impl Slot {
     }
 }
 
-/// Slices of one system call; the system takes 1024.
-const SLICES_MAX: usize = 512;
 /// System calls that a thread makes for others before it hands over.
 const ROUNDS_MAX: usize = 16;
 
@@ -171,26 +162,26 @@ enum Sent {
 /// Sending: see the module's text.
 impl Slot {
     /// Sends what is in the outbox, unless another thread is at it already.
-    pub(super) fn send(&self, shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
-        if state.writer_active || !state.table.may_send(shared.options.calls_max) {
+    pub(super) fn send(&self, mut state: MutexGuard<'_, State>) {
+        let Some(link) = state.link.as_ref().filter(|_| !state.writer_active) else {
             return;
-        }
-        if let Some(link) = &state.link {
+        };
+        if state.table.may_send(link.origin.shared.options.calls_max) {
             let task = Task {
                 batch: Batch::default(),
-                stream: link.stream.clone(),
+                origin: link.origin.clone(),
             };
             state.writer_active = true;
-            self.write(shared, state, task, false);
+            self.write(state, task, false);
         }
     }
 
     /// The sending thread.
-    pub(super) fn run_sender(&self, shared: &Arc<Shared>) {
+    pub(super) fn run_sender(&self) {
         let mut state = self.state.lock();
         loop {
             if let Some(task) = state.handed_over.take() {
-                self.write(shared, state, task, true);
+                self.write(state, task, true);
                 state = self.state.lock();
             } else if state.ended {
                 return;
@@ -202,51 +193,43 @@ impl Slot {
 
     /// The writer's work: the caller has taken the role, this gives it back or hands it over. The
     /// connection does not change under it: the next one waits until there is no writer.
-    fn write<'a>(
-        &'a self,
-        shared: &Arc<Shared>,
-        mut state: MutexGuard<'a, State>,
-        task: Task,
-        may_wait: bool,
-    ) {
-        let Task { mut batch, stream } = task;
+    fn write<'a>(&'a self, mut state: MutexGuard<'a, State>, task: Task, may_wait: bool) {
+        let Task { mut batch, origin } = task;
+        let shared = &origin.shared;
         let mut rounds = 0;
         let mut ended = Vec::new();
         while state.link.is_some() {
             if batch.is_done() {
-                let mut resent = 0;
-                batch = state
-                    .table
-                    .next_batch(shared.options.calls_max, &mut resent);
-                shared.counted.retransmissions.add(resent);
+                batch = state.table.next_batch(shared.options.calls_max);
+                shared.counted.retransmissions.add(batch.resent);
                 if batch.is_done() {
                     break;
                 }
             }
             if rounds == ROUNDS_MAX && !may_wait {
-                return self.hand_over(state, Task { batch, stream });
+                return self.hand_over(state, Task { batch, origin });
             }
             rounds += 1;
             drop(state);
-            let sent = send_some(&stream, &batch, shared);
+            let sent = send_some(&origin, &batch);
             if may_wait && matches!(sent, Sent::Full) {
-                wait_until_writable(&stream);
+                wait_until_writable(&origin.stream);
             }
             state = self.state.lock();
             match sent {
                 Sent::Bytes(count) => state.table.written(batch.advance(count), &mut ended),
                 Sent::Full if may_wait => {}
-                Sent::Full => return self.hand_over(state, Task { batch, stream }),
+                Sent::Full => return self.hand_over(state, Task { batch, origin }),
                 Sent::Broken => {
                     // The receiving thread learns of it, and makes the next connection.
-                    let _ = stream.shutdown(Shutdown::Both);
+                    let _ = origin.stream.shutdown(Shutdown::Both);
                     break;
                 }
             }
             if !ended.is_empty() {
                 self.note_load(&state);
                 drop(state);
-                deliver(shared, &stream, &mut ended);
+                deliver(&origin, &mut ended);
                 state = self.state.lock();
             }
         }
@@ -255,7 +238,7 @@ impl Slot {
         self.note_load(&state);
         drop(state);
         self.quiet.notify_all();
-        deliver(shared, &stream, &mut ended);
+        deliver(&origin, &mut ended);
     }
 
     fn hand_over(&self, mut state: MutexGuard<'_, State>, task: Task) {
@@ -266,25 +249,26 @@ impl Slot {
     }
 }
 
-fn deliver(shared: &Arc<Shared>, stream: &Arc<TcpStream>, ended: &mut Vec<(Entry, Finished)>) {
-    let origin = Origin {
-        shared: shared.clone(),
-        stream: stream.clone(),
-    };
+fn deliver(origin: &Origin, ended: &mut Vec<(Entry, Finished)>) {
     for (entry, finished) in ended.drain(..) {
-        entry.finish(&origin, finished);
+        entry.finish(origin, finished);
     }
 }
 
-fn send_some(stream: &TcpStream, batch: &Batch, shared: &Shared) -> Sent {
+fn send_some(origin: &Origin, batch: &Batch) -> Sent {
     // SAFETY: the calls of a batch are writing until the writer says otherwise, which is the
     // thread that we are on.
-    let slices = unsafe { batch.slices(SLICES_MAX) };
+    let slices = unsafe { batch.slices() };
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     names::CLIENT_SEND_CALLS.add(1);
-    match sendmsg(stream, &slices, &mut SendAncillaryBuffer::default(), flags) {
+    match sendmsg(
+        &origin.stream,
+        &slices,
+        &mut SendAncillaryBuffer::default(),
+        flags,
+    ) {
         Ok(count) => {
-            shared.counted.sent_bytes.add(count as u64);
+            origin.shared.counted.sent_bytes.add(count as u64);
             Sent::Bytes(count)
         }
         Err(Errno::INTR) => Sent::Bytes(0),

@@ -1,40 +1,11 @@
 //! What a client has done, for its owner; the sums over all clients are in the program's counters.
 
-use pagewell_counters::{Counter, Counts, Histogram};
-use std::sync::atomic::{AtomicU64, Ordering};
+use pagewell_counters::{Counter, Counts, Histogram, names};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Procedures told apart: those of NFS version 3 and some more. Any above is counted as the last.
 pub const PROCEDURES: usize = 32;
-
-/// A snapshot of what a client has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// By number of the procedure; there are [`PROCEDURES`].
-    pub procedures: Vec<ProcedureStatistics>,
-    /// Calls made, each counted once however often it was sent.
-    pub requests: u64,
-    /// Calls sent again.
-    pub retransmissions: u64,
-    /// Attempts that got no reply in time.
-    pub timeouts: u64,
-    /// Replies that made no sense; each cost a connection.
-    pub invalid_replies: u64,
-    /// Replies to calls that were never made.
-    pub unexpected_replies: u64,
-    /// Replies to calls that had been given up.
-    pub late_replies: u64,
-    /// Connections made.
-    pub connections: u64,
-    /// Connections made in place of one that was lost.
-    pub reconnections: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Calls that have no outcome yet.
-    pub in_flight: u64,
-}
 
 /// What a client has done with one procedure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,24 +46,34 @@ pub fn nfs_procedures() -> Vec<ProcedureStatistics> {
     NFS.iter().map(Procedure::snapshot).collect()
 }
 
-/// The counts of a running client.
-pub(super) struct Counted {
+/// What a client has done so far.
+pub struct Statistics {
     procedures: Vec<Procedure>,
     /// Those of all clients of the same program, if they are counted.
     of_program: Option<&'static [Procedure]>,
-    pub(super) retransmissions: Sum,
-    pub(super) timeouts: Sum,
-    pub(super) invalid_replies: Sum,
-    pub(super) unexpected_replies: Sum,
-    pub(super) late_replies: Sum,
-    pub(super) connections: Sum,
-    pub(super) reconnections: Sum,
-    pub(super) sent_bytes: Sum,
-    pub(super) received_bytes: Sum,
+    in_flight: AtomicI64,
+    /// Calls sent again.
+    pub retransmissions: Sum,
+    /// Attempts that got no reply in time.
+    pub timeouts: Sum,
+    /// Replies that made no sense; each cost a connection.
+    pub invalid_replies: Sum,
+    /// Replies to calls that were never made.
+    pub unexpected_replies: Sum,
+    /// Replies to calls that had been given up.
+    pub late_replies: Sum,
+    /// Connections made.
+    pub connections: Sum,
+    /// Connections made in place of one that was lost.
+    pub reconnections: Sum,
+    /// Bytes sent.
+    pub sent_bytes: Sum,
+    /// Bytes received.
+    pub received_bytes: Sum,
 }
 
 /// A sum of this client that goes into one of the program's too.
-pub(super) struct Sum(AtomicU64, &'static Counter);
+pub struct Sum(AtomicU64, &'static Counter);
 
 impl Sum {
     const fn new(counter: &'static Counter) -> Self {
@@ -104,17 +85,18 @@ impl Sum {
         self.1.add(count);
     }
 
-    pub(super) fn get(&self) -> u64 {
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Counted {
+impl Statistics {
     pub(super) fn new(program: u32) -> Self {
-        use pagewell_counters::names;
         Self {
             procedures: (0..PROCEDURES).map(|_| Procedure::new()).collect(),
             of_program: (program == crate::nfs3::PROGRAM).then_some(&NFS),
+            in_flight: AtomicI64::new(0),
             retransmissions: Sum::new(&names::CLIENT_RETRANSMISSIONS),
             timeouts: Sum::new(&names::CLIENT_TIMEOUTS),
             invalid_replies: Sum::new(&names::CLIENT_INVALID_REPLIES),
@@ -135,35 +117,39 @@ impl Counted {
         all.filter_map(move |procedures| procedures.get(index))
     }
 
+    /// A call is made.
     pub(super) fn called(&self, procedure: u32) {
         for counted in self.each(procedure) {
             counted.calls.fetch_add(1, Ordering::Relaxed);
         }
-        pagewell_counters::names::CLIENT_CALLS.add(1);
+        names::CLIENT_CALLS.add(1);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        names::CLIENT_CALLS_IN_FLIGHT.add(1);
     }
 
+    /// It has its reply, after this time.
     pub(super) fn answered(&self, procedure: u32, after: Duration) {
         for counted in self.each(procedure) {
             counted.latency.record(after);
         }
     }
 
-    pub(super) fn snapshot(&self, in_flight: u64) -> Statistics {
-        let procedures: Vec<_> = self.procedures.iter().map(Procedure::snapshot).collect();
-        Statistics {
-            requests: procedures.iter().map(|procedure| procedure.calls).sum(),
-            procedures,
-            retransmissions: self.retransmissions.get(),
-            timeouts: self.timeouts.get(),
-            invalid_replies: self.invalid_replies.get(),
-            unexpected_replies: self.unexpected_replies.get(),
-            late_replies: self.late_replies.get(),
-            connections: self.connections.get(),
-            reconnections: self.reconnections.get(),
-            sent_bytes: self.sent_bytes.get(),
-            received_bytes: self.received_bytes.get(),
-            in_flight,
-        }
+    /// Its completion is about to be called.
+    pub(super) fn left(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        names::CLIENT_CALLS_IN_FLIGHT.add(-1);
+    }
+
+    /// By number of the procedure; there are [`PROCEDURES`].
+    #[must_use]
+    pub fn procedures(&self) -> Vec<ProcedureStatistics> {
+        self.procedures.iter().map(Procedure::snapshot).collect()
+    }
+
+    /// Calls that have no outcome yet.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0)
     }
 }
 
@@ -179,27 +165,24 @@ mod tests {
         let calls = || nfs_procedures()[NUMBER as usize].calls;
         assert_eq!(calls(), 0);
         for _ in 0..2 {
-            let client = Counted::new(nfs3::PROGRAM);
+            let client = Statistics::new(nfs3::PROGRAM);
             client.called(NUMBER);
             client.answered(NUMBER, Duration::from_millis(1));
-            assert_eq!(client.snapshot(0).procedures[NUMBER as usize].calls, 1);
+            assert_eq!(client.procedures()[NUMBER as usize].calls, 1);
         }
-        Counted::new(mount3::PROGRAM).called(NUMBER);
+        Statistics::new(mount3::PROGRAM).called(NUMBER);
         assert_eq!(calls(), 2);
         assert_eq!(nfs_procedures()[NUMBER as usize].latency.count(), 2);
     }
 
     #[test]
     fn a_number_too_high_is_the_last() {
-        let client = Counted::new(mount3::PROGRAM);
+        let client = Statistics::new(mount3::PROGRAM);
         client.called(u32::MAX);
-        let statistics = client.snapshot(0);
+        let calls = client.procedures().into_iter().map(|one| one.calls);
         assert_eq!(
-            (
-                statistics.procedures[PROCEDURES - 1].calls,
-                statistics.requests
-            ),
-            (1, 1)
+            calls.collect::<Vec<_>>(),
+            [vec![0; PROCEDURES - 1], vec![1]].concat()
         );
     }
 }

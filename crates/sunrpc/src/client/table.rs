@@ -12,10 +12,11 @@
 //! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
 //! `finished`, and the one that lets go of the memory completes it.
 
-use super::error::CallError;
-use super::reply::{Call, Completion, Entry, Finished};
+use super::call::{CallError, Completion, Entry, Finished};
+use super::outgoing::Outgoing;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub(super) const WAITING_MAX: usize = 65_536;
 const BATCH_CALLS_MAX: usize = 64;
 /// Bytes that leave in one system call, as far as it is about several calls.
 const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Slices of one system call; the system takes 1024.
+const SLICES_MAX: usize = 512;
 /// So many calls in flight are many: their replies are likely to come together.
 const MANY: usize = 4;
 /// Numbers of calls that have ended may stay in the queue of what is to be sent, beside others.
@@ -35,7 +38,7 @@ const LATE_MAX: usize = 4096;
 /// What a reply's xid says.
 pub(super) enum Known {
     /// Of a call that waits for it; now it is receiving.
-    Waiting(Arc<Call>),
+    Waiting(Arc<Outgoing>),
     /// Of a call that was given up.
     Late,
     /// Of no call.
@@ -54,16 +57,11 @@ pub(super) struct Table {
     sinks: usize,
     late: HashSet<u32>,
     sequence: u64,
-    /// Of all calls and of the data that they ask for.
-    load_bytes: usize,
+    /// Bytes of all calls, and of the data that they ask for.
+    pub(super) load_bytes: usize,
 }
 
 impl Table {
-    /// Bytes of the calls, and of the data that they ask for.
-    pub(super) const fn load_bytes(&self) -> usize {
-        self.load_bytes
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -81,12 +79,12 @@ impl Table {
         self.entries.contains_key(&xid) || self.late.contains(&xid)
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
-        self.entries.iter_mut().map(|(xid, entry)| (*xid, entry))
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut()
     }
 
     /// Adds a call, to be sent.
-    pub(super) fn insert(&mut self, call: Arc<Call>, completion: Completion) {
+    pub(super) fn insert(&mut self, call: Arc<Outgoing>, completion: Completion) {
         self.adopt(Entry {
             call,
             completion,
@@ -108,7 +106,7 @@ impl Table {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
         self.sequence += 1;
-        self.load_bytes += entry.call.outgoing.load_bytes();
+        self.load_bytes += entry.call.load_bytes();
         self.entries.insert(xid, entry);
         self.outbox.push_back(xid);
     }
@@ -133,9 +131,8 @@ impl Table {
         !self.outbox.is_empty() && self.sent < calls_max
     }
 
-    /// Takes what is to be sent next; the calls are writing. `retransmissions` counts those that
-    /// were sent before.
-    pub(super) fn next_batch(&mut self, calls_max: usize, resent: &mut u64) -> Batch {
+    /// Takes what is to be sent next; the calls are writing.
+    pub(super) fn next_batch(&mut self, calls_max: usize) -> Batch {
         let mut batch = Batch::default();
         let mut bytes = 0usize;
         while batch.calls.len() < BATCH_CALLS_MAX && self.sent < calls_max {
@@ -146,26 +143,26 @@ impl Table {
                 self.outbox.pop_front();
                 continue;
             };
-            bytes = bytes.saturating_add(entry.call.outgoing.wire_bytes());
+            bytes = bytes.saturating_add(entry.call.wire_bytes());
             if bytes > BATCH_BYTES_MAX && !batch.calls.is_empty() {
                 break;
             }
             self.outbox.pop_front();
             let now = Instant::now();
             entry.resent |= entry.sent_last.is_some();
-            *resent += u64::from(entry.sent_last.is_some());
+            batch.resent += u64::from(entry.sent_last.is_some());
             entry.sent = Some(now);
             entry.sent_last = entry.sent;
             entry.writing = true;
             self.sent += 1;
-            self.sinks += usize::from(entry.call.outgoing.sink().is_some());
+            self.sinks += usize::from(entry.call.sink().is_some());
             batch.calls.push(entry.call.clone());
         }
         batch
     }
 
     /// The calls are no longer writing. Adds those to `ended` that have ended meanwhile.
-    pub(super) fn written(&mut self, calls: &[Arc<Call>], ended: &mut Vec<(Entry, Finished)>) {
+    pub(super) fn written(&mut self, calls: &[Arc<Outgoing>], ended: &mut Vec<(Entry, Finished)>) {
         for call in calls {
             if let Some(entry) = self.entries.get_mut(&call.xid) {
                 entry.writing = false;
@@ -177,10 +174,7 @@ impl Table {
     /// A reply to `xid` begins.
     pub(super) fn begin_reply(&mut self, xid: u32) -> Known {
         match self.entries.get_mut(&xid) {
-            Some(entry)
-                if entry.sent.is_some()
-                    && !matches!(entry.finished, Some(Finished::Reply { .. })) =>
-            {
+            Some(entry) if entry.sent.is_some() && !matches!(entry.finished, Some(Ok(_))) => {
                 entry.receiving = true;
                 Known::Waiting(entry.call.clone())
             }
@@ -190,17 +184,14 @@ impl Table {
         }
     }
 
-    /// The reply to `xid` is here. Returns the call; when it is still writing, `finished` is
-    /// asked for the end to keep.
-    pub(super) fn end_reply(
-        &mut self,
-        xid: u32,
-        finished: impl FnOnce() -> Finished,
-    ) -> Option<Entry> {
+    /// The reply to `xid` is here. Returns the call, unless it is still writing: then this end is
+    /// kept.
+    pub(super) fn end_reply(&mut self, xid: u32, finished: &Finished<&[u8]>) -> Option<Entry> {
         let entry = self.entries.get_mut(&xid)?;
         entry.receiving = false;
         if entry.writing {
-            entry.finished = Some(finished());
+            let kept = finished.clone();
+            entry.finished = Some(kept.map(|(results, data_bytes)| (results.to_vec(), data_bytes)));
             return None;
         }
         self.remove(xid)
@@ -215,7 +206,7 @@ impl Table {
         let after = now.saturating_duration_since(entry.submitted);
         if entry.is_held() {
             let error = CallError::TimedOut { after };
-            entry.finished.get_or_insert(Finished::Failed(error));
+            entry.finished.get_or_insert(Err(error));
             return (None, true);
         }
         if entry.sent.is_some() && self.late.len() < LATE_MAX {
@@ -227,13 +218,6 @@ impl Table {
             self.outbox.retain(|xid| self.entries.contains_key(xid));
         }
         (given_up.map(|entry| (entry, after)), false)
-    }
-
-    /// Ends a call at the next [`Table::reset`].
-    pub(super) fn fail(&mut self, xid: u32, error: CallError) {
-        if let Some(entry) = self.entries.get_mut(&xid) {
-            entry.finished.get_or_insert(Finished::Failed(error));
-        }
     }
 
     /// When the call was sent that waits longest for its reply.
@@ -274,11 +258,7 @@ impl Table {
 
     /// Takes everything out. No thread may write or receive.
     pub(super) fn take_all(&mut self) -> Vec<Entry> {
-        self.outbox.clear();
-        self.sent = 0;
-        self.sinks = 0;
-        self.load_bytes = 0;
-        std::mem::take(&mut self.entries).into_values().collect()
+        std::mem::take(self).entries.into_values().collect()
     }
 
     fn settle(&mut self, xid: u32) -> Option<(Entry, Finished)> {
@@ -292,10 +272,10 @@ impl Table {
 
     fn remove(&mut self, xid: u32) -> Option<Entry> {
         let entry = self.entries.remove(&xid)?;
-        self.load_bytes -= entry.call.outgoing.load_bytes();
+        self.load_bytes -= entry.call.load_bytes();
         if entry.sent.is_some() {
             self.sent -= 1;
-            self.sinks -= usize::from(entry.call.outgoing.sink().is_some());
+            self.sinks -= usize::from(entry.call.sink().is_some());
         }
         Some(entry)
     }
@@ -304,7 +284,9 @@ impl Table {
 /// Calls being sent, and how far they are.
 #[derive(Default)]
 pub(super) struct Batch {
-    calls: Vec<Arc<Call>>,
+    calls: Vec<Arc<Outgoing>>,
+    /// How many of them were sent before.
+    pub(super) resent: u64,
     /// Calls that are sent.
     done: usize,
     /// Bytes of the next one that are sent.
@@ -320,26 +302,22 @@ impl Batch {
     ///
     /// # Safety
     /// The calls are writing, and stay so as long as the slices are in use.
-    pub(super) unsafe fn slices(&self, slices_max: usize) -> Vec<IoSlice<'_>> {
-        let mut slices = Vec::with_capacity(slices_max.min(4 * self.calls.len()));
-        let mut skip = self.offset;
-        for call in &self.calls[self.done..] {
-            if slices.len() == slices_max {
-                break;
-            }
-            // SAFETY: a call that is writing is not completed.
-            unsafe { call.outgoing.gather(skip, &mut slices, slices_max) };
-            skip = 0;
-        }
+    pub(super) unsafe fn slices(&self) -> Vec<IoSlice<'_>> {
+        let skips = iter::once(self.offset).chain(iter::repeat(0));
+        let calls = self.calls[self.done..].iter().zip(skips);
+        // SAFETY: a call that is writing is not completed.
+        let all = calls.flat_map(|(call, skip)| unsafe { call.slices(skip) });
+        let mut slices = Vec::with_capacity(SLICES_MAX.min(4 * self.calls.len()));
+        slices.extend(all.take(SLICES_MAX));
         slices
     }
 
     /// `count` more bytes are sent. Returns the calls that now are sent as a whole.
-    pub(super) fn advance(&mut self, count: usize) -> &[Arc<Call>] {
+    pub(super) fn advance(&mut self, count: usize) -> &[Arc<Outgoing>] {
         let first = self.done;
         self.offset += count;
         while let Some(call) = self.calls.get(self.done) {
-            let bytes = call.outgoing.wire_bytes();
+            let bytes = call.wire_bytes();
             if self.offset < bytes {
                 break;
             }
@@ -350,7 +328,7 @@ impl Batch {
     }
 
     /// Calls that are not sent as a whole.
-    pub(super) fn rest(&self) -> &[Arc<Call>] {
+    pub(super) fn rest(&self) -> &[Arc<Outgoing>] {
         &self.calls[self.done..]
     }
 }

@@ -11,10 +11,8 @@
 //! is being sent from or received into cannot end at once; the connection is given up, and what
 //! has the memory ends the call.
 
-use super::error::CallError;
+use super::call::{CallError, Entry, Shared};
 use super::options::Patience;
-use super::reply::Entry;
-use super::shared::Shared;
 use super::slot::{Slot, State};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,13 +59,13 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
     let quiet = silence.unwrap_or_default();
     let mut overdue = 0;
     let mut over = Vec::new();
-    for (xid, entry) in state.table.entries_mut() {
+    for entry in state.table.entries_mut() {
         if !given_up && is_overdue(entry, shared.options.timeout, quiet, now) {
             entry.timeouts += 1;
             overdue += 1;
         }
         if is_over(entry, shared.options.patience, now) {
-            over.push(xid);
+            over.push(entry.call.xid);
         }
     }
     shared.counted.timeouts.add(overdue);
@@ -88,7 +86,7 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
         drop(state);
     } else {
         // Others may go in place of those that were given up.
-        slot.send(shared, state);
+        slot.send(state);
     }
     // Not under the lock: the thread that reports may be kept waiting.
     if is_silent {

@@ -2,8 +2,7 @@
 //! 3.3.21).
 
 use super::{FileAttributes, Handle, Reply, Verifier, WccData};
-use crate::client::Locate;
-use crate::xdr::{Decode, Decoder, Error, xdr_enumeration, xdr_structure};
+use crate::xdr::{Decode, Decoder, Result, xdr_enumeration, xdr_structure};
 
 xdr_structure! {
     /// READ3args.
@@ -52,19 +51,10 @@ xdr_structure! {
 /// READ3res without the bytes.
 pub type ReadHeadReply = Reply<ReadHead, Option<FileAttributes>>;
 
-/// Where a reply to READ has its data, found from the beginning of its results.
-#[must_use]
-pub fn locate_read_data(results: &[u8]) -> Locate {
-    let mut decoder = Decoder::new(results);
-    match ReadHeadReply::decode(&mut decoder) {
-        Ok(Ok(head)) => Locate::Data {
-            start: decoder.position(),
-            length: head.data_length as usize,
-        },
-        Ok(Err(_)) => Locate::Absent,
-        Err(Error::Truncated) => Locate::More,
-        Err(error) => Locate::Malformed(error.to_string()),
-    }
+/// Reads the results of READ up to the data. Returns how many bytes of data follow, if any do.
+pub fn read_data_length(results: &mut Decoder<'_>) -> Result<Option<usize>> {
+    let reply = ReadHeadReply::decode(results)?;
+    Ok(reply.ok().map(|head| head.data_length as usize))
 }
 
 xdr_enumeration! {
@@ -148,7 +138,7 @@ pub type CommitReply = Reply<CommitOk, WccData>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xdr::{Encode, Encoder};
+    use crate::xdr::{Encode, Encoder, Error};
 
     #[test]
     fn a_head_and_its_data_make_a_whole_reply() {
@@ -194,11 +184,14 @@ mod tests {
             reply.encode(&mut Encoder::new(&mut buffer));
             let start = buffer.len() - 8;
             for seen in 0..start {
-                assert_eq!(locate_read_data(&buffer[..seen]), Locate::More, "{seen}");
+                let found = read_data_length(&mut Decoder::new(&buffer[..seen]));
+                assert_eq!(found, Err(Error::Truncated), "{seen}");
             }
-            let found = Locate::Data { start, length: 5 };
-            assert_eq!(locate_read_data(&buffer[..start]), found);
-            assert_eq!(locate_read_data(&buffer), found);
+            for seen in [start, buffer.len()] {
+                let mut results = Decoder::new(&buffer[..seen]);
+                assert_eq!(read_data_length(&mut results), Ok(Some(5)));
+                assert_eq!(results.remaining(), seen - start);
+            }
         }
         let failed: ReadReply<'_> = Err(super::super::Failure {
             status: super::super::Status::Stale,
@@ -206,9 +199,9 @@ mod tests {
         });
         let mut buffer = Vec::new();
         failed.encode(&mut Encoder::new(&mut buffer));
-        assert_eq!(locate_read_data(&buffer), Locate::Absent);
-        let malformed = Locate::Malformed(Error::BadValue.to_string());
-        assert_eq!(locate_read_data(&[0, 0, 0, 0, 0, 0, 0, 9]), malformed);
+        assert_eq!(read_data_length(&mut Decoder::new(&buffer)), Ok(None));
+        let malformed = read_data_length(&mut Decoder::new(&[0, 0, 0, 0, 0, 0, 0, 9]));
+        assert_eq!(malformed, Err(Error::BadValue));
     }
 
     #[test]

@@ -4,28 +4,24 @@
 //! goes with a failure. One field alone is no structure: the type of the field stands for it. What
 //! a structure holds of the record (handles, names, data) is borrowed. The bodies of NULL are `()`.
 //!
-//! Reading order: `types`, `reply`, then the procedures by what they act on:
-//! `object`, `data`, `creation`, `names`, `directory`, `volume`.
+//! Reading order: `types`, then the procedures by what they act on: `object`, `data`, `names`,
+//! `directory`, `volume`.
 
-mod creation;
 mod data;
 mod directory;
 mod names;
 mod object;
-mod procedure;
-mod reply;
 mod types;
 mod volume;
 
-pub use creation::*;
 pub use data::*;
 pub use directory::*;
 pub use names::*;
 pub use object::*;
-pub use procedure::*;
-pub use reply::*;
 pub use types::*;
 pub use volume::*;
+
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration};
 
 /// The program number (RFC 1813 section 3).
 pub const PROGRAM: u32 = 100_003;
@@ -42,3 +38,203 @@ pub const PATH_BYTES_MAX: usize = 4096;
 /// Eight bytes that a server or client chose and compares (RFC 1813 section 2.4: `cookieverf3`,
 /// `createverf3`, `writeverf3`).
 pub type Verifier = [u8; 8];
+
+xdr_enumeration! {
+    /// A procedure of NFS version 3.
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0 => "null",
+        /// Get attributes.
+        Getattr = 1 => "getattr",
+        /// Set attributes.
+        Setattr = 2 => "setattr",
+        /// Look up a name.
+        Lookup = 3 => "lookup",
+        /// Check permission.
+        Access = 4 => "access",
+        /// Read a symbolic link.
+        Readlink = 5 => "readlink",
+        /// Read from a file.
+        Read = 6 => "read",
+        /// Write to a file.
+        Write = 7 => "write",
+        /// Create a file.
+        Create = 8 => "create",
+        /// Create a directory.
+        Mkdir = 9 => "mkdir",
+        /// Create a symbolic link.
+        Symlink = 10 => "symlink",
+        /// Create a device, socket or pipe.
+        Mknod = 11 => "mknod",
+        /// Remove a file.
+        Remove = 12 => "remove",
+        /// Remove a directory.
+        Rmdir = 13 => "rmdir",
+        /// Rename.
+        Rename = 14 => "rename",
+        /// Create a hard link.
+        Link = 15 => "link",
+        /// Read a directory.
+        Readdir = 16 => "readdir",
+        /// Read a directory with attributes and handles.
+        ReaddirPlus = 17 => "readdirplus",
+        /// Get sizes that change.
+        Fsstat = 18 => "fsstat",
+        /// Get what the server can do.
+        Fsinfo = 19 => "fsinfo",
+        /// Get POSIX limits.
+        Pathconf = 20 => "pathconf",
+        /// Bring data to stable storage.
+        Commit = 21 => "commit",
+    }
+}
+
+xdr_enumeration! {
+    /// The status of a reply.
+    pub enum Status {
+        /// NFS3_OK: done.
+        Ok = 0 => "ok",
+        /// NFS3ERR_PERM: not the owner.
+        NotPermitted = 1 => "perm",
+        /// NFS3ERR_NOENT: no such name.
+        NotFound = 2 => "noent",
+        /// NFS3ERR_IO: the device failed.
+        Io = 5 => "io",
+        /// NFS3ERR_NXIO: no such device.
+        NoDevice = 6 => "nxio",
+        /// NFS3ERR_ACCES: permission denied.
+        AccessDenied = 13 => "acces",
+        /// NFS3ERR_EXIST: the name is there already.
+        Exists = 17 => "exist",
+        /// NFS3ERR_XDEV: a link to another file system.
+        CrossDevice = 18 => "xdev",
+        /// NFS3ERR_NODEV: the device does not support it.
+        DeviceUnsupported = 19 => "nodev",
+        /// NFS3ERR_NOTDIR: not a directory.
+        NotDirectory = 20 => "notdir",
+        /// NFS3ERR_ISDIR: a directory.
+        IsDirectory = 21 => "isdir",
+        /// NFS3ERR_INVAL: an argument has no meaning here.
+        Invalid = 22 => "inval",
+        /// NFS3ERR_FBIG: the file would be too large.
+        FileTooLarge = 27 => "fbig",
+        /// NFS3ERR_NOSPC: the device is full.
+        NoSpace = 28 => "nospc",
+        /// NFS3ERR_ROFS: the file system is read-only.
+        ReadOnly = 30 => "rofs",
+        /// NFS3ERR_MLINK: too many hard links.
+        TooManyLinks = 31 => "mlink",
+        /// NFS3ERR_NAMETOOLONG: the name is too long.
+        NameTooLong = 63 => "nametoolong",
+        /// NFS3ERR_NOTEMPTY: the directory is not empty.
+        NotEmpty = 66 => "notempty",
+        /// NFS3ERR_DQUOT: the user's quota is used up.
+        QuotaExceeded = 69 => "dquot",
+        /// NFS3ERR_STALE: the object of the handle is gone.
+        Stale = 70 => "stale",
+        /// NFS3ERR_REMOTE: too many levels of remote in the path.
+        Remote = 71 => "remote",
+        /// NFS3ERR_BADHANDLE: the handle is malformed.
+        BadHandle = 10001 => "badhandle",
+        /// NFS3ERR_NOT_SYNC: the guard of SETATTR does not match.
+        NotSynchronized = 10002 => "not_sync",
+        /// NFS3ERR_BAD_COOKIE: the cookie names no place in the directory.
+        BadCookie = 10003 => "bad_cookie",
+        /// NFS3ERR_NOTSUPP: not supported.
+        NotSupported = 10004 => "notsupp",
+        /// NFS3ERR_TOOSMALL: the buffer or request is too small.
+        TooSmall = 10005 => "toosmall",
+        /// NFS3ERR_SERVERFAULT: an error that has no other number.
+        ServerFault = 10006 => "serverfault",
+        /// NFS3ERR_BADTYPE: the server cannot make that type of object.
+        BadType = 10007 => "badtype",
+        /// NFS3ERR_JUKEBOX: not ready yet; the client is to try again later.
+        Jukebox = 10008 => "jukebox",
+    }
+}
+
+/// What a procedure answers: `S` when all went well, else a status with `F`.
+///
+/// `encode` writes the status too. A server that knows which it is may also write
+/// [`Status::Ok`] and the body itself.
+pub type Reply<S, F> = std::result::Result<S, Failure<F>>;
+
+/// A status that is not [`Status::Ok`], and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure<F> {
+    /// Why. Never [`Status::Ok`], which would make the reply one of success.
+    pub status: Status,
+    /// Attributes as far as the server has them.
+    pub body: F,
+}
+
+impl<F: Encode> Encode for Failure<F> {
+    #[inline]
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        debug_assert_ne!(self.status, Status::Ok);
+        self.status.encode(encoder);
+        self.body.encode(encoder);
+    }
+}
+
+impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
+    #[inline]
+    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
+        Ok(Self {
+            status: Status::decode(decoder)?,
+            body: F::decode(decoder)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::Error;
+
+    #[test]
+    fn numbers_are_those_of_the_rfc() {
+        assert_eq!(Procedure::ALL.len(), 22);
+        for (number, procedure) in (0..).zip(Procedure::ALL) {
+            assert_eq!(procedure.number(), number);
+            assert_eq!(Procedure::from_number(number), Some(*procedure));
+            assert_eq!(procedure.name(), format!("{procedure:?}").to_lowercase());
+        }
+        assert_eq!(Procedure::from_number(22), None);
+    }
+
+    #[test]
+    fn the_status_chooses_the_body() {
+        type Sample = Reply<u32, u64>;
+        let failed: Sample = Err(Failure {
+            status: Status::Stale,
+            body: 7,
+        });
+        for (reply, expected) in [
+            (Ok(5), &[0, 0, 0, 0, 0, 0, 0, 5][..]),
+            (failed, &[0, 0, 0, 70, 0, 0, 0, 0, 0, 0, 0, 7]),
+        ] {
+            let mut buffer = Vec::new();
+            reply.encode(&mut Encoder::new(&mut buffer));
+            assert_eq!(buffer, expected);
+            assert_eq!(Sample::decode(&mut Decoder::new(expected)), Ok(reply));
+        }
+        let strange = [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0];
+        let result = Sample::decode(&mut Decoder::new(&strange));
+        assert_eq!(result, Err(Error::BadValue));
+    }
+
+    #[test]
+    fn numbers_of_local_errors_are_those_of_errno() {
+        for (status, errno) in [
+            (Status::NotFound, 2),
+            (Status::AccessDenied, 13),
+            (Status::NotDirectory, 20),
+            (Status::ReadOnly, 30),
+        ] {
+            assert_eq!(status.number(), errno);
+        }
+        assert_eq!(Status::ALL.len(), 29);
+        assert_eq!(Status::from_number(3), None);
+    }
+}

@@ -4,13 +4,12 @@
 //! `post_op_attr` is `Option<FileAttributes>`, `pre_op_attr` is `Option<WccAttributes>`.
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_enumeration, xdr_structure};
-use std::fmt;
 
 /// The longest handle (RFC 1813 section 2.4, `NFS3_FHSIZE`).
 pub const HANDLE_BYTES_MAX: usize = 64;
 
 /// The bytes by which a server names an object; no other looks into them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
@@ -33,25 +32,10 @@ impl<'a> Handle<'a> {
     }
 }
 
-impl fmt::Debug for Handle<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Handle(")?;
-        for byte in self.0 {
-            write!(formatter, "{byte:02x}")?;
-        }
-        formatter.write_str(")")
-    }
-}
-
 impl Encode for Handle<'_> {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.opaque(self.0);
-    }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        self.0.encoded_size()
     }
 }
 
@@ -183,11 +167,6 @@ impl Encode for FileAttributes {
         }
         encoder.raw(&bytes);
     }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        Self::SIZE
-    }
 }
 
 /// Upper half of a hyper integer.
@@ -266,13 +245,6 @@ impl Encode for SetTime {
                 encoder.u32(2);
                 time.encode(encoder);
             }
-        }
-    }
-
-    fn encoded_size(&self) -> usize {
-        match self {
-            Self::Keep | Self::ToServerTime => 4,
-            Self::To(time) => 4 + time.encoded_size(),
         }
     }
 }

@@ -7,7 +7,7 @@
 mod sequence;
 mod shape;
 
-pub use sequence::{ITEM_MARK_SIZE, List, Words, encode_item, encode_list_end, item_size};
+pub use sequence::{List, Words, encode_item, encode_list_end};
 
 pub(crate) use shape::{xdr_enumeration, xdr_structure};
 
@@ -32,9 +32,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub trait Encode {
     /// Appends the value.
     fn encode(&self, encoder: &mut Encoder<'_>);
-
-    /// Bytes that [`Encode::encode`] appends, without writing them.
-    fn encoded_size(&self) -> usize;
 }
 
 /// A value that can be read; it may borrow from the record.
@@ -56,7 +53,6 @@ pub const fn padded(length: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
-    length: usize,
 }
 
 impl<'a> Decoder<'a> {
@@ -64,10 +60,7 @@ impl<'a> Decoder<'a> {
     #[inline]
     #[must_use]
     pub const fn new(record: &'a [u8]) -> Self {
-        Self {
-            rest: record,
-            length: record.len(),
-        }
+        Self { rest: record }
     }
 
     #[inline]
@@ -130,9 +123,6 @@ impl<'a> Decoder<'a> {
     /// Fixed-length opaque data of a length known when compiling.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        if N.is_multiple_of(4) {
-            return self.take().copied();
-        }
         let bytes = self.fixed(N)?;
         bytes.try_into().map_err(|_| Error::Truncated)
     }
@@ -149,13 +139,6 @@ impl<'a> Decoder<'a> {
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
-    }
-
-    /// Bytes taken so far.
-    #[inline]
-    #[must_use]
-    pub const fn position(&self) -> usize {
-        self.length - self.rest.len()
     }
 
     /// Ends the reading: [`Error::TooLong`] when bytes are left.
@@ -232,10 +215,7 @@ impl<'b> Encoder<'b> {
     #[inline]
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.raw(bytes);
-        let padding = padding(bytes.len());
-        if !padding.is_empty() {
-            self.raw(padding);
-        }
+        self.raw(padding(bytes.len()));
     }
 
     /// Bytes as they are, without length or padding.
@@ -267,12 +247,6 @@ impl<'b> Encoder<'b> {
     pub fn truncate(&mut self, position: usize) {
         self.buffer.truncate(position);
     }
-
-    /// Reserves memory for `bytes` more bytes at once.
-    #[inline]
-    pub fn reserve(&mut self, bytes: usize) {
-        self.buffer.reserve(bytes);
-    }
 }
 
 /// The zeros that follow opaque data of `length` bytes.
@@ -290,11 +264,6 @@ pub const fn padding(length: usize) -> &'static [u8] {
 impl Encode for () {
     #[inline]
     fn encode(&self, _encoder: &mut Encoder<'_>) {}
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        0
-    }
 }
 
 impl<'a> Decode<'a> for () {
@@ -305,16 +274,11 @@ impl<'a> Decode<'a> for () {
 }
 
 macro_rules! number {
-    ($type:ident, $size:expr) => {
+    ($type:ident) => {
         impl Encode for $type {
             #[inline]
             fn encode(&self, encoder: &mut Encoder<'_>) {
                 encoder.$type(*self);
-            }
-
-            #[inline]
-            fn encoded_size(&self) -> usize {
-                $size
             }
         }
 
@@ -327,21 +291,16 @@ macro_rules! number {
     };
 }
 
-number!(u32, 4);
-number!(i32, 4);
-number!(u64, 8);
-number!(bool, 4);
+number!(u32);
+number!(i32);
+number!(u64);
+number!(bool);
 
 /// Variable-length opaque data. There is no matching [`Decode`]: a reader names its limit.
 impl Encode for &[u8] {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.opaque(self);
-    }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        4 + padded(self.len())
     }
 }
 
@@ -350,11 +309,6 @@ impl<const N: usize> Encode for [u8; N] {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.fixed(self);
-    }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        padded(N)
     }
 }
 
@@ -373,11 +327,6 @@ impl<T: Encode> Encode for Option<T> {
         if let Some(value) = self {
             value.encode(encoder);
         }
-    }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        4 + self.as_ref().map_or(0, Encode::encoded_size)
     }
 }
 
@@ -403,14 +352,6 @@ impl<S: Encode, E: Encode> Encode for std::result::Result<S, E> {
                 body.encode(encoder);
             }
             Err(failure) => failure.encode(encoder),
-        }
-    }
-
-    #[inline]
-    fn encoded_size(&self) -> usize {
-        match self {
-            Ok(body) => 4 + body.encoded_size(),
-            Err(failure) => failure.encoded_size(),
         }
     }
 }

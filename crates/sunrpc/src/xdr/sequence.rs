@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// At most `N` unsigned integers: a count, then the integers. Needs no memory of its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words<const N: usize> {
     count: usize,
     /// Behind the count they are zero.
@@ -45,23 +45,12 @@ impl<const N: usize> Default for Words<N> {
     }
 }
 
-impl<const N: usize> fmt::Debug for Words<N> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice().fmt(formatter)
-    }
-}
-
 impl<const N: usize> Encode for Words<N> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.reserve(self.encoded_size());
         encoder.count(self.count);
         for value in self.as_slice() {
             encoder.u32(*value);
         }
-    }
-
-    fn encoded_size(&self) -> usize {
-        4 + 4 * self.count
     }
 }
 
@@ -77,21 +66,11 @@ impl<'a, const N: usize> Decode<'a> for Words<N> {
     }
 }
 
-/// Bytes of the boolean before an item, or after the last one.
-pub const ITEM_MARK_SIZE: usize = 4;
-
 /// Appends one item with the boolean before it.
 #[inline]
 pub fn encode_item<T: Encode>(encoder: &mut Encoder<'_>, item: &T) {
-    encoder.reserve(item_size(item));
     encoder.bool(true);
     item.encode(encoder);
-}
-
-/// Bytes that [`encode_item`] appends.
-#[inline]
-pub fn item_size<T: Encode>(item: &T) -> usize {
-    ITEM_MARK_SIZE + item.encoded_size()
 }
 
 /// Appends the boolean that ends a list.
@@ -153,10 +132,6 @@ impl<T> Encode for List<'_, T> {
         encoder.raw(self.items);
         encode_list_end(encoder);
     }
-
-    fn encoded_size(&self) -> usize {
-        self.items.len() + ITEM_MARK_SIZE
-    }
 }
 
 impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
@@ -209,7 +184,6 @@ mod tests {
         let list = List::<u32>::decode(&mut decoder).unwrap();
         assert_eq!(decoder.u32(), Ok(42));
         assert_eq!(list.iter().collect::<Vec<_>>(), [7, 8, 9]);
-        assert_eq!(list.encoded_size(), 28);
         assert_eq!(List::from_items(&buffer[..24]), Ok(list));
         assert_eq!(List::<u32>::from_items(&buffer[..28]), Err(Error::BadValue));
     }

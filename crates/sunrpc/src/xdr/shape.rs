@@ -33,11 +33,6 @@ macro_rules! xdr_structure {
             fn encode(&self, encoder: &mut $crate::xdr::Encoder<'_>) {
                 $($crate::xdr::Encode::encode(&self.$field, encoder);)*
             }
-
-            #[inline]
-            fn encoded_size(&self) -> usize {
-                0 $(+ $crate::xdr::Encode::encoded_size(&self.$field))*
-            }
         }
 
         impl<$life> $crate::xdr::Decode<$life> for $name $($generics)* {
@@ -103,11 +98,6 @@ macro_rules! xdr_enumeration {
             #[inline]
             fn encode(&self, encoder: &mut $crate::xdr::Encoder<'_>) {
                 encoder.u32(self.number());
-            }
-
-            #[inline]
-            fn encoded_size(&self) -> usize {
-                4
             }
         }
 

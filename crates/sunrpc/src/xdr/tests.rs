@@ -11,7 +11,7 @@ fn numbers_are_big_endian() {
     let mut decoder = Decoder::new(&bytes);
     assert_eq!(decoder.i32(), Ok(-2));
     assert_eq!(decoder.u32(), Ok(7));
-    assert_eq!(decoder.position(), 8);
+    assert_eq!(decoder.remaining(), 20);
     assert_eq!(decoder.u64(), Ok(0x0102_0304_0506_0708));
     assert_eq!(decoder.u64(), Ok(u64::MAX - 2));
     assert_eq!(decoder.remaining(), 4);

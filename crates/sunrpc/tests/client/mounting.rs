@@ -79,7 +79,6 @@ fn a_mount_has_the_handle_and_the_addresses_of_nfs() {
     let (port, called) = serve(granted(&[390_003, 1]), &[]);
     let mounted = mount(&options(port)).unwrap();
     assert_eq!(mounted.handle, [1, 2, 3]);
-    assert_eq!(mounted.flavors, [390_003, 1]);
     assert!(mounted.addresses.iter().all(|address| address.port() == 7));
     assert_eq!(called.recv(), Ok(Procedure::Mnt.number()));
     mounted.unmount();

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pagewell_sunrpc::client::{
-    BorrowedSlice, CallError, Client, EncodedCredential, Locate, Log, Options, Outgoing, Sink,
+    BorrowedSlice, CallError, Client, EncodedCredential, Log, Options, Outgoing, Sink,
 };
 use pagewell_sunrpc::record::LAST_FRAGMENT;
 use pagewell_sunrpc::rpc::{encode_success, parse_call};
-use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, padded};
+use pagewell_sunrpc::xdr::{self, Decoder, Encode, Encoder, padded};
 
 /// What no test should take. A wait that ends by it is a failure, not a measurement.
 pub(crate) const FAR: Duration = Duration::from_secs(120);
@@ -104,16 +104,11 @@ pub(crate) fn data_results(data: &[u8]) -> Vec<u8> {
 }
 
 /// Finds the data of [`data_results`]; a first word other than zero: there is none.
-pub(crate) fn locate_data(results: &[u8]) -> Locate {
-    let mut decoder = Decoder::new(results);
-    match (decoder.u32(), decoder.u32()) {
-        (Ok(0), Ok(length)) => Locate::Data {
-            start: 8,
-            length: length as usize,
-        },
-        (Ok(0), Err(_)) | (Err(_), _) => Locate::More,
-        (Ok(_), _) => Locate::Absent,
+pub(crate) fn locate_data(results: &mut Decoder<'_>) -> xdr::Result<Option<usize>> {
+    if results.u32()? != 0 {
+        return Ok(None);
     }
+    results.u32().map(|length| Some(length as usize))
 }
 
 /// Starts a server whose connections are served, one after the other, by `script`; it is given
@@ -157,10 +152,17 @@ pub(crate) fn connect(options: Options) -> Client {
     Client::connect(PROGRAM, VERSION, options).expect("a client")
 }
 
+/// Calls that were made.
+pub(crate) fn requests(client: &Client) -> u64 {
+    let procedures = client.statistics().procedures();
+    procedures.iter().map(|procedure| procedure.calls).sum()
+}
+
 /// Sends a number and returns what comes back.
 pub(crate) fn echo(client: &Client, number: u32) -> Result<(u32, bool), CallError> {
-    let credential = EncodedCredential::none();
-    let answer = client.call(1, &credential, &number, |decoder| decoder.u32())?;
+    let credential = EncodedCredential::of_process();
+    let call = Outgoing::new(1, &credential, &number);
+    let answer = client.call(call, |decoder| decoder.u32())?;
     Ok((answer.value, answer.resent))
 }
 
@@ -186,8 +188,8 @@ pub(crate) fn submit_with_sink(
         .chunks_mut(capacity / 300 + 3)
         .map(|piece| BorrowedSlice::new(NonNull::from(&mut *piece).cast(), piece.len()));
     // SAFETY: the memory is owned by the completion, which touches it only when it is called.
-    let sink = unsafe { Sink::new(slices.collect(), locate_data) };
-    let call = Outgoing::new(6, &EncodedCredential::none(), arguments).with_sink(sink);
+    let sink = unsafe { Sink::new(slices.collect(), 0, locate_data) };
+    let call = Outgoing::new(6, &EncodedCredential::of_process(), arguments).with_sink(sink);
     client.submit(call, complete(sender, memory));
     receiver
 }
@@ -195,7 +197,7 @@ pub(crate) fn submit_with_sink(
 /// Submits a call without a sink.
 pub(crate) fn submit(client: &Client, arguments: &impl Encode) -> Coming {
     let (sender, receiver) = channel();
-    let call = Outgoing::new(1, &EncodedCredential::none(), arguments);
+    let call = Outgoing::new(1, &EncodedCredential::of_process(), arguments);
     client.submit(call, complete(sender, Vec::new()));
     receiver
 }
@@ -206,9 +208,9 @@ pub(crate) fn complete(
 ) -> impl FnOnce(pagewell_sunrpc::client::Outcome<'_>) + Send + 'static {
     move |outcome| {
         let came = outcome.map(|reply| Came {
-            results: reply.results().to_vec(),
-            data: memory[..reply.data_bytes()].to_vec(),
-            resent: reply.resent(),
+            results: reply.results.to_vec(),
+            data: memory[..reply.data_bytes].to_vec(),
+            resent: reply.resent,
         });
         // A test that has seen enough is gone.
         let _ = sender.send(came);

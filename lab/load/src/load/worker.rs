@@ -277,7 +277,8 @@ impl Receiver<'_> {
             parse_reply(record.bytes).map_err(|error| refused(error, slots))?;
         let InFlight { call, since } = slots.answer(xid)?;
         self.tally.calls += 1;
-        let results = record.length - decoder.position();
+        let head = record.bytes.len() - decoder.remaining();
+        let results = record.length - head;
         let follow_up = match call {
             Call::Read { offset, count } => self.read(&mut decoder, results, offset, count)?,
             Call::Write { offset, count } => self.written(&mut decoder, offset, count)?,

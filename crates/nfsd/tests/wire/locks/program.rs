@@ -168,6 +168,7 @@ impl Program {
 /// A connection from one of the other addresses of this machine.
 fn from(server: SocketAddr, address: [u8; 4]) -> Caller {
     Caller::connect(
+        "the server",
         &server,
         Some(IpAddr::from(address)),
         Duration::from_secs(60),

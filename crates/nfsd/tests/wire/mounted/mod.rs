@@ -147,8 +147,7 @@ impl Mount {
 
     /// Calls of a procedure that were made.
     fn calls(&self, procedure: Procedure) -> u64 {
-        let statistics = self.filesystem.statistics_of_calls();
-        statistics.procedures[procedure.number() as usize].calls
+        self.filesystem.statistics_of_calls()[procedure.number() as usize].calls
     }
 
     /// Names of a directory, without `.` and `..`.

@@ -1,9 +1,8 @@
 //! What a connection is worth, by the records that it brings.
 
 use super::*;
+use crate::client::call::Shared;
 use crate::client::outgoing::{EncodedCredential, Outgoing};
-use crate::client::reply::Call;
-use crate::client::shared::Shared;
 use crate::client::{BorrowedSlice, Options};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -18,17 +17,18 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     let stream = Arc::new(listener.accept().unwrap().0);
     let options = Options::new("here", Vec::new());
     let shared = Arc::new(Shared::new(1, 1, options).unwrap());
-    let credential = EncodedCredential::none();
+    let credential = EncodedCredential::of_process();
     let mut outgoing = Outgoing::new(1, &credential, &0u32);
     if let Some(sink) = sink {
         outgoing = outgoing.with_sink(sink);
     }
-    let call = Arc::new(Call { xid: XID, outgoing });
+    outgoing.address(XID, 1, 1);
+    let call = Arc::new(outgoing);
     let slot = &Slot::default();
     {
         let mut state = slot.state.lock();
         state.table.insert(call, Box::new(|_| ()));
-        let mut batch = state.table.next_batch(1, &mut 0);
+        let mut batch = state.table.next_batch(1);
         let sent = batch.advance(usize::MAX / 2).to_vec();
         state.table.written(&sent, &mut Vec::new());
     }
@@ -45,7 +45,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     };
     let mut receiver = Receiver::new(slot, &origin);
     let end = receiver.run();
-    (end, receiver.has_good_replies())
+    (end, receiver.good_replies)
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -74,12 +74,7 @@ fn a_connection_that_answers_garbage_in_fragments_is_not_good() {
     let mut memory = [0u8; 4];
     let place = BorrowedSlice::new(std::ptr::NonNull::from(&mut memory).cast(), memory.len());
     // SAFETY: it is valid until the call is forgotten, and this thread is the only one.
-    let sink = unsafe {
-        Sink::new(vec![place], |_| Locate::Data {
-            start: 0,
-            length: 8,
-        })
-    };
+    let sink = unsafe { Sink::new(vec![place], 0, |_| Ok(Some(8))) };
     let record = words(&[XID, 1, 0, 0, 0, 0, 1, 2]);
     let (end, is_good) = receive_fragments(&[&record[..8], &record[8..]], Some(sink));
     assert!(matches!(end, End::Garbage { xid: Some(XID), .. }));

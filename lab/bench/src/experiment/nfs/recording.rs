@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 use pagewell_load::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample, number};
-use pagewell_sunrpc::client::Statistics;
+use pagewell_sunrpc::client::ProcedureStatistics;
 use pagewell_sunrpc::nfs3::Procedure;
 
 /// How often the bandwidth is looked at, as fio does.
@@ -116,7 +116,7 @@ pub(super) fn middle_ratio(
 
 /// The moment when a phase begins.
 pub(super) struct Beginning {
-    calls: Statistics,
+    calls: Vec<ProcedureStatistics>,
     counting: Counting,
     in_use: i64,
     server: Option<ProcessSample>,
@@ -125,7 +125,7 @@ pub(super) struct Beginning {
 
 impl Beginning {
     /// Now.
-    pub(super) fn now(calls: Statistics, server: Option<ProcessSample>) -> Self {
+    pub(super) fn now(calls: Vec<ProcedureStatistics>, server: Option<ProcessSample>) -> Self {
         Self {
             calls,
             counting: Counting::begin(),
@@ -139,7 +139,7 @@ impl Beginning {
     pub(super) fn end(
         self,
         recording: &mut Recording,
-        calls: &Statistics,
+        calls: &[ProcedureStatistics],
         server: Option<ProcessSample>,
     ) {
         recording.usage = self.usage.used();
@@ -178,13 +178,10 @@ fn in_use() -> i64 {
     names::CACHE_STAGING_BYTES.get() + i64::try_from(pinned).unwrap_or(i64::MAX)
 }
 
-fn difference(now: &Statistics, before: &Statistics) -> Calls {
-    let mut calls = Calls {
-        requests: now.requests.saturating_sub(before.requests),
-        ..Calls::default()
-    };
-    for (number, procedure) in (0u32..).zip(&now.procedures) {
-        let earlier = before.procedures.get(number as usize);
+fn difference(now: &[ProcedureStatistics], before: &[ProcedureStatistics]) -> Calls {
+    let mut calls = Calls::default();
+    for (number, procedure) in (0u32..).zip(now) {
+        let earlier = before.get(number as usize);
         let earlier = earlier.cloned().unwrap_or_default();
         let count = procedure.calls.saturating_sub(earlier.calls);
         let time = procedure
@@ -202,6 +199,7 @@ fn difference(now: &Statistics, before: &Statistics) -> Calls {
             &mut calls.others
         };
         *kind += count;
+        calls.requests += count;
     }
     calls
 }
@@ -285,17 +283,12 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_kind_and_add_up() {
-        let statistics = |calls: &[u64]| {
-            let mut all = Statistics::default();
-            for calls in calls {
-                all.procedures
-                    .push(pagewell_sunrpc::client::ProcedureStatistics {
-                        calls: *calls,
-                        ..Default::default()
-                    });
-            }
-            all.requests = calls.iter().sum();
-            all
+        let statistics = |calls: &[u64]| -> Vec<ProcedureStatistics> {
+            let each = calls.iter().map(|calls| ProcedureStatistics {
+                calls: *calls,
+                ..Default::default()
+            });
+            each.collect()
         };
         let mut later = vec![0; 22];
         later[6] = 5;

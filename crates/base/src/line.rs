@@ -1,0 +1,25 @@
+//! What is said to people, on one line each.
+
+use std::io::Write;
+
+/// A text for people on one line: control characters, which a name or a server may have brought in,
+/// are escaped.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+/// Writes `pagewell: TEXT` to standard error, as one line.
+pub fn say(text: &str) {
+    // There is nowhere left to say that it could not be said.
+    let line = format!("pagewell: {}\n", one_line(text));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}

@@ -1,0 +1,298 @@
+//! A call as its client keeps it, what comes of it and how that reaches its caller; and what all
+//! threads of the client share.
+
+use super::options::Options;
+use super::outgoing::Outgoing;
+use super::statistics::Statistics;
+use crate::rpc::Refusal;
+use crate::xdr::{Decode, Decoder};
+use pagewell_base::sync::{Condvar, Mutex};
+use pagewell_base::timer::Timer;
+use pagewell_counters::names;
+use std::fmt;
+use std::net::{Shutdown, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server that answers garbage all the time is reported no more often than this.
+const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
+
+/// Why a call has no results.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The client was stopped.
+    #[error("the client was stopped")]
+    Stopped,
+    /// There was no reply in time. The server may have carried the call out.
+    #[error("the server did not answer within {after:?}")]
+    TimedOut {
+        /// Time since the call was made.
+        after: Duration,
+    },
+    /// The server did not carry out the call.
+    #[error("the server refused the call: {0:?}")]
+    Refused(Refusal),
+    /// The reply makes no sense; the connection was given up.
+    #[error("the server answers garbage: {reason}")]
+    Garbage {
+        /// What makes no sense.
+        reason: String,
+    },
+    /// Too many calls wait already. Nothing was sent.
+    #[error("too many calls wait for the server")]
+    QueueFull,
+}
+
+/// What comes of a call.
+pub type Outcome<'a> = Result<Reply<'a>, CallError>;
+
+/// What [`Client::call`](super::Client::call) returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<T> {
+    /// The results.
+    pub value: T,
+    /// The call was sent more than once: see [`Reply::resent`].
+    pub resent: bool,
+}
+
+pub(super) type Completion = Box<dyn FnOnce(Outcome<'_>) + Send>;
+
+/// The results of a call that was carried out.
+pub struct Reply<'a> {
+    /// The results. When data went to the sink, only what is before it, its length included.
+    pub results: &'a [u8],
+    /// Bytes of data in the sink. What is behind them in its memory is undefined.
+    pub data_bytes: usize,
+    /// Whether the call was sent more than once. The server may have carried it out more than
+    /// once too: "exists" or "not found" may be the doing of the first attempt.
+    pub resent: bool,
+    pub(super) origin: &'a Origin,
+}
+
+impl<'a> Reply<'a> {
+    /// The results, decoded. Those that cannot be are garbage: see [`Reply::garbage`].
+    pub fn decode<T: Decode<'a>>(&self) -> Result<T, CallError> {
+        T::decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
+    }
+
+    /// Bytes of data in the sink. What is behind them in its memory is undefined.
+    #[must_use]
+    pub const fn data_bytes(&self) -> usize {
+        self.data_bytes
+    }
+
+    /// Whether the call was sent more than once. The server may have carried it out more than
+    /// once too: "exists" or "not found" may be the doing of the first attempt.
+    #[must_use]
+    pub const fn resent(&self) -> bool {
+        self.resent
+    }
+
+    /// Says that the results make no sense: counts it, reports it, gives the connection up.
+    /// Other calls on it are sent again over the next one.
+    pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
+        self.origin.garbage(reason.to_string())
+    }
+}
+
+/// The connection that a reply came from.
+#[derive(Clone)]
+pub(super) struct Origin {
+    pub(super) shared: Arc<Shared>,
+    pub(super) stream: Arc<TcpStream>,
+}
+
+impl Origin {
+    pub(super) fn garbage(&self, reason: String) -> CallError {
+        self.shared.report_garbage(&reason);
+        // It may be gone already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        CallError::Garbage { reason }
+    }
+}
+
+/// How a call ended, apart from the connection it ended on: with results and so many bytes of data
+/// in its sink, or without a reply.
+pub(super) type Finished<R = Vec<u8>> = Result<(R, usize), CallError>;
+
+/// A call without an end.
+pub(super) struct Entry {
+    pub(super) call: Arc<Outgoing>,
+    pub(super) completion: Completion,
+    pub(super) submitted: Instant,
+    /// Its position in the order of submission.
+    pub(super) sequence: u64,
+    /// When it was sent on the connection there is now.
+    pub(super) sent: Option<Instant>,
+    /// When it was sent last.
+    pub(super) sent_last: Option<Instant>,
+    pub(super) resent: bool,
+    /// Attempts that waited in vain.
+    pub(super) timeouts: u32,
+    /// Connections that turned to garbage with it in flight.
+    pub(super) garbage: u32,
+    pub(super) writing: bool,
+    pub(super) receiving: bool,
+    pub(super) finished: Option<Finished>,
+}
+
+impl Entry {
+    pub(super) const fn is_held(&self) -> bool {
+        self.writing || self.receiving
+    }
+
+    /// Completes the call with a reply, now or when the injected delay is over.
+    fn reply(self, origin: &Origin, results: &[u8], data_bytes: usize) {
+        let Some((delay, timer)) = &origin.shared.delay else {
+            return self.reply_now(origin, results, data_bytes);
+        };
+        let due = self.sent_last.unwrap_or(self.submitted) + *delay;
+        if due <= Instant::now() {
+            return self.reply_now(origin, results, data_bytes);
+        }
+        let (results, origin_kept) = (results.to_vec(), origin.clone());
+        let reply = move || self.reply_now(&origin_kept, &results, data_bytes);
+        timer.handle().at(Some(due), reply);
+    }
+
+    fn reply_now(self, origin: &Origin, results: &[u8], data_bytes: usize) {
+        let after = self.submitted.elapsed();
+        let procedure = self.call.procedure;
+        origin.shared.counted.answered(procedure, after);
+        let reply = Reply {
+            results,
+            data_bytes,
+            resent: self.resent,
+            origin,
+        };
+        origin.shared.counted.left();
+        complete(self.completion, Ok(reply));
+    }
+
+    /// Completes the call without a reply.
+    pub(super) fn fail(self, shared: &Shared, error: CallError) {
+        shared.counted.left();
+        complete(self.completion, Err(error));
+    }
+
+    pub(super) fn finish<R: AsRef<[u8]>>(self, origin: &Origin, finished: Finished<R>) {
+        match finished {
+            Ok((results, data_bytes)) => self.reply(origin, results.as_ref(), data_bytes),
+            Err(error) => self.fail(&origin.shared, error),
+        }
+    }
+}
+
+/// A completion that panics must not take the connection with it.
+pub(super) fn complete(completion: Completion, outcome: Outcome<'_>) {
+    if catch_unwind(AssertUnwindSafe(|| completion(outcome))).is_err() {
+        names::CLIENT_COMPLETION_PANICS.add(1);
+    }
+}
+
+/// What all threads of a client share.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) program: u32,
+    pub(super) version: u32,
+    pub(super) counted: Statistics,
+    /// Keeps replies until the injected delay is over, which makes a local server look remote.
+    /// Calls in flight overlap, as on a long line. What it does not imitate: bandwidth, loss, and
+    /// that a remote server learns of a call later.
+    pub(super) delay: Option<(Duration, Timer)>,
+    pub(super) started: Instant,
+    next_xid: AtomicU32,
+    /// A message has said that the server does not respond.
+    silent: AtomicBool,
+    garbage_reported: Mutex<Option<Instant>>,
+    stopped: Mutex<bool>,
+    /// For the watcher, which sleeps on it.
+    stopping: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(program: u32, version: u32, options: Options) -> std::io::Result<Self> {
+        let panicked = || names::CLIENT_COMPLETION_PANICS.add(1);
+        let timer = |_| Timer::new("rpc-delay", Duration::ZERO, panicked);
+        let timer = options.delay.map(timer).transpose()?;
+        let delay = options.delay.zip(timer);
+        let first_xid = super::dial::scatter();
+        Ok(Self {
+            program,
+            version,
+            counted: Statistics::new(program),
+            delay,
+            started: Instant::now(),
+            // A server remembers calls by xid: those of the last run of this program must not
+            // be taken for ours.
+            next_xid: AtomicU32::new(first_xid),
+            silent: AtomicBool::new(false),
+            garbage_reported: Mutex::new(None),
+            stopped: Mutex::new(false),
+            stopping: Condvar::new(),
+            options,
+        })
+    }
+
+    /// Since the client was made.
+    pub(super) fn milliseconds(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn next_xid(&self) -> u32 {
+        self.next_xid.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        *self.stopped.lock()
+    }
+
+    pub(super) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.stopping.notify_all();
+        if let Some((_, timer)) = &self.delay {
+            timer.handle().stop();
+        }
+    }
+
+    /// Sleeps; true when the client was stopped.
+    pub(super) fn sleep(&self, duration: Duration) -> bool {
+        let stopped = self.stopped.lock();
+        if *stopped {
+            return true;
+        }
+        *self.stopping.wait_timeout(stopped, duration)
+    }
+
+    /// Says once that the server does not respond, until it does.
+    pub(super) fn report_silence(&self) {
+        if !self.silent.swap(true, Ordering::Relaxed) {
+            let server = &self.options.server;
+            let text = format!("server {server} not responding, still trying");
+            self.options.log.write(&text);
+        }
+    }
+
+    /// A good reply has come.
+    pub(super) fn heard(&self) {
+        if self.silent.load(Ordering::Relaxed) && self.silent.swap(false, Ordering::Relaxed) {
+            let text = format!("server {} OK", self.options.server);
+            self.options.log.write(&text);
+        }
+    }
+
+    pub(super) fn report_garbage(&self, reason: &str) {
+        self.counted.invalid_replies.add(1);
+        let mut reported = self.garbage_reported.lock();
+        if reported.is_some_and(|reported| reported.elapsed() < GARBAGE_REPORTED_EVERY) {
+            return;
+        }
+        *reported = Some(Instant::now());
+        drop(reported);
+        let server = &self.options.server;
+        let text = format!("server {server} answers garbage ({reason}); connection given up");
+        self.options.log.write(&text);
+    }
+}
