@@ -55,13 +55,17 @@ fn an_error_of_a_write_is_told_once_and_to_its_file_only() {
     hook.is_on.store(true, Ordering::Release);
     mount.write(&good, 0, &[1; 100_000]).unwrap();
     mount.write(&full, 0, &[2; 100_000]).unwrap();
-    let epoch = mount.filesystem.write_verifier();
-    mount.close(&good).unwrap();
+    let verifier = |id| {
+        let committed = mount.filesystem.commit(&mount.call(), id, 0, 0);
+        committed.unwrap().verifier
+    };
+    let before = verifier(&good);
     assert_eq!(mount.close(&full), Err(Error::NoSpace));
+    assert_eq!(verifier(&good), before, "nothing of it was lost");
     assert_ne!(
-        mount.filesystem.write_verifier(),
-        epoch,
-        "who did not close is told otherwise"
+        verifier(&full),
+        before,
+        "what did not close is told otherwise"
     );
     assert_eq!(mount.close(&full), Ok(()), "told once");
     assert_eq!(
