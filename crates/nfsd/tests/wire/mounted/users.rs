@@ -123,3 +123,45 @@ fn who_lost_bytes_is_told_and_nobody_else() {
     drop(bob);
     assert_eq!(mount.read(&id).unwrap(), b".....bob");
 }
+
+#[test]
+fn what_was_written_before_a_change_of_rights_is_judged_by_those_of_before() {
+    let (_server, _hook, mount, id) = shared_file();
+    write(&mount, ALICE, &id, 0, b"alice").unwrap();
+    let set = |attributes| {
+        let set = mount
+            .filesystem
+            .set_attributes(&mount.call(), &id, &attributes, None);
+        set.unwrap();
+    };
+    set(SetAttributes {
+        mode: Some(0o600),
+        ..Default::default()
+    });
+    assert_eq!(close(&mount, ALICE, &id), Ok(()));
+    assert_eq!(mount.read(&id).unwrap(), b"alice");
+    // The server takes set-user-id from a file that is written to.
+    set(SetAttributes {
+        mode: Some(0o666),
+        uid: Some(ALICE),
+        ..Default::default()
+    });
+    write(&mount, ALICE, &id, 0, b"again").unwrap();
+    set(SetAttributes {
+        mode: Some(0o4755),
+        ..Default::default()
+    });
+    assert_eq!(close(&mount, ALICE, &id), Ok(()));
+    assert_eq!(mount.open(&id).attributes.mode, 0o4755);
+    // The owner of before may not write any more.
+    set(SetAttributes {
+        mode: Some(0o644),
+        ..Default::default()
+    });
+    write(&mount, ALICE, &id, 0, b"third").unwrap();
+    set(SetAttributes {
+        uid: Some(BOB),
+        ..Default::default()
+    });
+    assert_eq!(close(&mount, ALICE, &id), Ok(()));
+}
