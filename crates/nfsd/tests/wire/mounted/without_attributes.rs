@@ -261,3 +261,39 @@ fn names_that_others_make_beside_ours_are_seen() {
     remove(&other, b"theirs");
     assert_eq!(mount.lookup("theirs"), Err(Error::NotFound));
 }
+
+/// Takes the attributes out of what CREATE answers that come after the handle.
+fn silence_create(record: &mut Vec<u8>, number: u32) {
+    let at = STATUS_AT + 4;
+    if number != Procedure::Create.number() || word(record, STATUS_AT) != 0 {
+        return;
+    }
+    assert_eq!(word(record, at), 1);
+    let handle = word(record, at + 4).next_multiple_of(4);
+    let at = at + 8 + handle as usize;
+    assert_eq!(word(record, at), 1);
+    record.drain(at + 4..at + 4 + ATTRIBUTES_BYTES);
+    record[at + 3] = 0;
+}
+
+#[test]
+fn a_file_is_cut_off_that_has_become_longer_since_it_was_looked_at() {
+    let (server, _) = server();
+    let between = Silencer::with(&server, |_| true, silence_create);
+    let (mount, other) = (between.mount("acregmin=60"), Mount::new(&server, ""));
+    let id = other.create("file");
+    assert_eq!(mount.lookup("file"), Ok(id));
+    assert_eq!(mount.attributes(&id).size, 0);
+    other.write(&id, 0, b"theirs").unwrap();
+    other.close(&id).unwrap();
+    let mode = CreateMode::Unchecked(SetAttributes {
+        size: Some(0),
+        ..SetAttributes::default()
+    });
+    let root = mount.root();
+    let made = mount
+        .filesystem
+        .create(&mount.call(), &root, b"file", &mode);
+    assert_eq!(made.unwrap().entry.attributes.size, 0);
+    assert_eq!(Mount::new(&server, "").attributes(&id).size, 0);
+}
