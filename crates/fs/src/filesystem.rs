@@ -185,7 +185,8 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Names this life of the unstable data: changes at every restart and whenever unstable data
-    /// was or may have been lost. A source that is only read has no such data.
+    /// was or may have been lost. A source that is only read has no such data. What is lost of one
+    /// file alone may change only the verifiers that its writes and commits return.
     fn write_verifier(&self) -> [u8; 8] {
         [0; 8]
     }

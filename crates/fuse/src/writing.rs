@@ -145,20 +145,27 @@ impl Front {
     ) -> Result<()> {
         let node = target.node;
         let before = self.written.lock(node).get(&node).copied();
-        let committed = target.ask(may_block, Access::ALL, |call| {
-            self.filesystem.commit(call, id, 0, 0)
-        })?;
-        if !data_only {
-            target.ask(may_block, Access::ALL, |call| {
-                self.filesystem.commit_metadata(call, id)
+        let commit = || {
+            let committed = target.ask(may_block, Access::ALL, |call| {
+                self.filesystem.commit(call, id, 0, 0)
             })?;
-        }
+            if !data_only {
+                target.ask(may_block, Access::ALL, |call| {
+                    self.filesystem.commit_metadata(call, id)
+                })?;
+            }
+            Ok(committed.verifier)
+        };
+        let after = commit();
+        // Another error tells of what was lost, which the next commit is not to tell again.
+        let is_told = !matches!(after, Err(Error::WouldBlock | Error::TryLater));
         let mut written = self.written.lock(node);
-        if before.is_some() && written.get(&node).copied() == before {
+        if is_told && before.is_some() && written.get(&node).copied() == before {
             written.remove(&node);
         }
+        let after = after?;
         match before {
-            Some(before) if before.verifier != committed.verifier => {
+            Some(before) if before.verifier != after => {
                 Err(Error::Io("written data was lost".to_owned()))
             }
             _ => Ok(()),
@@ -300,6 +307,30 @@ mod tests {
         mounted.lose(node);
         assert!(mounted.commit(node).is_err(), "the second write was lost");
         mounted.commit(node).unwrap();
+    }
+
+    /// The first sync fails.
+    #[derive(Default)]
+    struct FailsOnce(AtomicBool);
+
+    impl SyncCalls for FailsOnce {
+        fn sync_data(&self, file: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
+            if self.0.swap(true, Ordering::SeqCst) {
+                KernelSync.sync_data(file)
+            } else {
+                Err(Errno::NOSPC)
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_source_itself_is_told_once() {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
+        let node = mounted.create(b"file");
+        mounted.write(node);
+        assert_eq!(mounted.commit(node), Err(Error::NoSpace));
+        assert_eq!(mounted.commit(node), Ok(()));
     }
 
     #[test]

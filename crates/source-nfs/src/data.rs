@@ -201,12 +201,12 @@ impl Shared {
         if self.limits.read_only {
             return Err(Error::ReadOnly);
         }
-        let verifier = self.write_verifier();
         let is_stable = stability > Stability::Unstable || self.calls.options.synchronous;
         if is_stable {
             Self::may_wait(call)?;
         }
         let node = self.files.node(id);
+        let verifier = self.verifier_of(&node);
         self.check_data(call, &node, Access::MODIFY | Access::EXTEND)?;
         self.report_failure(call, &node)?;
         self.settle(call, &node)?;
@@ -262,7 +262,7 @@ impl Shared {
         self.commit_node(call, &node)?;
         let after = node.lock().known();
         Ok(Committed {
-            verifier: self.write_verifier(),
+            verifier: self.verifier_of(&node),
             change: Change {
                 before: None,
                 after,
@@ -270,12 +270,18 @@ impl Shared {
         })
     }
 
-    /// Changes whenever something that was written may have been lost.
+    /// Changes whenever something of all files together may have been lost.
     pub(super) fn write_verifier(&self) -> [u8; 8] {
-        let refused = self
-            .remote
-            .losses
-            .load(std::sync::atomic::Ordering::Acquire);
+        self.verifier_after(0)
+    }
+
+    /// Changes whenever something that was written to a file may have been lost: what was refused
+    /// of another file is no loss of this one.
+    fn verifier_of(&self, node: &Node) -> [u8; 8] {
+        self.verifier_after(node.lock().losses)
+    }
+
+    fn verifier_after(&self, refused: u64) -> [u8; 8] {
         let losses = self.device.loss_epoch().wrapping_add(refused);
         let moved = losses.wrapping_mul(pagewell_fs::verifier::STEP);
         self.verifier.wrapping_add(moved).to_be_bytes()

@@ -22,6 +22,9 @@ use super::regions::{Region, Regions};
 /// have beside its cache.
 pub(super) const NODES_MAX: usize = 30_000;
 
+/// Files with an error that was not reported which are kept for that.
+const FAILED_MAX: usize = 1000;
+
 /// So many forgotten objects are worth telling the allocator.
 const FORGOTTEN_MANY: usize = NODES_MAX / 2;
 
@@ -35,7 +38,8 @@ pub(super) struct Files {
     regions: RwLock<Regions<Arc<Node>>>,
     /// Those with unstable writes that the server has taken.
     uncommitted: Mutex<HashMap<u64, Arc<Node>>>,
-    /// Those with an error that was not reported.
+    /// Those with an error that was not reported, or [`FAILED_MAX`] of them: the error of another
+    /// is told as long as its file is remembered.
     failed: Mutex<HashMap<u64, Arc<Node>>>,
 }
 
@@ -148,7 +152,10 @@ impl Files {
 
     /// A file has an error that was not reported.
     pub(super) fn note_failed(&self, node: &Arc<Node>) {
-        self.failed.lock().insert(node.number, node.clone());
+        let mut failed = self.failed.lock();
+        if failed.len() < FAILED_MAX {
+            failed.insert(node.number, node.clone());
+        }
     }
 
     /// It was reported to a program.
@@ -286,6 +293,18 @@ mod tests {
         assert!((5_000..=10_100).contains(&kept), "{kept}");
         files.forget(&used);
         assert_ne!(files.node(&id(0)).number, used.number);
+    }
+
+    #[test]
+    fn files_with_errors_that_nobody_asks_for_are_bounded() {
+        let files = Files::new(100, 10);
+        for number in 0..3_000 {
+            files.note_failed(&files.node(&id(number)));
+        }
+        assert_eq!(files.failed().len(), 1_000);
+        files.was_reported(&files.failed()[0]);
+        files.note_failed(&files.node(&id(5_000)));
+        assert_eq!(files.failed().len(), 1_000);
     }
 
     #[test]

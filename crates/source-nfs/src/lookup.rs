@@ -178,9 +178,9 @@ impl Shared {
 
     /// [`pagewell_fs::FileSystem::set_attributes`].
     ///
-    /// What was written before is safe at the server before the length or a time is set: written
-    /// later, or once more because the server has forgotten it, it would make the file longer, or
-    /// its times newer, than was asked for.
+    /// What was written before is safe at the server before anything is set: written later, or once
+    /// more because the server has forgotten it, it would make the file longer, or its times newer,
+    /// than was asked for, take set-user-id away again, or be refused to a user that may no longer.
     pub(super) fn set_attributes(
         &self,
         call: &Call<'_>,
@@ -194,8 +194,7 @@ impl Shared {
         }
         let node = self.files.node(id);
         let _alone = attributes.size.map(|_| node.data.write());
-        let sets_time = attributes.accessed.is_some() || attributes.modified.is_some();
-        if (attributes.size.is_some() || sets_time) && node.lock().is_uncommitted() {
+        if node.lock().is_uncommitted() {
             self.make_safe(&node)?;
         }
         let mut change = self.ask_to_set(call, &node, attributes, guard)?;

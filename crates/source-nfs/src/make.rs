@@ -25,6 +25,10 @@ struct Making<'a> {
     name: &'a [u8],
     procedure: Procedure,
     file_type: FileType,
+    /// Of a symbolic link.
+    target: Option<&'a [u8]>,
+    /// The name meant nothing just before, as far as is believed.
+    was_free: bool,
 }
 
 impl Making<'_> {
@@ -43,11 +47,15 @@ impl Shared {
     ) -> Result<Making<'a>> {
         self.may_change(call)?;
         pagewell_fs::name::check_new(name)?;
+        let directory = self.directory(call, directory)?;
+        let was_free = self.names.find(&directory, name) == Some(None);
         Ok(Making {
-            directory: self.directory(call, directory)?,
+            directory,
             name,
             procedure,
             file_type,
+            target: None,
+            was_free,
         })
     }
 
@@ -121,7 +129,9 @@ impl Shared {
 
     fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Created> {
         let what = making.what();
-        self.make(call, making, &CreateArguments { what, how })
+        // Of its verifier the server knows whether it has seen it.
+        let may_be_ours = making.was_free && !matches!(how, CreateHow::Exclusive(_));
+        self.make(call, making, &CreateArguments { what, how }, may_be_ours)
     }
 
     /// [`pagewell_fs::FileSystem::make_directory`].
@@ -138,7 +148,7 @@ impl Shared {
             what: making.what(),
             attributes: convert::set_attributes(attributes)?,
         };
-        self.make(call, &making, &arguments)
+        self.make(call, &making, &arguments, making.was_free)
     }
 
     /// [`pagewell_fs::FileSystem::make_symlink`].
@@ -151,13 +161,16 @@ impl Shared {
         attributes: &SetAttributes,
     ) -> Result<Created> {
         let what = (Procedure::Symlink, FileType::Symlink);
-        let making = self.making(call, directory, name, what)?;
+        let making = Making {
+            target: Some(target),
+            ..self.making(call, directory, name, what)?
+        };
         let arguments = SymlinkArguments {
             what: making.what(),
             attributes: convert::set_attributes(attributes)?,
             target,
         };
-        self.make(call, &making, &arguments)
+        self.make(call, &making, &arguments, making.was_free)
     }
 
     /// [`pagewell_fs::FileSystem::make_node`].
@@ -185,14 +198,21 @@ impl Shared {
         };
         let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
         let what = making.what();
-        self.make(call, &making, &MknodArguments { what, node })
+        self.make(
+            call,
+            &making,
+            &MknodArguments { what, node },
+            making.was_free,
+        )
     }
 
+    /// `may_be_ours`: what is there after a repeated call may have been made by it.
     fn make(
         &self,
         call: &Call<'_>,
         making: &Making<'_>,
         arguments: &impl Encode,
+        may_be_ours: bool,
     ) -> Result<Created> {
         let (directory, name) = (&*making.directory, making.name);
         let (answer, change, since) = self.change_names(
@@ -212,14 +232,25 @@ impl Shared {
         )?;
         let entry = match answer.value {
             Ok((Some(id), attributes, _)) => {
+                if attributes.is_none() {
+                    // A file that was there may have changed since it was looked at.
+                    self.files.node(&id).lock().doubt();
+                }
                 self.entry(call, id, attributes.as_ref(), answer.sent)?
             }
             // The server need not tell the handle.
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
                 let (made, status) = (NameChange::Make(making.file_type), failure.status);
-                let found = self.prove(call, (directory, name), made, status, answer.was_resent)?;
-                found.ok_or_else(|| convert::error(status))?
+                let is_doubtful = answer.was_resent && may_be_ours;
+                let found = self.prove(call, (directory, name), made, status, is_doubtful)?;
+                let found = found.ok_or_else(|| convert::error(status))?;
+                if let Some(target) = making.target
+                    && self.read_link(call, &found.id)?.0 != target
+                {
+                    return Err(convert::error(status));
+                }
+                found
             }
         };
         self.names.enter(directory, name, Some(entry.id), since);

@@ -1,6 +1,6 @@
 //! Mounting and unmounting.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -119,7 +119,6 @@ impl NfsFileSystem {
                 information.write_bytes_preferred,
             ),
             nobody: EncodedCredential::of_process(),
-            losses: AtomicU64::new(0),
         });
         let mut open = open_options(device, options.read_ahead, remote.read_bytes);
         open.latency = Some(volume.latency);

@@ -14,13 +14,19 @@
 //! | REMOVE, RMDIR | no such name | nothing of that name |
 //! | RENAME | no such name | the moved object, at the new name |
 //! | LINK | exists | the linked object |
-//! | MKDIR, SYMLINK, MKNOD, CREATE | exists | an object of that type |
+//! | MKDIR, SYMLINK, MKNOD, CREATE | exists | an object of that type, with that target |
+//!
+//! Something that was to be made is taken for ours only where the name was known to be free when
+//! the call was sent: else it may have been there all the time, as the lock of another program.
 //!
 //! CREATE that must not find the name is sent with a verifier of its own (RFC 1813 section 3.3.8),
-//! of which servers know by themselves that they have seen it.
+//! of which servers know by themselves that they have seen it: no answer to that is doubtful.
 //!
-//! **Known weakness.** When another client did the same between the two, it and the caller are both
-//! told that they did it.
+//! **Known weaknesses.** When another client made the same since the name was found missing, which
+//! is believed for up to a minute (`acdirmax`), or moved or removed the same between the two calls,
+//! it and the caller are both told that they did it. A caller that did not look at the name before
+//! is told that it exists, though the call has made it. A SETATTR under a guard that was done
+//! already answers that the guard is out of date.
 
 use pagewell_fs::{Call, Change, Entry, Error, FileId, FileType, Result};
 use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccData};

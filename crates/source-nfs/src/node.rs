@@ -99,6 +99,8 @@ pub(super) struct State {
     pub(super) is_moving: bool,
     pub(super) uncommitted: Option<Uncommitted>,
     pub(super) failures: Failures,
+    /// Writes that the server has refused for good.
+    pub(super) losses: u64,
     /// On whose behalf data is read.
     pub(super) reader: Option<Arc<User>>,
     /// On whose behalf all of it was written that may not be safe at the server.

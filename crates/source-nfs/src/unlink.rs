@@ -133,6 +133,9 @@ impl Shared {
 
     /// A name of it was removed; its data is forgotten when that was the last. Bytes that are not
     /// at the server yet are forgotten only when the server says that it has no such file any more.
+    ///
+    /// **Known weakness.** What is written just then is lost when another client has just made
+    /// another name of it.
     fn lost_a_name(&self, call: &Call<'_>, target: &Arc<Node>) {
         target.excuse();
         let mut state = target.lock();
@@ -153,6 +156,9 @@ impl Shared {
             let mut state = target.lock();
             state.is_removed = true;
             state.uncommitted = None;
+            drop(state);
+            // The server may call another object so from here on.
+            self.files.forget(target);
         }
         self.bury(target);
     }

@@ -19,7 +19,8 @@
 //! leaves the cache when anybody writes, commits or closes.
 //!
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
-//! of one user are not told apart.
+//! of one user are not told apart. Of a file that was forgotten since such an error was told, a
+//! commit may say once more that something was lost.
 
 use std::sync::Arc;
 
@@ -65,6 +66,10 @@ impl Shared {
             };
             if state.writer.is_none() {
                 state.writer = Some(self.user(call));
+            }
+            if state.reader.is_none() {
+                // What a write needs of the server, as where many small pieces are written.
+                state.reader = state.writer.clone();
             }
             if User::is(state.writer.as_ref(), call.credentials) {
                 drop(state);

@@ -30,7 +30,6 @@
 
 mod write;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -69,8 +68,6 @@ pub(super) struct Remote {
     pub(super) write_bytes: u32,
     /// For data that nobody in particular asked for.
     pub(super) nobody: EncodedCredential,
-    /// Writes that the server refused for good.
-    pub(super) losses: AtomicU64,
 }
 
 impl Device for RemoteDevice {
@@ -180,7 +177,7 @@ impl Remote {
         if state.is_removed {
             return;
         }
-        self.losses.fetch_add(1, Ordering::AcqRel);
+        state.losses += 1;
         let writer = state.writer.as_ref();
         let user = writer.map_or_else(Credentials::root, |writer| writer.credentials);
         state.failures.note(user, error);

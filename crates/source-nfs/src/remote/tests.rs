@@ -46,7 +46,6 @@ impl Rig {
             read_bytes: 1 << 16,
             write_bytes: 1 << 16,
             nobody: EncodedCredential::of_process(),
-            losses: AtomicU64::new(0),
         });
         Self {
             device: RemoteDevice(remote),

@@ -18,6 +18,8 @@ use crate::layer::{Event, Hook, Layer, make_file};
 struct Refuses {
     is_on: AtomicBool,
     writes_of: Mutex<HashSet<FileId>>,
+    /// Attributes of these are told to be gone.
+    is_stale: AtomicBool,
     not_ready: AtomicUsize,
     refused: AtomicUsize,
 }
@@ -30,9 +32,13 @@ impl Hook for Refuses {
             self.refused.fetch_add(1, Ordering::AcqRel);
             return Err(Error::TryLater);
         }
-        let is_refused = self.is_on.load(Ordering::Acquire)
-            && event.operation == "write"
-            && self.writes_of.lock().unwrap().contains(&event.id);
+        let is_one = || self.writes_of.lock().unwrap().contains(&event.id);
+        let is_asked = event.operation == "attributes";
+        if is_asked && self.is_stale.load(Ordering::Acquire) && is_one() {
+            return Err(Error::Stale);
+        }
+        let is_refused =
+            self.is_on.load(Ordering::Acquire) && event.operation == "write" && is_one();
         if is_refused {
             Err(Error::NoSpace)
         } else {
@@ -55,13 +61,17 @@ fn an_error_of_a_write_is_told_once_and_to_its_file_only() {
     hook.is_on.store(true, Ordering::Release);
     mount.write(&good, 0, &[1; 100_000]).unwrap();
     mount.write(&full, 0, &[2; 100_000]).unwrap();
-    let epoch = mount.filesystem.write_verifier();
-    mount.close(&good).unwrap();
+    let verifier = |id| {
+        let committed = mount.filesystem.commit(&mount.call(), id, 0, 0);
+        committed.unwrap().verifier
+    };
+    let before = verifier(&good);
     assert_eq!(mount.close(&full), Err(Error::NoSpace));
+    assert_eq!(verifier(&good), before, "nothing of it was lost");
     assert_ne!(
-        mount.filesystem.write_verifier(),
-        epoch,
-        "who did not close is told otherwise"
+        verifier(&full),
+        before,
+        "what did not close is told otherwise"
     );
     assert_eq!(mount.close(&full), Ok(()), "told once");
     assert_eq!(
@@ -78,6 +88,36 @@ fn an_error_of_a_write_is_told_once_and_to_its_file_only() {
     mount.write(&full, 0, b"again").unwrap();
     assert_eq!(mount.filesystem.sync(), Err(Error::NoSpace));
     assert_eq!(mount.filesystem.sync(), Ok(()));
+}
+
+#[test]
+fn an_error_of_an_object_that_was_taken_for_removed_is_told() {
+    let memory = ram();
+    let (layer, hook) = Layer::new(memory.clone(), Refuses::default());
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    let id = mount.create("file");
+    let inner = server_id(&hook, &mount, "file");
+    let credentials = Credentials::root();
+    let call = root_call(&credentials);
+    memory
+        .link(&call, &inner, &memory.root(), b"other")
+        .unwrap();
+    mount.write(&id, 0, b"bytes").unwrap();
+    // As a server does that calls another object by this handle later.
+    hook.writes_of.lock().unwrap().insert(inner);
+    hook.is_stale.store(true, Ordering::Release);
+    let root = mount.root();
+    mount
+        .filesystem
+        .remove(&mount.call(), &root, b"file")
+        .unwrap();
+    hook.is_stale.store(false, Ordering::Release);
+    hook.is_on.store(true, Ordering::Release);
+    let again = mount.lookup("other").unwrap();
+    assert_eq!(again, id);
+    mount.write(&again, 0, b"lost").unwrap();
+    assert_eq!(mount.commit(&again), Err(Error::NoSpace));
 }
 
 /// The identifier that the server's file system has for a name.

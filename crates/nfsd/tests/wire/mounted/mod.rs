@@ -8,6 +8,7 @@ mod forgetful;
 mod late;
 mod model;
 mod names;
+mod resent;
 #[cfg(debug_assertions)]
 mod shared;
 mod stopping;

@@ -1,6 +1,6 @@
 //! Users that write to one file.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_fs::{Call, Credentials, Error, FileId, FileSystem, Result, SetAttributes, Stability};
@@ -16,6 +16,8 @@ use crate::layer::{Event, Hook, Layer};
 struct Watches {
     writes: Mutex<Vec<(u32, u64, usize)>>,
     refused: AtomicU32,
+    /// Nobody but Alice may read.
+    is_private: AtomicBool,
 }
 
 impl Hook for Watches {
@@ -26,6 +28,9 @@ impl Hook for Watches {
         match event.operation {
             "write" if event.uid == self.refused.load(Ordering::Acquire) => {
                 return Err(Error::QuotaExceeded);
+            }
+            "read" if event.uid != ALICE && self.is_private.load(Ordering::Acquire) => {
+                return Err(Error::AccessDenied);
             }
             "write" => {
                 let write = (event.uid, event.offset, event.count);
@@ -122,4 +127,60 @@ fn who_lost_bytes_is_told_and_nobody_else() {
     assert_eq!(close(&mount, BOB, &id), Ok(()));
     drop(bob);
     assert_eq!(mount.read(&id).unwrap(), b".....bob");
+}
+
+#[test]
+fn what_was_written_before_a_change_of_rights_is_judged_by_those_of_before() {
+    let (_server, _hook, mount, id) = shared_file();
+    write(&mount, ALICE, &id, 0, b"alice").unwrap();
+    let set = |attributes| {
+        let set = mount
+            .filesystem
+            .set_attributes(&mount.call(), &id, &attributes, None);
+        set.unwrap();
+    };
+    set(SetAttributes {
+        mode: Some(0o600),
+        ..Default::default()
+    });
+    assert_eq!(close(&mount, ALICE, &id), Ok(()));
+    assert_eq!(mount.read(&id).unwrap(), b"alice");
+    // The server takes set-user-id from a file that is written to.
+    set(SetAttributes {
+        mode: Some(0o666),
+        uid: Some(ALICE),
+        ..Default::default()
+    });
+    write(&mount, ALICE, &id, 0, b"again").unwrap();
+    set(SetAttributes {
+        mode: Some(0o4755),
+        ..Default::default()
+    });
+    assert_eq!(close(&mount, ALICE, &id), Ok(()));
+    assert_eq!(mount.open(&id).attributes.mode, 0o4755);
+    // The owner of before may not write any more.
+    set(SetAttributes {
+        mode: Some(0o644),
+        ..Default::default()
+    });
+    write(&mount, ALICE, &id, 0, b"third").unwrap();
+    set(SetAttributes {
+        uid: Some(BOB),
+        ..Default::default()
+    });
+    assert_eq!(close(&mount, ALICE, &id), Ok(()));
+}
+
+#[test]
+fn what_a_write_needs_to_be_read_is_read_as_the_user_that_writes() {
+    let (server, hook, mount, id) = shared_file();
+    mount.write(&id, 0, &[7; 4096]).unwrap();
+    mount.close(&id).unwrap();
+    let mount = Mount::new(&server, "");
+    hook.is_private.store(true, Ordering::Release);
+    // So many ranges are not kept apart.
+    for number in 0..9 {
+        write(&mount, ALICE, &id, number * 200, b"x").unwrap();
+    }
+    close(&mount, ALICE, &id).unwrap();
 }

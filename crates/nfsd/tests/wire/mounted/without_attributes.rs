@@ -26,8 +26,8 @@ pub(super) const WCC_BYTES: usize = 24;
 /// Procedures by transaction.
 type Asked = Mutex<HashMap<[u8; 4], u32>>;
 
-/// Stands between client and server, and takes attributes out of answers.
-struct Silencer {
+/// Stands between client and server, and takes attributes out of answers, or does something else.
+pub(super) struct Silencer {
     address: SocketAddr,
     has_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -35,11 +35,22 @@ struct Silencer {
 
 impl Silencer {
     fn new(server: &Server) -> Self {
+        Self::with(server, |_| true, silence)
+    }
+
+    /// `call` says of each procedure that is called whether it reaches the server; if not, that was
+    /// the end of the connection. `answer` changes what comes back.
+    pub(super) fn with(
+        server: &Server,
+        call: impl Fn(u32) -> bool + Send + Sync + 'static,
+        answer: impl Fn(&mut Vec<u8>, u32) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let has_ended = Arc::new(AtomicBool::new(false));
         let (ends, server) = (has_ended.clone(), server.address());
         let thread = std::thread::spawn(move || {
+            let (call, answer) = (&call, &answer);
             std::thread::scope(|scope| {
                 for client in listener.incoming() {
                     if ends.load(Ordering::Acquire) {
@@ -54,12 +65,14 @@ impl Silencer {
                         pass_on(from, to, |record| {
                             let number = word(record, PROCEDURE_AT);
                             known.lock().unwrap().insert(transaction(record), number);
+                            call(number)
                         })
                     });
                     scope.spawn(move || {
                         pass_on(server, client, |record| {
                             let number = asked.lock().unwrap().remove(&transaction(record));
-                            silence(record, number.unwrap());
+                            answer(record, number.unwrap());
+                            true
                         })
                     });
                 }
@@ -72,7 +85,7 @@ impl Silencer {
         }
     }
 
-    fn mount(&self, options: &str) -> Mount {
+    pub(super) fn mount(&self, options: &str) -> Mount {
         Mount::at(self.address, options, CacheOptions::new(32 << 20))
     }
 }
@@ -95,17 +108,16 @@ pub(super) fn transaction(record: &[u8]) -> [u8; 4] {
     record[..4].try_into().unwrap()
 }
 
-/// Passes records on until one of the two has gone.
-fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut Vec<u8>)) {
+/// Passes records on until one of the two has gone, or `change` says that it is enough.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut Vec<u8>) -> bool) {
     let mut record = Vec::new();
-    while read_record(&mut from, &mut record).is_ok() {
-        change(&mut record);
+    while read_record(&mut from, &mut record).is_ok() && change(&mut record) {
         if write_record(&mut to, &record).is_err() {
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }
 
 pub(super) fn write_record(to: &mut TcpStream, record: &[u8]) -> Result<()> {
@@ -248,4 +260,40 @@ fn names_that_others_make_beside_ours_are_seen() {
     remove(&mount, b"again");
     remove(&other, b"theirs");
     assert_eq!(mount.lookup("theirs"), Err(Error::NotFound));
+}
+
+/// Takes the attributes out of what CREATE answers that come after the handle.
+fn silence_create(record: &mut Vec<u8>, number: u32) {
+    let at = STATUS_AT + 4;
+    if number != Procedure::Create.number() || word(record, STATUS_AT) != 0 {
+        return;
+    }
+    assert_eq!(word(record, at), 1);
+    let handle = word(record, at + 4).next_multiple_of(4);
+    let at = at + 8 + handle as usize;
+    assert_eq!(word(record, at), 1);
+    record.drain(at + 4..at + 4 + ATTRIBUTES_BYTES);
+    record[at + 3] = 0;
+}
+
+#[test]
+fn a_file_is_cut_off_that_has_become_longer_since_it_was_looked_at() {
+    let (server, _) = server();
+    let between = Silencer::with(&server, |_| true, silence_create);
+    let (mount, other) = (between.mount("acregmin=60"), Mount::new(&server, ""));
+    let id = other.create("file");
+    assert_eq!(mount.lookup("file"), Ok(id));
+    assert_eq!(mount.attributes(&id).size, 0);
+    other.write(&id, 0, b"theirs").unwrap();
+    other.close(&id).unwrap();
+    let mode = CreateMode::Unchecked(SetAttributes {
+        size: Some(0),
+        ..SetAttributes::default()
+    });
+    let root = mount.root();
+    let made = mount
+        .filesystem
+        .create(&mount.call(), &root, b"file", &mode);
+    assert_eq!(made.unwrap().entry.attributes.size, 0);
+    assert_eq!(Mount::new(&server, "").attributes(&id).size, 0);
 }
