@@ -61,8 +61,8 @@ pub(crate) struct Place {
     pub(crate) copy_name: Vec<u8>,
     /// The object, if there is one.
     pub(crate) entry: Option<Entry>,
-    /// The server that has the objects of the source, by name and port.
-    pub(crate) server: Option<String>,
+    /// Whether a server has the objects of the source.
+    pub(crate) is_remote: bool,
     /// Whether the location can only mean a directory: it ends with a slash.
     pub(crate) means_directory: bool,
     /// Whether the source is a disk image: one file, whose length never changes.
@@ -215,7 +215,7 @@ impl Location {
             directory: spot.directory,
             name: spot.name,
             entry: spot.entry,
-            server: opened.server,
+            is_remote: opened.is_remote,
             means_directory: self.text_ends_with_slash(),
             is_image,
             files: opened.files,
@@ -287,24 +287,24 @@ impl Place {
     /// Whether its objects are in nothing that another source could have, too: not in a directory
     /// and not on a server.
     pub(crate) fn is_alone(&self) -> bool {
-        !self.is_local() && self.server.is_none()
+        !self.is_local() && !self.is_remote
     }
 
     /// How many threads work on its objects at the same time.
     pub(crate) fn width(&self) -> Width {
-        match self.server {
-            Some(_) => Width::REMOTE,
-            None => Width::local(),
+        match self.is_remote {
+            true => Width::REMOTE,
+            false => Width::local(),
         }
     }
 
     /// How many threads list its directories ahead of a walk, while others work on its objects.
     pub(crate) fn listers(&self) -> usize {
-        match self.server {
+        match self.is_remote {
             // A round trip each: so many at a time.
-            Some(_) => 4,
+            true => 4,
             // The processors are busy.
-            None => 0,
+            false => 0,
         }
     }
 

@@ -74,8 +74,8 @@ impl Purpose {
 pub(crate) struct Opened {
     /// What it serves.
     pub(crate) tree: Tree,
-    /// The server that has its objects, by name and port.
-    pub(crate) server: Option<String>,
+    /// Whether a server has its objects.
+    pub(crate) is_remote: bool,
     /// The name of the only file, when it is a disk image.
     pub(crate) only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
@@ -90,7 +90,7 @@ impl Opened {
     fn of(tree: Tree) -> Self {
         Self {
             tree,
-            server: None,
+            is_remote: false,
             only_file: None,
             files: Vec::new(),
         }
@@ -127,10 +127,9 @@ pub(crate) fn source(
         Source::Nfs(url) => {
             let mut url = url.clone();
             url.options.read_only |= !purpose.writes();
-            let server = format!("{}:{:?}", url.host, url.options.port);
             let mounted = NfsFileSystem::mount(&url, engine.cache()?);
             Ok(Opened {
-                server: Some(server),
+                is_remote: true,
                 ..Opened::new(mounted.map_err(|error| right_export(error, shown, purpose))?)
             })
         }

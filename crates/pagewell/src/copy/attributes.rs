@@ -126,7 +126,7 @@ impl Hand {
         let lists_only = self.terms.rules.keep.extended == Extended::Lists;
         let place = original.place;
         let Some(local) = &place.tree.local else {
-            if place.server.is_some() {
+            if place.is_remote {
                 let what = "an NFS server does not tell extended attributes and access control \
                             lists: none are kept";
                 self.lost(what.into())?;

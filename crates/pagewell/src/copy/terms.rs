@@ -86,13 +86,15 @@ impl Terms {
     }
 
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
-    /// exports of one server.
+    /// exports of one server. That has several names and addresses, so any two servers may be one:
+    /// the numbers of the objects tell. An export that is reached as a part of a larger one has
+    /// other numbers there; then the server's handles are the same.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
-        let are_one_source = match (&place.server, &self.target.server) {
-            (None, None) => place.is_local() && self.target.is_local(),
-            (one, other) => one == other,
-        };
-        are_one_source && identity(one) == identity(other)
+        let target = &self.target;
+        let are_remote = place.is_remote && target.is_remote;
+        let have_one_number = identity(one) == identity(other);
+        let are_local = place.is_local() && target.is_local();
+        are_local && have_one_number || are_remote && (have_one_number || one.id == other.id)
     }
 
     /// Whether a directory of the target is in the directory `source`, or is that.

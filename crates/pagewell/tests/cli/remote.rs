@@ -213,3 +213,27 @@ fn all_exports_of_a_server_are_one_tree() {
     let none = run(&["ls", &format!("nfs://{address}/none")]).failed(1);
     assert!(none.contains("no export /none"), "{none}");
 }
+
+#[test]
+fn a_file_of_a_server_is_the_same_by_each_of_its_names() {
+    let fixture = Fixture::new();
+    let export = format!("/e={}", fixture.tree().display());
+    let serve = Serve::start(&["--squash", "none", &export, "/other=ram:1m"]);
+    let port = serve.address().port();
+    let numbers = format!("nfs://127.0.0.1:{port}/e::");
+    for other in [
+        format!("nfs://localhost:{port}/e::"),
+        format!("nfs://127.0.0.1:{port}/::/e"),
+    ] {
+        for (from, to) in [(&numbers, &other), (&other, &numbers)] {
+            let line = run(&["cp", &format!("{from}/big"), &format!("{to}/big")]).failed(1);
+            assert!(line.contains("same file"), "{line}");
+            let [from, to] = [format!("{from}/sub"), format!("{to}/sub/deep/new")];
+            let line = run(&["cp", "-r", &from, &to]).failed(1);
+            assert!(line.contains("into itself"), "{line}");
+        }
+    }
+    let big = fs::read(fixture.tree().join("big")).unwrap();
+    assert!(big == bytes((3 << 20) + 17, (3 << 20) + 17));
+    assert!(!fixture.tree().join("sub/deep/new").exists());
+}
