@@ -170,19 +170,25 @@ impl Hand {
         existing: Option<&Entry>,
     ) -> Result<bool, Trouble> {
         let (filesystem, call) = self.terms.at_target();
-        if let Some(existing) = existing {
-            if filesystem.same_object(&existing.id, id) {
-                return Ok(true);
-            }
-            self.terms.remove(to)?;
+        if existing.is_some_and(|existing| filesystem.same_object(&existing.id, id)) {
+            return Ok(true);
         }
-        match filesystem.link(&call, id, &to.directory, &to.name) {
+        let linked = self.terms.replace(to, existing.is_some(), |name| {
+            filesystem.link(&call, id, &to.directory, name)
+        });
+        match linked {
             Ok(_) => {
                 self.tell(original, to);
                 self.terms.unsynced.note(&Object::Known(to.directory));
                 Ok(true)
             }
-            Err(Error::NotSupported | Error::TooManyLinks | Error::CrossDevice) => {
+            // Also on file systems that have no links, FAT for one.
+            Err(
+                Error::NotSupported
+                | Error::NotPermitted
+                | Error::TooManyLinks
+                | Error::CrossDevice,
+            ) => {
                 let what = "the target takes no more hard links: their files are copied";
                 self.notices.push(Notice::First("links", what.into()));
                 Ok(false)
@@ -323,13 +329,11 @@ impl Hand {
         let source = original.entry;
         let target = original.place.tree.link_target(&source.id);
         let target = target.map_err(|error| Trouble::Source(error.into()))?;
-        if existing.is_some() {
-            self.terms.remove(to)?;
-        }
         let attributes = self.terms.kept(&source.attributes);
         let (filesystem, call) = self.terms.at_target();
-        let (directory, name) = (&to.directory, &to.name);
-        let made = filesystem.make_symlink(&call, directory, name, &target, &attributes)?;
+        let made = self.terms.replace(to, existing.is_some(), |name| {
+            filesystem.make_symlink(&call, &to.directory, name, &target, &attributes)
+        })?;
         self.made(original, to, &Object::Known(made.entry.id));
         Ok(())
     }

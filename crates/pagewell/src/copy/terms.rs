@@ -6,6 +6,7 @@ use pagewell_fs::{Call, Entry, Error, FileId, FileSystem, OpenFile, SetAttribute
 use pagewell_source_dir::Directory;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
 
 use super::durable::Unsynced;
 use super::links::Links;
@@ -148,6 +149,29 @@ impl Terms {
     pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
         let (filesystem, call) = self.at_target();
         filesystem.remove(&call, &to.directory, &to.name).map(drop)
+    }
+
+    /// Makes a name in the target. One that is there stays until the new one, which is made beside
+    /// it, takes its place: making it may fail.
+    pub(super) fn replace<T>(
+        &self,
+        to: &Target,
+        is_there: bool,
+        make: impl FnOnce(&[u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !is_there {
+            return make(&to.name);
+        }
+        let (filesystem, call) = self.at_target();
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
+        let beside = format!(".pagewell-{:016x}", u64::from_ne_bytes(random)).into_bytes();
+        let made = make(&beside)?;
+        let directory = &to.directory;
+        let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
+        // It is there still when that failed, and when both were names of one object.
+        let _ = filesystem.remove(&call, directory, &beside);
+        moved.map(|_| made)
     }
 
     /// Sets attributes of an object of the target, if there are any to set.

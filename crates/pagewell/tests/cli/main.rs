@@ -13,6 +13,7 @@ mod documents;
 mod everyday;
 mod hostile;
 mod images;
+mod left_behind;
 mod mirror_legs;
 mod mirrors;
 mod reading;
