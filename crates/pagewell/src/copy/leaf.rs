@@ -278,7 +278,6 @@ impl Hand {
         self.tell(original, to);
         let mut moved = Moved::default();
         let filled = self.fill_file(original, object, &mut moved);
-        let filled = filled.and_then(|()| self.dress(original, object, made));
         if let Err(trouble) = &filled {
             let is_useless = matches!(trouble, Trouble::Target(_)) || moved.size == 0;
             if made == Made::New && is_useless {
@@ -287,9 +286,14 @@ impl Hand {
             }
             return filled;
         }
+        // All bytes are there, whatever becomes of the attributes.
+        let dressed = self.dress(original, object, made);
+        if let (Err(_), Made::Before { mode: Some(mode) }) = (&dressed, made) {
+            let _ = self.terms.set(object, &with_mode(mode));
+        }
         self.terms.unsynced.note(object);
         self.made(original, to, object);
-        Ok(())
+        dressed
     }
 
     fn fill_file(

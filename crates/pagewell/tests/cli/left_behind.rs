@@ -2,10 +2,10 @@
 //! from its target.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use crate::support::{Fixture, Run, run_in, tool};
+use crate::support::{Fixture, Run, Serve, bytes, is_root, run_in, tool};
 
 /// Runs the program where a system call fails.
 fn run_failing(fixture: &Fixture, call: &str, error: &str, arguments: &[&str]) -> Run {
@@ -57,4 +57,22 @@ fn a_link_and_a_symbolic_link_take_the_place_of_what_is_there() {
     };
     assert_eq!(number("a"), number("b"));
     assert_eq!(number("l"), number("m"));
+}
+
+#[test]
+fn a_file_that_is_filled_stays_when_its_owner_cannot_be_kept() {
+    if !is_root() {
+        pagewell_skip::skip("needs root, whose files a server gives to nobody");
+        return;
+    }
+    let fixture = Fixture::new();
+    let exported = fixture.path().join("exported");
+    fs::create_dir(&exported).unwrap();
+    fs::set_permissions(&exported, PermissionsExt::from_mode(0o777)).unwrap();
+    let serve = Serve::start(&[exported.to_str().unwrap()]);
+    let target = format!("{}::/copy", serve.urls()[0]);
+    let run = run_in(fixture.path(), &["cp", "-a", "tree/sub/script", &target]);
+    assert_eq!(run.code, Some(1), "{}", run.err);
+    let copy = fs::read(exported.join("copy")).unwrap();
+    assert_eq!(copy, bytes(100, 100));
 }
