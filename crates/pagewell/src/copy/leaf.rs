@@ -1,6 +1,8 @@
 //! Copies what is not a directory: files, links, special files.
 
-use pagewell_fs::{CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, name};
+use pagewell_fs::{
+    CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime, name,
+};
 
 use super::attributes::{Made, with_mode};
 use super::data::{Moved, Sink};
@@ -258,7 +260,9 @@ impl Hand {
             Err(Error::AccessDenied) => {
                 let mode = existing.attributes.mode;
                 set(with_mode(mode | 0o200))?;
-                truncate()?;
+                truncate().inspect_err(|_| {
+                    let _ = set(with_mode(mode));
+                })?;
                 Ok(Made::Before { mode: Some(mode) })
             }
             truncated => truncated.map(|()| Made::Before { mode: None }),
@@ -267,7 +271,7 @@ impl Hand {
 
     /// Fills a file that is empty, and gives it its attributes. One that was made for this and
     /// cannot be filled is removed, unless it is the original that cannot be read on: then what was
-    /// read stays.
+    /// read stays, older than the original, so that the next copy of what is newer begins anew.
     fn file(
         &mut self,
         original: &Original<'_>,
@@ -280,10 +284,12 @@ impl Hand {
         let filled = self.fill_file(original, object, &mut moved);
         if let Err(trouble) = &filled {
             let is_useless = matches!(trouble, Trouble::Target(_)) || moved.size == 0;
-            if made == Made::New && is_useless {
-                // The failure is said anyway.
-                let _ = self.terms.remove(to);
-            }
+            // The failure is said anyway.
+            let _ = if made == Made::New && is_useless {
+                self.terms.remove(to)
+            } else {
+                self.terms.set(object, &of_a_part(original.entry, made))
+            };
             return filled;
         }
         // All bytes are there, whatever becomes of the attributes.
@@ -389,6 +395,22 @@ impl Hand {
         if rules.several && original.path.is_none() {
             links.note_made(*id);
         }
+    }
+}
+
+/// The attributes of a file that has a part of its original: a time before that of the original,
+/// and the mode that it had.
+fn of_a_part(original: &Entry, made: Made) -> SetAttributes {
+    let mut before = original.attributes.modified;
+    before.seconds = before.seconds.saturating_sub(1);
+    let mode = match made {
+        Made::Before { mode } => mode,
+        Made::New | Made::Directory { .. } => None,
+    };
+    SetAttributes {
+        mode,
+        modified: Some(SetTime::To(before)),
+        ..SetAttributes::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Fixture, Run, is_root, program, run, run_in};
+use crate::support::{Fixture, Run, run, run_in, unprivileged};
 
 /// Runs `serve` with these arguments, which must be refused.
 fn refused(code: i32, arguments: &[&str], parts: &[&str]) {
@@ -64,19 +64,7 @@ fn a_directory_that_may_not_be_read() {
     fs::set_permissions(fixture.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let program_path = program().get_program().to_owned();
-    let mut command = if is_root() {
-        // The program itself may lie where nobody else can reach it.
-        let copy = fixture.path().join("pagewell");
-        fs::copy(&program_path, &copy).unwrap();
-        let mut command = std::process::Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        command.arg(copy);
-        command
-    } else {
-        program()
-    };
-    let run: Run = command
+    let run: Run = unprivileged(fixture.path())
         .args(["serve", "--listen", "127.0.0.1:0", "--state-dir"])
         .arg(state.path())
         .arg(&closed)

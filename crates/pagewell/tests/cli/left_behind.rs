@@ -3,9 +3,19 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Fixture, Run, Serve, bytes, is_root, run_in, tool};
+use rustix::fs::{XattrFlags, setxattr};
+
+use crate::support::{Fixture, Run, Serve, bytes, is_root, run_in, tool, unprivileged};
+
+/// Length of the large file of a fixture.
+const BIG: usize = (3 << 20) + 17;
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
 
 /// Runs the program where a system call fails.
 fn run_failing(fixture: &Fixture, call: &str, error: &str, arguments: &[&str]) -> Run {
@@ -15,6 +25,19 @@ fn run_failing(fixture: &Fixture, call: &str, error: &str, arguments: &[&str]) -
     command.arg(env!("CARGO_BIN_EXE_pagewell")).args(arguments);
     command.env("LC_ALL", "C").current_dir(fixture.path());
     command.output().unwrap().into()
+}
+
+/// The tree as an image that ends within its large file.
+fn cut_image(fixture: &Fixture) {
+    let small = |name: &str| name != "big";
+    for entry in fs::read_dir(fixture.tree()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && small(path.file_name().unwrap().to_str().unwrap()) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let image = fs::OpenOptions::new().write(true).open(fixture.iso());
+    image.unwrap().set_len(BIG as u64 / 2).unwrap();
 }
 
 #[test]
@@ -75,4 +98,52 @@ fn a_file_that_is_filled_stays_when_its_owner_cannot_be_kept() {
     assert_eq!(run.code, Some(1), "{}", run.err);
     let copy = fs::read(exported.join("copy")).unwrap();
     assert_eq!(copy, bytes(100, 100));
+}
+
+#[test]
+fn what_was_not_copied_to_its_end_is_older_than_its_original() {
+    let fixture = Fixture::new();
+    cut_image(&fixture);
+    for _ in 0..3 {
+        let run = run_in(fixture.path(), &["cp", "-au", "tree.iso::/big", "copy"]);
+        assert_eq!(run.code, Some(1), "{}", run.err);
+        let part = fs::read(fixture.path().join("copy")).unwrap();
+        assert!(!part.is_empty() && part.len() < BIG);
+        assert!(bytes(BIG, BIG as u64).starts_with(&part));
+    }
+}
+
+#[test]
+fn a_file_without_permission_to_write_has_none_after_a_failure_either() {
+    let fixture = Fixture::new();
+    cut_image(&fixture);
+    fs::set_permissions(fixture.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let copy = fixture.path().join("copy");
+    fs::write(&copy, "old").unwrap();
+    fs::set_permissions(&copy, PermissionsExt::from_mode(0o444)).unwrap();
+    let script = fixture.path().join("script");
+    fs::write(&script, bytes(100, 100)).unwrap();
+    if is_root() {
+        std::os::unix::fs::chown(&copy, Some(65534), None).unwrap();
+    }
+    let mut copying = unprivileged(fixture.path());
+    copying.current_dir(fixture.path());
+    let run = copying.args(["cp", "tree.iso::/big", "copy"]).output();
+    let run: Run = run.unwrap().into();
+    assert_eq!(run.code, Some(1), "{}", run.err);
+    assert!(run.err.contains("tree.iso::/big"), "{}", run.err);
+    assert_eq!(mode(&copy), 0o444);
+    // The bytes are copied, and an attribute cannot be.
+    let flags = XattrFlags::empty();
+    if setxattr(&script, "security.note", b"of root", flags).is_err() {
+        pagewell_skip::skip("needs root to make an attribute that others cannot");
+        return;
+    }
+    let mut copying = unprivileged(fixture.path());
+    copying.current_dir(fixture.path());
+    let run = copying.args(["cp", "--preserve=xattr", "script", "copy"]);
+    let run: Run = run.output().unwrap().into();
+    assert_eq!(run.code, Some(1), "{}", run.err);
+    assert_eq!(fs::read(&copy).unwrap(), bytes(100, 100), "{}", run.err);
+    assert_eq!(mode(&copy), 0o444);
 }

@@ -18,6 +18,26 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// The program as a user without rights runs it, from `directory`.
+pub(crate) fn unprivileged(directory: &Path) -> Command {
+    if !is_root() {
+        return program();
+    }
+    // The program itself may lie where nobody else can reach it. It is copied by another process:
+    // what this one has open to write, its children have for a moment, and it cannot be run.
+    tool(
+        directory,
+        &["cp", env!("CARGO_BIN_EXE_pagewell"), "pagewell"],
+    );
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command
+        .arg(directory.join("pagewell"))
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
+    command
+}
+
 /// What a run left.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
