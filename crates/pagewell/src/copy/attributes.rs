@@ -6,8 +6,10 @@
 //! not become those of another user.
 
 use std::borrow::Cow;
+use std::ffi::CStr;
 
 use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes, SetTime};
+use pagewell_source_dir::ExtendedAttribute;
 
 use super::hand::{Hand, Notice};
 use super::object::{Object, Original, Trouble, refuse};
@@ -16,6 +18,8 @@ use super::terms::Terms;
 
 /// What all names of access control lists begin with.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
+const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+const DEFAULT_LIST: &CStr = c"system.posix_acl_default";
 /// Labels belong to the policy of a machine, not to a file; GNU cp leaves them, too.
 const LABEL: &[u8] = b"security.selinux";
 
@@ -90,6 +94,38 @@ impl Terms {
     }
 }
 
+impl Terms {
+    /// Removes the access control lists that the original does not have: a new object has those of
+    /// its directory, and the mode of the original would let more users in by them.
+    fn remove_lists(
+        &self,
+        original: &Attributes,
+        object: &Object,
+        extended: &[ExtendedAttribute],
+    ) -> Result<(), Error> {
+        let Some(local) = self.local() else {
+            return Ok(());
+        };
+        let of_directory = original.file_type.is_directory().then_some(DEFAULT_LIST);
+        for list in std::iter::once(ACCESS_LIST).chain(of_directory) {
+            if extended.iter().any(|(name, _)| name.as_c_str() == list) {
+                continue;
+            }
+            let removed = match object {
+                Object::Known(id) => {
+                    local.remove_extended_attribute(&self.target.tree.call(), id, list)
+                }
+                Object::Open(file) => rustix::fs::fremovexattr(file, list).map_err(Error::from),
+            };
+            match removed {
+                Ok(()) | Err(Error::NoData | Error::NotSupported) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Hand {
     /// Gives a copy the attributes that are kept.
     pub(super) fn dress(
@@ -113,16 +149,16 @@ impl Hand {
                 self.terms.set(object, &owner)?;
                 self.set_extended(id, &extended)?;
             }
+            if self.terms.rules.keep.mode {
+                self.terms.remove_lists(source, object, &extended)?;
+            }
         }
         attributes.mode = self.terms.mode_at_last(source, made);
         Ok(self.terms.set(object, &attributes)?)
     }
 
     /// The extended attributes of the original that are to be kept, where they are known.
-    fn extended(
-        &mut self,
-        original: &Original<'_>,
-    ) -> Result<Vec<pagewell_source_dir::ExtendedAttribute>, Trouble> {
+    fn extended(&mut self, original: &Original<'_>) -> Result<Vec<ExtendedAttribute>, Trouble> {
         let lists_only = self.terms.rules.keep.extended == Extended::Lists;
         let place = original.place;
         let Some(local) = &place.tree.local else {
@@ -142,11 +178,7 @@ impl Hand {
         Ok(known)
     }
 
-    fn set_extended(
-        &mut self,
-        id: &FileId,
-        extended: &[pagewell_source_dir::ExtendedAttribute],
-    ) -> Result<(), Trouble> {
+    fn set_extended(&mut self, id: &FileId, extended: &[ExtendedAttribute]) -> Result<(), Trouble> {
         let terms = self.terms.clone();
         let Some(local) = terms.local() else {
             let what = "the target takes no extended attributes and access control lists: they \

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use crate::support::{Fixture, Run, Serve, bytes, is_root, run_in, tool, unprivileged};
 
@@ -146,4 +146,69 @@ fn a_file_without_permission_to_write_has_none_after_a_failure_either() {
     assert_eq!(run.code, Some(1), "{}", run.err);
     assert_eq!(fs::read(&copy).unwrap(), bytes(100, 100), "{}", run.err);
     assert_eq!(mode(&copy), 0o444);
+}
+
+/// A default access control list by which user 1234 may do all.
+fn default_list() -> Vec<u8> {
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in [
+        (1u16, 7u16, u32::MAX),
+        (2, 7, 1234),
+        (4, 5, u32::MAX),
+        (16, 7, u32::MAX),
+        (32, 5, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn a_mode_that_is_kept_is_not_opened_by_lists_of_the_target() {
+    let fixture = Fixture::odd();
+    fixture.iso();
+    let target = fixture.path().join("target");
+    let exported = fixture.tree();
+    let serve = Serve::start(&["--squash", "none", exported.to_str().unwrap()]);
+    let url = format!("{}::/", serve.urls()[0]);
+    for (option, source) in [
+        ("-rp", "tree/."),
+        ("-a", "tree/."),
+        ("-a", "tree.iso"),
+        ("-rp", &url),
+    ] {
+        fs::create_dir(&target).unwrap();
+        let flags = XattrFlags::empty();
+        let list = "system.posix_acl_default";
+        if setxattr(&target, list, &default_list(), flags).is_err() {
+            pagewell_skip::skip("needs access control lists");
+            return;
+        }
+        fs::create_dir(target.join("sub")).unwrap();
+        let run = run_in(fixture.path(), &["cp", option, source, "target"]);
+        assert_eq!(run.code, Some(0), "{option} {source}: {}", run.err);
+        for name in [
+            "a",
+            "none",
+            "sub",
+            "sub/deep",
+            "sub/deep/x y",
+            "empty",
+            "fifo",
+        ] {
+            let path = target.join(name);
+            if !path.exists() {
+                assert!(name == "fifo", "{source}: {name}");
+                continue;
+            }
+            assert_eq!(mode(&path), mode(&fixture.tree().join(name)), "{name}");
+            for list in ["system.posix_acl_access", "system.posix_acl_default"] {
+                let found = getxattr(&path, list, &mut [0; 256][..]);
+                assert!(found.is_err(), "{option} {source}: {name} has {list}");
+            }
+        }
+        fs::remove_dir_all(&target).unwrap();
+    }
 }
