@@ -34,9 +34,11 @@ pub(super) struct Hand {
     pub(super) buffer: Vec<u8>,
     /// What is to be said of the copy in hand.
     pub(super) notices: Vec<Notice>,
-    /// Whether this is the thread of the walk, the only one that writes to files with several
-    /// names: others could write to the same at the same time, by another name.
-    pub(super) is_first: bool,
+    /// Whether this is the thread of the walk.
+    is_first: bool,
+    /// Whether all before it in the order of the walk is done, so that it may write to a file with
+    /// several names: others could write to the same at the same time, by another name.
+    pub(super) is_in_turn: bool,
 }
 
 /// An object below the place that is copied, and where it goes.
@@ -79,6 +81,7 @@ impl Hand {
             buffer: Vec::new(),
             notices: Vec::new(),
             is_first: false,
+            is_in_turn: true,
         }
     }
 
@@ -91,10 +94,13 @@ impl Hand {
         }
     }
 
-    /// Copies an object below a place. A failure that ends the copy ends it for all threads.
+    /// Copies an object below a place, whatever is done of what comes before it. A failure that
+    /// ends the copy ends it for all threads.
     pub(super) fn copy(&mut self, place: &Place, leaf: &mut Leaf) {
         let bytes = self.progress.bytes();
+        self.is_in_turn = false;
         let copied = self.leaf(&leaf.original(place), &leaf.to);
+        self.is_in_turn = true;
         if copied.as_ref().is_err_and(Trouble::is_final) {
             self.terms.end();
         }

@@ -229,7 +229,7 @@ impl Hand {
                 self.terms.remove(to)?;
                 (self.new_file(original, to)?, Made::New)
             }
-            Some(existing) if existing.attributes.link_count > 1 && !self.is_first => {
+            Some(existing) if existing.attributes.link_count > 1 && !self.is_in_turn => {
                 return Err(Trouble::Aliased);
             }
             Some(existing) => (Object::Known(existing.id), self.empty(&existing)?),

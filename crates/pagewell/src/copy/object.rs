@@ -56,8 +56,8 @@ pub(super) enum Trouble {
     Source(anyhow::Error),
     /// The copy.
     Target(Error),
-    /// The copy would be written to a file with several names, which only the thread of the walk
-    /// does.
+    /// The copy would be written to a file with several names, which is done in the order of the
+    /// walk.
     Aliased,
 }
 

@@ -174,6 +174,17 @@ fn a_file_of_the_target_with_several_names_has_the_last_of_its_originals() {
 }
 
 #[test]
+fn a_large_file_waits_for_the_smaller_ones_before_it() {
+    let base = tempfile::tempdir().unwrap();
+    let script = "mkdir s t; echo small >s/1; head -c 3000000 /dev/zero >s/2; echo last >s/3; \
+                  cp s/2 s/4; echo old >t/1; ln t/1 t/2; echo old >t/3; ln t/3 t/4";
+    tool(base.path(), &["sh", "-c", script]);
+    run_in(base.path(), &["cp", "-r", "s/.", "t"]).done();
+    tool(base.path(), &["cmp", "s/2", "t/1"]);
+    tool(base.path(), &["cmp", "s/4", "t/3"]);
+}
+
+#[test]
 fn a_signal_ends_the_copy_and_the_next_one_completes_it() {
     let many = Many::new(30, 150);
     for _ in 0..3 {
