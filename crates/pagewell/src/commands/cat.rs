@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use pagewell_fs::{Entry, FileType, PageSlice, Payload};
+use pagewell_fs::{Entry, FileType, OpenFile, PageSlice, Payload};
 use pagewell_tree::pipeline::Width;
 use pagewell_tree::{Piece, READ_BYTES, Reader, write_slices};
 use rustix::io::Errno;
@@ -203,27 +203,42 @@ impl Writer {
             length,
         } = payload
         {
-            let mut sent = 0;
-            while self.sends_files && sent < *length as usize {
-                let (mut at, left) = (*offset + sent as u64, *length as usize - sent);
-                match rustix::fs::sendfile(&self.out, file, Some(&mut at), left) {
-                    Ok(0) => break,
-                    // A pipe takes less than there is.
-                    Ok(count) => sent += count,
-                    Err(Errno::INTR) => {}
-                    // A terminal, a file opened for appending: not for sendfile(2).
-                    Err(Errno::INVAL | Errno::NOSYS) if sent == 0 => self.sends_files = false,
-                    // Of the two sides, this comes from reading.
-                    Err(errno @ Errno::IO) => {
-                        return Err(pagewell_fs::Error::from(errno)).with_context(shown);
-                    }
-                    Err(errno) => return Err(OutputFailed(errno.into()).into()),
-                }
-            }
-            if self.sends_files {
-                return Ok(sent as u64);
+            let sent = match self.send(file, *offset, *length) {
+                Ok(sent) => return Ok(sent.into()),
+                Err(sent) => sent,
+            };
+            let rest = Payload::File {
+                file: file.clone(),
+                offset: *offset + u64::from(sent),
+                length: *length - sent,
+            };
+            return Ok(u64::from(sent) + self.copied(&rest, shown)?);
+        }
+        self.copied(payload, shown)
+    }
+
+    /// Has the kernel move bytes of a file, and says how many there were. As an error how many,
+    /// where it cannot move more or something failed: reading and writing the rest tells which side
+    /// it is.
+    fn send(&mut self, file: &OpenFile, offset: u64, length: u32) -> Result<u32, u32> {
+        let mut sent = 0;
+        while self.sends_files && sent < length {
+            let (mut at, left) = (offset + u64::from(sent), (length - sent) as usize);
+            match rustix::fs::sendfile(&self.out, file, Some(&mut at), left) {
+                Ok(0) => return Ok(sent),
+                // A pipe takes less than there is.
+                Ok(count) => sent += u32::try_from(count).unwrap_or(length),
+                Err(Errno::INTR) => {}
+                // A terminal, a file opened for appending: not for sendfile(2).
+                Err(Errno::INVAL | Errno::NOSYS) => self.sends_files = false,
+                Err(_) => break,
             }
         }
+        if sent == length { Ok(sent) } else { Err(sent) }
+    }
+
+    /// Writes a payload by way of the buffer, and says how many bytes it had.
+    fn copied(&mut self, payload: &Payload, shown: &dyn Fn() -> String) -> anyhow::Result<u64> {
         self.buffer.resize(READ_BYTES as usize, 0);
         let got = payload.copy_to(&mut self.buffer, true);
         let got = got.with_context(shown)?;
@@ -231,7 +246,6 @@ impl Writer {
         written.map_err(OutputFailed)?;
         Ok(got as u64)
     }
-
     /// Writes what was gathered, and returns its pages to the cache.
     fn write_gathered(&mut self) -> Result<(), OutputFailed> {
         let pages = self.gathered.iter().map(|page| &**page);

@@ -315,3 +315,37 @@ fn files_that_do_not_tell_their_size_are_read() {
     let theirs = tool(Path::new("/"), &["sha256sum", path]);
     assert_eq!(ours.as_bytes(), theirs);
 }
+
+#[test]
+fn cat_tells_which_side_failed() {
+    let fixture = Fixture::new();
+    let ours = env!("CARGO_BIN_EXE_pagewell");
+    for (injected, said) in [
+        ("sendfile:error=ESTALE", ""),
+        ("sendfile:error=ESTALE:when=3+", ""),
+        (
+            "sendfile,preadv2:error=ESTALE:when=2+",
+            "pagewell: tree/big: ",
+        ),
+        ("sendfile:error=ENOSPC", ""),
+    ] {
+        let script = format!("strace -qq -f -o log -e inject={injected} {ours} cat tree/big >out");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script]).current_dir(fixture.path());
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), said.is_empty(), "{injected}");
+        assert!(text.starts_with(said), "{injected}: {text}");
+        if said.is_empty() {
+            tool(fixture.path(), &["cmp", "tree/big", "out"]);
+        }
+    }
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = program();
+    command
+        .args(["cat", "tree/big"])
+        .current_dir(fixture.path());
+    let output = command.stdout(full).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("pagewell: standard output: "), "{text}");
+}
