@@ -1,5 +1,7 @@
 //! Which file or block device something is, whatever it is called.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -33,6 +35,12 @@ impl FileIdentity {
             number => number,
         };
         Ok(Self::File(number, status.ino()))
+    }
+
+    /// What an open file is.
+    pub(crate) fn of_open(file: &File) -> Option<Self> {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Self::of_path(Path::new(&path)).ok()
     }
 
     /// What an object of a local directory is.

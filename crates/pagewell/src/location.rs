@@ -284,6 +284,13 @@ impl Place {
         self.tree.is_local()
     }
 
+    /// Which file of this machine an object of it is, if it is one.
+    #[must_use]
+    pub(crate) fn local_identity(&self, entry: &Entry) -> Option<FileIdentity> {
+        self.is_local()
+            .then(|| FileIdentity::of_local(&entry.attributes))
+    }
+
     /// Whether its objects are in nothing that another source could have, too: not in a directory
     /// and not on a server.
     pub(crate) fn is_alone(&self) -> bool {

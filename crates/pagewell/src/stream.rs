@@ -13,7 +13,7 @@ use crate::location::Location;
 
 /// A stream, open, and what it is called.
 pub(crate) struct Stream {
-    file: File,
+    pub(crate) file: File,
     name: String,
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use pagewell_fs::{Entry, FileType, OpenFile, PageSlice, Payload};
 use pagewell_tree::pipeline::Width;
@@ -16,6 +16,7 @@ use super::below::each_file;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
+use crate::identity::FileIdentity;
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
@@ -50,6 +51,8 @@ pub(crate) struct CatArguments {
 struct Writer {
     /// Standard output without its buffer, which would look for newlines in data.
     out: File,
+    /// What that is, when it is a file.
+    output: Option<FileIdentity>,
     /// Whether the kernel moves bytes of a file there without a copy in user space.
     sends_files: bool,
     buffer: Vec<u8>,
@@ -64,8 +67,11 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     let engine = Engine::command(&arguments.engine)?;
     let stdout = std::io::stdout();
     let out = stdout.as_fd().try_clone_to_owned().map_err(OutputFailed)?;
+    let out = File::from(out);
+    let is_file = out.metadata().is_ok_and(|metadata| metadata.is_file());
     let mut writer = Writer {
-        out: File::from(out),
+        output: FileIdentity::of_open(&out).filter(|_| is_file),
+        out,
         sends_files: true,
         buffer: Vec::new(),
         gathered: Vec::new(),
@@ -73,7 +79,7 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     };
     for location in &locations {
         let written = match stream::of(location) {
-            Ok(Some(stream)) => writer.stream(stream),
+            Ok(Some(stream)) => writer.stream(stream, &location.shown()),
             Ok(None) => location
                 .open_existing(Follow::Always, &engine)
                 .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive)),
@@ -101,8 +107,25 @@ impl Writer {
         }
     }
 
+    /// Refuses to read what is written to: its end would move away.
+    fn refuse_output(
+        &mut self,
+        input: Option<FileIdentity>,
+        shown: &dyn Fn() -> String,
+    ) -> anyhow::Result<()> {
+        if input.is_none() || input != self.output {
+            return Ok(());
+        }
+        self.write_gathered()?;
+        match self.out.metadata() {
+            Ok(metadata) if metadata.len() > 0 => bail!("{}: is the output", shown()),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes what a stream has.
-    fn stream(&mut self, stream: Stream) -> anyhow::Result<()> {
+    fn stream(&mut self, stream: Stream, shown: &str) -> anyhow::Result<()> {
+        self.refuse_output(FileIdentity::of_open(&stream.file), &|| shown.to_owned())?;
         self.write_gathered()?;
         stream.read(&mut |bytes| Ok(self.out.write_all(bytes).map_err(OutputFailed)?))?;
         Ok(())
@@ -114,7 +137,9 @@ impl Writer {
             FileType::Regular => {
                 self.progress.begin(&place.shown());
                 self.progress.expect(Some(entry.attributes.size));
-                return self.file(&|| place.label.clone(), &place.tree.reader(entry), None);
+                let label = || place.label.clone();
+                self.refuse_output(place.local_identity(entry), &|| escape::text(&label()))?;
+                return self.file(&label, &place.tree.reader(entry), None);
             }
             FileType::Directory if recursive => {}
             FileType::Directory => anyhow::bail!(
@@ -150,8 +175,10 @@ impl Writer {
             let label = || place.label_of(path);
             let written = match found {
                 Ok((entry, ahead)) => {
+                    let shown = || escape::text(&label());
                     let (reader, first) = ahead.unwrap_or_else(|| (tree.reader(&entry), None));
-                    self.file(&label, &reader, first)
+                    self.refuse_output(place.local_identity(&entry), &shown)
+                        .and_then(|()| self.file(&label, &reader, first))
                 }
                 Err(error) => Err(anyhow!("{}: {error}", escape::text(&label()))),
             };

@@ -317,6 +317,29 @@ fn files_that_do_not_tell_their_size_are_read() {
 }
 
 #[test]
+fn cat_does_not_read_what_it_writes() {
+    let fixture = Fixture::new();
+    for (words, input) in [
+        ("tree/big", "tree/big"),
+        ("-r tree", "tree/big"),
+        ("-", "-"),
+    ] {
+        let path = fixture.tree().join("big");
+        fs::write(&path, vec![7; 3 << 20]).unwrap();
+        let script = format!("ulimit -f 40960; exec \"$0\" cat {words} <tree/big >>tree/big");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_pagewell")]);
+        let output = command.current_dir(fixture.path()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("pagewell: {input}: is the output\n");
+        assert_eq!((output.status.code(), text), (Some(1), expected), "{words}");
+        assert!(path.metadata().unwrap().len() < 4 << 20, "{words}");
+    }
+    // Nothing can be appended to nothing.
+    run_in(fixture.path(), &["cat", "tree/none"]).done();
+}
+
+#[test]
 fn cat_tells_which_side_failed() {
     let fixture = Fixture::new();
     let ours = env!("CARGO_BIN_EXE_pagewell");
