@@ -8,7 +8,8 @@
 //! Every copy makes or changes the one name that it is for, so that two of them meet only in an
 //! object with several names: names of one original wait for each other ([`super::links`]), and
 //! what would be written to a file of the target with several names waits for its turn in the order
-//! of the walk ([`Trouble::Aliased`]).
+//! of the walk ([`Trouble::Aliased`]). Where names that differ only in their case are one, one
+//! thread does all.
 //!
 //! A failure that ends the copy lets the threads finish what they have begun, and begin nothing.
 
@@ -152,6 +153,8 @@ impl Copier {
             })
         };
         let width = match self.hand.terms.target.width() {
+            // No two threads may come to one file by two names.
+            _ if self.hand.terms.folds_case => Width::NONE,
             Width::REMOTE => Width::REMOTE,
             _ => place.width(),
         };

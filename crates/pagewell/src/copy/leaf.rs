@@ -392,7 +392,7 @@ impl Hand {
         if rules.keep.links {
             links.remember(original, *id);
         }
-        if rules.several && original.path.is_none() {
+        if self.terms.folds_case || rules.several && original.path.is_none() {
             links.note_made(*id);
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct Terms {
     pub(super) target: Place,
     pub(super) rules: Rules,
     pub(super) is_root: bool,
+    /// Whether two names that differ only in their case are one there.
+    pub(super) folds_case: bool,
     pub(super) links: Links,
     pub(super) unsynced: Unsynced,
     /// Every further copy would fail as one has: none is begun.
@@ -38,6 +40,7 @@ impl Terms {
         Self {
             target: target.clone(),
             rules,
+            folds_case: target.tree.filesystem.limits().case_insensitive,
             is_root: rustix::process::geteuid().is_root(),
             links: Links::default(),
             unsynced: Unsynced::default(),
@@ -78,10 +81,11 @@ impl Terms {
     }
 
     /// Whether more has to be done with a copy than can be done with its descriptor: it may get
-    /// other names, or extended attributes, or another source may be meant for its name.
+    /// other names, or extended attributes, or another original may be meant for its name.
     pub(super) fn needs_id(&self, original: &Original<'_>) -> bool {
         let Rules { keep, several, .. } = &self.rules;
-        keep.links && original.entry.attributes.link_count > 1
+        self.folds_case
+            || keep.links && original.entry.attributes.link_count > 1
             || *several && original.path.is_none()
             || keep.extended != Extended::Nothing && original.place.is_local()
     }

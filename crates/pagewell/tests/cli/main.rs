@@ -11,6 +11,7 @@ mod copying;
 mod copying_many;
 mod documents;
 mod everyday;
+mod folding;
 mod hostile;
 mod images;
 mod left_behind;
