@@ -345,10 +345,15 @@ pub trait FileSystem: Send + Sync {
         Ok(None)
     }
 
-    /// Whether two identifiers name the same object. Equal ones do; a kind whose identifiers
-    /// also tell where an object was found knows more.
+    /// The part of an identifier that names the object, of a kind whose identifiers also tell where
+    /// it was found: the same in all identifiers of an object.
+    fn object_of(&self, id: &FileId) -> FileId {
+        *id
+    }
+
+    /// Whether two identifiers name the same object.
     fn same_object(&self, one: &FileId, other: &FileId) -> bool {
-        one == other
+        self.object_of(one) == self.object_of(other)
     }
 
     /// Brings the attributes of a file, or what was made, removed and renamed in a directory, to

@@ -142,8 +142,8 @@ macro_rules! forward_one {
     (hold $($to:tt)*) => { $crate::forward_method! { $($to)*
         hold(call: &$crate::Call<'_>, id: &$crate::FileId)
             -> $crate::Result<Option<$crate::Hold>> } };
-    (same_object $($to:tt)*) => { $crate::forward_method! { $($to)*
-        same_object(one: &$crate::FileId, other: &$crate::FileId) -> bool } };
+    (object_of $($to:tt)*) => { $crate::forward_method! { $($to)*
+        object_of(id: &$crate::FileId) -> $crate::FileId } };
     (commit_metadata $($to:tt)*) => { $crate::forward_method! { $($to)*
         commit_metadata(call: &$crate::Call<'_>, id: &$crate::FileId) -> $crate::Result<()> } };
     (close $($to:tt)*) => { $crate::forward_method! { $($to)*

@@ -47,6 +47,18 @@ impl Caller {
         }
     }
 
+    /// Of the user that runs a test; it may wait.
+    #[cfg(test)]
+    pub(crate) fn of_test() -> Self {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self {
+            may_block: Cell::new(true),
+            thread: 0,
+            plain: Credentials::new(uid.as_raw(), gid.as_raw(), &[]),
+            with_groups: OnceCell::new(),
+        }
+    }
+
     pub(crate) fn is_root(&self) -> bool {
         self.plain.uid == 0
     }

@@ -11,7 +11,7 @@ use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Change, Coherence, CreateMode, Credentials, Entry, Error, FileId,
-    FileSystem, Hold, Opened, Result, SetAttributes,
+    FileSystem, FileType, Hold, Opened, Result, SetAttributes,
 };
 
 use crate::attributes::Appearance;
@@ -31,6 +31,14 @@ const PRIVILEGE_BITS: u32 = 0o6000;
 /// What is kept for so long never changes.
 const FOR_EVER: Duration = Duration::from_secs(60 * 60);
 
+/// What of a file no commit has covered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Uncommitted {
+    /// Of the first write.
+    pub(crate) verifier: [u8; 8],
+    pub(crate) writes: u64,
+}
+
 /// A source behind a mount.
 pub(crate) struct Front {
     pub(crate) filesystem: Arc<dyn FileSystem>,
@@ -44,8 +52,8 @@ pub(crate) struct Front {
     pub(crate) pushing: Pushing,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) blocked: Arc<Blocked>,
-    /// Verifiers under which files were written that no commit has covered yet, by node.
-    pub(crate) written: Shards<HashMap<u64, [u8; 8]>>,
+    /// By node.
+    pub(crate) written: Shards<HashMap<u64, Uncommitted>>,
     /// Files whose pages the kernel is to give up.
     pub(crate) forgetting: ToTell<u64>,
     /// Parts of the objects that it is to forget, and how many times one was chosen.
@@ -237,6 +245,9 @@ impl Front {
             }
             Err(Error::Exists) if flags & libc::O_EXCL == 0 => {
                 let found = self.filesystem.lookup(&call, directory, name)?;
+                // Made by others since the kernel found nothing here. It takes nothing but a file
+                // for an answer, and looks the name up again when it is told that it is stale.
+                Error::Stale.unless(found.attributes.file_type == FileType::Regular)?;
                 let opened = self.open(caller, &found.id, asked_for(flags))?;
                 if flags & libc::O_TRUNC != 0 {
                     let empty = SetAttributes {

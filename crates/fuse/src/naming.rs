@@ -1,6 +1,7 @@
 //! Requests that find, make, move and remove names, and the answers that several requests share.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,9 +42,17 @@ impl Front {
             &self.keep_for(&entry.attributes),
             &self.coherence.names,
             &self.appearance.shown(&entry.attributes, node),
-            Generation(0),
+            self.generation(&entry.id),
         );
         self.prune_if_crowded();
+    }
+
+    /// What tells an object from one that had its number before: a file handle that the kernel made
+    /// of that one must not lead to this one. The kernel keeps 31 bits of it.
+    pub(crate) fn generation(&self, id: &FileId) -> Generation {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(self.filesystem.object_of(id).as_bytes());
+        Generation(hasher.finish() >> 33)
     }
 
     pub(crate) fn reply_attributes(&self, node: INodeNo, reply: ReplyAttr, found: &Attributes) {

@@ -20,7 +20,7 @@
 //! kernel forgot it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pagewell_base::shards::Shards;
 use pagewell_base::sync::Mutex;
@@ -49,6 +49,8 @@ pub(crate) struct Nodes {
     shards: Shards<HashMap<u64, Node>>,
     /// Objects with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
+    /// Whether there ever were any.
+    has_others: AtomicBool,
     next: AtomicU64,
     /// Objects, how many there may be, and how many there have to be until the kernel is asked to
     /// forget some.
@@ -63,6 +65,7 @@ impl Nodes {
             root,
             shards: Shards::default(),
             others: Mutex::default(),
+            has_others: AtomicBool::new(false),
             next: AtomicU64::new(MADE_UP),
             count: AtomicUsize::new(0),
             objects_max,
@@ -88,17 +91,25 @@ impl Nodes {
         }
         let number = entry.attributes.file_id;
         let is_own = number > ROOT && number < MADE_UP;
-        if is_own && self.count(filesystem, number, entry.id) {
+        // Its own number may be free by now: one that was made up stays while the kernel knows it.
+        let is_other = || self.has_others.load(Ordering::Relaxed) && self.other(entry.id).is_some();
+        if is_own && !is_other() && self.count(filesystem, number, entry.id) {
             return number;
         }
         loop {
-            let known = self.others.lock().get(&entry.id).copied();
+            let known = self.other(entry.id);
             let number = known.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
             if self.count(filesystem, number, entry.id) {
                 self.others.lock().insert(entry.id, number);
+                self.has_others.store(true, Ordering::Relaxed);
                 return number;
             }
         }
+    }
+
+    /// The number that was made up for an object.
+    fn other(&self, id: FileId) -> Option<u64> {
+        self.others.lock().get(&id).copied()
     }
 
     /// Counts once more that the kernel was told that `number` means `id`; false when it means
@@ -233,6 +244,7 @@ mod tests {
         assert!(nodes.forget(7, 1));
         assert_eq!(nodes.id(7), None);
         assert!(!nodes.forget(7, 1), "what is not known cannot be forgotten");
+        assert_eq!(nodes.remember(&files, &new), made_up, "it is known by that");
         assert!(nodes.forget(made_up, u64::MAX));
         assert_eq!(nodes.remember(&files, &new), 7);
 

@@ -5,9 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use fuser::{
-    BackingId, FileHandle, FopenFlags, Generation, INodeNo, ReplyCreate, ReplyOpen, Request,
-};
+use fuser::{BackingId, FileHandle, FopenFlags, INodeNo, ReplyCreate, ReplyOpen, Request};
 use pagewell_fs::{Access, Credentials, FileId, Opened};
 
 use crate::caller::Permissions;
@@ -131,12 +129,20 @@ impl Front {
                 let keep_for = front.keep_for(&entry.attributes);
                 let ttl = keep_for.min(front.coherence.names);
                 let attributes = front.appearance.shown(&entry.attributes, node);
-                let (handle, flags, zero) = (told.handle, told.flags, Generation(0));
+                let (handle, flags) = (told.handle, told.flags);
+                let generation = front.generation(&entry.id);
                 match told.backing {
                     Some(backing) => {
-                        reply.created_passthrough(&ttl, &attributes, zero, handle, flags, &backing);
+                        reply.created_passthrough(
+                            &ttl,
+                            &attributes,
+                            generation,
+                            handle,
+                            flags,
+                            &backing,
+                        );
                     }
-                    None => reply.created(&ttl, &attributes, zero, handle, flags),
+                    None => reply.created(&ttl, &attributes, generation, handle, flags),
                 }
             },
         );
@@ -165,5 +171,36 @@ impl Front {
             flags,
             backing,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Caller;
+    use crate::dispatch::Dispatch;
+    use pagewell_fs::{Coherence, Error, FileSystem};
+    use pagewell_source_dir::{Directory, Options};
+
+    #[test]
+    fn what_others_have_made_there_is_opened_only_when_it_is_a_file() {
+        let place = tempfile::tempdir().unwrap();
+        let files = Directory::open(place.path(), Options::default()).unwrap();
+        let root = files.root();
+        let front = Front::new(Arc::new(files), Coherence::NONE, Dispatch::new(1, 1));
+        std::fs::write(place.path().join("file"), b"").unwrap();
+        std::fs::create_dir(place.path().join("directory")).unwrap();
+        std::os::unix::fs::symlink("file", place.path().join("link")).unwrap();
+        let permissions = Permissions {
+            mode: 0o600,
+            umask: 0,
+        };
+        let create = |name: &[u8]| {
+            let made = front.create(&Caller::of_test(), (&root, name), permissions, libc::O_RDWR);
+            made.map(drop)
+        };
+        assert_eq!(create(b"file"), Ok(()));
+        assert_eq!(create(b"directory"), Err(Error::Stale));
+        assert_eq!(create(b"link"), Err(Error::Stale));
     }
 }

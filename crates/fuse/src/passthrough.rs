@@ -65,7 +65,7 @@ impl Passthrough {
         }
         let kind = open.entry(node).or_insert_with(|| {
             let file = file.filter(|_| *is_possible);
-            let registered = file.map(|file| without_set_id(|| register(file)));
+            let registered = file.map(|file| as_nobody(|| register(file)));
             if let Some(Err(error)) = &registered {
                 names::FUSE_PASSTHROUGH_REFUSED.add(1);
                 let for_good = [libc::EPERM, libc::ENOTTY, libc::ELOOP, libc::EOPNOTSUPP];
@@ -89,20 +89,25 @@ impl Passthrough {
     }
 }
 
+/// A user that is not root, whether there is one of this number or not.
+const NOBODY: u32 = 65_534;
+
 /// What the kernel writes to a registered file it writes with the rights of the thread that
-/// registered it. The right to leave set-user-id and set-group-id to a file that is written
-/// (`CAP_FSETID`) must not be among them: then the file system beneath takes them away.
-fn without_set_id(
-    register: impl FnOnce() -> std::io::Result<BackingId>,
-) -> std::io::Result<BackingId> {
+/// registered it, whichever program writes. The right to leave set-user-id and set-group-id to a
+/// file that is written (`CAP_FSETID`) must not be among them: then the file system beneath takes
+/// them away. Neither may what root has beyond a quota (`CAP_SYS_RESOURCE`), or of the blocks that
+/// a file system keeps for root.
+fn as_nobody<T>(register: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let mut fewer = before;
-    fewer.effective.remove(CapabilitySet::FSETID);
-    if fewer == before {
-        return register();
-    }
+    fewer.effective &= !(CapabilitySet::FSETID | CapabilitySet::SYS_RESOURCE);
     rustix::thread::set_capabilities(None, fewer)?;
+    // SAFETY: takes a number, touches no memory.
+    let user = unsafe { libc::setfsuid(NOBODY) };
     let registered = register();
+    // SAFETY: as above. The kernel gives back what the user's number took away; all that there was
+    // is set thereafter.
+    unsafe { libc::setfsuid(user.cast_unsigned()) };
     rustix::thread::set_capabilities(None, before)?;
     registered
 }
@@ -141,5 +146,29 @@ mod tests {
         drop(second);
         assert!(passthrough.0.lock().open.is_empty());
         assert!(passthrough.open(8, Some(file.as_fd()), never).is_none());
+    }
+    #[test]
+    fn what_is_registered_has_no_rights_of_root_and_the_thread_keeps_its_own() {
+        let mine = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = |name: &str| {
+                let found = status.lines().find(|line| line.starts_with(name));
+                found.unwrap().to_owned()
+            };
+            (line("Uid:"), line("CapEff:"))
+        };
+        let before = mine();
+        as_nobody(|| {
+            let rights = rustix::thread::capabilities(None)?.effective;
+            assert!(!rights.intersects(CapabilitySet::FSETID | CapabilitySet::SYS_RESOURCE));
+            if before.0 == "Uid:\t0\t0\t0\t0" {
+                assert_eq!(mine().0, "Uid:\t0\t0\t0\t65534");
+                let was_there = before.1.trim_end().ends_with("ffffffff");
+                assert!(!was_there || rights.contains(CapabilitySet::SYS_ADMIN));
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(mine(), before);
     }
 }

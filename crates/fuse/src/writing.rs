@@ -5,8 +5,9 @@
 //!
 //! Rule: the verifier of a file's first write since its last commit is remembered. A commit that
 //! comes under another one is an error, once, as local file systems tell of a failed write-back.
-//! The file is the kernel's node: that stays the same while the kernel knows it, and the source's
-//! identifier of it need not.
+//! What is written while a commit is at work may not be covered by it: then the verifier stays
+//! remembered, and a loss may be told twice. The file is the kernel's node: that stays the same
+//! while the kernel knows it, and the source's identifier of it need not.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use pagewell_fs::{Access, Error, FileId, Result, Stability};
 
 use crate::buffer_pool;
 use crate::dispatch::Memory;
-use crate::front::{Front, guarded};
+use crate::front::{Front, Uncommitted, guarded};
 use crate::handles::Target;
 
 /// Where the kernel wants bytes to go.
@@ -127,7 +128,11 @@ impl Front {
 
     pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
         let mut written = self.written.lock(node);
-        written.entry(node).or_insert(verifier);
+        let first = Uncommitted {
+            verifier,
+            writes: 0,
+        };
+        written.entry(node).or_insert(first).writes += 1;
     }
 
     /// Brings a file to the device. What was lost since it was written is an error, once.
@@ -153,7 +158,7 @@ impl Front {
             written.remove(&node);
         }
         match before {
-            Some(before) if before != committed.verifier => {
+            Some(before) if before.verifier != committed.verifier => {
                 Err(Error::Io("written data was lost".to_owned()))
             }
             _ => Ok(()),
@@ -173,7 +178,12 @@ mod tests {
     use super::*;
     use crate::dispatch::Dispatch;
     use pagewell_fs::{Call, Coherence, CreateMode, Credentials, Entry, FileSystem, SetAttributes};
+    use pagewell_source_dir::durability::{KernelSync, SyncCalls};
     use pagewell_source_dir::{Directory, Options};
+    use rustix::io::Errno;
+    use std::os::fd::BorrowedFd;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     struct Mounted {
         front: Front,
@@ -183,8 +193,13 @@ mod tests {
     impl Mounted {
         /// A directory whose identifiers tell where an object was found.
         fn new(place: &std::path::Path) -> Self {
+            Self::syncing(place, Arc::new(KernelSync))
+        }
+
+        fn syncing(place: &std::path::Path, sync_calls: Arc<dyn SyncCalls>) -> Self {
             let options = Options {
                 force_trails: true,
+                sync_calls,
                 ..Options::default()
             };
             let files = Arc::new(Directory::open(place, options).unwrap());
@@ -246,6 +261,45 @@ mod tests {
             let target = Target { node, file: None };
             self.front.commit(&target, true, &id, true)
         }
+
+        /// As if the source had lost all that was written.
+        fn lose(&self, node: u64) {
+            let mut written = self.front.written.lock(node);
+            written.values_mut().for_each(|one| one.verifier[0] ^= 1);
+        }
+    }
+
+    /// A first sync that lasts from one passage of the barrier to the next.
+    struct Gated(Barrier, AtomicBool);
+
+    impl SyncCalls for Gated {
+        fn sync_data(&self, file: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
+            let Self(gate, is_open) = self;
+            if !is_open.swap(true, Ordering::SeqCst) {
+                gate.wait();
+                gate.wait();
+            }
+            KernelSync.sync_data(file)
+        }
+    }
+
+    #[test]
+    fn what_is_written_while_a_commit_is_at_work_is_not_forgotten() {
+        let place = tempfile::tempdir().unwrap();
+        let calls = Arc::new(Gated(Barrier::new(2), AtomicBool::new(false)));
+        let mounted = Mounted::syncing(place.path(), calls.clone());
+        let node = mounted.create(b"file");
+        mounted.write(node);
+        std::thread::scope(|scope| {
+            let commit = scope.spawn(|| mounted.commit(node));
+            calls.0.wait();
+            mounted.write(node);
+            calls.0.wait();
+            commit.join().unwrap().unwrap();
+        });
+        mounted.lose(node);
+        assert!(mounted.commit(node).is_err(), "the second write was lost");
+        mounted.commit(node).unwrap();
     }
 
     #[test]
@@ -254,17 +308,26 @@ mod tests {
         let mounted = Mounted::new(place.path());
         let node = mounted.create(b"file");
         mounted.write(node);
-        // As if the source had lost all since.
-        mounted
-            .front
-            .written
-            .lock(node)
-            .values_mut()
-            .for_each(|one| one[0] ^= 1);
+        mounted.lose(node);
         assert_eq!(mounted.look_up_anew(b"file"), node);
         let lost = mounted.commit(node).unwrap_err().to_string();
         assert!(lost.contains("lost"), "{lost}");
         mounted.commit(node).unwrap();
+    }
+
+    #[test]
+    fn a_generation_is_of_the_object_and_not_of_what_it_is_called() {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = Mounted::new(place.path());
+        let generation = |node| {
+            let id = mounted.front.id(node).unwrap();
+            mounted.front.generation(&id).0
+        };
+        let (one, other) = (mounted.create(b"one"), mounted.create(b"other"));
+        let before = generation(one);
+        assert_ne!(before, generation(other));
+        mounted.look_up_anew(b"one");
+        assert_eq!(generation(one), before);
     }
 
     #[test]

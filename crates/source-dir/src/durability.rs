@@ -15,14 +15,16 @@
 //!
 //! Names: an operation that changes a directory is on the device when it returns. On file systems
 //! with one journal for all metadata (ext4, XFS) syncing the new object, or the directory, commits
-//! the whole operation; elsewhere both are synced. Several threads that sync at once share a
-//! journal commit in the kernel, because nothing is locked while syncing. What cannot be opened
-//! (symbolic links, devices) is synced with the whole file system, only when its attributes were
-//! changed after it was made.
+//! the whole operation; elsewhere both are synced. Threads that sync several objects at once share
+//! a journal commit in the kernel; those that sync the same one share the sync (`syncs.rs`). What
+//! cannot be opened (symbolic links, devices) is synced with the whole file system, only when its
+//! attributes were changed after it was made.
 
 use super::Tree;
 use super::error_of;
 use super::object::Object;
+use super::syncs::{Extent, Syncs};
+use super::system;
 use pagewell_counters::names;
 use pagewell_fs::{Error, OpenFile, Result, verifier};
 use rustix::io::Errno;
@@ -48,6 +50,11 @@ pub trait SyncCalls: Send + Sync {
     fn sync_filesystem(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         rustix::fs::syncfs(file)
     }
+
+    /// Starts writing the data of a file, without waiting for the device or telling of errors.
+    fn start_writing(&self, file: BorrowedFd<'_>) {
+        system::start_writing(file);
+    }
 }
 
 /// The real ones.
@@ -60,6 +67,8 @@ impl SyncCalls for KernelSync {}
 pub(super) struct Durability {
     verifier: AtomicU64,
     calls: Arc<dyn SyncCalls>,
+    /// Those of the whole file system.
+    syncs: Syncs,
     /// Whether one sync commits all metadata of an operation.
     pub(super) one_journal: bool,
     metadata_sync: bool,
@@ -70,6 +79,7 @@ impl Durability {
         Self {
             verifier: AtomicU64::new(verifier::fresh()),
             calls,
+            syncs: Syncs::default(),
             one_journal,
             metadata_sync,
         }
@@ -79,31 +89,46 @@ impl Durability {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
-    fn watched(&self, result: Result<(), Errno>) -> Result<()> {
+    /// After a failure the verifier is another one before anything else is synced.
+    fn watched(&self, result: Result<(), Errno>) -> Result<(), Errno> {
         names::DIR_SYNCS.add(1);
-        result.map_err(|errno| {
+        result.inspect_err(|_| {
             names::DIR_SYNC_FAILURES.add(1);
             self.verifier.fetch_add(verifier::STEP, Ordering::SeqCst);
-            error_of(errno)
         })
     }
 
     /// Brings the data of an object to the device through `file`, one of its descriptors.
     pub(super) fn sync_data(&self, object: &Object, file: &OpenFile) -> Result<()> {
-        // before the sync: what is written meanwhile counts as not synced
-        object.set_unsynced(false);
-        self.watched(self.calls.sync_data(file.as_fd()))
+        self.sync(object, file, Extent::Data)
     }
 
     /// Brings data and attributes of an object to the device.
     pub(super) fn sync_all(&self, object: &Object, file: &OpenFile) -> Result<()> {
-        object.set_unsynced(false);
-        self.watched(self.calls.sync_all(file.as_fd()))
+        self.sync(object, file, Extent::All)
+    }
+
+    fn sync(&self, object: &Object, file: &OpenFile, extent: Extent) -> Result<()> {
+        let file = file.as_fd();
+        let start = || self.calls.start_writing(file);
+        let sync = |extent| {
+            // before the sync: what is written meanwhile counts as not synced
+            object.set_unsynced(false);
+            self.watched(match extent {
+                Extent::Data => self.calls.sync_data(file),
+                Extent::All => self.calls.sync_all(file),
+            })
+        };
+        object.syncs.sync(extent, start, sync).map_err(error_of)
     }
 
     pub(super) fn sync_filesystem(&self, file: impl AsFd) -> Result<()> {
-        names::DIR_FILESYSTEM_SYNCS.add(1);
-        self.watched(self.calls.sync_filesystem(file.as_fd()))
+        let sync = |_| {
+            names::DIR_FILESYSTEM_SYNCS.add(1);
+            self.watched(self.calls.sync_filesystem(file.as_fd()))
+        };
+        let outcome = self.syncs.sync(Extent::All, || (), sync);
+        outcome.map_err(error_of)
     }
 }
 

@@ -51,6 +51,7 @@ mod set_attributes;
 mod space;
 mod status;
 mod sweeper;
+mod syncs;
 mod system;
 mod watch;
 
@@ -172,7 +173,7 @@ impl FileSystem for Directory {
         describe, path_of, lookup, attributes, access, set_attributes, read_link, read, seek,
         allocate, copy, extended_attribute, extended_attribute_names, set_extended_attribute,
         remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
-        move_name, read_directory, statistics, sync, open, same_object, commit_metadata,
+        move_name, read_directory, statistics, sync, open, object_of, commit_metadata,
     }
 
     fn root(&self) -> FileId {

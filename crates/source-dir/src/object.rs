@@ -16,6 +16,7 @@
 //! ever. So while a write is at work, lookers see how the file was before it.
 
 use super::status::{Node, Status, mixed};
+use super::syncs::Syncs;
 use super::{Tree, error_of};
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
@@ -37,6 +38,7 @@ pub(super) struct Object {
     marked: AtomicBool,
     /// Whether there may be data that no sync has covered yet.
     unsynced: AtomicBool,
+    pub(super) syncs: Syncs,
     /// How many programs have it open.
     holds: AtomicUsize,
     pub(super) changes: Changes,
@@ -85,6 +87,7 @@ impl Object {
             write: OnceLock::new(),
             marked: AtomicBool::new(true),
             unsynced: AtomicBool::new(false),
+            syncs: Syncs::default(),
             holds: AtomicUsize::new(0),
             changes: Changes::default(),
             asked: AtomicU64::new(0),

@@ -188,13 +188,26 @@ impl Cache {
         (object, evicted)
     }
 
+    /// The object of this key, which a program opens.
+    pub(super) fn hold(&self, key: &FileId) -> Option<Arc<Object>> {
+        let shard = self.shard(key).lock();
+        let object = shard.peek(key)?;
+        object.hold();
+        Some(Arc::clone(object))
+    }
+
     /// Lets go of an object whose inode has no names any more. Its space is freed when its last
-    /// user is done.
-    pub(super) fn remove(&self, key: &FileId) -> Option<Arc<Object>> {
+    /// user is done. False: a program has it open.
+    pub(super) fn remove(&self, key: &FileId) -> bool {
         let mut shard = self.shard(key).lock();
-        let object = shard.remove(key)?;
-        self.node_shard(object.node).lock().remove(&object.node);
-        Some(object)
+        if shard.peek(key).is_some_and(|object| object.is_held()) {
+            return false;
+        }
+        if let Some(object) = shard.remove(key) {
+            self.node_shard(object.node).lock().remove(&object.node);
+            drop(shard);
+        }
+        true
     }
 
     /// All objects held now, shard by shard: those of one shard are in use while they are
@@ -285,8 +298,7 @@ impl Tree {
     /// unless a program has it open.
     pub(super) fn look(&self, object: &Object) -> Result<Status> {
         let status = object.status()?;
-        if self.is_gone(&status) && !object.is_held() {
-            self.release(object);
+        if self.is_gone(&status) && self.release(object) {
             return Err(Error::Stale);
         }
         if !self.whole_mount && object.may_have_moved(&status) {
@@ -310,15 +322,17 @@ impl Tree {
         status.attributes.link_count == 0 && self.counts_links
     }
 
-    /// Lets go of an object that is gone.
-    pub(super) fn release(&self, object: &Object) {
-        if let Ok(key) = self.naming.key_of(&object.id) {
-            drop(self.cache.remove(&key));
+    /// Lets go of an object that is gone. False: a program has it open.
+    pub(super) fn release(&self, object: &Object) -> bool {
+        let key = self.naming.key_of(&object.id);
+        if object.is_held() || key.is_ok_and(|key| !self.cache.remove(&key)) {
+            return false;
         }
         if object.is_directory() {
             self.listings.forget(object.node);
             self.ordered.forget(object.node);
         }
+        true
     }
 
     /// [`pagewell_fs::FileSystem::attributes`].

@@ -9,7 +9,7 @@
 
 use super::object::Object;
 use super::{Tree, blocking, identity::Acting};
-use pagewell_fs::{self as fs, Call, FileId, FileType, Opened, Result};
+use pagewell_fs::{self as fs, Call, Error, FileId, FileType, Opened, Result};
 use std::sync::Arc;
 
 struct Hold {
@@ -54,20 +54,25 @@ impl Tree {
     }
 
     fn held_object(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Hold> {
-        let object = self.object(call, id)?;
-        object.hold();
+        let found = self.object(call, id)?;
+        let object = if Arc::ptr_eq(&found, &self.root) {
+            self.root.hold();
+            Arc::clone(&self.root)
+        } else {
+            // One that has lost its last name since was let go of: no call would find it again.
+            self.cache
+                .hold(&self.naming.key_of(id)?)
+                .ok_or(Error::Stale)?
+        };
         Ok(Hold {
             tree: Arc::clone(self),
-            object: Arc::clone(&object),
+            object,
         })
     }
 
-    /// [`pagewell_fs::FileSystem::same_object`].
-    pub(super) fn same_object(&self, one: &FileId, other: &FileId) -> bool {
-        match (self.naming.key_of(one), self.naming.key_of(other)) {
-            (Ok(one), Ok(other)) => one == other,
-            _ => false,
-        }
+    /// [`pagewell_fs::FileSystem::object_of`].
+    pub(super) fn object_of(&self, id: &FileId) -> FileId {
+        self.naming.key_of(id).unwrap_or(*id)
     }
 
     /// [`pagewell_fs::FileSystem::commit_metadata`].

@@ -124,6 +124,13 @@ pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errn
     .map(|_| ())
 }
 
+/// Has the kernel start writing the data of a file, where it can. An error is left for the next
+/// sync to tell, as this does not wait.
+pub(super) fn start_writing(file: BorrowedFd<'_>) {
+    // SAFETY: takes numbers, touches no memory.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
 /// A mount of this process alone that shows the directory `root` and what is below it, without what
 /// is mounted there (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). It lasts as
 /// long as the descriptor.

@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use pagewell_counters::names::ISO_NAMES_REPEATED;
 
 use super::file_id::{Object, RecordPlace};
-use super::names::{Name, numbered};
+use super::names::{Name, numbered, stem};
 
 /// Bytes that all names of one directory may take. Names can be 255 bytes in a shared place, so
 /// they are not bounded by the size of the directory.
@@ -96,7 +96,9 @@ impl Directory {
         let pushed = std::mem::take(&mut self.items);
         let slots = (pushed.len() * 2).next_power_of_two().max(2);
         self.index = vec![FREE; slots];
-        let mut numbers: HashMap<usize, u32> = HashMap::new();
+        // By what is left of a name before a number: long names may differ only behind it, and none
+        // is to try the numbers of the others again.
+        let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
         for mut item in pushed {
             if let Some(first) = self.find_exact(self.name_of(&item)) {
                 let held = &mut self.items[first];
@@ -107,7 +109,7 @@ impl Directory {
                     }
                     continue;
                 }
-                let number = numbers.entry(first).or_insert(1);
+                let number = numbers.entry(stem(self.name_of(&item))).or_insert(1);
                 self.rename(&mut item, number)?;
             }
             self.add(item);
@@ -320,6 +322,20 @@ mod tests {
         assert_eq!(folding.find(b"read").unwrap().file_id, 1);
         assert_eq!(shown(&folding).len(), 3);
         assert!(directory(&names, false).find(b"read").is_none());
+    }
+
+    #[test]
+    fn many_repeated_names_that_differ_at_their_ends_are_settled_quickly() {
+        let name = |number: u32| {
+            let last = char::from_u32(0x4e00 + number).unwrap();
+            format!("{}{last}", "x".repeat(252))
+        };
+        let names: Vec<_> = (0..20_000).map(name).collect();
+        let twice = names.iter().chain(&names);
+        let pairs: Vec<_> = twice.map(|name| (name.as_str(), 1)).collect();
+        let all = shown(&directory(&pairs, false));
+        let last = format!("{}~20001", "x".repeat(249));
+        assert_eq!(all.last().unwrap().0, last);
     }
 
     #[test]

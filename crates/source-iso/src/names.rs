@@ -3,6 +3,8 @@
 //! One policy for every listing and every lookup: a name is made here once, when its directory is
 //! read, and all that follows compares with that.
 
+use pagewell_fs::name::NAME_BYTES_MAX;
+
 /// A name as shown, and the file version it was recorded with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
@@ -85,7 +87,7 @@ fn presentable(mut name: Vec<u8>) -> Vec<u8> {
             *byte = b'_';
         }
     }
-    cut(&mut name, pagewell_fs::name::NAME_BYTES_MAX);
+    cut(&mut name, NAME_BYTES_MAX);
     if matches!(name.as_slice(), b"" | b"." | b"..") {
         name = vec![b'_'; name.len().max(1)];
     }
@@ -96,12 +98,16 @@ fn presentable(mut name: Vec<u8>) -> Vec<u8> {
 pub(super) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
     let suffix = format!("~{number}");
     let mut numbered = name.to_vec();
-    cut(
-        &mut numbered,
-        pagewell_fs::name::NAME_BYTES_MAX - suffix.len(),
-    );
+    cut(&mut numbered, NAME_BYTES_MAX - suffix.len());
     numbered.extend_from_slice(suffix.as_bytes());
     numbered
+}
+
+/// What [`numbered`] leaves of a name at least.
+pub(super) fn stem(name: &[u8]) -> Vec<u8> {
+    let mut stem = name.to_vec();
+    cut(&mut stem, NAME_BYTES_MAX - "~4294967295".len());
+    stem
 }
 
 /// Shortens to at most `bytes_max`, not inside a UTF-8 sequence.

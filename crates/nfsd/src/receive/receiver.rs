@@ -194,7 +194,7 @@ impl Receiver {
         }
         let target = self.assembly.target();
         let wanted = target.len();
-        let extra = if wanted > 0 || self.large_records {
+        let extra = if self.large_records || wanted > SMALL_RECORD_BYTES_MAX {
             HEAD_BYTES
         } else {
             SCRATCH_BYTES

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_counters::Counter;
 use pagewell_counters::names::{
-    CACHE_PINNED_PAGES, CACHE_PINS_REFUSED, COPIED_BYTES, SPLICED_BYTES,
+    CACHE_PINNED_PAGES, CACHE_PINS_REFUSED, COPIED_BYTES, RECEIVE_CALLS, SPLICED_BYTES,
 };
 use pagewell_device::{Device, RamDevice};
 use pagewell_nfsd::Server;
 use pagewell_source_image::{ImageFileSystem, Origin};
-use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
-use pagewell_wire::client::{Client, User};
+use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow, WriteArguments};
+use pagewell_wire::client::{Client, User, encoded, marked, next_xid};
 use pagewell_wire::fixture;
 use pagewell_wire::operations::{FileHandle, handle};
 
@@ -66,6 +66,7 @@ impl Image {
 #[test]
 fn cached_pages_are_pinned_or_copied_once_and_writes_are_copied_once() {
     writes_are_copied_once();
+    small_writes_are_received_together();
     large_reads_are_pinned();
     clients_that_do_not_read_do_not_stop_the_others();
 }
@@ -98,13 +99,18 @@ fn large_reads_are_pinned() {
     assert_eq!(SPLICED_BYTES.get(), 0);
 }
 
-/// From the memory that received it into the page, and nowhere else before it is answered.
-fn writes_are_copied_once() {
+/// An image of 8 MiB that can be written.
+fn serve_writable() -> Server {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new("ram", 8 << 20));
     let cache = Cache::new(CacheOptions::new(64 << 20)).unwrap();
     let origin = Origin::of_parts(b"numbers.img", &[]);
     let image = ImageFileSystem::from_device(device, origin, &cache).writable();
-    let server = fixture::serve(vec![fixture::export("/", Arc::new(image))]);
+    fixture::serve(vec![fixture::export("/", Arc::new(image))])
+}
+
+/// From the memory that received it into the page, and nowhere else before it is answered.
+fn writes_are_copied_once() {
+    let server = serve_writable();
     let (mut client, root) = fixture::connect(&server);
     let file = client.lookup(&root, b"numbers.img").expect("the image");
     for (offset, length) in [
@@ -120,6 +126,33 @@ fn writes_are_copied_once() {
         });
         assert_eq!(copied, length as u64, "{offset}");
     }
+}
+
+/// Also behind one of which only the beginning had come.
+fn small_writes_are_received_together() {
+    const CALLS: usize = 256;
+    let server = serve_writable();
+    let (mut client, root) = fixture::connect(&server);
+    let file = client.lookup(&root, b"numbers.img").expect("the image");
+    let data = [7; 4096];
+    let mut stream = Vec::new();
+    for offset in (0..CALLS as u64).map(|index| index * 4096) {
+        let write = encoded(&WriteArguments {
+            file: handle(&file.handle),
+            offset,
+            count: 4096,
+            stable: StableHow::Unstable,
+            data: &data,
+        });
+        stream.extend(marked(&client.record(next_xid(), Procedure::Write, &write)));
+    }
+    let receives = counted(&RECEIVE_CALLS, || {
+        client.send(&stream);
+        for _ in 0..CALLS {
+            client.next_answer();
+        }
+    });
+    assert!(receives < CALLS as u64 / 3, "{receives} for {CALLS} calls");
 }
 
 fn clients_that_do_not_read_do_not_stop_the_others() {

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Counts syncs and fails as many as it is told to.
 #[derive(Default)]
@@ -105,6 +106,46 @@ fn a_failed_sync_changes_the_verifier() {
         );
         assert_ne!(fixture.restarted().write_verifier(), files.write_verifier());
     });
+}
+
+/// The first sync is told of lost data, and its thread goes on only when another sync has had time
+/// to be told that all is well.
+#[derive(Default)]
+struct ToldOnce {
+    told: AtomicUsize,
+}
+
+impl SyncCalls for ToldOnce {
+    fn sync_data(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.told.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        Err(Errno::IO)
+    }
+}
+
+#[test]
+fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
+    let calls = Arc::new(ToldOnce::default());
+    let fixture = Fixture::new(Options {
+        sync_calls: calls.clone(),
+        ..Options::default()
+    });
+    let who = root_credentials();
+    let call = waiting(&who);
+    let (files, id) = (&fixture.files, fixture.make(&fixture.root(), "f", b""));
+    let written = files.write(&call, &id, 0, b"data", Stability::Unstable);
+    let commit = || files.commit(&call, &id, 0, 0);
+    let (second, first) = std::thread::scope(|scope| {
+        let first = scope.spawn(commit);
+        while calls.told.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        (commit(), first.join().unwrap())
+    });
+    assert!(matches!(first, Err(Error::Io(_))));
+    assert_ne!(second.unwrap().verifier, written.unwrap().verifier);
 }
 
 #[test]

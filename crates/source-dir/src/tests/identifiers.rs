@@ -37,7 +37,7 @@ fn identifiers_survive_rename_rename_of_the_parent_and_restart() {
         std::fs::rename(fixture.path("moved"), fixture.path("z/b/back")).unwrap();
         let tree = &again.tree;
         let key = tree.naming.key_of(&f).unwrap();
-        drop(tree.cache.remove(&key));
+        tree.cache.remove(&key);
         assert_eq!(read_as(&again, &who, &f).unwrap(), b"one");
     });
 }

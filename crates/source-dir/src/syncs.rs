@@ -1,0 +1,188 @@
+//! Syncs of one object: one at a time, and those that are asked for meanwhile share the next.
+//!
+//! Problem: the kernel tells of lost data once for each open descriptor, and all threads that sync
+//! an object use the same one. One thread is told; before it has changed the verifier another may
+//! sync, be told that all is well, and answer a COMMIT with the verifier of the lost writes.
+//!
+//! Rule: a sync ends with its consequences drawn, and only then the next begins. All that waited
+//! for it get its outcome, also a failure: nobody can say whose data was lost. A thread that has to
+//! wait starts writing first, so that the device has something to do meanwhile.
+//!
+//! ```text
+//!   A  ├─ sync 1 ─┤
+//!   B     ├ waits ├─ sync 2 ─┤
+//!   C        ├ waits ────────┤ shares sync 2
+//! ```
+//!
+//! Weakness: a sync that hangs holds up all others of its object.
+
+use pagewell_base::sync::{Condvar, Mutex};
+use rustix::io::Errno;
+
+/// What of an object is to be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Data and what is needed to read it back.
+    Data,
+    /// Data and all attributes.
+    All,
+}
+
+#[derive(Default)]
+struct State {
+    /// Syncs that began, and the last one that ended.
+    begun: u64,
+    ended: u64,
+    is_running: bool,
+    /// Somebody needs more than the data of the next one.
+    next_is_of_all: bool,
+    /// The last one that failed.
+    failed: Option<(u64, Errno)>,
+}
+
+/// The syncs of one object.
+#[derive(Default)]
+pub(super) struct Syncs {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+/// A sync at work. Without an outcome its thread has panicked.
+struct Running<'a> {
+    syncs: &'a Syncs,
+    number: u64,
+    outcome: Option<Result<(), Errno>>,
+}
+
+impl Syncs {
+    /// Returns after a sync that began after this call. `sync` makes one and draws the
+    /// consequences; `start` only has the kernel start writing.
+    pub(super) fn sync(
+        &self,
+        extent: Extent,
+        start: impl FnOnce(),
+        sync: impl FnOnce(Extent) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut start = Some(start);
+        let mut state = self.state.lock();
+        let wanted = state.begun + 1;
+        state.next_is_of_all |= extent == Extent::All;
+        while state.ended < wanted {
+            if !state.is_running {
+                state.is_running = true;
+                state.begun += 1;
+                let mut running = Running {
+                    syncs: self,
+                    number: state.begun,
+                    outcome: None,
+                };
+                let extent = match std::mem::take(&mut state.next_is_of_all) {
+                    true => Extent::All,
+                    false => Extent::Data,
+                };
+                drop(state);
+                let outcome = sync(extent);
+                running.outcome = Some(outcome);
+                return outcome;
+            }
+            if let Some(start) = start.take() {
+                drop(state);
+                start();
+                state = self.state.lock();
+            } else {
+                state = self.ended.wait(state);
+            }
+        }
+        // A later one may have ended, too: its failure counts as well.
+        match state.failed {
+            Some((number, errno)) if number >= wanted => Err(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut state = self.syncs.state.lock();
+        state.is_running = false;
+        state.ended = self.number;
+        if let Err(errno) = self.outcome.unwrap_or(Err(Errno::IO)) {
+            state.failed = Some((self.number, errno));
+        }
+        self.syncs.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Has `count` threads ask while a sync is at work, which ends when all of them wait. Returns
+    /// their outcomes, and the extents of the syncs after it.
+    fn ask_meanwhile(
+        count: usize,
+        extent: impl Fn(usize) -> Extent + Sync,
+        outcome: Result<(), Errno>,
+    ) -> (Vec<Result<(), Errno>>, Vec<Extent>) {
+        let syncs = Syncs::default();
+        let (begun, waiting) = (Barrier::new(count + 1), AtomicUsize::new(0));
+        let made = Mutex::new(Vec::new());
+        let ask = |index| {
+            begun.wait();
+            let start = || {
+                waiting.fetch_add(1, Ordering::SeqCst);
+            };
+            syncs.sync(extent(index), start, |extent| {
+                made.lock().push(extent);
+                outcome
+            })
+        };
+        let first = |extent| {
+            assert_eq!(extent, Extent::Data);
+            begun.wait();
+            while waiting.load(Ordering::SeqCst) < count {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let outcomes = std::thread::scope(|scope| {
+            let ask = &ask;
+            let threads: Vec<_> = (0..count)
+                .map(|index| scope.spawn(move || ask(index)))
+                .collect();
+            let alone = || unreachable!("nothing is at work");
+            assert_eq!(syncs.sync(Extent::Data, alone, first), Ok(()));
+            let outcomes = threads.into_iter().map(|thread| thread.join().unwrap());
+            outcomes.collect()
+        });
+        (outcomes, made.into_inner())
+    }
+
+    #[test]
+    fn those_that_come_meanwhile_share_the_next_one_and_its_failure() {
+        for outcome in [Ok(()), Err(Errno::IO)] {
+            let (outcomes, made) = ask_meanwhile(8, |_| Extent::Data, outcome);
+            assert_eq!(outcomes, [outcome; 8]);
+            assert_eq!(made, [Extent::Data]);
+        }
+    }
+
+    #[test]
+    fn the_next_one_is_of_as_much_as_any_needs() {
+        let extent = |index| [Extent::Data, Extent::All][usize::from(index == 3)];
+        let (_, made) = ask_meanwhile(8, extent, Ok(()));
+        assert_eq!(made, [Extent::All]);
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_and_ends_the_sync() {
+        let syncs = Syncs::default();
+        let defect = || syncs.sync(Extent::Data, || (), |_| panic!("a defect"));
+        catch_unwind(AssertUnwindSafe(defect)).unwrap_err();
+        assert_eq!(syncs.state.lock().failed, Some((1, Errno::IO)));
+        assert_eq!(syncs.sync(Extent::Data, || (), |_| Ok(())), Ok(()));
+    }
+}
