@@ -303,7 +303,7 @@ impl<'a> LockCall<'a> {
     /// What a lock is meant to be, of a file that may be gone.
     fn wish(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
         let (target, range) = self.place(lock)?;
-        Ok(self.wish_at(&target, None, lock, (range, kind)))
+        Ok(self.wish_at(&target, lock, (range, kind)))
     }
 
     /// The same when the caller may open the file for it, else why not.
@@ -326,7 +326,7 @@ impl<'a> LockCall<'a> {
         if attributes.file_type != fs::FileType::Regular || !allowed.intersects(wanted) {
             return Err(Ok(Status::Failed));
         }
-        Ok(self.wish_at(&target, Some(attributes.file_id), lock, (range, kind)))
+        Ok(self.wish_at(&target, lock, (range, kind)))
     }
 
     /// The file of a lock, and the range in it.
@@ -344,17 +344,14 @@ impl<'a> LockCall<'a> {
     fn wish_at(
         &self,
         target: &Target<'_>,
-        number: Option<u64>,
         lock: &nlm4::Lock<'_>,
         (range, kind): (Range, Kind),
     ) -> Wish {
-        let key = FileKey {
-            export: target.export.number(),
-            id: target.id,
-        };
-        let is_same = |other: &FileKey| target.filesystem().same_object(&other.id, &key.id);
         Wish {
-            file: self.locks.key(key, number, is_same),
+            file: FileKey {
+                export: target.export.number(),
+                id: target.filesystem().object_of(&target.id),
+            },
             owner: Owner {
                 client: self.client(lock.caller_name),
                 process: lock.process,
