@@ -86,8 +86,6 @@ impl Dispatcher {
     /// Has a thread do a call.
     pub fn queue(&self, job: Job) {
         names::CALLS_POOLED.add(1);
-        let (bytes, reply_bytes) = job.charged_bytes();
-        job.connection.begin_call(bytes, reply_bytes);
         self.enqueue(job);
     }
 
@@ -96,16 +94,15 @@ impl Dispatcher {
         let pool = if lists { &self.listings } else { &self.pool };
         let flow = Flow {
             export: job.state.subject.export,
-            address: Address::of(job.connection.peer.ip()),
-            token: job.connection.waker.token,
+            address: Address::of(job.charge.connection.peer.ip()),
+            token: job.charge.connection.waker.token,
         };
         pool.queue(&flow, job);
     }
 
     fn run(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
-        let (connection, state) = (job.connection.clone(), job.state);
-        let (bytes, reply_bytes) = job.charged_bytes();
+        let (connection, state) = (job.charge.connection.clone(), job.state);
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // no other client anything.
@@ -117,9 +114,8 @@ impl Dispatcher {
             None
         });
         names::CALLS_RUNNING.add(-1);
-        match left {
-            None => connection.end_call(bytes, reply_bytes),
-            Some(job) => self.defer(job),
+        if let Some(job) = left {
+            self.defer(job);
         }
     }
 
