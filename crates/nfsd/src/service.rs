@@ -134,8 +134,7 @@ impl Service {
                     .answer(request, &call, arguments, &caller(), batch)
             }
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
-                let asked = (caller(), &*self.locks);
-                locks::answer(asked, connection, &call, arguments, batch)
+                locks::answer((caller(), self), connection, &call, arguments, batch)
             }
             (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
                 batch,

@@ -73,7 +73,7 @@ pub struct WaitingCall {
     pub reply_bytes_max: usize,
     /// The same of a listing, which is memory of its own until it has left.
     pub listing_bytes_max: usize,
-    /// What it is for; nothing for MOUNT.
+    /// What it is for; of MOUNT the export only.
     pub subject: Subject,
     /// What it does.
     pub kind: Kind,
