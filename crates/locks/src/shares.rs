@@ -4,8 +4,9 @@
 //! No client is notified of a restart of their holder or of ours, as the protocol has it; after
 //! ours those of before are taken first, as with locks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 
@@ -75,6 +76,14 @@ impl Shares {
             self.files.remove(file);
         }
         self.count_off(owner.client.address, closed);
+    }
+
+    /// The clients at an address that have files open.
+    pub fn clients_at(&self, address: IpAddr) -> HashSet<Arc<Client>> {
+        let shares = self.files.values().flatten();
+        let clients = shares.map(|share| &share.owner.client);
+        let there = clients.filter(|client| client.address == address);
+        there.cloned().collect()
     }
 
     /// Closes all files of a client.

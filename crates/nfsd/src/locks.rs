@@ -189,7 +189,9 @@ impl Locks {
     /// The name is often not the one that its locks have: with a domain, or none. When the address
     /// has one client only, that is meant; of several the one whose name fits, or none.
     pub fn restarted(&self, address: IpAddr, name: &[u8], state: i32) {
-        let clients = self.table.lock().clients_at(address);
+        let mut clients = self.shares.lock().clients_at(address);
+        clients.extend(self.table.lock().clients_at(address));
+        let clients: Vec<_> = clients.into_iter().collect();
         let fitting = clients.iter().find(|client| fits(&client.name, name));
         let client = match (fitting, clients.as_slice()) {
             (Some(client), _) | (None, [client]) => client,
