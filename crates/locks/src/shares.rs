@@ -47,11 +47,12 @@ impl Shares {
             return Outcome::Denied;
         }
         if others().count() == shares.len() {
-            let address = self.addresses.entry(owner.client.address).or_default();
-            if self.count >= SHARES_MAX || *address >= SHARES_PER_ADDRESS_MAX {
+            let address = owner.client.address;
+            let opened = self.addresses.get(&address).copied().unwrap_or(0);
+            if self.count >= SHARES_MAX || opened >= SHARES_PER_ADDRESS_MAX {
                 return Outcome::Full;
             }
-            *address += 1;
+            self.addresses.insert(address, opened + 1);
             self.count += 1;
         }
         let shares = self.files.entry(file).or_default();
@@ -164,5 +165,21 @@ mod tests {
             "what is open can be opened again"
         );
         assert_eq!(open(2, 0), Outcome::Granted);
+    }
+
+    #[test]
+    fn an_address_that_gets_nothing_is_not_remembered() {
+        let mut shares = Shares::default();
+        let mut open = |client: u8, number| {
+            let owner = owner_on(client, 0);
+            shares.open(file(number), &owner, ShareMode::DenyNone, ShareAccess::Read)
+        };
+        for client in 1..=8 {
+            for number in 0..1024 {
+                assert_eq!(open(client, number), Outcome::Granted);
+            }
+        }
+        assert_eq!(open(9, 0), Outcome::Full);
+        assert_eq!(shares.addresses.len(), 8);
     }
 }
