@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
@@ -17,7 +17,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use crate::{OpenFile, seen};
 
 /// Mappings at once: far fewer than a process may have (vm.max_map_count, 65,530).
-const MAPPINGS_MAX: usize = 4096;
+const MAPPINGS_MAX: u64 = 4096;
+
+/// What part of the addresses of the process all mappings together may take: a client chooses how
+/// long files are, and where no addresses are left, no memory is to be had either.
+const ADDRESSES_PART: u64 = 8;
 
 /// The shortest mapping: a file may grow, and a mapping may be longer than its file.
 const LENGTH_MIN: u64 = 16 << 20;
@@ -29,7 +33,33 @@ const WINDOW_BYTES: usize = seen::WINDOW_BYTES as usize;
 /// The longest: a process of 64 bits has 128 TiB for all.
 const LENGTH_MAX: u64 = 1 << 40;
 
-static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
+/// Addresses that all mappings take, see [`Share`].
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// What a mapping takes of the addresses, until it is dropped.
+#[derive(Debug)]
+struct Share(u64);
+
+impl Share {
+    /// That of a mapping of `length`; `None` when too little is left. A short one counts as a part
+    /// of all in [`MAPPINGS_MAX`], so that there are no more than those.
+    fn take(length: u64) -> Option<Self> {
+        // Addresses end a little above the stack: at 128 TiB mostly, at 512 GiB on small machines.
+        let on_stack = 0u8;
+        let end = (std::ptr::from_ref(&on_stack).addr() as u64).next_power_of_two();
+        let most = end / ADDRESSES_PART;
+        let share = Self(length.max(most / MAPPINGS_MAX));
+        // Dropped where it is too much.
+        let before = TAKEN.fetch_add(share.0, Ordering::Relaxed);
+        (before + share.0 <= most).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
 
 /// Addresses of the bytes of a file, until it is dropped.
 #[derive(Debug)]
@@ -38,6 +68,7 @@ pub(crate) struct Mapping {
     length: usize,
     /// A bit for each window that was filled in.
     windows: Box<[AtomicU64]>,
+    _share: Share,
 }
 
 // SAFETY: it is an address and a length, which nothing here follows; mapping and unmapping are
@@ -53,13 +84,10 @@ impl Mapping {
         let length = length.filter(|length| *length <= LENGTH_MAX);
         let length = length.and_then(|length| usize::try_from(length).ok());
         let length = length.ok_or(Errno::NOMEM)?;
-        if MAPPINGS.fetch_add(1, Ordering::Relaxed) >= MAPPINGS_MAX {
-            MAPPINGS.fetch_sub(1, Ordering::Relaxed);
-            return Err(Errno::NOMEM);
-        }
+        let share = Share::take(length as u64).ok_or(Errno::NOMEM)?;
         // SAFETY: the kernel chooses addresses that nothing else uses, and what is mapped there is
         // never made a reference of.
-        let mapped = unsafe {
+        let address = unsafe {
             mmap(
                 std::ptr::null_mut(),
                 length,
@@ -68,21 +96,14 @@ impl Mapping {
                 file,
                 0,
             )
-        };
-        match mapped {
-            Ok(address) => {
-                let words = length.div_ceil(WINDOW_BYTES).div_ceil(u64::BITS as usize);
-                Ok(Self {
-                    address,
-                    length,
-                    windows: (0..words).map(|_| AtomicU64::new(0)).collect(),
-                })
-            }
-            Err(errno) => {
-                MAPPINGS.fetch_sub(1, Ordering::Relaxed);
-                Err(errno)
-            }
-        }
+        }?;
+        let words = length.div_ceil(WINDOW_BYTES).div_ceil(u64::BITS as usize);
+        Ok(Self {
+            address,
+            length,
+            windows: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            _share: share,
+        })
     }
 
     /// Fills in the addresses of the windows that `range` touches, once.
@@ -115,7 +136,6 @@ impl Drop for Mapping {
         // the memory was ever made.
         let unmapped = unsafe { munmap(self.address, self.length) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
-        MAPPINGS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -4,8 +4,9 @@
 //! No client is notified of a restart of their holder or of ours, as the protocol has it; after
 //! ours those of before are taken first, as with locks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 
@@ -46,11 +47,12 @@ impl Shares {
             return Outcome::Denied;
         }
         if others().count() == shares.len() {
-            let address = self.addresses.entry(owner.client.address).or_default();
-            if self.count >= SHARES_MAX || *address >= SHARES_PER_ADDRESS_MAX {
+            let address = owner.client.address;
+            let opened = self.addresses.get(&address).copied().unwrap_or(0);
+            if self.count >= SHARES_MAX || opened >= SHARES_PER_ADDRESS_MAX {
                 return Outcome::Full;
             }
-            *address += 1;
+            self.addresses.insert(address, opened + 1);
             self.count += 1;
         }
         let shares = self.files.entry(file).or_default();
@@ -75,6 +77,14 @@ impl Shares {
             self.files.remove(file);
         }
         self.count_off(owner.client.address, closed);
+    }
+
+    /// The clients at an address that have files open.
+    pub fn clients_at(&self, address: IpAddr) -> HashSet<Arc<Client>> {
+        let shares = self.files.values().flatten();
+        let clients = shares.map(|share| &share.owner.client);
+        let there = clients.filter(|client| client.address == address);
+        there.cloned().collect()
     }
 
     /// Closes all files of a client.
@@ -155,5 +165,21 @@ mod tests {
             "what is open can be opened again"
         );
         assert_eq!(open(2, 0), Outcome::Granted);
+    }
+
+    #[test]
+    fn an_address_that_gets_nothing_is_not_remembered() {
+        let mut shares = Shares::default();
+        let mut open = |client: u8, number| {
+            let owner = owner_on(client, 0);
+            shares.open(file(number), &owner, ShareMode::DenyNone, ShareAccess::Read)
+        };
+        for client in 1..=8 {
+            for number in 0..1024 {
+                assert_eq!(open(client, number), Outcome::Granted);
+            }
+        }
+        assert_eq!(open(9, 0), Outcome::Full);
+        assert_eq!(shares.addresses.len(), 8);
     }
 }

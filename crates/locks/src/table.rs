@@ -68,7 +68,8 @@ pub const WAITED_FOR: Duration = Duration::from_secs(300);
 pub struct FileKey {
     /// The export's number.
     pub export: u32,
-    /// The file.
+    /// The part of its identifier that all its identifiers have
+    /// ([`pagewell_fs::FileSystem::object_of`]).
     pub id: FileId,
 }
 
@@ -196,16 +197,6 @@ impl<C: Clone> Table<C> {
     /// Whether only locks of before the restart are taken.
     pub fn in_grace(&self, now: Instant) -> bool {
         self.grace_until.is_some_and(|until| now < until)
-    }
-
-    /// The files with locks.
-    pub fn files(&self) -> impl Iterator<Item = &FileKey> {
-        self.files.keys()
-    }
-
-    /// Whether a file has locks.
-    pub fn has_file(&self, file: &FileKey) -> bool {
-        self.files.contains_key(file)
     }
 
     /// Whether a client holds something.

@@ -68,6 +68,41 @@ pub struct Connection {
     slots: Arc<Mutex<Shares<Address>>>,
 }
 
+/// What a connection is charged for a call that is under way, until it is ended or dropped.
+pub struct Charge {
+    /// The connection.
+    pub connection: Arc<Connection>,
+    bytes: usize,
+    reply_bytes: usize,
+    is_over: AtomicBool,
+}
+
+impl Charge {
+    /// For a call of `bytes` that was handed to the pool, and the memory that its reply may take.
+    pub fn begin(connection: Arc<Connection>, (bytes, reply_bytes): (usize, usize)) -> Arc<Self> {
+        connection.begin_call(bytes, reply_bytes);
+        Arc::new(Self {
+            connection,
+            bytes,
+            reply_bytes,
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// The call is answered; its thread may still be held.
+    pub fn end(&self) {
+        if !self.is_over.swap(true, Ordering::AcqRel) {
+            self.connection.end_call(self.bytes, self.reply_bytes);
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// What all connections of a server have together.
 #[derive(Default)]
 pub struct Totals {
@@ -166,9 +201,7 @@ impl Connection {
         self.queue.unsent_bytes()
     }
 
-    /// Counts a call of `bytes` that was handed to the pool, and the memory that its reply may
-    /// take.
-    pub fn begin_call(&self, bytes: usize, reply_bytes: usize) {
+    fn begin_call(&self, bytes: usize, reply_bytes: usize) {
         self.reply_bytes.fetch_add(reply_bytes, Ordering::SeqCst);
         self.totals.unsent.add(reply_bytes);
         let bytes = bytes.max(CALL_BYTES_MIN);
@@ -177,8 +210,8 @@ impl Connection {
         all.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// The call is answered: the reader may go on if it was paused for it.
-    pub fn end_call(&self, bytes: usize, reply_bytes: usize) {
+    /// The reader may go on if it was paused for the call.
+    fn end_call(&self, bytes: usize, reply_bytes: usize) {
         self.totals.unsent.subtract(reply_bytes);
         let replies = self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
         let bytes = bytes.max(CALL_BYTES_MIN);

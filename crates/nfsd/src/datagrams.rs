@@ -1,27 +1,28 @@
 //! NLM and NSM over UDP: lock managers of the BSDs use it, and notices of restarts come by it.
 //!
-//! One thread receives and answers what need not wait; what may wait goes to a few others. Calls
-//! of addresses that no export allows are not answered at all, and neither are other programs:
-//! a sender with a false address learns nothing and reaches no machine.
+//! One thread receives and answers what need not wait; what may wait goes to a few others for each
+//! export, and an export with many that wait leaves room for those of others. Calls of addresses
+//! that no export allows are not answered at all, and neither are other programs: a sender with a
+//! false address learns nothing and reaches no machine.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 
 use crate::dispatch::Dispatcher;
 use crate::pool::{Flow, Pool};
 use crate::service::locks::answer_datagram;
-use crate::share::Address;
+use crate::share::{Address, Shares};
 
 /// The longest call: names and handles of the longest kind, with room to spare.
 const CALL_BYTES_MAX: usize = 8192;
-/// Threads for calls that wait.
+/// Threads for calls that wait, of each export.
 const THREADS_MAX: usize = 4;
-/// Calls that wait; more are dropped, and asked again.
+/// Calls that wait, of all exports; more are dropped, and asked again.
 const WAITING_MAX: usize = 256;
 /// How often the thread looks whether the server stops.
 const TICK: Duration = Duration::from_millis(500);
@@ -29,6 +30,8 @@ const TICK: Duration = Duration::from_millis(500);
 struct Datagram {
     record: Vec<u8>,
     from: SocketAddr,
+    /// The number of the export that it waits for.
+    export: u32,
 }
 
 /// Answers until the server stops.
@@ -36,11 +39,11 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
     let local = socket.local_addr().map(|address| address.ip());
     let local = local.ok().filter(|address| !address.is_unspecified());
     let socket = Arc::new(socket);
-    let waiting = Arc::new(AtomicUsize::new(0));
+    let waiting = Arc::new(Mutex::new(Shares::new(WAITING_MAX)));
     let (answers, ended, service) = (socket.clone(), waiting.clone(), dispatcher.clone());
     let pool = Pool::new(THREADS_MAX, move |datagram: Datagram| {
-        answer(&service, &answers, &datagram, local, true);
-        ended.fetch_sub(1, Ordering::AcqRel);
+        let _ = answer(&service, &answers, &datagram, local, true);
+        ended.lock().subtract(datagram.export, 1);
     });
     let _ = socket.set_read_timeout(Some(TICK));
     let mut buffer = vec![0; CALL_BYTES_MAX];
@@ -61,20 +64,22 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
-        let datagram = Datagram {
+        let mut datagram = Datagram {
             record: buffer.get(..length).unwrap_or(&[]).to_vec(),
             from,
+            export: 0,
         };
-        if answer(dispatcher, &socket, &datagram, local, false) {
+        let Err(export) = answer(dispatcher, &socket, &datagram, local, false) else {
             continue;
-        }
-        if waiting.load(Ordering::Acquire) >= WAITING_MAX {
+        };
+        if !waiting.lock().may_add_one(export) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
-        waiting.fetch_add(1, Ordering::AcqRel);
+        waiting.lock().add(export, 1);
+        datagram.export = export;
         let flow = Flow {
-            export: 0,
+            export,
             address: Address::of(from.ip()),
             token: u64::from(from.port()),
         };
@@ -83,18 +88,23 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
     pool.stop();
 }
 
-/// False when the call would wait.
+/// An error when the call would wait for an export.
 fn answer(
     dispatcher: &Dispatcher,
     socket: &UdpSocket,
     datagram: &Datagram,
     local: Option<IpAddr>,
     may_block: bool,
-) -> bool {
-    let about = (&dispatcher.service.served, &*dispatcher.service.locks);
-    let way = (datagram.from, local);
-    answer_datagram(about, &datagram.record, way, may_block, |reply| {
-        // An answer that gets lost is asked for again.
-        let _ = socket.send_to(reply, datagram.from);
-    })
+) -> Result<(), u32> {
+    let (service, record) = (&dispatcher.service, &datagram.record);
+    answer_datagram(
+        service,
+        record,
+        (datagram.from, local),
+        may_block,
+        |reply| {
+            // An answer that gets lost is asked for again.
+            let _ = socket.send_to(reply, datagram.from);
+        },
+    )
 }

@@ -28,6 +28,9 @@ const LISTING_NICENESS: i32 = 5;
 /// An export has so many times fewer threads for listings than for other calls.
 const LISTING_THREADS_PART: usize = 4;
 
+/// Space for so many calls that wait without a thread is kept when there are fewer.
+const DEFERRED_KEPT: usize = 64;
+
 /// How long a stopping server lets clients fetch the replies to what was begun.
 pub const DRAIN_FOR: Duration = Duration::from_secs(10);
 
@@ -86,8 +89,6 @@ impl Dispatcher {
     /// Has a thread do a call.
     pub fn queue(&self, job: Job) {
         names::CALLS_POOLED.add(1);
-        let (bytes, reply_bytes) = job.charged_bytes();
-        job.connection.begin_call(bytes, reply_bytes);
         self.enqueue(job);
     }
 
@@ -96,16 +97,15 @@ impl Dispatcher {
         let pool = if lists { &self.listings } else { &self.pool };
         let flow = Flow {
             export: job.state.subject.export,
-            address: Address::of(job.connection.peer.ip()),
-            token: job.connection.waker.token,
+            address: Address::of(job.charge.connection.peer.ip()),
+            token: job.charge.connection.waker.token,
         };
         pool.queue(&flow, job);
     }
 
     fn run(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
-        let (connection, state) = (job.connection.clone(), job.state);
-        let (bytes, reply_bytes) = job.charged_bytes();
+        let (connection, state) = (job.charge.connection.clone(), job.state);
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // no other client anything.
@@ -117,9 +117,8 @@ impl Dispatcher {
             None
         });
         names::CALLS_RUNNING.add(-1);
-        match left {
-            None => connection.end_call(bytes, reply_bytes),
-            Some(job) => self.defer(job),
+        if let Some(job) = left {
+            self.defer(job);
         }
     }
 
@@ -144,6 +143,7 @@ impl Dispatcher {
     fn resume(&self, is_due: impl Fn(&WaitingCall) -> bool) {
         let mut deferred = self.deferred.lock();
         let due: Vec<Job> = deferred.extract_if(.., |job| is_due(&job.state)).collect();
+        deferred.shrink_to(DEFERRED_KEPT); // there may have been tens of thousands
         drop(deferred);
         due.into_iter().for_each(|job| self.enqueue(job));
     }

@@ -25,7 +25,7 @@ use pagewell_locks::file::Piece;
 use pagewell_locks::owner::{Client, Owner};
 use pagewell_locks::records::{Listed, Records};
 use pagewell_locks::shares::Shares;
-use pagewell_locks::table::{Answer, FileKey, Offer, Outcome, Table, Wish};
+use pagewell_locks::table::{Answer, Offer, Outcome, Table, Wish};
 
 use crate::locks::calls::{Calls, Context, Job, Peer};
 
@@ -75,9 +75,6 @@ pub struct Locks {
     /// The share modes.
     pub shares: Mutex<Shares>,
     records: Mutex<Records>,
-    /// The file under which an inode number of an export is known, for file systems that have
-    /// several names for one file.
-    numbers: Mutex<HashMap<(u32, u64), FileKey>>,
     unnotified: Mutex<Vec<Unnotified>>,
     /// Which restart of a client was acted upon last.
     restarts: Mutex<HashMap<Arc<Client>, i32>>,
@@ -100,7 +97,6 @@ impl Locks {
             table: Mutex::new(Table::new(grace)),
             shares: Mutex::default(),
             records: Mutex::new(records),
-            numbers: Mutex::default(),
             unnotified: Mutex::new(unnotified.collect()),
             restarts: Mutex::default(),
             calls: {
@@ -117,29 +113,6 @@ impl Locks {
     /// Whether only locks of before the restart are taken.
     pub fn in_grace(&self, now: Instant) -> bool {
         self.table.lock().in_grace(now)
-    }
-
-    /// The key of a file that may be known by another identifier.
-    pub fn key(
-        &self,
-        key: FileKey,
-        number: Option<u64>,
-        is_same: impl Fn(&FileKey) -> bool,
-    ) -> FileKey {
-        let table = self.table.lock();
-        if table.has_file(&key) {
-            return key;
-        }
-        let is_same = |other: &FileKey| other.export == key.export && is_same(other);
-        let Some(number) = number else {
-            return table.files().copied().find(is_same).unwrap_or(key);
-        };
-        let mut numbers = self.numbers.lock();
-        let known = numbers.entry((key.export, number)).or_insert(key);
-        if !(table.has_file(known) && is_same(known)) {
-            *known = key;
-        }
-        *known
     }
 
     /// Whether a client is listed for the next life, so that it may be given locks. Not known while
@@ -216,7 +189,9 @@ impl Locks {
     /// The name is often not the one that its locks have: with a domain, or none. When the address
     /// has one client only, that is meant; of several the one whose name fits, or none.
     pub fn restarted(&self, address: IpAddr, name: &[u8], state: i32) {
-        let clients = self.table.lock().clients_at(address);
+        let mut clients = self.shares.lock().clients_at(address);
+        clients.extend(self.table.lock().clients_at(address));
+        let clients: Vec<_> = clients.into_iter().collect();
         let fitting = clients.iter().find(|client| fits(&client.name, name));
         let client = match (fitting, clients.as_slice()) {
             (Some(client), _) | (None, [client]) => client,
@@ -344,10 +319,6 @@ impl Locks {
             if !self.calls.queue(Job::Restarted(listed)) {
                 self.notified(&client, false);
             }
-        }
-        {
-            let table = self.table.lock();
-            self.numbers.lock().retain(|_, key| table.has_file(key));
         }
         let holds = |client: &Arc<Client>| self.table.lock().holds(client);
         if self

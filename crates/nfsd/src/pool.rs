@@ -215,7 +215,9 @@ impl<J> State<J> {
             return;
         }
         let exports = before.keys().chain(self.extra.keys());
-        for export in exports {
+        // The turns of a lane begin anew when its limits change.
+        let changed = exports.filter(|export| before.get(export) != self.extra.get(export));
+        for export in changed {
             let limits = self.limits(*export);
             if let Some(lane) = self.turns.branches.get_mut(&u128::from(*export)) {
                 lane.set_limits(&limits);

@@ -56,7 +56,7 @@ static LINES: Mutex<Period> = Mutex::new(Period::new());
 pub fn note(peer: IpAddr, reason: Reason) {
     let address = peer.to_canonical();
     count(&mut REFUSED.lock(), address, reason);
-    say(&LINES, "refused", &format!("{address}: {reason}"));
+    say(&LINES, "refused", format_args!("{address}: {reason}"));
 }
 
 /// The counts of all addresses that are remembered, the latest last.

@@ -4,6 +4,7 @@
 //! A bad disk fails many calls, and clients ask again: no more than [`LINES_MAX`] lines are
 //! written in a [`PERIOD`], then one with the number of those that were not. All are counted.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -63,11 +64,11 @@ pub(crate) fn report_own(subject: &str, text: &str) {
 }
 
 /// Writes a line about `subject`, if one may be written in this period.
-pub(crate) fn say(period: &Mutex<Period>, subject: &str, text: &str) {
+pub(crate) fn say(period: &Mutex<Period>, subject: &str, text: impl Display) {
     let hidden = period.lock().admit(Instant::now());
     if let Some(hidden) = hidden {
         // There is nowhere left to say that it could not be said.
-        let _ = std::io::stderr().write_all(line(subject, text, hidden).as_bytes());
+        let _ = std::io::stderr().write_all(line(subject, &text.to_string(), hidden).as_bytes());
     }
 }
 

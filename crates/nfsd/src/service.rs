@@ -49,7 +49,7 @@ use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::{nlm4, nsm};
 
 use crate::config::{Config, Error};
-use crate::connection::Connection;
+use crate::connection::{Charge, Connection};
 use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key, Seen};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
@@ -63,7 +63,7 @@ use crate::slow::{Kind, SlowCalls, Subject};
 
 /// What is needed to answer a held call.
 pub struct HeldCall {
-    connection: Arc<Connection>,
+    charge: Arc<Charge>,
     xid: u32,
     procedure: Procedure,
 }
@@ -133,8 +133,7 @@ impl Service {
                     .answer(request, &call, arguments, &caller(), batch)
             }
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
-                let asked = (caller(), &*self.locks);
-                locks::answer(asked, connection, &call, arguments, batch)
+                locks::answer((caller(), self), connection, &call, arguments, batch)
             }
             (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
                 batch,
@@ -258,7 +257,7 @@ impl Service {
     /// Does a call of the pool to its end. If storage holds its object and the call may wait it is
     /// given back, and nothing has happened.
     pub fn answer_waiting(&self, job: Job, may_wait: bool) -> Option<Job> {
-        let (connection, state) = (&job.connection, &job.state);
+        let (connection, state) = (&job.charge.connection, &job.state);
         if self.is_abandoned(connection, state.duplicate.as_ref()) {
             return None;
         }
@@ -271,7 +270,7 @@ impl Service {
         let mut batch = Batch::default();
         batch.meter = Meter::unmeasured(connection.stays_here);
         let mark = batch.mark();
-        let was_done = self.run_watched(&request, state, is_held, &mut batch);
+        let was_done = self.run_watched(&request, &job, is_held, &mut batch);
         if let Some(key) = &state.duplicate {
             self.finish_change(key, batch.body(mark), was_done);
         }
@@ -284,7 +283,7 @@ impl Service {
     fn run_watched(
         &self,
         request: &Request<'_>,
-        state: &WaitingCall,
+        job: &Job,
         is_held: bool,
         batch: &mut Batch,
     ) -> bool {
@@ -293,19 +292,20 @@ impl Service {
         };
         let nfs = |_: &Procedure| call.program == nfs3::PROGRAM;
         let procedure = Procedure::from_number(call.procedure).filter(nfs);
-        // MOUNT: nothing is answered in its stead, but a thread that it holds is replaced.
-        let procedure = procedure.unwrap_or(Procedure::Null);
-        if is_held {
+        if is_held && let Some(procedure) = procedure {
             counters::JUKEBOX_REPLIES.add(1);
             push_jukebox(batch, call.xid, procedure);
             return false;
         }
+        // MOUNT and locks: nothing is answered in their stead, but a thread that they hold is
+        // replaced.
+        let procedure = procedure.unwrap_or(Procedure::Null);
         let held = HeldCall {
-            connection: request.connection.clone(),
+            charge: job.charge.clone(),
             xid: call.xid,
             procedure,
         };
-        let (subject, kind) = (state.subject, state.kind);
+        let WaitingCall { subject, kind, .. } = job.state;
         let watched = self.slow.begin(subject, kind, held, Instant::now());
         self.answer(request, true, batch);
         if !watched.running.claim() {
@@ -324,7 +324,10 @@ impl Service {
                 let call = &running.context;
                 let mut batch = Batch::default();
                 push_jukebox(&mut batch, call.xid, call.procedure);
-                call.connection.send(&mut batch);
+                call.charge.connection.send(&mut batch);
+                // Its thread may be held for ever, and the other calls of the connection go on. How
+                // many threads are held, and with them the memory of replies, the pool bounds.
+                call.charge.end();
             }
         }
         found.long

@@ -35,8 +35,8 @@ impl<C: Clone> Table<C> {
                 let file = self.settle(number);
                 return file.map_or_else(Vec::new, |file| self.offer(&file, now));
             }
-            Answer::Refused => offered.may_be_taken = false,
-            Answer::Unreachable => {}
+            // Also of one that has taken the lock at an earlier call: it waits for none any more.
+            Answer::Refused | Answer::Unreachable => {}
             Answer::Unknown => offered.may_be_taken = true,
         }
         Vec::new()

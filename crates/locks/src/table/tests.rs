@@ -205,7 +205,7 @@ fn a_client_that_may_have_taken_a_lock_keeps_it() {
     // While a call is under way nothing is taken back.
     assert!(test.tick_after(OFFERED_FOR).is_empty());
     test.table
-        .answered(again[0].number, Answer::Unreachable, test.now);
+        .answered(again[0].number, Answer::Refused, test.now);
     assert!(test.tick_after(OFFERED_FOR).is_empty());
     assert!(test.holds(&write(&two, 0, 0)));
 }

@@ -10,7 +10,7 @@ use pagewell_fs::moment;
 use pagewell_sunrpc::record::{self, Assembly, Progress};
 use rustix::io::Errno;
 
-use crate::connection::Connection;
+use crate::connection::{Charge, Connection};
 use crate::dispatch::Dispatcher;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
@@ -322,7 +322,7 @@ impl Receiver {
         (received_at, state): (Instant, WaitingCall),
     ) {
         shared.dispatcher.queue(Job {
-            connection: self.connection.clone(),
+            charge: Charge::begin(self.connection.clone(), state.charged_bytes(length)),
             record,
             length,
             received_at,

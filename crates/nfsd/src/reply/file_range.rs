@@ -79,7 +79,7 @@ impl FileRange {
 const PAGE_BYTES: u64 = 4096;
 
 /// The same number on all architectures that number system calls alike since Linux 5.1. Those that
-/// add an offset of their own (Alpha, MIPS) have no call of this number, and say so.
+/// add an offset of their own (MIPS) have no call of this number, and say so.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 static REFUSED: AtomicBool = AtomicBool::new(false);

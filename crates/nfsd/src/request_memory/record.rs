@@ -87,7 +87,7 @@ impl RecordMemory {
             assembly.give_buffer(vec![0; bytes]);
             return true;
         }
-        if filled == 0 && next.len() < BEGINNING_BYTES {
+        if filled + next.len() < BEGINNING_BYTES {
             assembly.give_buffer(vec![0; SMALL_BYTES]);
             return true;
         }
@@ -95,12 +95,9 @@ impl RecordMemory {
         let is_new = self.lease.bytes == 0;
         if is_new {
             self.since = Instant::now();
-            let beginning = if filled > 0 {
-                assembly.beginning()
-            } else {
-                next
-            };
-            self.lease.export = export_of(beginning);
+            // A client may send a few bytes as a fragment of their own before the rest.
+            let next = &next[..BEGINNING_BYTES.min(next.len())];
+            self.lease.export = export_of(&[assembly.beginning(), next].concat());
         }
         let step = STEP_BYTES.max(self.lease.bytes.saturating_mul(2)).min(size);
         let waker = must_wait.then_some(&self.waker);
@@ -178,6 +175,8 @@ impl RecordMemory {
 mod tests {
     use std::net::IpAddr;
 
+    use pagewell_sunrpc::record::{LAST_FRAGMENT, Progress};
+
     use super::*;
     use crate::connection::inbox::Inbox;
 
@@ -213,5 +212,32 @@ mod tests {
         assert!(memory.is_overdue(late, false, || 100), "little has come");
         assert!(!memory.is_overdue(late, false, || RECORD_BYTES));
         assert!(memory.is_overdue(last, false, || RECORD_BYTES), "bounded");
+    }
+
+    #[test]
+    fn the_export_is_known_also_of_a_record_with_a_tiny_first_fragment() {
+        let budget = RequestBudget::new(16 * STEP_BYTES);
+        let waker = Waker::new(Inbox::new().unwrap(), 1);
+        let mut memory = RecordMemory::new(&budget, Address::NONE, waker);
+        let mut assembly = Assembly::new(RECORD_BYTES);
+        let record = [7; RECORD_BYTES];
+        let first = [0, 0, 0, 4, 7, 7, 7, 7];
+        let second = (LAST_FRAGMENT | (RECORD_BYTES as u32 - 4)).to_be_bytes();
+        let stream = [&first[..], &second, &record[4..]].concat();
+        let mut rest = stream.as_slice();
+        loop {
+            let (taken, progress) = assembly.take(rest);
+            rest = &rest[taken..];
+            let Progress::NeedsBuffer(bytes) = progress else {
+                break assert_eq!(progress, Progress::Whole);
+            };
+            let export_of = |beginning: &[u8]| {
+                let is_long_enough = beginning.len() >= BEGINNING_BYTES;
+                (is_long_enough && record.starts_with(beginning)).then_some(9)
+            };
+            let next = &rest[..rest.len().min(100)];
+            assert!(memory.give(&mut assembly, bytes, true, export_of, next));
+        }
+        assert_eq!(memory.lease.export, Some(9));
     }
 }

@@ -9,7 +9,7 @@ use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::connection::Connection;
+use crate::connection::{Charge, Connection};
 use crate::duplicate::Key;
 use crate::reply::batch::{Batch, Mark};
 use crate::request_memory::budget::Buffer;
@@ -73,7 +73,7 @@ pub struct WaitingCall {
     pub reply_bytes_max: usize,
     /// The same of a listing, which is memory of its own until it has left.
     pub listing_bytes_max: usize,
-    /// What it is for; nothing for MOUNT.
+    /// What it is for; of MOUNT the export only.
     pub subject: Subject,
     /// What it does.
     pub kind: Kind,
@@ -105,12 +105,18 @@ impl WaitingCall {
         }
         call
     }
+
+    /// What the connection is charged for: a record of `length`, or the reply if that may be
+    /// larger; and the memory that the reply may take.
+    pub fn charged_bytes(&self, length: usize) -> (usize, usize) {
+        (length.max(self.reply_bytes_max), self.listing_bytes_max)
+    }
 }
 
 /// A call for the pool.
 pub struct Job {
-    /// The connection to answer.
-    pub connection: Arc<Connection>,
+    /// What the connection is charged that is to be answered.
+    pub charge: Arc<Charge>,
     /// Holds the call's record.
     pub record: Buffer,
     /// Bytes of the record.
@@ -119,18 +125,6 @@ pub struct Job {
     pub received_at: Instant,
     /// What the first look at the call has left to remember.
     pub state: WaitingCall,
-}
-
-impl Job {
-    /// What the connection is charged for: the record, or the reply if that may be larger; and
-    /// the memory that the reply may take.
-    pub fn charged_bytes(&self) -> (usize, usize) {
-        let state = &self.state;
-        (
-            self.length.max(state.reply_bytes_max),
-            state.listing_bytes_max,
-        )
-    }
 }
 
 /// Answers a call that is not done.

@@ -14,8 +14,11 @@ use std::collections::HashMap;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
 
-/// Cookies remembered, all directories together: 32 MiB at most.
+/// Cookies remembered, all directories of an export together: 64 MiB at most.
 const COOKIES_MAX: usize = 1 << 20;
+
+/// What a table of few cookies takes, as so many cookies in a large one.
+const TABLE_COOKIES: usize = 16;
 
 /// The tables of one export.
 #[derive(Default)]
@@ -44,6 +47,9 @@ impl NarrowCookies {
         let mut state = self.state.lock();
         state.clock += 1;
         let clock = state.clock;
+        if !state.directories.contains_key(directory) {
+            state.cookies += TABLE_COOKIES;
+        }
         let table = state.directories.entry(*directory).or_default();
         table.used_at = clock;
         if let Some(number) = table.narrow.get(&cookie) {
@@ -98,7 +104,7 @@ impl State {
 
     fn remove(&mut self, directory: &FileId) {
         let gone = self.directories.remove(directory);
-        self.cookies -= gone.map_or(0, |table| table.wide.len());
+        self.cookies -= gone.map_or(0, |table| table.wide.len() + TABLE_COOKIES);
     }
 }
 
@@ -140,5 +146,16 @@ mod tests {
         );
         assert_eq!(cookies.widen(&large, 0), Some(0));
         assert_eq!(cookies.narrow(&large, 5), Ok(1), "anew, from the start");
+    }
+
+    #[test]
+    fn tables_of_many_small_directories_are_bounded_too() {
+        let cookies = NarrowCookies::default();
+        let most = COOKIES_MAX / (TABLE_COOKIES + 1);
+        for number in 0..most as u64 + 10 {
+            let directory = FileId::new(&number.to_be_bytes()).unwrap();
+            cookies.narrow(&directory, 1).unwrap();
+        }
+        assert!(cookies.state.lock().directories.len() <= most);
     }
 }

@@ -123,9 +123,11 @@ impl<'s> Caller<'s> {
     ) -> Self {
         let identity = match &call.credential {
             Credential::None => None,
-            Credential::System(system) => {
-                Some(fs::Credentials::new(system.uid, system.gid, system.gids.as_slice()))
-            }
+            Credential::System(system) => Some(fs::Credentials::new(
+                system.uid,
+                system.gid,
+                system.gids.as_slice(),
+            )),
         };
         Self {
             served,

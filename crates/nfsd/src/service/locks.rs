@@ -3,7 +3,11 @@
 //! A lock takes the permission that a program needs to open the file for it: to read for a shared
 //! one, to write for an exclusive one. Letting go takes none. Files of exports that cannot be
 //! written to can only be locked to be read.
+//!
+//! Where storage holds the file, or all of its export, a client is told to ask for the lock again,
+//! in the words that are said after a restart: there are no others.
 
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +32,9 @@ use crate::locks::Locks;
 use crate::locks::calls::Context;
 use crate::reply::batch::Batch;
 use crate::service::call::{Answer, WaitingCall, decode};
-use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::exports::{Caller, Stop, Target};
+use crate::service::{HeldCall, Service};
+use crate::slow::{self, SlowCalls, Subject};
 
 /// What a call comes to for which no lock is asked for: an answer, or none.
 type Settled = Result<Status, Stop>;
@@ -39,11 +45,14 @@ struct LockCall<'a> {
     locks: &'a Locks,
     /// The address of ours that was called, when it is known.
     local: Option<IpAddr>,
+    slow: &'a SlowCalls<HeldCall>,
+    /// The file, once it is known.
+    subject: Cell<Subject>,
 }
 
 /// Answers a call of NLM or NSM on a connection.
 pub(super) fn answer(
-    (caller, locks): (Caller<'_>, &Locks),
+    (caller, service): (Caller<'_>, &Service),
     connection: &Connection,
     call: &Call<'_>,
     arguments: Decoder<'_>,
@@ -52,34 +61,37 @@ pub(super) fn answer(
     let local = rustix::net::getsockname(connection);
     let local = local.ok().and_then(|address| address.try_into().ok());
     let local = local.map(|address: SocketAddr| address.ip());
-    match LockCall::new(caller, locks, local).reply(call, arguments) {
-        Some(reply) => {
+    match LockCall::new(caller, service, local).reply(call, arguments) {
+        Ok(reply) => {
             batch.push(&reply);
             Answer::Done
         }
-        None => Answer::Wait(WaitingCall::default()),
+        Err(subject) => Answer::Wait(WaitingCall {
+            subject,
+            ..WaitingCall::default()
+        }),
     }
 }
 
 /// Answers a datagram that came `from` a client to the address `local` of ours, by `send` if there
-/// is something to be said. False: it would wait and may not.
-#[must_use]
+/// is something to be said. An error: it would wait for the export of that number, and may not.
 pub fn answer_datagram(
-    (served, locks): (&Served, &Locks),
+    service: &Service,
     record: &[u8],
     (from, local): (SocketAddr, Option<IpAddr>),
     may_block: bool,
     send: impl FnOnce(&[u8]),
-) -> bool {
+) -> Result<(), u32> {
     let reply = match rpc::parse_call(record) {
-        Err(None) => return true,
-        Err(Some((xid, refusal))) => Some(encoded_reply(xid, Err(refusal))),
+        Err(None) => return Ok(()),
+        Err(Some((xid, refusal))) => Ok(encoded_reply(xid, Err(refusal))),
         Ok((call, arguments)) => {
-            let caller = Caller::new(served, &call, from, may_block);
-            LockCall::new(caller, locks, local).reply(&call, arguments)
+            let caller = Caller::new(&service.served, &call, from, may_block);
+            LockCall::new(caller, service, local).reply(&call, arguments)
         }
     };
-    reply.as_deref().map(send).is_some()
+    send(&reply.map_err(|subject| subject.export)?);
+    Ok(())
 }
 
 fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
@@ -96,11 +108,13 @@ fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
 }
 
 impl<'a> LockCall<'a> {
-    fn new(caller: Caller<'a>, locks: &'a Locks, local: Option<IpAddr>) -> Self {
+    fn new(caller: Caller<'a>, service: &'a Service, local: Option<IpAddr>) -> Self {
         Self {
             caller,
-            locks,
+            locks: &service.locks,
             local: local.map(|local| local.to_canonical()),
+            slow: &service.slow,
+            subject: Cell::default(),
         }
     }
 
@@ -117,12 +131,14 @@ impl<'a> LockCall<'a> {
         })
     }
 
-    /// The reply to the call; `None` when it would wait and may not.
-    fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Option<Vec<u8>> {
-        let results = self.results(call, arguments);
-        Some(match results {
+    /// The reply to the call; when it would wait and may not, what for.
+    fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Subject> {
+        Ok(match self.results(call, arguments) {
             Ok(results) => encoded_reply(call.xid, Ok(&results)),
-            Err(stop) => encoded_reply(call.xid, Err(stop.refusal()?)),
+            Err(stop) => {
+                let refusal = stop.refusal().ok_or(self.subject.get())?;
+                encoded_reply(call.xid, Err(refusal))
+            }
         })
     }
 
@@ -248,6 +264,8 @@ impl<'a> LockCall<'a> {
         let may_block = self.caller.may_block;
         if monitored && !self.locks.is_listed(&wish.owner.client, may_block) {
             if !may_block {
+                // It waits for the list, and says nothing about the storage of the file.
+                self.subject.set(Subject::default());
                 return Err(Err(Stop::WouldBlock));
             }
             let listed = Listed {
@@ -303,7 +321,7 @@ impl<'a> LockCall<'a> {
     /// What a lock is meant to be, of a file that may be gone.
     fn wish(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
         let (target, range) = self.place(lock)?;
-        Ok(self.wish_at(&target, None, lock, (range, kind)))
+        Ok(self.wish_at(&target, lock, (range, kind)))
     }
 
     /// The same when the caller may open the file for it, else why not.
@@ -316,6 +334,9 @@ impl<'a> LockCall<'a> {
             Kind::Write => fs::Access::MODIFY | fs::Access::EXTEND,
             Kind::Read => fs::Access::READ | fs::Access::EXECUTE,
         };
+        if self.caller.may_block && self.slow.is_held(self.subject.get(), slow::Kind::Change) {
+            return Err(Ok(Status::GracePeriod));
+        }
         let (allowed, attributes) = filesystem
             .access(&target.call(), &target.id, wanted)
             .map_err(|error| match error {
@@ -326,7 +347,7 @@ impl<'a> LockCall<'a> {
         if attributes.file_type != fs::FileType::Regular || !allowed.intersects(wanted) {
             return Err(Ok(Status::Failed));
         }
-        Ok(self.wish_at(&target, Some(attributes.file_id), lock, (range, kind)))
+        Ok(self.wish_at(&target, lock, (range, kind)))
     }
 
     /// The file of a lock, and the range in it.
@@ -337,6 +358,10 @@ impl<'a> LockCall<'a> {
             Stop::Status(nfs3::Status::Stale | nfs3::Status::BadHandle) => Ok(Status::Stale),
             _ => Ok(Status::Failed),
         })?;
+        self.subject.set(Subject {
+            object: Some(target.id),
+            export: target.export.number(),
+        });
         let range = Range::new(lock.offset, lock.length).ok_or(Ok(Status::TooBig))?;
         Ok((target, range))
     }
@@ -344,17 +369,14 @@ impl<'a> LockCall<'a> {
     fn wish_at(
         &self,
         target: &Target<'_>,
-        number: Option<u64>,
         lock: &nlm4::Lock<'_>,
         (range, kind): (Range, Kind),
     ) -> Wish {
-        let key = FileKey {
-            export: target.export.number(),
-            id: target.id,
-        };
-        let is_same = |other: &FileKey| target.filesystem().same_object(&other.id, &key.id);
         Wish {
-            file: self.locks.key(key, number, is_same),
+            file: FileKey {
+                export: target.export.number(),
+                id: target.filesystem().object_of(&target.id),
+            },
             owner: Owner {
                 client: self.client(lock.caller_name),
                 process: lock.process,

@@ -13,10 +13,11 @@ use pagewell_sunrpc::rpc::{Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end};
 
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Done, Request, answer_with, decode, refuse};
+use crate::service::call::{Answer, Done, Request, WaitingCall, answer_with, decode, refuse};
 use crate::service::convert::WireHandle;
-use crate::service::exports::{Caller, Stop, components};
+use crate::service::exports::{Caller, Served, Stop, components};
 use crate::service::pseudo_tree::PseudoTree;
+use crate::slow::Subject;
 use crate::statistics::MOUNT;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
@@ -46,14 +47,21 @@ impl MountProgram {
         let Some(procedure) = Procedure::from_number(call.procedure) else {
             return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
         };
-        answer_with((request, call), &MOUNT, batch, |batch, _| {
+        let answer = answer_with((request, call), &MOUNT, batch, |batch, _| {
             let encoder = &mut Encoder::new(batch.bytes());
             let failed = self.run(procedure, arguments, caller, encoder)?;
             Ok(Done {
                 failed,
                 sent_bytes: None,
             })
-        })
+        });
+        match answer {
+            Answer::Done => Answer::Done,
+            Answer::Wait(waiting) => Answer::Wait(WaitingCall {
+                subject: subject(caller.served, arguments),
+                ..waiting
+            }),
+        }
     }
 
     /// Appends the result; returns whether its status is not OK.
@@ -151,6 +159,16 @@ impl MountProgram {
     fn list(&self) -> Vec<(IpAddr, Vec<u8>)> {
         self.mounts.lock().iter().cloned().collect()
     }
+}
+
+/// What a call with a path may wait for.
+fn subject(served: &Served, arguments: Decoder<'_>) -> Subject {
+    let path = decode::<PathArguments<'_>>(arguments);
+    let found = path.ok().and_then(|path| served.export_of(path.path));
+    found.map_or(Subject::default(), |(export, _)| Subject {
+        object: None,
+        export: export.number(),
+    })
 }
 
 /// Whether a client is shown mounts of `path`: those of exports that it may use itself.

@@ -17,6 +17,9 @@ use crate::layer::{Event, Hook, Layer, Stalls, make_file};
 use crate::operations::{FileHandle, data, handle, mode, written};
 
 const THREADS: usize = 4;
+/// Of one READ, and of all calls of a connection that are under way.
+const READ_BYTES_MAX: u32 = 1 << 20;
+const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
 
 /// A server with few threads and little patience. Its file system keeps everything that is done
 /// to the files `slow-0` and on until the gate is opened.
@@ -41,6 +44,10 @@ impl Stalled {
 
     /// Besides the file system that stalls there is one that does not, at `/healthy`.
     fn of(slow_files: usize, operations: &[&'static str]) -> Self {
+        Self::with(THREADS, slow_files, operations)
+    }
+
+    fn with(threads: usize, slow_files: usize, operations: &[&'static str]) -> Self {
         let storage = ram();
         let (layer, stalls) = Layer::new(storage.clone(), Stalls::at(operations));
         for number in 0..slow_files {
@@ -55,7 +62,7 @@ impl Stalled {
         let (healthy, _) = Layer::new(healthy, Stalls::at(&[]));
         let exports = vec![stalling, export("/healthy", healthy)];
         let server = serve_with(exports, |config| {
-            config.threads = THREADS;
+            config.threads = threads;
             config.slow_after = Duration::from_millis(250);
         });
         Self { server, stalls }
@@ -76,11 +83,14 @@ impl Drop for Stalled {
 }
 
 fn start_read(client: &mut Client, file: &[u8]) -> u32 {
-    let file = handle(file);
+    start_read_of(client, file, 100)
+}
+
+fn start_read_of(client: &mut Client, file: &[u8], count: u32) -> u32 {
     let arguments = ReadArguments {
-        file,
+        file: handle(file),
         offset: 0,
-        count: 100,
+        count,
     };
     client.start(Procedure::Read, &arguments)
 }
@@ -148,6 +158,25 @@ fn row_25_every_look_at_a_stalled_file_is_jukebox() {
         let answer = client.nfs_raw(procedure, &call.unwrap().arguments);
         assert_eq!(status_of(procedure, &answer), Status::Jukebox);
     }
+}
+
+/// A connection is not charged for reads that were answered early, although their threads are still
+/// held: it is read from, and other exports are served on it.
+#[test]
+fn row_25_large_reads_of_a_stalled_file_do_not_hold_up_their_connection() {
+    let reads_max = IN_FLIGHT_BYTES_MAX / READ_BYTES_MAX as usize;
+    let stalled = Stalled::with(2 * reads_max, 1, &["read"]);
+    let (mut client, root) = connect(&stalled.server);
+    let healthy = client.mount(b"/healthy").unwrap();
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
+    let reads: Vec<u32> = (0..reads_max)
+        .map(|_| start_read_of(&mut client, &slow, READ_BYTES_MAX))
+        .collect();
+    stalled.stalls.gate.wait_for(reads_max);
+    for read in reads {
+        assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+    }
+    check_quick(&mut client, &healthy);
 }
 
 /// A change that storage holds may still happen, so it is never answered before it is known; it

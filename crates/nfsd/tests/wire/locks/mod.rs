@@ -4,6 +4,7 @@ mod peer;
 mod program;
 mod restart;
 mod rules;
+mod slow;
 mod waiting;
 
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pagewell_nfsd::Config;
-use pagewell_sunrpc::nlm4::Status;
+use pagewell_sunrpc::nlm4::{Procedure, ShareAccess, ShareMode, Status};
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::xdr::{Decode, Decoder};
 
@@ -38,6 +38,18 @@ fn the_only_client_of_an_address_needs_no_name() {
     assert_eq!(two.lock(WRITE, (0, 0)), Status::Granted);
     // Sent again, as notices are until they are answered: the locks of the new life stay.
     assert_eq!(one.lock(WRITE, (0, 0)), Status::Denied);
+}
+
+#[test]
+fn a_client_that_restarts_lets_go_of_its_shares_also_without_locks() {
+    let served = Served::new(|_| {});
+    let [mut one, mut two] = [served.program("anna", 1), served.program("bert", 1)];
+    let (share, none) = (Procedure::Share, ShareMode::DenyNone);
+    let granted = one.share(share, ShareMode::DenyWrite, ShareAccess::Read);
+    assert_eq!(granted, Status::Granted);
+    assert_eq!(two.share(share, none, ShareAccess::Write), Status::Denied);
+    notify(served.address, HERE, "anna", STATE + 2);
+    assert_eq!(two.share(share, none, ShareAccess::Write), Status::Granted);
 }
 
 #[test]
