@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Bounded: at most twice as many batches as threads are on their way ([`Width::window`]). A thread
-//! is only started for a batch that no idle thread will take: a small tree needs none.
+//! is started with each full batch until there are as many as may be: a small tree needs none.
 //!
 //! **Known weakness.** One item that takes long holds back all that come after it, which wait in
 //! memory, done; large items are better done by the giver.
@@ -79,7 +79,10 @@ struct Batch<T> {
 
 impl<Item> Batch<Item> {
     fn work(&mut self, worker: &mut Worker<'_, Item>) {
-        self.items.iter_mut().for_each(worker);
+        // Where the worker panics nothing is left to be done again.
+        let mut items = std::mem::take(&mut self.items);
+        items.iter_mut().for_each(worker);
+        self.items = items;
         self.is_done = true;
     }
 }
@@ -128,8 +131,8 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
             self.helpers.give(batch, move |batches| {
                 let mut worker = workers();
                 for batch in batches.filter_map(|batch| batch.upgrade()) {
-                    let mut batch = batch.lock();
-                    if !batch.is_done {
+                    // What the giver is at, or passes over, it does itself.
+                    if let Some(mut batch) = batch.try_lock().filter(|batch| !batch.is_done) {
                         batch.work(&mut worker);
                     }
                 }

@@ -19,7 +19,8 @@
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
 use crate::rpc::{
-    AUTHENTICATION_BYTES_MAX, Credential, MACHINE_NAME_BYTES_MAX, RPC_VERSION, SystemCredential,
+    AUTHENTICATION_BYTES_MAX, Credential, GROUPS_MAX, MACHINE_NAME_BYTES_MAX, RPC_VERSION,
+    SystemCredential,
 };
 use crate::xdr::{self, Decoder, Encode, Encoder, Words, padded, padding};
 use std::io::{IoSlice, IoSliceMut};
@@ -60,7 +61,7 @@ impl EncodedCredential {
             machine_name: &MACHINE_NAME,
             uid,
             gid,
-            gids: Words::new(groups).unwrap_or_default(),
+            gids: Words::new(groups.get(..GROUPS_MAX).unwrap_or(groups)).unwrap_or_default(),
         });
         let mut bytes = Vec::with_capacity(CREDENTIAL_BYTES_MAX);
         credential.encode(&mut Encoder::new(&mut bytes));

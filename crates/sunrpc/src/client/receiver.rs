@@ -108,11 +108,11 @@ impl<'a> Receiver<'a> {
     /// True when the record was the reply to a call, and made sense.
     fn receive_record(&mut self) -> Result<bool, End> {
         let length = self.begin_record()?;
-        self.fill_to(length.min(RECORD_BYTES_MIN))?;
-        let xid = u32::from_be_bytes(self.peek());
         if length < RECORD_BYTES_MIN {
-            return Err(End::garbage_for(xid, "a record too short for a reply"));
+            return Err(End::garbage("a record too short for a reply"));
         }
+        self.fill_to(RECORD_BYTES_MIN)?;
+        let xid = u32::from_be_bytes(self.peek());
         let Some(call) = self.begin_reply(xid)? else {
             self.skip(length)?;
             return Ok(false);
