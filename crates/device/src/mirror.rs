@@ -10,6 +10,8 @@
 //!   service, for good, before the write completes. Nothing is read from it again.
 //! - A flush goes to all legs in service, too. A leg that cannot flush while another can may
 //!   have lost what the other has: it is taken out of service like one that missed a write.
+//! - When a leg has failed at a write or a flush, nothing is read from it until the others have
+//!   answered, too, and it is clear whether it stays.
 //! - What a leg brings after it was taken out of service is thrown away, and read again from
 //!   another leg: the read may have been chosen for it before, but be given to a caller that
 //!   came after the write that it missed.
@@ -34,7 +36,8 @@
 //! noticed. Writes that overlap and are on their way at the same time may reach the legs in
 //! different orders: the caller must not issue such. While a write is on its way, two reads one
 //! after the other may see it and then not see it. A leg that hangs and does not fail holds up
-//! the writes and flushes of all. A mirror that is only read learns from the records when it is
+//! the writes and flushes of all. What a leg has lost may be read from it until it says so, at the
+//! next flush. A mirror that is only read learns from the records when it is
 //! opened, and does not notice that a leg missed a write of another process later.
 
 mod assess;
@@ -91,6 +94,8 @@ struct Shared {
 struct Leg {
     device: Arc<dyn Device>,
     on_their_way: AtomicUsize,
+    /// Writes and flushes that have failed there and that other legs have not answered yet.
+    suspected: AtomicUsize,
     last_end: AtomicU64,
     warned: Once,
 }
@@ -173,6 +178,7 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
         Arc::new(Leg {
             device: device.clone(),
             on_their_way: AtomicUsize::new(0),
+            suspected: AtomicUsize::new(0),
             last_end: AtomicU64::new(0),
             warned: Once::new(),
         })
@@ -211,7 +217,7 @@ impl Shared {
     fn choose(&self, offset: u64, tried: u64) -> Option<(usize, &Arc<Leg>)> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let count = self.legs.len();
-        let candidates = self.members(self.in_service() & !tried);
+        let candidates = self.members(self.readable() & !tried);
         candidates.min_by_key(|(index, leg)| {
             let way = if self.geometry.rotational {
                 leg.last_end.load(Ordering::Relaxed).abs_diff(offset)
@@ -235,14 +241,14 @@ impl Shared {
         if last.is_some() {
             MIRROR_READS_RETRIED.add(1);
         }
-        let shared = self.clone();
+        let (shared, is_good) = (self.clone(), self.is_good(&request));
         let copy = request.relay(move |request, outcome| {
             let tried = tried | 1 << index;
-            if shared.in_service() & (1 << index) == 0 {
+            if shared.readable() & (1 << index) == 0 {
                 // It missed a write meanwhile, which may be complete: the bytes may be too old.
                 MIRROR_READS_STALE.add(1);
                 shared.read(request, tried, last);
-            } else if shared.is_good(&request, &outcome) {
+            } else if is_good(&outcome) {
                 // A thread that waits for it may end the mirror, which must have ended then.
                 drop(shared);
                 request.complete(outcome);
@@ -257,9 +263,13 @@ impl Shared {
     fn spread(self: &Arc<Self>, request: Request) {
         let flushed = self.written.load(Ordering::SeqCst);
         let asked = self.in_service();
-        let shared = self.clone();
+        let (shared, is_good) = (self.clone(), self.is_good(&request));
         let copies = request.fan_out(asked.count_ones() as usize, move |request, outcomes| {
+            let failed: Vec<bool> = outcomes.iter().map(|outcome| !is_good(outcome)).collect();
             let (outcome, good) = shared.judge(&request, asked, outcomes);
+            for ((_, leg), failed) in shared.members(asked).zip(failed) {
+                leg.suspected.fetch_sub(failed.into(), Ordering::SeqCst);
+            }
             if good == 0 {
                 shared.torn.store(true, Ordering::SeqCst);
             } else if request.operation() == Operation::Flush {
@@ -269,32 +279,37 @@ impl Shared {
             }
             shared.finish(request, outcome, good);
         });
-        for ((_, leg), copy) in self.members(asked).zip(copies) {
+        for ((_, leg), mut copy) in self.members(asked).zip(copies) {
+            let own = leg.clone();
+            copy.observe(move |outcome| {
+                own.suspected
+                    .fetch_add((!is_good(outcome)).into(), Ordering::SeqCst);
+            });
             leg.submit(copy);
         }
     }
 
-    /// Whether a leg has done all that can be done. The last block may be a part: an error, and
-    /// yet all that there is. A flush has no bytes that could tell.
-    fn is_good(&self, request: &Request, outcome: &Outcome) -> bool {
-        match request.operation() {
+    /// Tells whether a leg has done all that can be done. The last block may be a part: an error,
+    /// and yet all that there is. A flush has no bytes that could tell.
+    fn is_good(&self, request: &Request) -> impl Fn(&Outcome) -> bool + Copy + use<> {
+        let (operation, there) = (request.operation(), request.bytes_there(self.length_bytes));
+        move |outcome| match operation {
             Operation::Flush => outcome.result.is_ok(),
-            Operation::Read | Operation::Write => {
-                outcome.transferred_bytes >= request.bytes_there(self.length_bytes)
-            }
+            Operation::Read | Operation::Write => outcome.transferred_bytes >= there,
         }
     }
 
     /// The outcome of a write or flush that these legs were asked for, and the legs that have
     /// it; takes those out of service that missed it.
     fn judge(&self, request: &Request, asked: u64, outcomes: Vec<Outcome>) -> (Outcome, u64) {
+        let is_good = self.is_good(request);
         let guard = self.service.lock();
         let (mut good, mut best, mut bad) = (0u64, None, Vec::new());
         for ((index, leg), outcome) in self.members(asked).zip(outcomes) {
             if self.in_service() & (1 << index) == 0 {
                 continue;
             }
-            if self.is_good(request, &outcome) {
+            if is_good(&outcome) {
                 good |= 1 << index;
                 best = Some(outcome);
             } else {
@@ -329,6 +344,22 @@ impl Shared {
     /// The legs in service, a bit for each.
     fn in_service(&self) -> u64 {
         self.in_service.load(Ordering::SeqCst)
+    }
+
+    /// Those of them that may be read: a leg that has failed may leave soon. When all have, none is
+    /// better than the others.
+    fn readable(&self) -> u64 {
+        // First: a leg leaves before it is suspected no more.
+        let is_trusted = |leg: &Arc<Leg>| leg.suspected.load(Ordering::SeqCst) == 0;
+        let legs = self.members(u64::MAX);
+        let trusted = legs.fold(0, |bits, (index, leg)| {
+            bits | u64::from(is_trusted(leg)) << index
+        });
+        let in_service = self.in_service();
+        match in_service & trusted {
+            0 => in_service,
+            some => some,
+        }
     }
 
     /// The legs that have a bit, and which ones they are.

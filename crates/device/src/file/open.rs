@@ -1,9 +1,10 @@
 //! Opening a file or a block device, and finding out what its requests have to respect.
 //!
-//! Two descriptors are opened. The *buffered* one comes first and says what it is; the *direct*
-//! one is the same file opened again through `/proc/self/fd`, so that a rename in between cannot
-//! make them two files. The alignment of direct transfers is asked of `statx` (Linux 6.1), else
-//! a block device tells its logical block, else 512 and 4096 bytes are tried.
+//! Two descriptors are opened, and one more for writing. The *buffered* one comes first and says
+//! what it is; the *direct* one, and the one of *durable* writes, are the same file opened again
+//! through `/proc/self/fd`, so that a rename in between cannot make them two files. The alignment
+//! of direct transfers is asked of `statx` (Linux 6.1), else a block device tells its logical
+//! block, else 512 and 4096 bytes are tried.
 //!
 //! What is opened for writing is claimed before anything else (see `lock.rs`).
 
@@ -87,12 +88,17 @@ pub(super) fn open(
         Some((file, alignment)) => (Some(file), alignment),
         None => (None, buffered_alignment(&buffered, is_block_device)?),
     };
+    let durable = match options.writable {
+        true => Some(open_durable(&buffered, access)?),
+        false => None,
+    };
     let block_bytes = u64::from(alignment.block);
     let geometry = geometry_of(&status, is_block_device, alignment, options.queue_depth);
     let target = Target {
         name: name.to_owned(),
         buffered,
         direct,
+        durable,
         length_bytes,
         block_bytes,
         tail_start: tail_start(length_bytes, block_bytes, &status),
@@ -122,6 +128,12 @@ fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment
         1
     };
     Ok(Alignment { memory: 1, block })
+}
+
+fn open_durable(buffered: &OwnedFd, access: OFlags) -> Result<OwnedFd, Errno> {
+    let file = open_again(buffered, access)?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
 }
 
 fn direct_or_warn(

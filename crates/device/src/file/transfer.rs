@@ -27,6 +27,9 @@
 //! ```
 //!
 //! - A durable write is one with `RWF_DSYNC`; where the system has none, a flush comes after it.
+//!   Neither shares an open file with plain flushes: the kernel tells each open file once that
+//!   writing back failed, whoever wrote. Pieces of one write do share one, and fail together. Of
+//!   several flushes at a time only one is told; the cache sends one at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -53,6 +56,9 @@ pub(super) struct Target {
     pub(super) buffered: OwnedFd,
     /// Past it.
     pub(super) direct: Option<OwnedFd>,
+    /// For durable writes through the page cache, when it is writable. Another open file than
+    /// `buffered`: the kernel tells each of a lost write once, and a flush must be told, too.
+    pub(super) durable: Option<OwnedFd>,
     pub(super) length_bytes: u64,
     pub(super) block_bytes: u64,
     /// From here on nothing is written directly. The length, unless the last block is a part.
@@ -137,8 +143,9 @@ impl Transfer {
 
     /// The descriptor to use.
     pub(super) fn descriptor<'a>(&self, target: &'a Target) -> BorrowedFd<'a> {
-        match &target.direct {
-            Some(direct) if !self.through_cache && self.call != Call::Flush => direct.as_fd(),
+        match (&target.direct, &target.durable) {
+            (Some(direct), _) if !self.through_cache && self.call != Call::Flush => direct.as_fd(),
+            (_, Some(durable)) if self.request.is_durable() => durable.as_fd(),
             _ => target.buffered.as_fd(),
         }
     }

@@ -13,7 +13,8 @@
 //! - A leg with a lower generation than another missed writes.
 //! - Legs that are all *in use* were left without a goodbye: what was on its way at that moment
 //!   may have reached some and not others. Each of them is a right answer, but only one of them
-//!   may be read, and always the same: the first. A leg that is *clean* among them shows that
+//!   may be read, and always the same: the first that is there. Which one was read is not kept, so
+//!   bytes go back when an earlier one returns. A leg that is *clean* among them shows that
 //!   the mirror was being opened or closed, and nothing was on its way.
 //! - What stands in the place of a leg now may be another file or disk than the record is about.
 //!   It is *replaced*: it is never read, nor copied from. What its record says of the others is

@@ -13,10 +13,15 @@
 //!   goodbye that is the one which is read meanwhile, so that no reader sees bytes go back.
 //!   An operator who knows better may name another, even one that missed writes; but not one that
 //!   is a mixture, because it was not completely resynchronised, as long as there is a good one.
-//! - Before the first chunk the source is flushed and gets a new generation, and the targets are
-//!   recorded as being resynchronised, so that none of them is read before it is finished,
-//!   whatever happens. A target is clean with the source's generation only after all of it was
-//!   compared and flushed. Starting again compares all, and writes only what is left to write.
+//! - Before the first chunk the source is flushed and gets a new generation, and targets that are
+//!   not as good as the source are recorded as being resynchronised, so that none of them is read
+//!   before it is finished, whatever happens. A target is clean with the source's generation only
+//!   after all of it was compared and flushed. Starting again compares all, and writes only what is
+//!   left to write.
+//! - Targets that are as good come first, and nothing is recorded before they are equal: the source
+//!   may turn out to be bad, and then each of them is a source, too. Of legs that were left in use
+//!   each block is a right answer, also while some of it is copied. Legs that are current should be
+//!   equal; one that differs is recorded as being resynchronised before it is written to.
 //! - Legs of which nothing is known are only compared: nothing tells which one is right. Where
 //!   one was replaced, or two were written to without each other, the operator has to name the
 //!   source.
@@ -52,6 +57,8 @@ pub struct Resync<'a> {
     source: usize,
     source_condition: Condition,
     compare_only: bool,
+    /// What the legs were good for before; unknown, all of them, when they become a new mirror.
+    conditions: Vec<Condition>,
     /// What each leg is to be at the end.
     standings: Vec<Standing>,
 }
@@ -97,6 +104,7 @@ impl<'a> Resync<'a> {
             source: from.unwrap_or(0),
             source_condition: Condition::Unknown,
             compare_only: from.is_none(),
+            conditions: vec![Condition::Unknown; legs.len()],
             standings: fresh(identity, legs, record),
         };
         let Some(assessment) = assessment else {
@@ -119,15 +127,16 @@ impl<'a> Resync<'a> {
             let (leg, good) = (name_of(legs, source), name_of(legs, good));
             return Err(Refusal::Unfinished(leg, good).into());
         }
-        let standings = match certain {
-            Ok(()) => raised(assessment, legs)?,
+        let (standings, conditions) = match certain {
+            Ok(()) => (raised(&assessment, legs)?, assessment.conditions),
             // What is elsewhere and may come back is no leg of this one.
-            Err(_) => anew.standings,
+            Err(_) => (anew.standings, anew.conditions),
         };
         Ok(Self {
             source,
             source_condition,
             compare_only: false,
+            conditions,
             standings,
             ..anew
         })
@@ -171,18 +180,33 @@ impl<'a> Resync<'a> {
         if self.compare_only {
             return self.adopt(progress);
         }
-        self.flush(self.source)?;
-        self.store(self.source, LegState::Clean)?;
-        for target in self.targets() {
-            self.store(target, LegState::Resynchronising)?;
-        }
         let mut report = ResyncReport::default();
-        for target in self.targets() {
+        let mut copy = |target| {
             self.pass(target, true, &mut report, progress)?;
-            self.flush(target)?;
+            self.flush(target).map_err(MirrorError::from)
+        };
+        self.flush(self.source)?;
+        let as_good = |leg: &usize| self.is_right(self.source) && self.is_right(*leg);
+        let (good, others): (Vec<usize>, Vec<usize>) = self.targets().partition(as_good);
+        good.iter().try_for_each(|target| copy(*target))?;
+        self.store(self.source, LegState::Clean)?;
+        for target in good {
+            self.store(target, LegState::Clean)?;
+        }
+        for target in &others {
+            self.store(*target, LegState::Resynchronising)?;
+        }
+        for target in others {
+            copy(target)?;
             self.store(target, LegState::Clean)?;
         }
         Ok(report)
+    }
+
+    /// Whether each block of a leg is a right answer, by its record.
+    fn is_right(&self, leg: usize) -> bool {
+        let condition = self.conditions.get(leg);
+        matches!(condition, Some(Condition::Current | Condition::Doubtful))
     }
 
     /// Takes legs of which nothing is known for a mirror, if they are equal.
@@ -229,7 +253,7 @@ impl<'a> Resync<'a> {
         write: bool,
         report: &mut ResyncReport,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<(), Error> {
+    ) -> Result<(), MirrorError> {
         let (Some(from), Some(to)) = (self.legs.get(self.source), self.legs.get(target)) else {
             return Ok(());
         };
@@ -237,6 +261,8 @@ impl<'a> Resync<'a> {
         let mut reading: VecDeque<(Sent, Sent)> = VecDeque::with_capacity(CHUNKS_MAX);
         let mut writing: VecDeque<Sent> = VecDeque::with_capacity(CHUNKS_MAX + 1);
         let geometry = geometry_of(&[from.clone(), to.clone()]);
+        let is_current = |leg: usize| self.conditions.get(leg) == Some(&Condition::Current);
+        let mut is_unmarked = is_current(self.source) && is_current(target);
         loop {
             while next < length && reading.len() < CHUNKS_MAX {
                 let bytes = CHUNK_BYTES.min(length - next);
@@ -261,9 +287,12 @@ impl<'a> Resync<'a> {
             let good = good.wait()?;
             // One that cannot be read is written: that may make a bad place good.
             let there = ..usize::try_from(bytes).unwrap_or(usize::MAX);
-            let is_equal = other
-                .wait()
-                .is_ok_and(|other| other.get(there) == good.get(there));
+            let other = other.wait().ok();
+            let is_equal = other.map(|other| other.get(there) == good.get(there));
+            if is_equal == Some(false) && write && std::mem::take(&mut is_unmarked) {
+                self.store(target, LegState::Resynchronising)?;
+            }
+            let is_equal = is_equal == Some(true);
             if !is_equal {
                 report.differing_bytes += bytes;
                 report.first = report.first.or(Some((target, offset)));
@@ -285,8 +314,8 @@ fn done(bytes: u64, report: &mut ResyncReport, progress: &mut dyn FnMut(u64)) {
 }
 
 /// The standings of the same mirror, one generation later.
-fn raised(assessment: Assessment, legs: &[Arc<dyn Device>]) -> Result<Vec<Standing>, Refusal> {
-    let mut standings: Vec<Standing> = assessment.standings.into_iter().flatten().collect();
+fn raised(assessment: &Assessment, legs: &[Arc<dyn Device>]) -> Result<Vec<Standing>, Refusal> {
+    let mut standings: Vec<Standing> = assessment.standings.iter().flatten().copied().collect();
     let newest = standings.iter().map(|one| one.generation).max();
     let generation = newest.unwrap_or(0) + 1;
     if generation > GENERATION_MAX {

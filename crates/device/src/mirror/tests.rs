@@ -303,6 +303,64 @@ fn what_a_leg_brings_after_it_missed_a_write_is_read_again() {
     }
 }
 
+/// What a leg lost that could not flush is not read from it while the other legs flush: neither by
+/// reads that come later, nor by one that is on its way to it.
+#[test]
+fn a_leg_whose_flush_has_failed_is_not_read() {
+    for is_on_its_way in [false, true] {
+        let (mirror, legs) = two(10_000);
+        assert_eq!(write(&mirror, 0, &[1; 100]).result, Ok(()));
+        spoil(&legs[0], Operation::Flush, 0);
+        // It is lost.
+        assert_eq!(write(&legs[0].ram, 0, &[0; 100]).result, Ok(()));
+        legs[1].hold();
+        let (one, done) = request(Operation::Read, 0, Buffer::new(100, 1));
+        let (two, flushed) = flush_request();
+        if is_on_its_way {
+            legs[0].hold();
+            // Another one makes the queue of the other leg longer.
+            mirror.shared.legs[1]
+                .on_their_way
+                .fetch_add(1, Ordering::Relaxed);
+            mirror.submit(one);
+            mirror.submit(two);
+            assert_eq!(legs[0].held(), 2);
+            mirror.shared.legs[1]
+                .on_their_way
+                .fetch_sub(1, Ordering::Relaxed);
+            // The flush is answered first.
+            legs[0].release();
+        } else {
+            mirror.submit(two);
+            mirror.submit(one);
+        }
+        assert_eq!(mirror.legs_in_service(), 2);
+        legs[1].release();
+        let (outcome, buffer) = done.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(outcome.result, Ok(()));
+        assert!(buffer.iter().all(|byte| *byte == 1), "{is_on_its_way}");
+        assert_eq!(flushed.recv_timeout(PATIENCE).unwrap().result, Ok(()));
+        assert_eq!(mirror.legs_in_service(), 1);
+    }
+}
+
+/// When no leg could flush, none is better than the others.
+#[test]
+fn legs_that_all_failed_are_read() {
+    let (mirror, legs) = two(10_000);
+    legs.iter().for_each(|leg| spoil(leg, Operation::Flush, 0));
+    for suspects in [[1, 1], [0, 0]] {
+        for (leg, count) in mirror.shared.legs.iter().zip(suspects) {
+            leg.suspected.store(count, Ordering::SeqCst);
+        }
+        assert_eq!(read(&mirror, 0, 100).0.result, Ok(()));
+    }
+    assert!(flush(&mirror).result.is_err());
+    let suspected = |leg: &Arc<Leg>| leg.suspected.load(Ordering::SeqCst);
+    assert!(mirror.shared.legs.iter().all(|leg| suspected(leg) == 0));
+    assert_eq!(read(&mirror, 0, 100).0.result, Ok(()));
+}
+
 /// Threads that write, and read what they wrote, while legs fail: nobody ever reads anything
 /// older than its last complete write.
 #[test]

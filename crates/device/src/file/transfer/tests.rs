@@ -7,6 +7,7 @@ fn target(length_bytes: u64, block_bytes: u64) -> Target {
         name: "file".to_owned(),
         buffered: null(),
         direct: Some(null()),
+        durable: Some(null()),
         length_bytes,
         block_bytes,
         tail_start: length_bytes - length_bytes % 4096,
@@ -153,6 +154,27 @@ fn durable(target: &Target) -> Transfer {
     let mut request = transfer(target, Operation::Write, 4096, 4096).request;
     request.set_durable();
     Transfer::new(request, target)
+}
+
+/// The kernel tells each open file of a lost write once: neither may be told of the other's.
+#[test]
+fn a_durable_write_and_a_flush_are_told_of_errors_apart() {
+    use std::os::fd::AsRawFd;
+    for is_direct in [false, true] {
+        let mut target = target(4096 + 700, 512);
+        target.direct = target.direct.take_if(|_| is_direct);
+        let number = |one: &Transfer| one.descriptor(&target).as_raw_fd();
+        let flushed = number(&flush(&target));
+        let mut tail = transfer(&target, Operation::Write, 4096, 512).request;
+        tail.set_durable();
+        let tail = Transfer::new(tail, &target);
+        assert_ne!(number(&tail), flushed, "{is_direct}");
+        // Also the flush that comes after one that the system cannot make durable.
+        let mut one = durable(&target);
+        assert_ne!(number(&one), flushed, "{is_direct}");
+        one.call = Call::Flush;
+        assert_ne!(number(&one), flushed, "{is_direct}");
+    }
 }
 
 #[test]

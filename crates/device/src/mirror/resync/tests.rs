@@ -228,26 +228,116 @@ fn a_target_that_differs_from_end_to_end_is_copied() {
     }
 }
 
+/// The second leg is a good source afterwards, unless it was made a mixture.
 #[test]
 fn a_source_that_cannot_be_read_ends_it() {
-    let (legs, devices, record) = faulty();
-    let bad = (Operation::Read, CHUNK_BYTES + 5..CHUNK_BYTES + 6);
-    legs[0].bad.lock().unwrap().push(bad);
-    let resync = Resync::plan("mirror", &devices, &record, None, [1; 16]).unwrap();
-    let error = resync.run(&mut |_| ()).unwrap_err();
-    assert!(error.to_string().contains("leg 0"), "{error}");
-    let assessment = Assessment::of(&record, &devices).unwrap();
-    assert_eq!(
-        assessment.conditions,
-        [Condition::Current, Condition::Unfinished]
-    );
-    let standing = assessment.standings[1].unwrap();
-    assert_eq!(standing.state, LegState::Resynchronising);
-    // It is not read, not even when the first leg cannot be.
-    let record: Arc<MemoryRecord> = Arc::new(record);
-    let (mirror, _) = Mirror::open("mirror", devices, record, false).unwrap();
-    let (outcome, _) = crate::testing::read(&mirror, CHUNK_BYTES, 10);
-    assert!(outcome.result.is_err());
+    use super::super::MirrorRecord;
+    use Condition::{Current, Doubtful, Unfinished};
+    let (clean, in_use) = (LegState::Clean, LegState::InUse);
+    for (states, generation, differs, expected) in [
+        ([clean; 2], 1, false, Current),
+        ([clean; 2], 1, true, Unfinished),
+        // Left without a goodbye: each block of either is right.
+        ([in_use; 2], 1, false, Doubtful),
+        ([in_use; 2], 1, true, Doubtful),
+        // The second missed writes.
+        ([in_use, clean], 2, true, Unfinished),
+    ] {
+        let (legs, devices, record) = faulty();
+        for (leg, state) in states.into_iter().enumerate() {
+            let mut standing = record.load(leg).unwrap().unwrap();
+            standing.state = state;
+            standing.generation = if leg == 0 { generation } else { 1 };
+            record.store(leg, &standing).unwrap();
+        }
+        let bad = |leg: usize, at: u64| {
+            let bad = (Operation::Read, at..at + 1);
+            legs[leg].bad.lock().unwrap().push(bad);
+        };
+        bad(0, CHUNK_BYTES + 5);
+        if differs {
+            write(&legs[1].ram, 0, &[1]);
+        } else {
+            // What cannot be read is written again, and is right before and after.
+            bad(1, 5);
+        }
+        let plan = |from| Resync::plan("mirror", &devices, &record, from, [1; 16]);
+        let error = plan(None).unwrap().run(&mut |_| ()).unwrap_err();
+        assert!(error.to_string().contains("leg 0"), "{error}");
+        let assessment = Assessment::of(&record, &devices).unwrap();
+        assert_eq!(assessment.conditions, [Current, expected], "{states:?}");
+        let is_source = plan(Some(1)).is_ok();
+        assert_eq!(is_source, expected != Unfinished, "{states:?}");
+        if is_source {
+            legs[1].bad.lock().unwrap().clear();
+            plan(Some(1)).unwrap().run(&mut |_| ()).unwrap();
+            let conditions = Assessment::of(&record, &devices).unwrap().conditions;
+            assert_eq!(conditions, [Current; 2]);
+            continue;
+        }
+        // It is not read, not even when the first leg cannot be.
+        let record: Arc<MemoryRecord> = Arc::new(record);
+        let (mirror, _) = Mirror::open("mirror", devices, record, false).unwrap();
+        let (outcome, _) = crate::testing::read(&mirror, CHUNK_BYTES, 10);
+        assert!(outcome.result.is_err());
+    }
+}
+
+/// Legs that are both current and yet differ: one is what it was, or equal, or not read.
+#[test]
+fn a_current_leg_is_left_alone_or_marked() {
+    for from in [0, 1] {
+        for steps in 0.. {
+            let mut world = World::new(2, LENGTH);
+            write(&*world.rams[1], CHUNK_BYTES, &[1]);
+            write(&*world.rams[1], 3 * CHUNK_BYTES, &[2]);
+            let (before, expected) = (world.bytes(1 - from), world.bytes(from));
+            world.live(steps, false);
+            let outcome = world.resync(Some(from));
+            world.live(NEVER, false);
+            let conditions = world.assessment().conditions;
+            assert_eq!(conditions[from], Condition::Current);
+            let bytes = world.bytes(1 - from);
+            let is_good = conditions[1 - from].is_good();
+            assert!(!is_good || bytes == before || bytes == expected, "{steps}");
+            world.resync(Some(from)).unwrap();
+            assert!(world.bytes(0) == expected && world.bytes(1) == expected);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+/// As they are after a kill, cut short at each step: either can be the source.
+#[test]
+fn legs_that_are_in_use_stay_so_until_they_are_equal() {
+    use super::super::MirrorRecord;
+    for from in [0, 1] {
+        for steps in 0.. {
+            let mut world = World::new(2, LENGTH);
+            write(&*world.rams[1], CHUNK_BYTES, &[1]);
+            for leg in 0..2 {
+                let mut standing = world.standing(leg);
+                standing.state = LegState::InUse;
+                world.record.store(leg, &standing).unwrap();
+            }
+            let rights = [world.bytes(0)[CHUNK], world.bytes(1)[CHUNK]];
+            world.live(steps, false);
+            let outcome = world.resync(Some(from));
+            world.live(NEVER, false);
+            let conditions = world.assessment().conditions;
+            assert!(!conditions.contains(&Condition::Unfinished), "{steps}");
+            assert!(rights.contains(&world.bytes(1 - from)[CHUNK]));
+            let is_whole = world.assessment().bad() == 0;
+            assert!(!is_whole || world.bytes(0) == world.bytes(1), "{steps}");
+            world.resync(Some(1 - from)).unwrap();
+            assert_eq!(world.bytes(0), world.bytes(1));
+            if outcome.is_ok() {
+                break;
+            }
+        }
+    }
 }
 
 #[test]
