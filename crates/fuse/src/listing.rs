@@ -152,7 +152,9 @@ impl Front {
         let counted = counted.map(|it| (it, self.nodes.remember(&*self.filesystem, it)));
         let told = counted.map_or(0, |(_, node)| node);
         let shown = counted.map_or_else(|| self.number_shown(named.file_id), |(_, node)| node);
-        let generation = counted.map_or(Generation(0), |(entry, _)| self.generation(&entry.id));
+        let generation = counted.map_or(Generation(0), |(entry, node)| {
+            self.generation(node, &entry.id)
+        });
         let (attributes, keep_for) = match &named.entry {
             Some(entry) => (
                 self.appearance.shown(&entry.attributes, shown),

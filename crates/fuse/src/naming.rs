@@ -18,6 +18,7 @@ use pagewell_fs::{
 use crate::attributes::{device_parts, unknown};
 use crate::caller::{Caller, Permissions};
 use crate::front::Front;
+use crate::nodes::ROOT;
 
 /// Unit of the numbers of statfs.
 const STATISTICS_BLOCK_BYTES: u32 = 4096;
@@ -42,14 +43,17 @@ impl Front {
             &self.keep_for(&entry.attributes),
             &self.coherence.names,
             &self.appearance.shown(&entry.attributes, node),
-            self.generation(&entry.id),
+            self.generation(node, &entry.id),
         );
         self.prune_if_crowded();
     }
 
     /// What tells an object from one that had its number before: a file handle that the kernel made
     /// of that one must not lead to this one. The kernel keeps 31 bits of it.
-    pub(crate) fn generation(&self, id: &FileId) -> Generation {
+    pub(crate) fn generation(&self, node: u64, id: &FileId) -> Generation {
+        if node == ROOT {
+            return Generation(0); // as the kernel has it from the mount on
+        }
         let mut hasher = DefaultHasher::new();
         hasher.write(self.filesystem.object_of(id).as_bytes());
         Generation(hasher.finish() >> 33)

@@ -47,7 +47,7 @@ struct Node {
 pub(crate) struct Nodes {
     root: FileId,
     shards: Shards<HashMap<u64, Node>>,
-    /// Objects with made-up numbers.
+    /// Objects ([`FileSystem::object_of`]) with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
     /// Whether there ever were any.
     has_others: AtomicBool,
@@ -92,24 +92,25 @@ impl Nodes {
         let number = entry.attributes.file_id;
         let is_own = number > ROOT && number < MADE_UP;
         // Its own number may be free by now: one that was made up stays while the kernel knows it.
-        let is_other = || self.has_others.load(Ordering::Relaxed) && self.other(entry.id).is_some();
+        let other = || {
+            self.others
+                .lock()
+                .get(&filesystem.object_of(&entry.id))
+                .copied()
+        };
+        let is_other = || self.has_others.load(Ordering::Relaxed) && other().is_some();
         if is_own && !is_other() && self.count(filesystem, number, entry.id) {
             return number;
         }
         loop {
-            let known = self.other(entry.id);
-            let number = known.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+            let number = other().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
             if self.count(filesystem, number, entry.id) {
-                self.others.lock().insert(entry.id, number);
+                let object = filesystem.object_of(&entry.id);
+                self.others.lock().insert(object, number);
                 self.has_others.store(true, Ordering::Relaxed);
                 return number;
             }
         }
-    }
-
-    /// The number that was made up for an object.
-    fn other(&self, id: FileId) -> Option<u64> {
-        self.others.lock().get(&id).copied()
     }
 
     /// Counts once more that the kernel was told that `number` means `id`; false when it means
@@ -148,10 +149,10 @@ impl Nodes {
         if node.lookups > 0 {
             return false;
         }
-        if let Some(node) = shard.remove(&number)
-            && number >= MADE_UP
-        {
-            self.others.lock().remove(&node.id.whole());
+        shard.remove(&number);
+        if number >= MADE_UP {
+            let mut others = self.others.lock(); // which are few
+            others.retain(|_, other| *other != number);
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
         names::FUSE_NODES.add(-1);

@@ -130,7 +130,7 @@ impl Front {
                 let ttl = keep_for.min(front.coherence.names);
                 let attributes = front.appearance.shown(&entry.attributes, node);
                 let (handle, flags) = (told.handle, told.flags);
-                let generation = front.generation(&entry.id);
+                let generation = front.generation(node, &entry.id);
                 match told.backing {
                     Some(backing) => {
                         reply.created_passthrough(

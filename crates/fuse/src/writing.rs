@@ -352,7 +352,7 @@ mod tests {
         let mounted = Mounted::new(place.path());
         let generation = |node| {
             let id = mounted.front.id(node).unwrap();
-            mounted.front.generation(&id).0
+            mounted.front.generation(node, &id).0
         };
         let (one, other) = (mounted.create(b"one"), mounted.create(b"other"));
         let before = generation(one);
