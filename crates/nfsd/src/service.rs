@@ -297,6 +297,12 @@ impl Service {
             push_jukebox(batch, call.xid, procedure);
             return false;
         }
+        if is_held && call.program == mount3::PROGRAM {
+            // MOUNT has no word for "later" (RFC 1813 appendix I), and clients take its
+            // MNT3ERR_SERVERFAULT for good. One that learns that no answer will come asks again.
+            request.connection.close();
+            return false;
+        }
         // MOUNT and locks: nothing is answered in their stead, but a thread that they hold is
         // replaced.
         let procedure = procedure.unwrap_or(Procedure::Null);

@@ -217,6 +217,10 @@ impl Shared {
             node = self.files.node(&id);
             self.remote.look(&node, attributes, sent)?;
         }
+        if attributes.is_none() {
+            // It may have changed since it was looked at: CREATE leaves a longer file as it is.
+            node.lock().doubt();
+        }
         let known = attributes.and_then(|_| node.lock().known());
         let attributes = known.map_or_else(|| self.attributes_of(call, &node), Ok)?;
         Ok(Entry { id, attributes })

@@ -232,10 +232,6 @@ impl Shared {
         )?;
         let entry = match answer.value {
             Ok((Some(id), attributes, _)) => {
-                if attributes.is_none() {
-                    // A file that was there may have changed since it was looked at.
-                    self.files.node(&id).lock().doubt();
-                }
                 self.entry(call, id, attributes.as_ref(), answer.sent)?
             }
             // The server need not tell the handle.

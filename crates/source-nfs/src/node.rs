@@ -101,9 +101,10 @@ pub(super) struct State {
     pub(super) failures: Failures,
     /// Writes that the server has refused for good.
     pub(super) losses: u64,
-    /// On whose behalf data is read.
+    /// Who has read data last: on that user's behalf it is read. Nobody: see [`Self::writer`].
     pub(super) reader: Option<Arc<User>>,
-    /// On whose behalf all of it was written that may not be safe at the server.
+    /// On whose behalf all of it was written that may not be safe at the server. While nobody has
+    /// read it, what a write needs is read for that user, too: many small pieces do.
     pub(super) writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.

@@ -67,10 +67,6 @@ impl Shared {
             if state.writer.is_none() {
                 state.writer = Some(self.user(call));
             }
-            if state.reader.is_none() {
-                // What a write needs of the server, as where many small pieces are written.
-                state.reader = state.writer.clone();
-            }
             if User::is(state.writer.as_ref(), call.credentials) {
                 drop(state);
                 return Ok((Held::Shared(shared), region));

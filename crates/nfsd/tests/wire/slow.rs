@@ -4,13 +4,13 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use pagewell_fs::Error;
+use pagewell_fs::{Error, FileSystem};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{
     CommitArguments, CreateHow, Procedure, ReadArguments, StableHow, Status,
 };
 
-use crate::client::Client;
+use crate::client::{Client, User};
 use crate::every_call::status_of;
 use crate::fixture::{connect, export, ram, serve_with};
 use crate::layer::{Event, Hook, Layer, Stalls, make_file};
@@ -423,4 +423,38 @@ fn stalled_calls_of_one_export_or_client_do_not_hold_up_others() {
     for read in reads {
         assert_eq!(data(&client.finish(read)).unwrap().bytes, b"slow");
     }
+}
+
+/// MOUNTs that wait for storage take no more threads once it is found to hold one: those that tell
+/// clients to ask again are left.
+#[test]
+fn mounts_of_a_stalled_export_leave_threads_to_those_that_are_told_to_ask_again() {
+    let storage = ram();
+    let slow = make_file(&*storage, b"slow-0", b"slow");
+    let root_id = storage.root();
+    let (layer, stalls) = Layer::new(storage, Stalls::at(&["read", "lookup"]));
+    stalls.objects.lock().insert(slow);
+    let server = serve_with(vec![export("/", layer)], |config| {
+        config.threads = THREADS;
+        config.slow_after = Duration::from_millis(250);
+    });
+    let stalled = Stalled { server, stalls };
+    let (mut client, root) = connect(&stalled.server);
+    let slow = client.lookup(&root, b"slow-0").unwrap().handle;
+    stalled.stalls.objects.lock().insert(root_id);
+    let start_mount = || {
+        let mut client = Client::connect(stalled.server.address(), User::root());
+        client.start_mount(b"/missing");
+        client
+    };
+    let mounting: Vec<Client> = (0..16 * THREADS).map(|_| start_mount()).collect();
+    stalled.stalls.gate.wait_for(THREADS);
+    // Long enough for the watcher to give the export all threads that it may have.
+    std::thread::sleep(Duration::from_secs(2));
+    let read = start_read(&mut client, &slow);
+    assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+    // Not answered: there is no "ask again later", and the client of a closed connection does.
+    let mut late = start_mount();
+    assert!(late.try_next_answer().is_none());
+    drop(mounting);
 }

@@ -212,6 +212,8 @@ struct Reading {
     request: Request,
     /// Bytes that have come.
     done: usize,
+    /// The writer may not read what the write needs.
+    as_process: bool,
     patience: Patience,
 }
 
@@ -242,6 +244,7 @@ impl Remote {
                 offset: offset + (request.offset() - address),
                 request,
                 done: 0,
+                as_process: false,
                 patience: self.calls.patience(),
             });
         }
@@ -254,7 +257,10 @@ impl Remote {
             offset: reading.offset + reading.done as u64,
             count: u32::try_from(rest).unwrap_or(u32::MAX),
         };
-        let credential = self.credential(reading.node.lock().reader.as_ref());
+        let state = reading.node.lock();
+        let user = state.reader.as_ref().or(state.writer.as_ref());
+        let credential = self.credential(user.filter(|_| !reading.as_process));
+        drop(state);
         let memory = memory_of(&reading.request);
         // SAFETY: the memory is the request's, which is kept by the completion: valid, initialised
         // and nobody else's until the request is completed, which the completion does or what it
@@ -292,6 +298,15 @@ impl Remote {
                 self.go_on_reading(reading, &head);
             }
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
+            Ok(Err(failure))
+                if failure.status == Status::AccessDenied
+                    && !reading.as_process
+                    && reading.node.lock().reader.is_none() =>
+            {
+                // Nobody has asked to read: the write of a user that may only write needs it.
+                reading.as_process = true;
+                self.send_read(reading);
+            }
             Ok(Err(failure)) => {
                 let _ = self.look(&reading.node, failure.body.as_ref(), sent);
                 reading.node.lock().doubt();

@@ -1,6 +1,6 @@
 //! Users that write to one file.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_fs::{Call, Credentials, Error, FileId, FileSystem, Result, SetAttributes, Stability};
@@ -16,8 +16,8 @@ use crate::layer::{Event, Hook, Layer};
 struct Watches {
     writes: Mutex<Vec<(u32, u64, usize)>>,
     refused: AtomicU32,
-    /// Nobody but Alice may read.
-    is_private: AtomicBool,
+    /// Nobody but this user may read.
+    reader: Mutex<Option<u32>>,
 }
 
 impl Hook for Watches {
@@ -29,7 +29,13 @@ impl Hook for Watches {
             "write" if event.uid == self.refused.load(Ordering::Acquire) => {
                 return Err(Error::QuotaExceeded);
             }
-            "read" if event.uid != ALICE && self.is_private.load(Ordering::Acquire) => {
+            "read"
+                if self
+                    .reader
+                    .lock()
+                    .unwrap()
+                    .is_some_and(|uid| uid != event.uid) =>
+            {
                 return Err(Error::AccessDenied);
             }
             "write" => {
@@ -171,16 +177,37 @@ fn what_was_written_before_a_change_of_rights_is_judged_by_those_of_before() {
     assert_eq!(close(&mount, ALICE, &id), Ok(()));
 }
 
-#[test]
-fn what_a_write_needs_to_be_read_is_read_as_the_user_that_writes() {
+/// A mount of a file that only one user may read, and that nobody has read there.
+fn file_read_by(reader: u32) -> (Server, Mount, FileId) {
     let (server, hook, mount, id) = shared_file();
     mount.write(&id, 0, &[7; 4096]).unwrap();
     mount.close(&id).unwrap();
     let mount = Mount::new(&server, "");
-    hook.is_private.store(true, Ordering::Release);
-    // So many ranges are not kept apart.
+    *hook.reader.lock().unwrap() = Some(reader);
+    (server, mount, id)
+}
+
+/// Writes so many ranges that they are not kept apart.
+fn write_pieces(mount: &Mount, uid: u32, id: &FileId) {
     for number in 0..9 {
-        write(&mount, ALICE, &id, number * 200, b"x").unwrap();
+        write(mount, uid, id, number * 200, b"x").unwrap();
     }
-    close(&mount, ALICE, &id).unwrap();
+    close(mount, uid, id).unwrap();
+}
+
+#[test]
+fn what_a_write_needs_to_be_read_is_read_as_the_user_that_writes() {
+    let (_server, mount, id) = file_read_by(ALICE);
+    write_pieces(&mount, ALICE, &id);
+    // Whoever wrote before.
+    let (_server, mount, id) = file_read_by(BOB);
+    write(&mount, ALICE, &id, 0, b"x").unwrap();
+    write_pieces(&mount, BOB, &id);
+}
+
+#[test]
+fn what_a_write_needs_is_read_as_the_process_where_the_writer_may_not_read() {
+    let process = rustix::process::geteuid().as_raw();
+    let (_server, mount, id) = file_read_by(process);
+    write_pieces(&mount, ALICE, &id);
 }

@@ -262,24 +262,41 @@ fn names_that_others_make_beside_ours_are_seen() {
     assert_eq!(mount.lookup("theirs"), Err(Error::NotFound));
 }
 
-/// Takes the attributes out of what CREATE answers that come after the handle.
-fn silence_create(record: &mut Vec<u8>, number: u32) {
-    let at = STATUS_AT + 4;
-    if number != Procedure::Create.number() || word(record, STATUS_AT) != 0 {
+/// Takes the attributes out of what CREATE and LOOKUP answer that come after the handle, and the
+/// handle that CREATE need not tell.
+fn silence_entries(record: &mut Vec<u8>, number: u32, tells_handle: bool) {
+    let is_create = number == Procedure::Create.number();
+    let is_lookup = number == Procedure::Lookup.number();
+    // UMNT has the number of LOOKUP, and no results.
+    if !(is_create || is_lookup) || record.len() < STATUS_AT + 8 || word(record, STATUS_AT) != 0 {
         return;
     }
-    assert_eq!(word(record, at), 1);
-    let handle = word(record, at + 4).next_multiple_of(4);
-    let at = at + 8 + handle as usize;
+    let handle_at = STATUS_AT + 4 + 4 * usize::from(is_create);
+    let handle_bytes = word(record, handle_at).next_multiple_of(4) as usize;
+    let at = handle_at + 4 + handle_bytes;
     assert_eq!(word(record, at), 1);
     record.drain(at + 4..at + 4 + ATTRIBUTES_BYTES);
     record[at + 3] = 0;
+    if is_create && !tells_handle {
+        assert_eq!(word(record, handle_at - 4), 1);
+        record.drain(handle_at..at);
+        record[handle_at - 1] = 0;
+    }
 }
 
 #[test]
 fn a_file_is_cut_off_that_has_become_longer_since_it_was_looked_at() {
+    for tells_handle in [true, false] {
+        check_cut_off(tells_handle);
+    }
+}
+
+fn check_cut_off(tells_handle: bool) {
     let (server, _) = server();
-    let between = Silencer::with(&server, |_| true, silence_create);
+    let silence = move |record: &mut Vec<u8>, number| {
+        silence_entries(record, number, tells_handle);
+    };
+    let between = Silencer::with(&server, |_| true, silence);
     let (mount, other) = (between.mount("acregmin=60"), Mount::new(&server, ""));
     let id = other.create("file");
     assert_eq!(mount.lookup("file"), Ok(id));
