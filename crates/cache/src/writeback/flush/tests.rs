@@ -194,6 +194,33 @@ fn what_was_lost_and_is_read_anew_is_not_written_again() {
     assert!(matches!(device.sync(), Err(Error::Lost { .. })));
 }
 
+/// Memory has it still when the device is given up, and nobody will write it.
+#[test]
+fn what_was_lost_and_is_not_dirty_yet_is_lost_for_good_with_its_device() {
+    let (_cache, device, _hanging, given_up) = with_a_flush_that_was_given_up();
+    let mut dirty = device.writer.dirty.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.writer.flush_failed(&mut dirty, spans, error);
+    drop(dirty);
+    let losses = device.loss_epoch();
+    assert_eq!(device.abandon(), 65_536);
+    assert_eq!(device.loss_epoch(), losses + 1);
+    assert!(device.writer.dirty.has_given_up());
+    assert_eq!(device.abandon(), 0);
+    drop(given_up);
+}
+
+/// Some of it is under write-out: it is lost once.
+#[test]
+fn what_was_lost_and_is_dirty_again_is_counted_once() {
+    let (_cache, device, _hanging, given_up) = with_a_flush_that_was_given_up();
+    device.write_at(100, &[2; 50], WriteMode::WAIT).unwrap();
+    device.writer.dirty.lock().unrecovered.insert(0, 120);
+    assert_eq!(device.abandon(), 150);
+    drop(given_up);
+}
+
 /// They are dirty when the flush fails, and nothing else in memory says what they are.
 #[test]
 fn what_is_written_anew_before_its_flush_fails_is_not_lost() {
