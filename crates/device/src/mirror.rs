@@ -11,7 +11,8 @@
 //! - A flush goes to all legs in service, too. A leg that cannot flush while another can may
 //!   have lost what the other has: it is taken out of service like one that missed a write.
 //! - When a leg has failed at a write or a flush, nothing is read from it until the others have
-//!   answered, too, and it is clear whether it stays.
+//!   answered, too, and it is clear whether it stays. When that happens to each leg while a read
+//!   is there, the read is tried once more, and given from any leg that is still in service.
 //! - What a leg brings after it was taken out of service is thrown away, and read again from
 //!   another leg: the read may have been chosen for it before, but be given to a caller that
 //!   came after the write that it missed.
@@ -90,6 +91,9 @@ struct Shared {
     /// A write or a flush has failed on all legs: they may differ.
     torn: AtomicBool,
 }
+
+/// Which legs a read may be given from, a bit for each: asked anew whenever it matters.
+type Legs = fn(&Shared) -> u64;
 
 struct Leg {
     device: Arc<dyn Device>,
@@ -213,11 +217,11 @@ impl Leg {
 }
 
 impl Shared {
-    /// The best leg for a read at `offset`, without those whose bit is set in `tried`.
-    fn choose(&self, offset: u64, tried: u64) -> Option<(usize, &Arc<Leg>)> {
+    /// The best of these legs for a read at `offset`.
+    fn choose(&self, offset: u64, legs: u64) -> Option<(usize, &Arc<Leg>)> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let count = self.legs.len();
-        let candidates = self.members(self.readable() & !tried);
+        let candidates = self.members(legs);
         candidates.min_by_key(|(index, leg)| {
             let way = if self.geometry.rotational {
                 leg.last_end.load(Ordering::Relaxed).abs_diff(offset)
@@ -228,15 +232,21 @@ impl Shared {
         })
     }
 
-    /// Reads from the best leg that was not tried. `last` is how the one before it failed.
-    fn read(self: &Arc<Self>, request: Request, tried: u64, last: Option<Outcome>) {
-        let Some((index, leg)) = self.choose(request.offset(), tried) else {
+    /// Reads from the best leg that was not tried: one that may be read if there is one, else one
+    /// of `legs`. What it brings is good if it is one of `legs` then. `last` is how the one before
+    /// it failed.
+    fn read(self: &Arc<Self>, request: Request, legs: Legs, tried: u64, last: Option<Outcome>) {
+        let offset = request.offset();
+        let best = self.choose(offset, self.readable() & !tried);
+        let best = best.or_else(|| self.choose(offset, legs(self) & !tried));
+        let Some((index, leg)) = best else {
+            let Some(outcome) = last else {
+                // None has failed: each was suspected just when it had answered, and may be
+                // trusted by now. Now all in service will do, and there is always one.
+                return self.read(request, Self::in_service, 0, None);
+            };
             MIRROR_READS_FAILED.add(1);
-            // There is always a leg in service, so one was tried. Else it is abandoned.
-            if let Some(outcome) = last {
-                request.complete(outcome);
-            }
-            return;
+            return request.complete(outcome);
         };
         if last.is_some() {
             MIRROR_READS_RETRIED.add(1);
@@ -244,16 +254,16 @@ impl Shared {
         let (shared, is_good) = (self.clone(), self.is_good(&request));
         let copy = request.relay(move |request, outcome| {
             let tried = tried | 1 << index;
-            if shared.readable() & (1 << index) == 0 {
+            if legs(&shared) & (1 << index) == 0 {
                 // It missed a write meanwhile, which may be complete: the bytes may be too old.
                 MIRROR_READS_STALE.add(1);
-                shared.read(request, tried, last);
+                shared.read(request, legs, tried, last);
             } else if is_good(&outcome) {
                 // A thread that waits for it may end the mirror, which must have ended then.
                 drop(shared);
                 request.complete(outcome);
             } else {
-                shared.read(request, tried, Some(outcome));
+                shared.read(request, legs, tried, Some(outcome));
             }
         });
         leg.submit(copy);
@@ -411,7 +421,7 @@ impl Device for Mirror {
             Operation::Flush if self.shared.keeper.is_none() => request.succeed(),
             Operation::Flush => self.shared.spread(request),
             _ if request.is_empty() => request.succeed(),
-            Operation::Read => self.shared.read(request, 0, None),
+            Operation::Read => self.shared.read(request, Shared::readable, 0, None),
             Operation::Write => self.shared.write(request),
         }
     }

@@ -293,7 +293,8 @@ impl DirtySet {
         }
     }
 
-    /// Drops everything that is dirty: it will not be written. Says how many bytes that were.
+    /// Drops everything that is dirty, or was lost and is to be dirty again: it will not be
+    /// written. Says how many bytes that were.
     ///
     /// The submit loop may be about to copy a page that only its flag keeps in its frame. It sees
     /// that the device is closed at its next write; if it does not come to it, the pages keep
@@ -310,7 +311,14 @@ impl DirtySet {
             dirty = self.wait(dirty, left);
         }
         let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
-        let bytes = dirty.policy.forget();
+        // Memory may have it, and it is not dirty yet: nobody will make it so any more.
+        let mut unrecovered = std::mem::take(&mut dirty.unrecovered);
+        for (start, end) in unrecovered.clone().iter() {
+            for counted in dirty.policy.dirty_in(Extent::of((start, end))) {
+                unrecovered.take(counted.offset, counted.end());
+            }
+        }
+        let bytes = dirty.policy.forget() + unrecovered.bytes();
         if bytes > 0 || is_unsettled {
             self.gave_up.store(true, Ordering::Release);
         }
@@ -319,7 +327,6 @@ impl DirtySet {
             dirty.policy.finished(one.write.id, false, self.now());
         }
         dirty.unflushed = Spans::default();
-        dirty.unrecovered = Spans::default();
         if !dirty.submitting {
             self.own.pages.clean_all(self.own.layout.number);
         }

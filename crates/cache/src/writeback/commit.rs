@@ -182,8 +182,7 @@ impl Writer {
     /// that did not get to its end; and how often it was to be done again.
     fn settled(self: &Arc<Self>, extent: Extent, patience: Duration) -> (Option<u64>, u64) {
         let all = self.inside(0, self.own.layout.length_bytes);
-        let began = Instant::now();
-        let mut left = u64::MAX;
+        let (mut left, mut least, mut since) = (u64::MAX, u64::MAX, Instant::now());
         loop {
             self.settle();
             let dirty = self.dirty.lock();
@@ -194,8 +193,15 @@ impl Writer {
             let before = std::mem::replace(&mut left, dirty.unrecovered.bytes());
             let replays = dirty.replays;
             drop(dirty);
+            // As long as it goes on nobody gives up. What a flush loses anew meanwhile, and is less
+            // again then, is no progress: that might never end.
+            if left < least {
+                (least, since) = (left, Instant::now());
+            } else if since.elapsed() >= patience {
+                return (None, replays);
+            }
             let written = self.write_all(all, patience);
-            if began.elapsed() >= patience || left >= before && written.is_err() {
+            if left >= before && written.is_err() {
                 return (None, replays);
             }
             if left >= before {

@@ -30,6 +30,8 @@ struct Faulty {
     holds: AtomicBool,
     held: Mutex<VecDeque<Request>>,
     failed: AtomicBool,
+    /// Writes take a while.
+    is_slow: AtomicBool,
 }
 
 impl Device for Faulty {
@@ -55,6 +57,9 @@ impl Device for Faulty {
         }
         if request.operation() == Operation::Write && self.holds.load(Ordering::SeqCst) {
             return self.held.lock().push_back(request);
+        }
+        if request.operation() == Operation::Write && self.is_slow.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(100));
         }
         request.succeed();
     }
@@ -99,6 +104,30 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
     assert!(first.is_err(), "its flush has failed");
     assert!(other.is_err() || is_durable, "reported as durable");
     device.sync().unwrap();
+}
+
+/// Little may be dirty, so what was lost is written again in small parts: in all that takes longer
+/// than a commit is patient, but it goes on.
+#[test]
+fn a_commit_has_patience_as_long_as_what_was_lost_becomes_less() {
+    let faulty = Arc::new(Faulty::default());
+    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let mut options = cache.open_options();
+    options.dirty_bytes_max = Some(PAGE);
+    let device = cache.open_with(faulty.clone(), options);
+    for page in 0..16 {
+        let bytes = vec![1; 65_536];
+        device
+            .write_at(page * PAGE, &bytes, WriteMode::WAIT)
+            .unwrap();
+    }
+    faulty.is_slow.store(true, Ordering::SeqCst);
+    assert!(device.commit(0, MIB).is_err(), "its flush has failed");
+    let patience = Duration::from_millis(500);
+    let began = Instant::now();
+    let bytes = device.close_within(patience);
+    assert!(began.elapsed() > patience, "{:?}", began.elapsed());
+    assert!(bytes == 0 && !device.writer.dirty.has_given_up());
 }
 
 /// What ends meanwhile does not end a pause.

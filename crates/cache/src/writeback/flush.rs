@@ -222,9 +222,9 @@ impl Writer {
     }
 
     /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page,
-    /// as long as a writer would be let in, as other devices need memory too. What was written
-    /// anew or purged meanwhile is lost no more: of that, memory has other bytes. Whether it got
-    /// further.
+    /// as long as there is room below the hard limit, as other devices need memory too. What was
+    /// written anew or purged meanwhile is lost no more: of that, memory has other bytes. Whether
+    /// it got further.
     fn write_again(&self) -> bool {
         let mut has_changed = false;
         loop {
@@ -246,7 +246,9 @@ impl Writer {
             dirty.unrecovered.take(extent.offset, extent.end());
             return true;
         };
-        if self.dirty.admit(extent, false) != Admission::Granted {
+        // Pauses are for writers. Those that go on after theirs would else leave no room for ever.
+        let admission = self.dirty.admit(extent, false);
+        if !matches!(admission, Admission::Granted | Admission::Paused(_)) {
             return false;
         }
         let mut held = Spans::default();

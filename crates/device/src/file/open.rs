@@ -89,7 +89,7 @@ pub(super) fn open(
         None => (None, buffered_alignment(&buffered, is_block_device)?),
     };
     let durable = match options.writable {
-        true => Some(open_durable(&buffered, access)?),
+        true => durable_or_warn(&buffered, access, name),
         false => None,
     };
     let block_bytes = u64::from(alignment.block);
@@ -128,6 +128,21 @@ fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment
         1
     };
     Ok(Alignment { memory: 1, block })
+}
+
+/// Without `/proc` there is none, and durable writes through the page cache share the buffered
+/// descriptor. Then one of them may be told of a plain write that was lost, and the next flush says
+/// that all is well. That is no reason not to write at all.
+fn durable_or_warn(buffered: &OwnedFd, access: OFlags, name: &str) -> Option<OwnedFd> {
+    match open_durable(buffered, access) {
+        Ok(file) => Some(file),
+        Err(errno) => {
+            static ONCE: Once = Once::new();
+            let text = format!("{name}: not opened again ({errno}): a flush may miss an error");
+            warn_once(&ONCE, &text);
+            None
+        }
+    }
 }
 
 fn open_durable(buffered: &OwnedFd, access: OFlags) -> Result<OwnedFd, Errno> {
@@ -270,6 +285,13 @@ mod tests {
             let start = tail_start(length, block, &status);
             assert_eq!(start, expected, "{length} {block} {told}");
         }
+    }
+
+    /// A socket cannot be opened again, as no file can without `/proc`.
+    #[test]
+    fn what_cannot_be_opened_again_is_written_all_the_same() {
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(durable_or_warn(&socket.into(), OFlags::RDWR, "socket").is_none());
     }
 
     #[test]

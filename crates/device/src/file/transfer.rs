@@ -56,8 +56,9 @@ pub(super) struct Target {
     pub(super) buffered: OwnedFd,
     /// Past it.
     pub(super) direct: Option<OwnedFd>,
-    /// For durable writes through the page cache, when it is writable. Another open file than
-    /// `buffered`: the kernel tells each of a lost write once, and a flush must be told, too.
+    /// For durable writes through the page cache, when it is writable and could be opened again.
+    /// Another open file than `buffered`: the kernel tells each of a lost write once, and a flush
+    /// must be told, too.
     pub(super) durable: Option<OwnedFd>,
     pub(super) length_bytes: u64,
     pub(super) block_bytes: u64,

@@ -5,6 +5,8 @@ use crate::testing::{
 use crate::{Buffer, Error, RamDevice, read_exact};
 use proptest::prelude::*;
 
+mod suspected;
+
 fn mirror_of(legs: Vec<Faulty>) -> (Mirror, Vec<Arc<Faulty>>) {
     let legs: Vec<Arc<Faulty>> = legs.into_iter().map(Arc::new).collect();
     let devices = legs.iter().cloned().map(|leg| leg as Arc<dyn Device>);

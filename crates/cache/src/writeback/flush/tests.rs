@@ -22,6 +22,9 @@ struct State {
     flushes: VecDeque<Request>,
     writes: usize,
     answers: bool,
+    /// Writes wait, too.
+    holds: bool,
+    held: Vec<Request>,
 }
 
 impl Device for Hanging {
@@ -39,6 +42,9 @@ impl Device for Hanging {
         state.writes += usize::from(request.operation() == Operation::Write);
         if request.operation() == Operation::Flush && !state.answers {
             return state.flushes.push_back(request);
+        }
+        if request.operation() == Operation::Write && state.holds {
+            return state.held.push(request);
         }
         drop(state);
         request.succeed();
@@ -58,9 +64,11 @@ impl Hanging {
     fn go_on(&self) {
         let mut state = self.0.lock();
         state.answers = true;
+        state.holds = false;
         let flushes = std::mem::take(&mut state.flushes);
+        let writes = std::mem::take(&mut state.held);
         drop(state);
-        flushes.into_iter().for_each(Request::succeed);
+        writes.into_iter().chain(flushes).for_each(Request::succeed);
     }
 }
 
@@ -192,6 +200,61 @@ fn what_was_lost_and_is_read_anew_is_not_written_again() {
     drop(given_up);
     hanging.go_on();
     assert!(matches!(device.sync(), Err(Error::Lost { .. })));
+}
+
+/// Memory has it still when the device is given up, and nobody will write it.
+#[test]
+fn what_was_lost_and_is_not_dirty_yet_is_lost_for_good_with_its_device() {
+    let (_cache, device, _hanging, given_up) = with_a_flush_that_was_given_up();
+    let mut dirty = device.writer.dirty.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.writer.flush_failed(&mut dirty, spans, error);
+    drop(dirty);
+    let losses = device.loss_epoch();
+    assert_eq!(device.abandon(), 65_536);
+    assert_eq!(device.loss_epoch(), losses + 1);
+    assert!(device.writer.dirty.has_given_up());
+    assert_eq!(device.abandon(), 0);
+    drop(given_up);
+}
+
+/// Some of it is under write-out: it is lost once.
+#[test]
+fn what_was_lost_and_is_dirty_again_is_counted_once() {
+    let (_cache, device, _hanging, given_up) = with_a_flush_that_was_given_up();
+    device.write_at(100, &[2; 50], WriteMode::WAIT).unwrap();
+    device.writer.dirty.lock().unrecovered.insert(0, 120);
+    assert_eq!(device.abandon(), 150);
+    drop(given_up);
+}
+
+/// Writers have so much dirty that the next one pauses. Else those that go on would keep what was
+/// lost from being written again.
+#[test]
+fn what_was_lost_does_not_pause_as_writers_do() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    hanging.0.lock().holds = true;
+    let dirty_set = &device.writer.dirty;
+    let page = |number| Part::whole(number).extent();
+    let mut next = 1;
+    while dirty_set.admit(page(next), false) == Admission::Granted {
+        let at = page(next).offset;
+        device.write_at(at, &[3; 65_536], WriteMode::WAIT).unwrap();
+        next += 1;
+    }
+    let admission = dirty_set.admit(page(next), false);
+    assert!(matches!(admission, Admission::Paused(_)), "{admission:?}");
+    let mut dirty = dirty_set.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.writer.flush_failed(&mut dirty, spans, error);
+    drop(dirty);
+    device.writer.write_again();
+    assert!(device.has_dirty(0, 65_536));
+    drop(given_up);
+    hanging.go_on();
+    device.sync().unwrap();
 }
 
 /// They are dirty when the flush fails, and nothing else in memory says what they are.
