@@ -199,12 +199,16 @@ impl Terms {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
         let beside = format!(".pagewell-{:016x}", u64::from_ne_bytes(random)).into_bytes();
-        let made = make(&beside)?;
         let directory = &to.directory;
-        let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
-        // It is there still when that failed, and when both were names of one object.
+        let made = make(&beside).and_then(|made| {
+            let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
+            moved.map(|_| made)
+        });
+        // It is there still when the move failed, and when it moved nothing, because both were
+        // names of one object. It can be there when making it failed: nobody but this copy has such
+        // a name, so if it exists, this was sent twice, and the answer to the first was lost.
         let _ = filesystem.remove(&call, directory, &beside);
-        moved.map(|_| made)
+        made
     }
 
     /// Sets attributes of an object of the target, if there are any to set.
@@ -268,4 +272,54 @@ fn timespec(time: Option<SetTime>) -> Timespec {
         Some(SetTime::To(time)) => (time.seconds, time.nanoseconds.into()),
     };
     Timespec { tv_sec, tv_nsec }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pagewell_tree::Tree;
+
+    use super::*;
+
+    fn place(tree: &Tree) -> Place {
+        Place {
+            tree: tree.clone(),
+            label: Vec::new(),
+            label_below: Vec::new(),
+            directory: tree.filesystem.root(),
+            name: Vec::new(),
+            copy_name: Vec::new(),
+            entry: None,
+            is_remote: false,
+            means_directory: true,
+            is_image: false,
+            files: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_made_beside_a_name_is_removed_though_making_it_is_said_to_have_failed() {
+        let memory = pagewell_source_ram::RamFileSystem::new(1 << 20).unwrap();
+        let tree = Tree::new(Arc::new(memory));
+        let root = tree.filesystem.root();
+        let terms = Terms::new(&place(&tree), Rules::default());
+        let to = Target {
+            directory: root,
+            name: b"link".to_vec(),
+            label: b"link".to_vec(),
+        };
+        let (filesystem, call) = terms.at_target();
+        let make = |name: &[u8]| {
+            filesystem.make_symlink(&call, &root, name, b"target", &SetAttributes::default())
+        };
+        make(b"link").unwrap();
+        let failed = terms.replace(&to, true, |name| {
+            make(name)?;
+            Err::<(), Error>(Error::Exists)
+        });
+        assert!(matches!(failed, Err(Error::Exists)));
+        let names = tree.list(&root, false).unwrap();
+        assert_eq!(names.listed.len(), 1);
+    }
 }
