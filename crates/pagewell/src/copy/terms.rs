@@ -185,11 +185,12 @@ impl Terms {
     }
 
     /// Makes a name in the target. One that is there stays until the new one, which is made beside
-    /// it, takes its place: making it may fail.
+    /// it, takes its place: making it may fail. `is_link`: it is made of an object that has another
+    /// name already.
     pub(super) fn replace<T>(
         &self,
         to: &Target,
-        is_there: bool,
+        (is_there, is_link): (bool, bool),
         make: impl FnOnce(&[u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if !is_there {
@@ -207,7 +208,9 @@ impl Terms {
         // It is there still when the move failed, and when it moved nothing, because both were
         // names of one object. It can be there when making it failed: nobody but this copy has such
         // a name, so if it exists, this was sent twice, and the answer to the first was lost.
-        let _ = filesystem.remove(&call, directory, &beside);
+        if made.is_err() || is_link {
+            let _ = filesystem.remove(&call, directory, &beside);
+        }
         made
     }
 
@@ -314,7 +317,7 @@ mod tests {
             filesystem.make_symlink(&call, &root, name, b"target", &SetAttributes::default())
         };
         make(b"link").unwrap();
-        let failed = terms.replace(&to, true, |name| {
+        let failed = terms.replace(&to, (true, false), |name| {
             make(name)?;
             Err::<(), Error>(Error::Exists)
         });
