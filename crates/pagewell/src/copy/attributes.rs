@@ -103,7 +103,9 @@ impl Terms {
         object: &Object,
         extended: &[ExtendedAttribute],
     ) -> Result<(), Error> {
-        let Some(local) = self.local() else {
+        // One call for each file is saved where none can have lists. Elsewhere it is made also in
+        // directories that give none: they may get a list while the copy is under way.
+        let Some(local) = self.local().filter(|local| local.has_access_lists()) else {
             return Ok(());
         };
         let of_directory = original.file_type.is_directory().then_some(DEFAULT_LIST);

@@ -175,7 +175,7 @@ impl Hand {
         if existing.is_some_and(|existing| filesystem.same_object(&existing.id, id)) {
             return Ok(true);
         }
-        let linked = self.terms.replace(to, existing.is_some(), |name| {
+        let linked = self.terms.replace(to, (existing.is_some(), true), |name| {
             filesystem.link(&call, id, &to.directory, name)
         });
         match linked {
@@ -341,9 +341,11 @@ impl Hand {
         let target = target.map_err(|error| Trouble::Source(error.into()))?;
         let attributes = self.terms.kept(&source.attributes);
         let (filesystem, call) = self.terms.at_target();
-        let made = self.terms.replace(to, existing.is_some(), |name| {
-            filesystem.make_symlink(&call, &to.directory, name, &target, &attributes)
-        })?;
+        let made = self
+            .terms
+            .replace(to, (existing.is_some(), false), |name| {
+                filesystem.make_symlink(&call, &to.directory, name, &target, &attributes)
+            })?;
         self.made(original, to, &Object::Known(made.entry.id));
         Ok(())
     }

@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell_fs::{Call, Entry, Error, FileId, FileSystem, OpenFile, SetAttributes, SetTime};
+use pagewell_fs::{
+    Call, Entry, Error, FileId, FileSystem, FileType, OpenFile, SetAttributes, SetTime, Timestamp,
+};
 use pagewell_source_dir::Directory;
+use pagewell_tree::Tree;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
@@ -21,6 +24,9 @@ pub(super) const INTO_ITSELF: &str = "will not copy a directory into itself";
 
 /// Directories above each other: beyond any path that can be named.
 const DEPTH_MAX: usize = 4096;
+
+/// How often two objects are looked at, one of which changes all the time.
+const LOOKS_MAX: usize = 8;
 
 /// The target, what was asked for, and what was done so far.
 pub(super) struct Terms {
@@ -91,15 +97,38 @@ impl Terms {
     }
 
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
-    /// exports of one server. That has several names and addresses, so any two servers may be one:
-    /// the numbers of the objects tell. An export that is reached as a part of a larger one has
-    /// other numbers there; then the server's handles are the same.
+    /// exports of one server. That has several names and addresses, so any two servers may be one,
+    /// and an export that is reached as a part of a larger one has other handles there, or other
+    /// numbers. Handles that are the same tell that it is one; numbers do not: two servers may give
+    /// the same to their file systems, and all roots have few.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
         let target = &self.target;
-        let are_remote = place.is_remote && target.is_remote;
         let have_one_number = identity(one) == identity(other);
-        let are_local = place.is_local() && target.is_local();
-        are_local && have_one_number || are_remote && (have_one_number || one.id == other.id)
+        if place.is_local() && target.is_local() {
+            return have_one_number;
+        }
+        place.is_remote
+            && target.is_remote
+            && (one.id == other.id || have_one_number && self.are_alike(place, &one.id, &other.id))
+    }
+
+    /// Whether an object of a source and one of the target cannot be told apart by what servers say
+    /// of them now. They can if the original was the same before and after the other was looked at.
+    fn are_alike(&self, place: &Place, one: &FileId, other: &FileId) -> bool {
+        for _ in 0..LOOKS_MAX {
+            let looked = (look(&place.tree, one), look(&self.target.tree, other));
+            let (Ok(before), Ok(at_target)) = looked else {
+                break;
+            };
+            if before == at_target {
+                return true;
+            }
+            if look(&place.tree, one) == Ok(before) {
+                return false;
+            }
+        }
+        // Not known: what is not copied is not lost.
+        true
     }
 
     /// Whether a directory of the target is in the directory `source`, or is that.
@@ -156,11 +185,12 @@ impl Terms {
     }
 
     /// Makes a name in the target. One that is there stays until the new one, which is made beside
-    /// it, takes its place: making it may fail.
+    /// it, takes its place: making it may fail. `is_link`: it is made of an object that has another
+    /// name already.
     pub(super) fn replace<T>(
         &self,
         to: &Target,
-        is_there: bool,
+        (is_there, is_link): (bool, bool),
         make: impl FnOnce(&[u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if !is_there {
@@ -170,12 +200,18 @@ impl Terms {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
         let beside = format!(".pagewell-{:016x}", u64::from_ne_bytes(random)).into_bytes();
-        let made = make(&beside)?;
         let directory = &to.directory;
-        let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
-        // It is there still when that failed, and when both were names of one object.
-        let _ = filesystem.remove(&call, directory, &beside);
-        moved.map(|_| made)
+        let made = make(&beside).and_then(|made| {
+            let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
+            moved.map(|_| made)
+        });
+        // It is there still when the move failed, and when it moved nothing, because both were
+        // names of one object. It can be there when making it failed: nobody but this copy has such
+        // a name, so if it exists, this was sent twice, and the answer to the first was lost.
+        if made.is_err() || is_link {
+            let _ = filesystem.remove(&call, directory, &beside);
+        }
+        made
     }
 
     /// Sets attributes of an object of the target, if there are any to set.
@@ -191,6 +227,18 @@ impl Terms {
             Object::Open(file) => set_open(file, wanted).map_err(Error::from),
         }
     }
+}
+
+/// What tells an object from another with the same number.
+fn look(tree: &Tree, id: &FileId) -> Result<(FileType, u64, Timestamp), Error> {
+    let (filesystem, call) = (&tree.filesystem, tree.call());
+    // The first writes out what is not at the server yet; the second asks that, and believes
+    // nothing that it has said before.
+    filesystem.attributes(&call, id)?;
+    let opened = filesystem.open(&call, id)?;
+    filesystem.close(&call, id)?;
+    let found = opened.attributes;
+    Ok((found.file_type, found.size, found.changed))
 }
 
 fn identity(entry: &Entry) -> (u64, u64) {
@@ -227,4 +275,54 @@ fn timespec(time: Option<SetTime>) -> Timespec {
         Some(SetTime::To(time)) => (time.seconds, time.nanoseconds.into()),
     };
     Timespec { tv_sec, tv_nsec }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pagewell_tree::Tree;
+
+    use super::*;
+
+    fn place(tree: &Tree) -> Place {
+        Place {
+            tree: tree.clone(),
+            label: Vec::new(),
+            label_below: Vec::new(),
+            directory: tree.filesystem.root(),
+            name: Vec::new(),
+            copy_name: Vec::new(),
+            entry: None,
+            is_remote: false,
+            means_directory: true,
+            is_image: false,
+            files: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_made_beside_a_name_is_removed_though_making_it_is_said_to_have_failed() {
+        let memory = pagewell_source_ram::RamFileSystem::new(1 << 20).unwrap();
+        let tree = Tree::new(Arc::new(memory));
+        let root = tree.filesystem.root();
+        let terms = Terms::new(&place(&tree), Rules::default());
+        let to = Target {
+            directory: root,
+            name: b"link".to_vec(),
+            label: b"link".to_vec(),
+        };
+        let (filesystem, call) = terms.at_target();
+        let make = |name: &[u8]| {
+            filesystem.make_symlink(&call, &root, name, b"target", &SetAttributes::default())
+        };
+        make(b"link").unwrap();
+        let failed = terms.replace(&to, (true, false), |name| {
+            make(name)?;
+            Err::<(), Error>(Error::Exists)
+        });
+        assert!(matches!(failed, Err(Error::Exists)));
+        let names = tree.list(&root, false).unwrap();
+        assert_eq!(names.listed.len(), 1);
+    }
 }

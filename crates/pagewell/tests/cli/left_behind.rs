@@ -83,6 +83,24 @@ fn a_link_and_a_symbolic_link_take_the_place_of_what_is_there() {
 }
 
 #[test]
+fn nothing_is_removed_when_a_symbolic_link_has_taken_the_place_of_another() {
+    let fixture = Fixture::new();
+    tool(
+        fixture.path(),
+        &["sh", "-c", "mkdir s t; ln -s a s/l; ln -s old t/l"],
+    );
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "calls", "-e", "trace=unlink,unlinkat"]);
+    command
+        .arg(env!("CARGO_BIN_EXE_pagewell"))
+        .args(["cp", "-a", "s/l", "t"]);
+    let run: Run = command.current_dir(fixture.path()).output().unwrap().into();
+    run.done();
+    let calls = fs::read_to_string(fixture.path().join("calls")).unwrap();
+    assert!(!calls.contains(".pagewell-"), "{calls}");
+}
+
+#[test]
 fn a_file_that_is_filled_stays_when_its_owner_cannot_be_kept() {
     if !is_root() {
         pagewell_skip::skip("needs root, whose files a server gives to nobody");

@@ -237,3 +237,30 @@ fn a_file_of_a_server_is_the_same_by_each_of_its_names() {
     assert!(big == bytes((3 << 20) + 17, (3 << 20) + 17));
     assert!(!fixture.tree().join("sub/deep/new").exists());
 }
+
+#[test]
+fn what_two_servers_have_is_not_one_for_having_one_number() {
+    let fixture = Fixture::new();
+    let state = fixture.path().join("state");
+    // Both have the key of their user, and give the same numbers.
+    let start = || {
+        let state = state.to_str().unwrap();
+        let listen = ["--state-dir", state, "--listen", "127.0.0.1:0"];
+        Serve::start_exactly(&[&listen[..], &["--squash", "none", "/e=ram:1m"]].concat())
+    };
+    let servers = [start(), start()];
+    let [one, other] = servers.each_ref().map(|serve| {
+        let port = serve.address().port();
+        format!("nfs://127.0.0.1:{port}/e::")
+    });
+    for (there, content) in [(&one, "first"), (&other, "second")] {
+        let local = fixture.path().join("file");
+        fs::write(&local, content).unwrap();
+        run(&["cp", local.to_str().unwrap(), &format!("{there}/file")]).done();
+    }
+    let file = format!("{other}/file");
+    run(&["cp", &format!("{one}/file"), &file]).done();
+    assert_eq!(run(&["cat", &file]).text(), "first");
+    run(&["cp", "-r", &format!("{one}/"), &format!("{other}/copy")]).done();
+    assert_eq!(run(&["ls", &format!("{other}/copy")]).text(), "file\n");
+}
