@@ -14,19 +14,25 @@ struct Item<T> {
     ahead: Option<T>,
 }
 
-/// Walks below `start`. `ahead` works on a file, or leaves it alone, on any thread; `settle` gets
-/// the path of each file with that in order, and what cannot be listed. The first error of it ends
-/// the walk.
+impl<T> Item<T> {
+    fn settle(
+        self,
+        settle: &mut impl FnMut(&[u8], Result<(Entry, Option<T>)>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let found = self.found.map(|entry| (entry, self.ahead));
+        settle(&self.path, found)
+    }
+}
+
+/// Walks below `start`. `ahead` works on a file, or leaves it alone, on any thread, or nothing does
+/// without a width; `settle` gets the path of each file with that in order, and what cannot be
+/// listed. The first error of it ends the walk.
 pub(super) fn each_file<T: Send>(
     (place, start): (&Place, &Entry),
-    width: Width,
+    width: Option<Width>,
     ahead: &(dyn Fn(&Entry, &mut Vec<u8>) -> Option<T> + Sync),
     mut settle: impl FnMut(&[u8], Result<(Entry, Option<T>)>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut settle = |item: Item<T>| {
-        let found = item.found.map(|entry| (entry, item.ahead));
-        settle(&item.path, found)
-    };
     let worker = || -> Worker<'_, Item<T>> {
         // Memory for what is read.
         let mut buffer = Vec::new();
@@ -35,7 +41,7 @@ pub(super) fn each_file<T: Send>(
             item.ahead = entry.and_then(|entry| ahead(entry, &mut buffer));
         })
     };
-    pipeline::run(&worker, width, |line| {
+    pipeline::run(&worker, width.unwrap_or(Width::NONE), |line| {
         walk::<anyhow::Error>(&place.tree, place.listers(), start, &mut |step| {
             let (path, found) = match step {
                 Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
@@ -44,18 +50,22 @@ pub(super) fn each_file<T: Send>(
                 Step::Failed(path, error) => (path, Err(error)),
                 _ => return Ok(Next::Go),
             };
+            if width.is_none() {
+                settle(path, found.map(|entry| (entry, None)))?;
+                return Ok(Next::Go);
+            }
             line.give(Item {
                 path: path.to_vec(),
                 found,
                 ahead: None,
             });
             while let Some(item) = line.take() {
-                settle(item)?;
+                item.settle(&mut settle)?;
             }
             Ok(Next::Go)
         })?;
         while let Some(item) = line.finish() {
-            settle(item)?;
+            item.settle(&mut settle)?;
         }
         Ok(())
     })

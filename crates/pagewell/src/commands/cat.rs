@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use pagewell_fs::{Entry, FileType, OpenFile, PageSlice, Payload};
-use pagewell_tree::pipeline::Width;
 use pagewell_tree::{Piece, READ_BYTES, Reader, write_slices};
 use rustix::io::Errno;
 
@@ -58,6 +57,7 @@ struct Writer {
     buffer: Vec<u8>,
     /// Pages not written yet, in order: many small files leave with one system call.
     gathered: Vec<PageSlice>,
+    gathered_bytes: usize,
     progress: Progress,
 }
 
@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
         sends_files: true,
         buffer: Vec::new(),
         gathered: Vec::new(),
+        gathered_bytes: 0,
         progress: Progress::new(!stdout.is_terminal()),
     };
     for location in &locations {
@@ -159,13 +160,9 @@ impl Writer {
     /// an image the page cache does that by itself.
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
-        let looks_ahead = !place.is_alone();
-        let width = match looks_ahead {
-            true => place.width(),
-            false => Width::NONE,
-        };
+        let width = (!place.is_alone()).then(|| place.width());
         let ahead = |entry: &Entry, _: &mut Vec<u8>| {
-            (looks_ahead && entry.attributes.size <= SMALL_BYTES.into()).then(|| {
+            (entry.attributes.size <= SMALL_BYTES.into()).then(|| {
                 let reader = tree.reader(entry);
                 let first = read_small(&reader);
                 (reader, Some(first))
@@ -213,8 +210,8 @@ impl Writer {
         if let Payload::Pages(pages) = payload {
             let bytes: usize = pages.iter().map(|page| page.len()).sum();
             self.gathered.extend(pages.iter().cloned());
-            let waiting: usize = self.gathered.iter().map(|page| page.len()).sum();
-            if self.gathered.len() >= GATHERED_MAX || waiting >= GATHERED_BYTES_MAX {
+            self.gathered_bytes += bytes;
+            if self.gathered.len() >= GATHERED_MAX || self.gathered_bytes >= GATHERED_BYTES_MAX {
                 self.write_gathered()?;
             }
             return Ok(bytes as u64);
@@ -273,11 +270,13 @@ impl Writer {
         written.map_err(OutputFailed)?;
         Ok(got as u64)
     }
+
     /// Writes what was gathered, and returns its pages to the cache.
     fn write_gathered(&mut self) -> Result<(), OutputFailed> {
         let pages = self.gathered.iter().map(|page| &**page);
         let written = write_slices(pages, |_, slices| rustix::io::writev(&self.out, slices));
         self.gathered.clear();
+        self.gathered_bytes = 0;
         written.map_err(|errno| OutputFailed(errno.into()))
     }
 }

@@ -160,18 +160,23 @@ impl Summer {
             let is_small = entry.attributes.size <= SMALL_BYTES;
             is_small.then(|| digest(tree, entry, buffer, &mut |_| {}))
         };
-        each_file((place, start), place.width(), &ahead, |path, found| {
-            let (name, label) = (self.name_of(place, path), place.label_of(path));
-            let sum = match found {
-                Ok((entry, None)) => self.digest(tree, &label, &entry),
-                Ok((_, Some(sum))) => sum.with_context(|| escape::text(&label)),
-                Err(error) => Err(error).with_context(|| escape::text(&label)),
-            };
-            if let Ok((_, bytes @ ..=SMALL_BYTES)) = sum {
-                self.progress.add_of(bytes, &label);
-            }
-            self.settle((&name, &label), sum)
-        })
+        each_file(
+            (place, start),
+            Some(place.width()),
+            &ahead,
+            |path, found| {
+                let (name, label) = (self.name_of(place, path), place.label_of(path));
+                let sum = match found {
+                    Ok((entry, None)) => self.digest(tree, &label, &entry),
+                    Ok((_, Some(sum))) => sum.with_context(|| escape::text(&label)),
+                    Err(error) => Err(error).with_context(|| escape::text(&label)),
+                };
+                if let Ok((_, bytes @ ..=SMALL_BYTES)) = sum {
+                    self.progress.add_of(bytes, &label);
+                }
+                self.settle((&name, &label), sum)
+            },
+        )
     }
 
     /// Prints the sum of a file, which is called so in the list and in messages. One that cannot be
