@@ -287,7 +287,8 @@ impl Shared {
             FileType::Directory => return Err(Error::IsDirectory),
             _ => return Err(Error::Invalid),
         }
-        if attributes.uid == call.credentials.uid {
+        let credentials = call.credentials;
+        if attributes.uid == credentials.uid || node.lock().is_made_by(credentials, &attributes) {
             return Ok(());
         }
         self.check(call, node, any_of)

@@ -73,7 +73,13 @@ impl Shared {
         let making = self.making(call, directory, name, what)?;
         let (request, size) = match mode {
             CreateMode::Unchecked(request) => (request, request.size),
-            CreateMode::Guarded(request) => return self.create_new(call, &making, request),
+            CreateMode::Guarded(request) => {
+                let created = self.create_new(call, &making, request)?;
+                let node = self.files.node(&created.entry.id);
+                node.lock()
+                    .made(call.credentials, &created.entry.attributes);
+                return Ok(created);
+            }
             CreateMode::Exclusive(verifier) => {
                 return self.send_create(call, &making, CreateHow::Exclusive(*verifier));
             }

@@ -71,6 +71,8 @@ pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
     /// When they were.
     at: Moment,
+    /// The user that made it here, and the owner that the server has given it.
+    maker: Option<(u32, u32)>,
     /// When its attributes were set: nothing of before tells what they are.
     set_at: Moment,
     /// When a change of ours was answered without attributes: what was on its way then may be of
@@ -386,6 +388,17 @@ impl State {
         if target.len() <= LINK_BYTES_MAX {
             self.link = Some(Box::new((attributes.changed, target.into())));
         }
+    }
+
+    /// Notes that a user has just made it.
+    pub(super) fn made(&mut self, credentials: &Credentials, attributes: &Attributes) {
+        self.maker = Some((credentials.uid, attributes.uid));
+    }
+
+    /// Whether a user made it here: to the server it is that user's own, though it may call the
+    /// user otherwise (root squash).
+    pub(super) fn is_made_by(&self, credentials: &Credentials, attributes: &Attributes) -> bool {
+        self.maker == Some((credentials.uid, attributes.uid))
     }
 
     /// What a user may do, if that was asked and is believed.

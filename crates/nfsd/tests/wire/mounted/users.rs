@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pagewell_fs::{Call, Credentials, Error, FileId, FileSystem, Result, SetAttributes, Stability};
+use pagewell_fs::{
+    Call, CreateMode, Credentials, Error, FileId, FileSystem, Result, SetAttributes, Stability,
+};
 use pagewell_nfsd::Server;
+use pagewell_nfsd::config::{Export, Squash};
 use pagewell_sunrpc::nfs3::Procedure;
 
 use super::{Mount, pattern};
@@ -210,4 +213,34 @@ fn what_a_write_needs_is_read_as_the_process_where_the_writer_may_not_read() {
     let process = rustix::process::geteuid().as_raw();
     let (_server, mount, id) = file_read_by(process);
     write_pieces(&mount, ALICE, &id);
+}
+
+#[test]
+fn a_user_that_the_server_calls_otherwise_writes_what_it_made_whatever_the_mode() {
+    let files = ram();
+    let with_mode = |mode| SetAttributes {
+        mode: Some(mode),
+        ..Default::default()
+    };
+    let root = files.root();
+    let set = |call: &Call<'_>| files.set_attributes(call, &root, &with_mode(0o777), None);
+    as_user(0, set).unwrap();
+    let export = Export {
+        squash: Squash::Root,
+        ..export("/", files)
+    };
+    let server = serve(vec![export]);
+    let (mount, other) = (Mount::new(&server, ""), Mount::new(&server, ""));
+    let mode = CreateMode::Guarded(with_mode(0o444));
+    let made = mount
+        .filesystem
+        .create(&mount.call(), &mount.root(), b"file", &mode);
+    let id = made.unwrap().entry.id;
+    assert_ne!(mount.attributes(&id).uid, 0);
+    mount.write(&id, 0, b"data").unwrap();
+    mount.close(&id).unwrap();
+    assert_eq!(other.read(&other.lookup("file").unwrap()).unwrap(), b"data");
+    // Another mount does not know whose it is.
+    let refused = other.write(&other.lookup("file").unwrap(), 0, b"none");
+    assert_eq!(refused, Err(Error::AccessDenied));
 }
