@@ -173,7 +173,7 @@ impl Front {
         );
         match counted {
             Some((_, node)) if is_full => {
-                self.nodes.forget(node, 1);
+                self.nodes.forget(&*self.filesystem, node, 1);
             }
             Some((entry, node)) => self.pushing.listed(node, entry),
             None => {}

@@ -140,7 +140,7 @@ impl Nodes {
     }
 
     /// The kernel gives `lookups` counts back. Returns whether it does not know the object now.
-    pub(crate) fn forget(&self, number: u64, lookups: u64) -> bool {
+    pub(crate) fn forget(&self, filesystem: &dyn FileSystem, number: u64, lookups: u64) -> bool {
         let mut shard = self.shards.lock(number);
         let Some(node) = shard.get_mut(&number) else {
             return false;
@@ -149,10 +149,14 @@ impl Nodes {
         if node.lookups > 0 {
             return false;
         }
-        shard.remove(&number);
-        if number >= MADE_UP {
-            let mut others = self.others.lock(); // which are few
-            others.retain(|_, other| *other != number);
+        if let Some(node) = shard.remove(&number)
+            && number >= MADE_UP
+        {
+            let object = filesystem.object_of(&node.id.whole());
+            let mut others = self.others.lock();
+            if others.get(&object) == Some(&number) {
+                others.remove(&object);
+            }
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
         names::FUSE_NODES.add(-1);
@@ -241,19 +245,22 @@ mod tests {
         assert_eq!(nodes.id(7), Some(old.id));
         assert_eq!(nodes.id(made_up), Some(new.id));
 
-        assert!(!nodes.forget(7, 1));
-        assert!(nodes.forget(7, 1));
+        assert!(!nodes.forget(&files, 7, 1));
+        assert!(nodes.forget(&files, 7, 1));
         assert_eq!(nodes.id(7), None);
-        assert!(!nodes.forget(7, 1), "what is not known cannot be forgotten");
+        assert!(
+            !nodes.forget(&files, 7, 1),
+            "what is not known cannot be forgotten"
+        );
         assert_eq!(nodes.remember(&files, &new), made_up, "it is known by that");
-        assert!(nodes.forget(made_up, u64::MAX));
+        assert!(nodes.forget(&files, made_up, u64::MAX));
         assert_eq!(nodes.remember(&files, &new), 7);
 
         // Numbers that have another meaning are never given out.
         for taken in [0, ROOT, MADE_UP, u64::MAX] {
             let number = nodes.remember(&files, &entry(b'c', taken, &like));
             assert!(number >= MADE_UP);
-            assert!(nodes.forget(number, 1));
+            assert!(nodes.forget(&files, number, 1));
         }
     }
 
@@ -275,7 +282,7 @@ mod tests {
                 assert!(!nodes.is_crowded(), "only one is told");
                 for number in nodes.part(asked) {
                     assert_eq!(nodes.id(number).unwrap().as_bytes(), number.to_ne_bytes());
-                    assert!(nodes.forget(number, 1));
+                    assert!(nodes.forget(&files, number, 1));
                 }
                 asked += 1;
             }
@@ -285,7 +292,7 @@ mod tests {
             "{asked} {most}"
         );
         for number in numbers {
-            nodes.forget(number, 1);
+            nodes.forget(&files, number, 1);
         }
         assert_eq!(nodes.count.load(Ordering::Relaxed), 0);
     }

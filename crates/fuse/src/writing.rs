@@ -174,7 +174,7 @@ impl Front {
 
     /// The kernel does not know an object any more.
     pub(crate) fn forget(&self, node: u64, lookups: u64) {
-        if self.nodes.forget(node, lookups) {
+        if self.nodes.forget(&*self.filesystem, node, lookups) {
             self.written.lock(node).remove(&node);
         }
     }
