@@ -22,12 +22,14 @@ use pagewell_fs::{Error, FileId, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// First byte of an identifier of this kind.
 pub(super) const TAG: u8 = 1;
 /// How often an object is asked for again whose inode number is being given to a new object at this
 /// moment. Linux says "out of memory" then (`iget_locked` has no other way to fail); microseconds
-/// later the old identifier is plainly stale. A machine that is out of memory stays so.
+/// later, or when the thread that does it has a processor again, the old identifier is plainly
+/// stale. A machine that is out of memory stays so.
 const REUSE_RETRIES: usize = 100;
 
 /// Linux' numbers for file systems whose handles and journals are known (statfs `f_type`).
@@ -100,16 +102,28 @@ pub(super) fn open_to_read(mount: BorrowedFd<'_>, id: &FileId) -> Result<OwnedFd
     system::open_by_handle(mount, &handle_of(id)?, flags).map_err(error_of)
 }
 
+/// Waits for the thread that gives the number away; late ones longer.
+fn pause(retry: usize) {
+    if retry < REUSE_RETRIES / 2 {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 impl Tree {
     /// Opens what a kernel handle names, only to name it.
     pub(super) fn open_handle(&self, id: &FileId) -> Result<(OwnedFd, Status)> {
         let handle = handle_of(id)?;
         self.acting.become_server()?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut retries = 0..REUSE_RETRIES;
+        let mut retries = 0;
         let opened = loop {
             match system::open_by_handle(self.root.as_fd(), &handle, flags) {
-                Err(Errno::NOMEM) if retries.next().is_some() => std::thread::yield_now(),
+                Err(Errno::NOMEM) if retries < REUSE_RETRIES => {
+                    pause(retries);
+                    retries += 1;
+                }
                 Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
                 Err(Errno::INVAL) => return Err(Error::BadId),
                 opened => break opened.map_err(error_of)?,
