@@ -40,7 +40,7 @@
 //!    [`nfsd::statistics`] has counted the call and its time.
 //!
 //! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
-//! goes to a thread of the [`nfsd::workers::pool`], which does steps 2 to 5 with `may_block` true;
+//! goes to a thread of the [`nfsd::pool`], which does steps 2 to 5 with `may_block` true;
 //! if storage holds it for longer than [`nfsd::Config::slow_after`], the client gets the answer to
 //! ask again.
 //!
