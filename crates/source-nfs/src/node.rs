@@ -103,10 +103,11 @@ pub(super) struct State {
     pub(super) failures: Failures,
     /// Writes that the server has refused for good.
     pub(super) losses: u64,
-    /// Who has read data last: on that user's behalf it is read. Nobody: see [`Self::writer`].
+    /// The user that has read data last: it is read for that user. Without one see
+    /// [`Self::writer`].
     pub(super) reader: Option<Arc<User>>,
-    /// On whose behalf all of it was written that may not be safe at the server. While nobody has
-    /// read it, what a write needs is read for that user, too: many small pieces do.
+    /// The user that wrote all of it that may not be safe at the server. While no user has read
+    /// it, what a write needs is read for this one, too: many small pieces do.
     pub(super) writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.

@@ -89,7 +89,7 @@ impl<Item> Batch<Item> {
 
 /// The giver's end.
 pub struct Pipeline<'scope, 'env, 'work, Item> {
-    /// What was taken back, or never will be, is not theirs any more.
+    /// A helper cannot reach what was taken back, or never will be.
     helpers: Helpers<'scope, 'env, Weak<Mutex<Batch<Item>>>>,
     workers: &'scope Workers<'work, Item>,
     width: Width,

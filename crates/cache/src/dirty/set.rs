@@ -311,7 +311,7 @@ impl DirtySet {
             dirty = self.wait(dirty, left);
         }
         let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
-        // Memory may have it, and it is not dirty yet: nobody will make it so any more.
+        // Memory may have it, and it is not dirty yet: no thread will make it so now.
         let mut unrecovered = std::mem::take(&mut dirty.unrecovered);
         for (start, end) in unrecovered.clone().iter() {
             for counted in dirty.policy.dirty_in(Extent::of((start, end))) {

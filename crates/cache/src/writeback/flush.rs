@@ -246,7 +246,7 @@ impl Writer {
             dirty.unrecovered.take(extent.offset, extent.end());
             return true;
         };
-        // Pauses are for writers. Those that go on after theirs would else leave no room for ever.
+        // Pauses are for writers: writers that go on after a pause would leave no room for ever.
         let admission = self.dirty.admit(extent, false);
         if !matches!(admission, Admission::Granted | Admission::Paused(_)) {
             return false;

@@ -206,8 +206,8 @@ impl Terms {
             moved.map(|_| made)
         });
         // It is there still when the move failed, and when it moved nothing, because both were
-        // names of one object. It can be there when making it failed: nobody but this copy has such
-        // a name, so if it exists, this was sent twice, and the answer to the first was lost.
+        // names of one object. It can be there when making it failed: no other program makes
+        // such a name, so if it exists, this was sent twice, and the answer to the first was lost.
         if made.is_err() || is_link {
             let _ = filesystem.remove(&call, directory, &beside);
         }

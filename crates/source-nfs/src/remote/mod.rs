@@ -141,7 +141,7 @@ impl Remote {
         self.calls.client.submit(call, end);
     }
 
-    /// What calls on behalf of a user begin with, or of nobody in particular.
+    /// What calls for a user begin with, or calls for none in particular.
     fn credential(&self, user: Option<&Arc<User>>) -> EncodedCredential {
         user.map_or(&self.nobody, |user| &user.encoded).clone()
     }
@@ -222,7 +222,7 @@ impl Remote {
         debug_assert_eq!(request.operation(), Operation::Read);
         let address = request.offset();
         let Some((node, offset)) = self.files.at(address, request.len()) else {
-            // Of a file that was thrown away meanwhile nobody will look at them.
+            // Of a file that was thrown away meanwhile no reader is left.
             let error = Error::Io("no file has these bytes".to_owned());
             return request.fail(0, self.failed(address, &error));
         };
@@ -303,7 +303,7 @@ impl Remote {
                     && !reading.as_process
                     && reading.node.lock().reader.is_none() =>
             {
-                // Nobody has asked to read: the write of a user that may only write needs it.
+                // No user has asked to read: the write of one that may only write needs it.
                 reading.as_process = true;
                 self.send_read(reading);
             }

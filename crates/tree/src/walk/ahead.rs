@@ -42,7 +42,7 @@ type Listing = Mutex<Option<Names>>;
 
 /// The walk's end.
 pub(super) struct Ahead<'scope, 'env> {
-    /// What the walk has come to, or never will, is not theirs any more.
+    /// A helper cannot reach what the walk has come to, or never will.
     helpers: Helpers<'scope, 'env, (FileId, Weak<Listing>)>,
     tree: &'scope Tree,
     /// Those that are wanted.
