@@ -120,10 +120,8 @@ pub enum Outcome {
 pub enum Answer {
     /// It has the lock now.
     Taken,
-    /// It does not want it, or not yet.
+    /// It does not want it, or not yet, or was not asked.
     Refused,
-    /// It was not asked.
-    Unreachable,
     /// It was asked, and may have taken it.
     Unknown,
 }

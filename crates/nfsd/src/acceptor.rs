@@ -145,7 +145,7 @@ impl Acceptor {
             return;
         }
         let address = Address::of(peer.ip());
-        if !self.take_slot(address) && !self.free_slot(address) {
+        if !self.slots.lock().take_one(address) && !self.free_slot(address) {
             names::CONNECTIONS_REFUSED.add(1);
             refusals::note(peer.ip(), Reason::NoSlot);
             return;
@@ -178,16 +178,6 @@ impl Acceptor {
         reader.hand_over(connection);
     }
 
-    /// Takes a slot for a connection of an address, if there is one in its share.
-    fn take_slot(&self, address: Address) -> bool {
-        let mut slots = self.slots.lock();
-        let is_free = slots.may_add_one(address);
-        if is_free {
-            slots.add(address, 1);
-        }
-        is_free
-    }
-
     /// Asks an idle connection to leave and takes its slot.
     fn free_slot(&self, address: Address) -> bool {
         let begun = Instant::now();
@@ -198,7 +188,7 @@ impl Acceptor {
         drop(idlest);
         while begun.elapsed() < LEAVE_WITHIN {
             std::thread::sleep(LOOK_EVERY);
-            if self.take_slot(address) {
+            if self.slots.lock().take_one(address) {
                 return true;
             }
         }

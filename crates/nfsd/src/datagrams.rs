@@ -72,11 +72,10 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
         let Err(export) = answer(dispatcher, &socket, &datagram, local, false) else {
             continue;
         };
-        if !waiting.lock().may_add_one(export) {
+        if !waiting.lock().take_one(export) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
-        waiting.lock().add(export, 1);
         datagram.export = export;
         let flow = Flow {
             export,
@@ -97,14 +96,9 @@ fn answer(
     may_block: bool,
 ) -> Result<(), u32> {
     let (service, record) = (&dispatcher.service, &datagram.record);
-    answer_datagram(
-        service,
-        record,
-        (datagram.from, local),
-        may_block,
-        |reply| {
-            // An answer that gets lost is asked for again.
-            let _ = socket.send_to(reply, datagram.from);
-        },
-    )
+    if let Some(reply) = answer_datagram(service, record, (datagram.from, local), may_block)? {
+        // An answer that gets lost is asked for again.
+        let _ = socket.send_to(&reply, datagram.from);
+    }
+    Ok(())
 }

@@ -249,7 +249,7 @@ impl Locks {
                 let answer = if self.table.lock().is_open(offer.number) {
                     client.grant(&offer)
                 } else {
-                    Answer::Unreachable
+                    Answer::Refused
                 };
                 count(answer == Answer::Taken);
                 self.answered(offer.number, answer);
@@ -296,7 +296,7 @@ impl Locks {
         for offer in offers {
             let number = offer.number;
             if !self.calls.queue(Job::Granted(offer)) {
-                self.answered(number, Answer::Unreachable);
+                self.answered(number, Answer::Refused);
             }
         }
     }

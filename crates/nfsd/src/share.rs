@@ -73,9 +73,13 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.by.get(&key).copied().unwrap_or(0)
     }
 
-    /// Whether `key` may have one more.
-    pub fn may_add_one(&self, key: K) -> bool {
-        self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT)
+    /// Gives `key` one more, if it may have that.
+    pub fn take_one(&mut self, key: K) -> bool {
+        let may = self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT);
+        if may {
+            self.add(key, 1);
+        }
+        may
     }
 
     /// Whether `key` may have `more`, which may be so much that only what is left after it counts.
@@ -121,9 +125,7 @@ mod tests {
     fn each_has_its_share_and_something_is_left_for_the_next() {
         let mut shares = Shares::new(1000);
         let fill = |shares: &mut Shares<u32>, key| {
-            while shares.may_add_one(key) {
-                shares.add(key, 1);
-            }
+            while shares.take_one(key) {}
         };
         fill(&mut shares, 1);
         assert_eq!(shares.of(1), 800);

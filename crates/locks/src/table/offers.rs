@@ -36,7 +36,7 @@ impl<C: Clone> Table<C> {
                 return file.map_or_else(Vec::new, |file| self.offer(&file, now));
             }
             // Also of one that has taken the lock at an earlier call: it waits for none any more.
-            Answer::Refused | Answer::Unreachable => {}
+            Answer::Refused => {}
             Answer::Unknown => offered.may_be_taken = true,
         }
         Vec::new()

@@ -111,7 +111,7 @@ fn an_offer_is_taken_up_by_asking_again() {
     let offers = test.unlock(&write(&one, 0, 0));
     assert_eq!(owners(&offers), [2]);
     test.table
-        .answered(offers[0].number, Answer::Unreachable, test.now);
+        .answered(offers[0].number, Answer::Refused, test.now);
     test.now += OFFERED_FOR / 2;
     assert_eq!(test.lock(&write(&two, 0, 0)), Outcome::Granted);
     assert!(test.tick_after(2 * OFFERED_FOR).is_empty());
@@ -376,10 +376,8 @@ proptest! {
                 3 => test.unlock(&wanted),
                 4 => test.table.cancel(&wanted, test.now).1,
                 5 => {
-                    let answers = [
-                        Answer::Taken, Answer::Refused, Answer::Unreachable, Answer::Unknown,
-                    ];
-                    let answer = answers[length as usize % 4];
+                    let answers = [Answer::Taken, Answer::Refused, Answer::Unknown];
+                    let answer = answers[length as usize % answers.len()];
                     let number = open.pop();
                     number.map_or_else(Vec::new, |number| {
                         test.table.answered(number, answer, test.now)

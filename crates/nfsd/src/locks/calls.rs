@@ -164,7 +164,7 @@ impl Peer {
     #[must_use]
     pub fn grant(&self, offer: &Offer<Context>) -> Answer {
         let Some(mut caller) = self.connect(nlm4::PROGRAM, nlm4::VERSION) else {
-            return Answer::Unreachable;
+            return Answer::Refused;
         };
         let wish = &offer.wish;
         let arguments = TestArguments {

@@ -317,14 +317,8 @@ impl Reader {
         self.last_tick = now;
         let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
-        let is_over = self
-            .shared
-            .dispatcher
-            .service
-            .served
-            .totals
-            .unsent
-            .is_over();
+        let totals = &self.shared.dispatcher.service.served.totals;
+        let is_over = totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
             receiver.note_calls(self.last_tick);
             let is_overdue = receiver.is_overdue(self.last_tick);

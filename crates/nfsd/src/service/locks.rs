@@ -73,25 +73,23 @@ pub(super) fn answer(
     }
 }
 
-/// Answers a datagram that came `from` a client to the address `local` of ours, by `send` if there
-/// is something to be said. An error: it would wait for the export of that number, and may not.
+/// The answer to a datagram that came `from` a client to the address `local` of ours, if one is due.
+/// An error: it would wait for the export of that number, and may not.
 pub fn answer_datagram(
     service: &Service,
     record: &[u8],
     (from, local): (SocketAddr, Option<IpAddr>),
     may_block: bool,
-    send: impl FnOnce(&[u8]),
-) -> Result<(), u32> {
+) -> Result<Option<Vec<u8>>, u32> {
     let reply = match rpc::parse_call(record) {
-        Err(None) => return Ok(()),
+        Err(None) => return Ok(None),
         Err(Some((xid, refusal))) => Ok(encoded_reply(xid, Err(refusal))),
         Ok((call, arguments)) => {
             let caller = Caller::new(&service.served, &call, from, may_block);
             LockCall::new(caller, service, local).reply(&call, arguments)
         }
     };
-    send(&reply.map_err(|subject| subject.export)?);
-    Ok(())
+    reply.map(Some).map_err(|subject| subject.export)
 }
 
 fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {

@@ -14,7 +14,7 @@ use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, e
 
 use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Done, Request, WaitingCall, answer_with, decode, refuse};
-use crate::service::convert::WireHandle;
+use crate::service::convert::{self, WireHandle};
 use crate::service::exports::{Caller, Served, Stop, components};
 use crate::service::pseudo_tree::PseudoTree;
 use crate::slow::Subject;
@@ -207,15 +207,17 @@ fn normal_path(path: &[u8]) -> Vec<u8> {
     [&b"/"[..], &components(path).join(&b'/')].concat()
 }
 
+/// MOUNT has some of the statuses of NFS (RFC 1813 section 5.1.5).
 fn mount_status(error: &fs::Error) -> Status {
-    match error {
-        fs::Error::NotPermitted => Status::NotPermitted,
-        fs::Error::NotFound => Status::NotFound,
-        fs::Error::Io(_) | fs::Error::Stale => Status::Io,
-        fs::Error::AccessDenied => Status::AccessDenied,
-        fs::Error::NotDirectory => Status::NotDirectory,
-        fs::Error::Invalid => Status::Invalid,
-        fs::Error::NameTooLong => Status::NameTooLong,
+    match convert::status(error) {
+        Status::Stale => Status::Io,
+        status @ (Status::NotPermitted
+        | Status::NotFound
+        | Status::Io
+        | Status::AccessDenied
+        | Status::NotDirectory
+        | Status::Invalid
+        | Status::NameTooLong) => status,
         _ => Status::ServerFault,
     }
 }
