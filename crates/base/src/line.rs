@@ -17,9 +17,14 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Writes `pagewell: TEXT` to standard error, as one line.
+/// `pagewell: TEXT`, as one line.
+#[must_use]
+pub fn said(text: &str) -> String {
+    format!("pagewell: {}\n", one_line(text))
+}
+
+/// Writes that to standard error.
 pub fn say(text: &str) {
     // There is nowhere left to say that it could not be said.
-    let line = format!("pagewell: {}\n", one_line(text));
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(said(text).as_bytes());
 }

@@ -5,10 +5,9 @@
 //! written in a [`PERIOD`], then one with the number of those that were not. All are counted.
 
 use std::fmt::Display;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
-use pagewell_base::line::one_line;
+use pagewell_base::line;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names::STORAGE_ERRORS;
 
@@ -67,8 +66,7 @@ pub(crate) fn report_own(subject: &str, text: &str) {
 pub(crate) fn say(period: &Mutex<Period>, subject: &str, text: impl Display) {
     let hidden = period.lock().admit(Instant::now());
     if let Some(hidden) = hidden {
-        // There is nowhere left to say that it could not be said.
-        let _ = std::io::stderr().write_all(line(subject, &text.to_string(), hidden).as_bytes());
+        line::say(&counted(subject, text, hidden));
     }
 }
 
@@ -78,13 +76,11 @@ fn storage_text(export: &str, place: Option<&str>, text: &str) -> String {
 }
 
 /// A line about `subject`; so many before it were not written.
-fn line(subject: &str, text: &str, hidden: u64) -> String {
-    let mut line = format!("pagewell: {subject}: {}", one_line(text));
-    if hidden > 0 {
-        line += &format!(" ({hidden} more were not shown)");
+fn counted(subject: &str, text: impl Display, hidden: u64) -> String {
+    match hidden {
+        0 => format!("{subject}: {text}"),
+        _ => format!("{subject}: {text} ({hidden} more were not shown)"),
     }
-    line.push('\n');
-    line
 }
 
 #[cfg(test)]
@@ -103,20 +99,13 @@ mod tests {
 
     #[test]
     fn a_report_is_one_line() {
+        let said = |text: String, hidden| line::said(&counted("storage", text, hidden));
         assert_eq!(
-            line(
-                "storage",
-                &storage_text("/", None, "disk: at byte 5:\nEIO"),
-                0
-            ),
+            said(storage_text("/", None, "disk: at byte 5:\nEIO"), 0),
             "pagewell: storage: export /: disk: at byte 5:\\nEIO\n"
         );
         assert_eq!(
-            line(
-                "storage",
-                &storage_text("/data", Some("/srv/a\nb"), "EIO"),
-                3
-            ),
+            said(storage_text("/data", Some("/srv/a\nb"), "EIO"), 3),
             "pagewell: storage: export /data: /srv/a\\nb: EIO (3 more were not shown)\n"
         );
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use pagewell_base::line::say;
 use pagewell_cache::{Cache, OpenOptions, ReadAheadRule};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
@@ -165,7 +166,7 @@ impl Drop for NfsFileSystem {
     fn drop(&mut self) {
         if !self.shared.calls.have_ended() {
             if let Err(error) = self.shared.sync() {
-                eprintln!("pagewell: {}: {error}", self.shared.calls.name);
+                say(&format!("{}: {error}", self.shared.calls.name));
             }
             self.shared.remote.end();
             self.mounted.unmount();

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use pagewell_base::line::say;
 use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
@@ -193,7 +194,7 @@ impl Writer {
             let before = std::mem::replace(&mut left, dirty.unrecovered.bytes());
             let replays = dirty.replays;
             drop(dirty);
-            // As long as it goes on nobody gives up. What a flush loses anew meanwhile, and is less
+            // As long as it becomes less it goes on. What a flush loses anew meanwhile, and is less
             // again then, is no progress: that might never end.
             if left < least {
                 (least, since) = (left, Instant::now());
@@ -201,10 +202,10 @@ impl Writer {
                 return (None, replays);
             }
             let written = self.write_all(all, patience);
-            if left >= before && written.is_err() {
-                return (None, replays);
-            }
             if left >= before {
+                if written.is_err() {
+                    return (None, replays);
+                }
                 // Others took the room.
                 self.rest(TICK);
             }
@@ -213,7 +214,7 @@ impl Writer {
 
     /// Waits until all that is dirty now is written.
     ///
-    /// A slow device is not a dead one: while anything ends, nobody gives up. But a request that
+    /// A slow device is not a dead one: while anything ends, no commit gives up. But a request that
     /// never ends must not keep its commit for ever because other requests do. So what counts is,
     /// too, how far this commit is: when it stands still, and a request that it waits for is out
     /// for that long, it is over.
@@ -258,10 +259,10 @@ impl Writer {
         }
         let bytes = self.close_within(self.timeout);
         if bytes > 0 {
-            eprintln!(
-                "pagewell: {}: {bytes} bytes could not be written and are lost",
-                self.queue.name()
-            );
+            let name = self.queue.name();
+            say(&format!(
+                "{name}: {bytes} bytes could not be written and are lost"
+            ));
         }
     }
 
@@ -271,7 +272,7 @@ impl Writer {
         let committed = self.commit_within(self.inside(0, self.own.layout.length_bytes), patience);
         let bytes = self.dirty.abandon();
         if let Err(error) = committed {
-            eprintln!("pagewell: {error}");
+            say(&error.to_string());
         }
         bytes
     }
