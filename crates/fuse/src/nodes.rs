@@ -20,7 +20,7 @@
 //! kernel forgot it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pagewell_base::shards::Shards;
 use pagewell_base::sync::Mutex;
@@ -49,8 +49,6 @@ pub(crate) struct Nodes {
     shards: Shards<HashMap<u64, Node>>,
     /// Objects ([`FileSystem::object_of`]) with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
-    /// Whether there ever were any.
-    has_others: AtomicBool,
     next: AtomicU64,
     /// Objects, how many there may be, and how many there have to be until the kernel is asked to
     /// forget some.
@@ -65,7 +63,6 @@ impl Nodes {
             root,
             shards: Shards::default(),
             others: Mutex::default(),
-            has_others: AtomicBool::new(false),
             next: AtomicU64::new(MADE_UP),
             count: AtomicUsize::new(0),
             objects_max,
@@ -98,8 +95,9 @@ impl Nodes {
                 .get(&filesystem.object_of(&entry.id))
                 .copied()
         };
-        let is_other = || self.has_others.load(Ordering::Relaxed) && other().is_some();
-        if is_own && !is_other() && self.count(filesystem, number, entry.id) {
+        let has_others = self.next.load(Ordering::Relaxed) > MADE_UP;
+        if is_own && !(has_others && other().is_some()) && self.count(filesystem, number, entry.id)
+        {
             return number;
         }
         loop {
@@ -107,7 +105,6 @@ impl Nodes {
             if self.count(filesystem, number, entry.id) {
                 let object = filesystem.object_of(&entry.id);
                 self.others.lock().insert(object, number);
-                self.has_others.store(true, Ordering::Relaxed);
                 return number;
             }
         }

@@ -182,13 +182,11 @@ impl Tree {
 
     /// The same where it was asked for. What the server may not open is synced with all else.
     pub(super) fn sync_object(&self, object: &Object) -> Result<()> {
-        let to_read = || {
-            object
-                .can_open()
-                .then(|| self.readable(object).ok())
-                .flatten()
+        let file = match object.write_if_open() {
+            None if object.can_open() => self.readable(object).ok(),
+            open => open,
         };
-        match object.write_if_open().or_else(to_read) {
+        match file {
             Some(file) => self.durability.sync_all(object, file),
             None => self.sync_everything(),
         }

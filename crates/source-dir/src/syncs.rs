@@ -5,7 +5,7 @@
 //! sync, be told that all is well, and answer a COMMIT with the verifier of the lost writes.
 //!
 //! Rule: a sync ends with its consequences drawn, and only then the next begins. All that waited
-//! for it get its outcome, also a failure: nobody can say whose data was lost. A thread that has to
+//! for it get its outcome, also a failure: whose data was lost is not told. A thread that has to
 //! wait starts writing first, so that the device has something to do meanwhile.
 //!
 //! ```text
@@ -30,11 +30,10 @@ pub(super) enum Extent {
 
 #[derive(Default)]
 struct State {
-    /// Syncs that began, and the last one that ended.
+    /// The last sync that began, and the last one that ended: the same when none is at work.
     begun: u64,
     ended: u64,
-    is_running: bool,
-    /// Somebody needs more than the data of the next one.
+    /// A thread that waits needs more than the data of the next one.
     next_is_of_all: bool,
     /// The last one that failed.
     failed: Option<(u64, Errno)>,
@@ -50,7 +49,6 @@ pub(super) struct Syncs {
 /// A sync at work. Without an outcome its thread has panicked.
 struct Running<'a> {
     syncs: &'a Syncs,
-    number: u64,
     outcome: Option<Result<(), Errno>>,
 }
 
@@ -68,14 +66,10 @@ impl Syncs {
         let wanted = state.begun + 1;
         state.next_is_of_all |= extent == Extent::All;
         while state.ended < wanted {
-            if !state.is_running {
-                state.is_running = true;
+            if state.begun == state.ended {
                 state.begun += 1;
-                let mut running = Running {
-                    syncs: self,
-                    number: state.begun,
-                    outcome: None,
-                };
+                let (syncs, outcome) = (self, None);
+                let mut running = Running { syncs, outcome };
                 let extent = match std::mem::take(&mut state.next_is_of_all) {
                     true => Extent::All,
                     false => Extent::Data,
@@ -104,10 +98,9 @@ impl Syncs {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut state = self.syncs.state.lock();
-        state.is_running = false;
-        state.ended = self.number;
+        state.ended = state.begun;
         if let Err(errno) = self.outcome.unwrap_or(Err(Errno::IO)) {
-            state.failed = Some((self.number, errno));
+            state.failed = Some((state.ended, errno));
         }
         self.syncs.ended.notify_all();
     }

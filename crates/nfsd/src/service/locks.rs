@@ -73,8 +73,8 @@ pub(super) fn answer(
     }
 }
 
-/// The answer to a datagram that came `from` a client to the address `local` of ours, if one is due.
-/// An error: it would wait for the export of that number, and may not.
+/// The answer to a datagram that came `from` a client to the address `local` of ours, if one is
+/// due. An error: it would wait for the export of that number, and may not.
 pub fn answer_datagram(
     service: &Service,
     record: &[u8],

@@ -92,9 +92,7 @@ impl Terms {
         }
         mode
     }
-}
 
-impl Terms {
     /// Removes the access control lists that the original does not have: a new object has those of
     /// its directory, and the mode of the original would let more users in by them.
     fn remove_lists(

@@ -77,19 +77,6 @@ impl<'a> Reply<'a> {
         T::decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
     }
 
-    /// Bytes of data in the sink. What is behind them in its memory is undefined.
-    #[must_use]
-    pub const fn data_bytes(&self) -> usize {
-        self.data_bytes
-    }
-
-    /// Whether the call was sent more than once. The server may have carried it out more than
-    /// once too: "exists" or "not found" may be the doing of the first attempt.
-    #[must_use]
-    pub const fn resent(&self) -> bool {
-        self.resent
-    }
-
     /// Says that the results make no sense: counts it, reports it, gives the connection up.
     /// Other calls on it are sent again over the next one.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
