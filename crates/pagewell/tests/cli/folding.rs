@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use pagewell::fs::ram::RamFileSystem;
-use pagewell::fs::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, FileId, FileSystem, Limits, ReadReply, Result, SetAttributes, Stability,
-    Statistics, Timestamp, Written,
-};
+use pagewell::fs::{Call, CreateMode, Created, Entry, FileId, FileSystem, Limits, Result};
 use pagewell::nfsd::{Config, Export, Server};
+use pagewell_fs::forward;
 
 use crate::support::{run_in, tool};
 
@@ -16,12 +13,9 @@ use crate::support::{run_in, tool};
 struct Folding(RamFileSystem);
 
 impl FileSystem for Folding {
-    fn describe(&self) -> String {
-        "folding".to_owned()
-    }
-
-    fn root(&self) -> FileId {
-        self.0.root()
+    forward! { self => self.0;
+        describe, root, attributes, set_attributes, access, read_link, read, write, commit,
+        read_directory, statistics,
     }
 
     fn limits(&self) -> Limits {
@@ -35,47 +29,6 @@ impl FileSystem for Folding {
         self.0.lookup(call, directory, &name.to_ascii_lowercase())
     }
 
-    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        self.0.attributes(call, id)
-    }
-
-    fn set_attributes(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        attributes: &SetAttributes,
-        guard: Option<Timestamp>,
-    ) -> Result<Change> {
-        self.0.set_attributes(call, id, attributes, guard)
-    }
-
-    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
-        self.0.access(call, id, wanted)
-    }
-
-    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        self.0.read_link(call, id)
-    }
-
-    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
-        self.0.read(call, id, offset, count)
-    }
-
-    fn write(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        offset: u64,
-        data: &[u8],
-        stability: Stability,
-    ) -> Result<Written> {
-        self.0.write(call, id, offset, data, stability)
-    }
-
-    fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed> {
-        self.0.commit(call, id, offset, count)
-    }
-
     fn create(
         &self,
         call: &Call<'_>,
@@ -85,22 +38,6 @@ impl FileSystem for Folding {
     ) -> Result<Created> {
         let name = name.to_ascii_lowercase();
         self.0.create(call, directory, &name, mode)
-    }
-
-    fn read_directory(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        cookie: u64,
-        with_attributes: bool,
-        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
-    ) -> Result<DirectoryPage> {
-        let with = with_attributes;
-        self.0.read_directory(call, directory, cookie, with, visit)
-    }
-
-    fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
-        self.0.statistics(call)
     }
 }
 
