@@ -23,6 +23,9 @@ register! { SERVER, Counter:
     POLLS_INTERRUPTED = "pagewell_polls_interrupted_total",
         "Times that a receiving thread looked for work before it slept, and something else had \
          its processor meanwhile.";
+    READERS_MOVED = "pagewell_readers_moved_total",
+        "Times that a receiving thread moved to the processor where packets of its connection \
+         arrive, because all processors had work.";
     REQUEST_MEMORY_REFUSED = "pagewell_request_memory_refused_total",
         "Times that a request had to wait for memory, because the memory for requests or its \
          client's share of it was used up, or others came first.";

@@ -21,7 +21,8 @@
 //! a connection that is not read dry stays ready.
 //!
 //! A reader without work polls for a moment before it sleeps, where that pays
-//! ([`pagewell_policy::polling`]).
+//! ([`pagewell_policy::polling`]), and when all processors have work it moves to the one where its
+//! calls arrive (`following`).
 //!
 //! # Turns
 //!
@@ -55,6 +56,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection::Connection;
 use crate::dispatch::DRAIN_FOR;
+use crate::receive::following::Following;
 use crate::receive::readers::ReaderHandle;
 use crate::receive::receiver::{Line, Receiver, SCRATCH_BYTES, Shared, Turn};
 use crate::reply::batch::Batch;
@@ -93,6 +95,9 @@ pub struct Reader {
     /// What this thread had of a processor then, and how long it has polled since.
     processor_time: Duration,
     polled: Duration,
+    following: Following,
+    /// The connection that was served last.
+    served: u64,
 }
 
 impl Reader {
@@ -118,6 +123,8 @@ impl Reader {
             last_tick: Instant::now(),
             processor_time: Duration::ZERO,
             polled: Duration::ZERO,
+            following: Following::default(),
+            served: INBOX,
         })
     }
 
@@ -157,6 +164,11 @@ impl Reader {
         let slept = events.is_empty();
         let was_at_work = self.polling.is_at_work();
         if slept {
+            if self.handle.is_crowded()
+                && let Some(receiver) = self.receivers.get(&self.served)
+            {
+                self.following.waited(&*receiver.connection);
+            }
             // Others may poll when this one has had no work for a while.
             self.look(events, if was_at_work { PAUSE } else { TICK });
         }
@@ -249,6 +261,7 @@ impl Reader {
             return;
         };
         receiver.ready = false;
+        self.served = token;
         let calls = receiver.calls;
         let work =
             AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch, &mut self.batch));
