@@ -44,8 +44,6 @@
 mod assess;
 mod keeper;
 mod record;
-#[cfg(test)]
-mod replaced;
 mod resync;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -5,6 +5,7 @@ use crate::testing::{
 use crate::{Buffer, Error, RamDevice, read_exact};
 use proptest::prelude::*;
 
+mod replaced;
 mod suspected;
 
 fn mirror_of(legs: Vec<Faulty>) -> (Mirror, Vec<Arc<Faulty>>) {

@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use pagewell_base::mix::mix;
 
-use super::{Assessment, Condition, MemoryRecord, Mirror, MirrorError, MirrorRecord, Resync};
-use super::{RecordError, Standing};
+use super::super::{
+    Assessment, Condition, MemoryRecord, Mirror, MirrorError, MirrorRecord, Resync,
+};
+use super::super::{RecordError, Standing};
 use crate::testing::{flush, read, write};
 use crate::{Device, RamDevice};
 
