@@ -63,6 +63,10 @@ bench-mount: ## Measure mounts beside fuseiso and nfs-cat
 	@scripts/packages.sh bench
 	@scripts/bench-mount.sh $(BENCH_OPTIONS)
 
+bench-copy: ## Measure copying many small files beside bsdtar, xorriso and cp on a kernel mount
+	@scripts/packages.sh bench
+	@scripts/bench-copy.sh $(BENCH_OPTIONS)
+
 readme: ## Write the tables of README.md from docs/results
 	PAGEWELL_WRITE_README=1 $(CARGO) test -q -p pagewell --test tidy the_readme_shows
 
@@ -80,4 +84,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve bench-read bench-client bench-mount readme install uninstall man clean
+	bench-serve bench-read bench-client bench-mount bench-copy readme install uninstall man clean
