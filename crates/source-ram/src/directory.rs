@@ -81,7 +81,8 @@ impl Directory {
         if let Some(cookie) = self.cookies.remove(name) {
             self.name_bytes -= name.len() as u64;
             self.entries.remove(&cookie);
-            if self.entries.is_empty() {
+            // The charge of the name is given back, so its memory must not stay.
+            if self.cookies.len() <= self.cookies.capacity() / 8 {
                 self.cookies.shrink_to_fit();
             }
         }
@@ -121,6 +122,18 @@ mod tests {
         assert_eq!(directory.find(b"b"), Some(13));
         assert_eq!(directory.after(0, 1)[0].cookie, first[1].cookie);
         assert!(directory.after(u64::MAX, 10).is_empty());
+    }
+
+    #[test]
+    fn memory_goes_with_the_names() {
+        let mut directory = Directory::new(1);
+        let name = |number: u64| number.to_ne_bytes();
+        (0..100_000).for_each(|number| directory.insert(&name(number), number));
+        (1..100_000).for_each(|number| directory.remove(&name(number)));
+        assert!(directory.cookies.capacity() < 1000);
+        assert_eq!(directory.find(&name(0)), Some(0));
+        directory.remove(&name(0));
+        assert_eq!(directory.cookies.capacity(), 0);
     }
 
     #[test]
