@@ -26,6 +26,9 @@ use crate::service::exports::{Stop, Target};
 /// Reads up to this are copied: cheaper than a system call of their own.
 const COPIED_READ_BYTES_MAX: usize = 32 << 10;
 
+/// Where the longest file ends: systems count in signed numbers.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
 /// The head of a READ reply that is about to be written.
 struct Head {
     attributes: Option<FileAttributes>,
@@ -37,11 +40,10 @@ struct Head {
 impl Answering<'_> {
     pub(super) fn read(&mut self, arguments: ReadArguments<'_>) -> Result<Done, Stop> {
         let target = self.caller.target(arguments.file)?;
-        let count = arguments.count.min(READ_BYTES_MAX);
-        // Offsets past what a file can have are past its end.
-        let offset = arguments
-            .offset
-            .min(i64::MAX as u64 - u64::from(READ_BYTES_MAX));
+        // No file reaches farther, and no source need count past it.
+        let offset = arguments.offset.min(OFFSET_MAX);
+        let left = u32::try_from(OFFSET_MAX - offset).unwrap_or(u32::MAX);
+        let count = arguments.count.min(READ_BYTES_MAX).min(left);
         let read = || -> fs::Result<Option<Done>> {
             let read = target
                 .filesystem()

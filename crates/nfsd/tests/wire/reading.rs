@@ -5,7 +5,7 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::rpc::Refusal;
 
-use crate::fixture::on_each_kind;
+use crate::fixture::{Fixture, Kind, on_each_kind};
 use crate::operations::handle;
 
 /// Pitfall 5: `eof` is set exactly at the end of the file (ESXi hangs otherwise), a count of 0 is
@@ -87,6 +87,37 @@ fn row_05_large_files_end_exactly_too() {
             assert!(found == content);
         }
     });
+}
+
+/// Pitfall 5: the same at the end of the longest file that can be.
+#[test]
+fn row_05_the_last_bytes_of_the_longest_file_are_read() {
+    let fixture = Fixture::new(Kind::Ram);
+    let (mut client, root) = fixture.client();
+    let length = client.fsinfo(&root).unwrap().file_bytes_max;
+    assert_eq!(length, i64::MAX as u64);
+    let file = client.make_file(&root, b"long", b"");
+    let set = SetAttributes {
+        size: Some(length),
+        ..SetAttributes::default()
+    };
+    client.setattr(&file, set, None).unwrap();
+    let written = client.write(&file, length - 5, b"abcd", StableHow::Unstable);
+    assert_eq!(written.unwrap().count, 4);
+    let table: [(u64, u32, &[u8], bool); 7] = [
+        (length - 5, 4, b"abcd", false),
+        (length - 5, u32::MAX, b"abcd\0", true),
+        (length - 7, 4, b"\0\0ab", false),
+        (length - 1, 100, b"\0", true),
+        (length - 1, 0, b"", false),
+        (length, 1, b"", true),
+        (u64::MAX, 1, b"", true),
+    ];
+    for (offset, count, bytes, end) in table {
+        let read = client.read(&file, offset, count).unwrap();
+        let found = (&read.bytes[..], read.end);
+        assert_eq!(found, (bytes, end), "{offset} {count}");
+    }
 }
 
 /// Pitfall 26: a READ or WRITE over the limits of FSINFO is done in part or refused, never
