@@ -178,7 +178,7 @@ impl FileData {
         }
         let (number, keep) = split(size);
         if keep > 0 {
-            self.cut_page(number, keep, storage)?;
+            self.cut_page(number, capacity_for(keep), keep, storage)?;
         }
         self.size = size;
         let cut = self.pages.split_off(&(number + u64::from(keep > 0)));
@@ -192,13 +192,20 @@ impl FileData {
         pages
     }
 
-    /// Makes the bytes of a page from `keep` on zero, and the page smaller where that helps.
-    pub(super) fn cut_page(&mut self, number: u64, keep: usize, storage: &Storage) -> Result<()> {
+    /// Makes the bytes of a page from `keep` on zero, and the page smaller where it has more than
+    /// `capacity`.
+    pub(super) fn cut_page(
+        &mut self,
+        number: u64,
+        capacity: usize,
+        keep: usize,
+        storage: &Storage,
+    ) -> Result<()> {
         let Some(page) = self.pages.get_mut(&number) else {
             return Ok(());
         };
         let held = page.capacity();
-        let capacity = capacity_for(keep).min(held);
+        let capacity = capacity.min(held);
         if capacity == held
             && let Some(page) = Arc::get_mut(page)
         {

@@ -99,14 +99,20 @@ impl FileData {
 
     /// Makes zeros of a part of a page.
     fn clear(&mut self, number: u64, start: usize, stop: usize, storage: &Storage) -> Result<()> {
-        let held = match self.pages.get(&number) {
-            Some(page) => (**page).as_ref().len(),
+        let (held, capacity) = match self.pages.get(&number) {
+            Some(page) => ((**page).as_ref().len(), page.capacity()),
             None => return Ok(()),
         };
         if stop < held {
             self.write_page(number, start, &ZEROS[..stop - start], storage)
         } else if start < held {
-            self.cut_page(number, start, storage)
+            // Behind the hole there may be space for what will be written.
+            let needed = if stop < capacity {
+                capacity
+            } else {
+                capacity_for(start)
+            };
+            self.cut_page(number, needed, start, storage)
         } else {
             Ok(())
         }
@@ -148,6 +154,23 @@ mod tests {
         assert!(content(&data) == [7; 200_000]);
         let size = data.size();
         data.reserve(0, size, &storage).unwrap();
+    }
+
+    #[test]
+    fn what_was_reserved_behind_a_hole_stays() {
+        let storage = Storage::new(300_000).unwrap();
+        let mut data = FileData::default();
+        data.reserve(0, 65_536, &storage).unwrap();
+        data.write(0, &[7; 10_240], &storage).unwrap();
+        drop(data.punch(4096, 12_288, &storage).unwrap());
+        assert_eq!(data.seek(0, Seek::Hole), Some(4096));
+        let rest = 300_000 - storage.quota.used_bytes();
+        storage.quota.take(rest).unwrap();
+        assert_eq!(data.write(20_000, b"x", &storage), Ok(1));
+        assert!(content(&data)[4096..20_000] == [0; 20_000 - 4096]);
+        // What the hole itself had is given back.
+        drop(data.punch(4096, 65_536, &storage).unwrap());
+        assert_eq!(data.charged_bytes, 4096);
     }
 
     #[test]
