@@ -60,22 +60,29 @@ impl Tree {
             request,
             verifier,
         };
-        let _tree = self.lock_names();
+        let tree = self.lock_names();
         let (parent, existing) = self.place(call.credentials, directory, name)?;
-        match existing {
-            Some(number) => self.reuse(call.credentials, &parent, number, mode),
-            None => self.make(call.credentials, &parent, name, new),
-        }
+        let (created, discarded) = match existing {
+            Some(number) => self.reuse(call.credentials, &parent, number, mode)?,
+            None => (
+                self.make(call.credentials, &parent, name, new)?,
+                Pages::default(),
+            ),
+        };
+        drop(tree);
+        drop(discarded);
+        Ok(created)
     }
 
-    /// What a create does with a name that is there already.
+    /// What a create does with a name that is there already. Returns also what is to be dropped
+    /// when no lock is held.
     fn reuse(
         &self,
         credentials: &Credentials,
         parent: &Inode,
         number: u64,
         mode: &CreateMode,
-    ) -> Result<Created> {
+    ) -> Result<(Created, Pages)> {
         let object = self.numbered(number)?;
         let mut state = object.write()?;
         let mut discarded = Pages::default();
@@ -92,9 +99,8 @@ impl Tree {
         }
         let entry = self.entry_of(state.attributes());
         drop(state);
-        drop(discarded);
         let parent = parent.no_change()?;
-        Ok(Created { entry, parent })
+        Ok((Created { entry, parent }, discarded))
     }
 
     pub(super) fn make_directory(
