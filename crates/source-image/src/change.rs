@@ -12,7 +12,7 @@
 //! of the file below, which the writes have moved by themselves.
 
 use pagewell_base::sync::Mutex;
-use pagewell_fs::{Attributes, Change, SetAttributes, SetTime, Timestamp};
+use pagewell_fs::{Attributes, Change, Error, Result, SetAttributes, SetTime, Timestamp};
 
 #[derive(Debug)]
 struct State {
@@ -52,31 +52,40 @@ impl Changes {
 
     /// Notes that bytes have changed.
     pub(super) fn wrote(&self, begun: Begun) -> Change {
-        self.apply(begun, |file, now| file.modified = now)
+        let change = |file: &mut Attributes, now| file.modified = now;
+        self.state.lock().apply(begun, change)
     }
 
-    /// Sets times.
-    pub(super) fn set(&self, begun: Begun, request: &SetAttributes) -> Change {
-        self.apply(begun, |file, now| {
+    /// Sets times, unless the file has changed after `guard`.
+    pub(super) fn set(
+        &self,
+        begun: Begun,
+        request: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let mut state = self.state.lock();
+        Error::NotSync.when(guard.is_some_and(|guard| guard != state.file.changed))?;
+        Ok(state.apply(begun, |file, now| {
             let value = |how: SetTime| match how {
                 SetTime::ToServerTime => now,
                 SetTime::To(time) => time,
             };
             file.accessed = request.accessed.map_or(file.accessed, value);
             file.modified = request.modified.map_or(file.modified, value);
-        })
+        }))
     }
+}
 
-    fn apply(&self, begun: Begun, change: impl FnOnce(&mut Attributes, Timestamp)) -> Change {
-        let mut state = self.state.lock();
-        let before = (state.changes == begun.0).then(|| state.file.wcc());
-        let now = Timestamp::now().max(state.file.changed.next());
-        change(&mut state.file, now);
-        state.file.changed = now;
-        state.changes += 1;
+impl State {
+    fn apply(&mut self, begun: Begun, change: impl FnOnce(&mut Attributes, Timestamp)) -> Change {
+        let before = (self.changes == begun.0).then(|| self.file.wcc());
+        let now = Timestamp::now().max(self.file.changed.next());
+        change(&mut self.file, now);
+        self.file.changed = now;
+        self.changes += 1;
         Change {
             before,
-            after: Some(state.file),
+            after: Some(self.file),
         }
     }
 }
@@ -153,16 +162,30 @@ mod tests {
             modified: Some(SetTime::To(to)),
             ..SetAttributes::default()
         };
-        let after = changes.set(changes.begin(), &request).after;
-        let after = after.unwrap();
+        let change = changes.set(changes.begin(), &request, Some(START));
+        let after = change.unwrap().after.unwrap();
         assert_eq!((after.modified, after.accessed), (to, START));
         assert!(after.changed > START);
         let request = SetAttributes {
             accessed: Some(SetTime::ToServerTime),
             ..SetAttributes::default()
         };
-        changes.set(changes.begin(), &request);
+        changes.set(changes.begin(), &request, None).unwrap();
         let file = changes.file();
         assert_eq!((file.accessed, file.modified), (file.changed, to));
+    }
+
+    #[test]
+    fn a_write_that_comes_between_guard_and_times_is_noticed() {
+        let changes = changes(START);
+        let request = SetAttributes {
+            modified: Some(SetTime::To(START)),
+            ..SetAttributes::default()
+        };
+        let (set, written) = (changes.begin(), changes.begin());
+        let written = changes.wrote(written).after.unwrap();
+        let refused = changes.set(set, &request, Some(START));
+        assert_eq!(refused.err(), Some(Error::NotSync));
+        assert_eq!(changes.file().modified, written.modified);
     }
 }

@@ -143,7 +143,8 @@ impl ImageFileSystem {
             return Ok(unchanged(attributes));
         }
         check_times(call, &attributes, request)?;
-        Ok(changes.set(begun, request))
+        // Others may have changed it since it was looked at.
+        changes.set(begun, request, guard)
     }
 
     /// [`pagewell_fs::FileSystem::create`].
