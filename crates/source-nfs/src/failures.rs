@@ -10,6 +10,8 @@ const FAILURES_MAX: usize = 8;
 pub(super) struct Failures {
     /// Errors that were not reported.
     unreported: Vec<(Credentials, Error)>,
+    /// The first of users for whom there was no room among those.
+    of_others: Option<Error>,
     /// It may still be in the cache.
     pub(super) is_cached: bool,
 }
@@ -21,16 +23,19 @@ impl Failures {
         if self.unreported.iter().any(|(other, _)| *other == user) {
             return;
         }
-        if self.unreported.len() == FAILURES_MAX {
-            self.unreported.remove(0);
+        if self.unreported.len() < FAILURES_MAX {
+            self.unreported.push((user, error));
+        } else {
+            self.of_others.get_or_insert(error);
         }
-        self.unreported.push((user, error));
     }
 
     /// Whether anything is left to be done for a user: what was refused may still be in the cache,
-    /// or there is a failure that was not reported. The last user gets those of others, too.
+    /// or there is a failure that was not reported. The last user gets those of others, too, and
+    /// whoever comes first and has none that of users who are not known any more.
     pub(super) fn concern(&self, user: &Credentials, is_last: bool) -> bool {
         self.is_cached
+            || self.of_others.is_some()
             || self
                 .unreported
                 .iter()
@@ -41,18 +46,23 @@ impl Failures {
     pub(super) fn take(&mut self, user: &Credentials, is_last: bool) -> Option<Error> {
         let own = self.unreported.iter().position(|(other, _)| other == user);
         let first = (is_last && !self.unreported.is_empty()).then_some(0);
-        own.or(first).map(|at| self.unreported.remove(at).1)
+        match own.or(first) {
+            Some(at) => Some(self.unreported.remove(at).1),
+            None => self.of_others.take(),
+        }
     }
 
     /// Takes all that was not reported; the first of it.
     pub(super) fn take_all(&mut self) -> Option<Error> {
+        let of_others = self.of_others.take();
         let unreported = std::mem::take(&mut self.unreported);
-        unreported.into_iter().next().map(|(_, error)| error)
+        let first = unreported.into_iter().next();
+        first.map(|(_, error)| error).or(of_others)
     }
 
     /// Whether every error was reported.
     pub(super) fn is_reported(&self) -> bool {
-        self.unreported.is_empty()
+        self.unreported.is_empty() && self.of_others.is_none()
     }
 }
 
@@ -75,10 +85,23 @@ mod tests {
         assert_eq!(failures.take(&user(2), false), None);
         assert_eq!(failures.take(&user(3), true), Some(Error::NoSpace));
         assert_eq!(failures.take(&user(1), true), None);
+    }
+
+    #[test]
+    fn no_failure_of_many_users_is_forgotten() {
+        let mut failures = Failures::default();
+        let known = 0..FAILURES_MAX as u32;
         for uid in 0..100 {
             failures.note(user(uid), Error::NoSpace);
             assert!(failures.unreported.len() <= FAILURES_MAX);
         }
+        assert!(failures.concern(&user(99), false));
         assert_eq!(failures.take(&user(99), false), Some(Error::NoSpace));
+        assert_eq!(failures.take(&user(99), false), None);
+        for uid in known {
+            assert!(!failures.is_reported());
+            assert_eq!(failures.take(&user(uid), false), Some(Error::NoSpace));
+        }
+        assert!(failures.is_reported());
     }
 }

@@ -19,8 +19,9 @@
 //! leaves the cache when anybody writes, commits or closes.
 //!
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
-//! of one user are not told apart. Of a file that was forgotten since such an error was told, a
-//! commit may say once more that something was lost.
+//! of one user are not told apart, nor users that fail at one file after eight others. Of a file
+//! that was forgotten since such an error was told, a commit may say once more that something was
+//! lost.
 
 use std::sync::Arc;
 
