@@ -1,8 +1,8 @@
 //! NLM version 4 (RFC 1813 appendix II) and NSM: what a call asks of the locks, and whether it may.
 //!
-//! A lock takes the permission that a program needs to open the file for it: to read for a shared
-//! one, to write for an exclusive one. Letting go takes none. Files of exports that cannot be
-//! written to can only be locked to be read.
+//! A lock takes the permission that a program needs to open the file for it: to read or to execute
+//! it for a shared one, to write for an exclusive one. Letting go takes none. Files of exports that
+//! cannot be written to can only be locked to be read.
 //!
 //! Where storage holds the file, or all of its export, a client is told to ask for the lock again,
 //! in the words that are said after a restart: there are no others.

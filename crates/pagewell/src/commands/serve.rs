@@ -60,8 +60,8 @@ pub(crate) struct ServeArguments {
         value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
     )]
     threads: u32,
-    /// Refuse all changes. Without it, disk images (not ISO images) can be written where their
-    /// permissions and this user allow it
+    /// Refuse all changes. Without it, disk images (not ISO images) that are named by their kind,
+    /// as image:PATH, can be written where their permissions and this user allow it
     #[arg(long)]
     read_only: bool,
     /// Let a file that is not recognised be written, too, as image:PATH does
