@@ -159,11 +159,15 @@ impl Shared {
         let (calls, number) = (&self.calls, procedure.number());
         let credential = calls.credential(call.credentials);
         let mut patience = calls.patience();
+        let mut was_resent = false;
         loop {
             let sent = calls.now();
             let outgoing = Outgoing::new(number, &credential, arguments);
             let answer = calls.client.call(outgoing, &decode);
             let answer = answer.map_err(|error| calls.failure(&error))?;
+            // An attempt before this one may have been done: its answer was lost, and the server
+            // was not ready to look when it came again.
+            was_resent |= answer.resent;
             if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
                 && let Some(pause) = patience.next()
             {
@@ -173,7 +177,7 @@ impl Shared {
             return Ok(Answered {
                 value: answer.value,
                 sent,
-                was_resent: answer.resent,
+                was_resent,
             });
         }
     }

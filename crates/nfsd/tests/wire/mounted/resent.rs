@@ -8,7 +8,8 @@ use pagewell_sunrpc::nfs3::Procedure;
 
 use super::without_attributes::Silencer;
 use super::{root_call, server};
-use crate::layer::make_file;
+use crate::fixture::{export, ram, serve};
+use crate::layer::{Event, Hook, Layer, make_file};
 
 const NAME: &[u8] = b"lock";
 
@@ -84,6 +85,33 @@ fn what_was_made_at_the_first_time_is_found() {
     assert_eq!(made, Ok(()));
     let made = made_twice(link, |memory| make(memory, Some(b"theirs")).unwrap());
     assert_eq!(made, Err(Error::Exists));
+}
+
+/// Is not ready when it is first asked to make a directory.
+struct IsSlow(AtomicBool);
+
+impl Hook for IsSlow {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if event.operation == "make_directory" && !self.0.swap(true, Ordering::AcqRel) {
+            Err(Error::TryLater)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn what_was_made_at_the_first_time_is_found_by_a_server_that_was_not_ready_at_the_second() {
+    let memory = ram();
+    let (layer, hook) = Layer::new(memory.clone(), IsSlow(AtomicBool::new(false)));
+    let server = serve(vec![export("/", layer)]);
+    let between = cut(&server, Procedure::Mkdir, move || {
+        make(&*memory, None).unwrap();
+    });
+    let mount = between.mount("");
+    assert_eq!(mount.lookup("lock"), Err(Error::NotFound));
+    assert_eq!(make(&mount.filesystem, None), Ok(()));
+    assert!(hook.0.load(Ordering::Acquire));
 }
 
 #[test]
