@@ -253,10 +253,14 @@ impl Shared {
 
     /// What a caller may do of what it wants.
     pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
-        if let Some(granted) = node.lock().granted(call.credentials) {
+        let state = node.lock();
+        if let Some(granted) = state.granted(call.credentials) {
             names::CLIENT_ACCESS_HITS.add(1);
             return Ok(granted & wanted);
         }
+        // What is known when the answer has come may be newer than the answer.
+        let of = state.rights();
+        drop(state);
         Self::may_wait(call)?;
         names::CLIENT_ACCESS_MISSES.add(1);
         let arguments = AccessArguments {
@@ -269,7 +273,7 @@ impl Shared {
         self.remote
             .look(node, allowed.object_attributes.as_ref(), answer.sent)?;
         let granted = Access(allowed.access) & Access::ALL;
-        node.lock().grant(call.credentials, granted);
+        node.lock().grant(call.credentials, granted, of);
         Ok(granted & wanted)
     }
 

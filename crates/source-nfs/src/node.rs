@@ -33,10 +33,15 @@ const ACCESS_MAX: usize = 8;
 pub(super) struct Granted {
     credentials: Credentials,
     granted: Access,
-    /// Mode, owner and group of the object when it was asked. What else decides (lists of the
-    /// server's) is asked for again when attributes are.
-    of: (u32, u32, u32),
+    /// Of the object, when it was asked.
+    of: Rights,
+    /// Until when it is believed: what else decides (the groups of users, say) shows nowhere.
+    until: Instant,
 }
+
+/// What decides who may do what with an object: its mode, owner and group, and how often others
+/// have changed it, its access control list perhaps.
+pub(super) type Rights = ((u32, u32, u32), u64);
 
 /// A user, and what calls for that user begin with.
 #[derive(Clone, Debug)]
@@ -52,7 +57,7 @@ impl User {
     }
 }
 
-fn rights(attributes: &Attributes) -> (u32, u32, u32) {
+fn mode_and_owner(attributes: &Attributes) -> (u32, u32, u32) {
     (attributes.mode, attributes.uid, attributes.gid)
 }
 
@@ -243,7 +248,7 @@ impl State {
                 return false;
             }
             if reported.sent <= self.at && !newer {
-                if rights(known) != rights(&reported.attributes) {
+                if mode_and_owner(known) != mode_and_owner(&reported.attributes) {
                     // Within one tick nobody knows which they are now.
                     self.doubt();
                 }
@@ -404,15 +409,23 @@ impl State {
 
     /// What a user may do, if that was asked and is believed.
     pub(super) fn granted(&self, credentials: &Credentials) -> Option<Access> {
-        let of = rights(&self.believed()?);
+        self.believed()?;
+        let of = self.rights()?;
         let mut known = self.access.iter();
         let found = known.find(|one| one.credentials == *credentials && one.of == of)?;
-        Some(found.granted)
+        (Instant::now() < found.until).then_some(found.granted)
     }
 
-    /// Remembers all that a user may do.
-    pub(super) fn grant(&mut self, credentials: &Credentials, granted: Access) {
-        let Some((attributes, _)) = self.believed else {
+    /// What decides who may do what with it, as far as is known.
+    pub(super) fn rights(&self) -> Option<Rights> {
+        let (attributes, _) = self.believed.as_ref()?;
+        Some((mode_and_owner(attributes), self.changes))
+    }
+
+    /// Remembers all that a user may do, which was asked when it had these rights. It is believed
+    /// as long as the attributes are that came with the answer.
+    pub(super) fn grant(&mut self, credentials: &Credentials, granted: Access, of: Option<Rights>) {
+        let (Some(of), Some((_, until))) = (of, self.believed) else {
             return;
         };
         self.access.retain(|one| one.credentials != *credentials);
@@ -424,7 +437,8 @@ impl State {
         self.access.push(Granted {
             credentials: *credentials,
             granted,
-            of: rights(&attributes),
+            of,
+            until,
         });
     }
 }

@@ -161,6 +161,39 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
 }
 
 #[test]
+fn rights_are_believed_until_they_may_have_changed() {
+    let (moments, node) = (Moments::default(), node());
+    let user = Credentials::new(1000, 1000, &[]);
+    let look = |change: &dyn Fn(&mut Reported)| {
+        let mut reported = reported(&moments, moments.now(), 10);
+        change(&mut reported);
+        assert_eq!(node.look(&reported), Ok(()));
+    };
+    let of = || node.lock().rights();
+    let grant = |of| node.lock().grant(&user, Access(0), of);
+    let granted = || node.lock().granted(&user);
+    look(&|_| {});
+    grant(of());
+    assert_eq!(granted(), Some(Access(0)));
+    // An access control list was set.
+    look(&|reported| reported.attributes.changed.seconds += 1);
+    assert_eq!(granted(), None);
+    // The mode was set in the same tick, and what was asked before that is answered after it.
+    let before = of();
+    look(&|reported| {
+        reported.attributes.changed.seconds += 1;
+        reported.attributes.mode = 0o604;
+    });
+    grant(before);
+    assert_eq!(granted(), None);
+    // What is not seen, such as the groups of the user, is asked for after a time.
+    look(&|reported| reported.until = Instant::now());
+    grant(of());
+    look(&|_| {});
+    assert_eq!(granted(), None);
+}
+
+#[test]
 fn what_was_not_reported_is_not_after_a_change() {
     let (moments, node) = (Moments::default(), node());
     let sent = moments.now();
