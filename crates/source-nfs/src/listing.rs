@@ -144,7 +144,7 @@ impl Shared {
         true
     }
 
-    /// Asks for the page after `cookie`, and keeps it.
+    /// Asks for the page after `cookie`, and keeps it, unless it was overtaken.
     fn ask_page(&self, call: &Call<'_>, node: &Arc<Node>, cookie: u64) -> Result<Arc<Page>> {
         Self::may_wait(call)?;
         let mut bytes = self.directory_bytes;
@@ -198,7 +198,6 @@ impl Shared {
             has_attributes,
             came: Instant::now(),
             stamp: before,
-            changes: node.stamp().changes,
         });
         node.lock().cookie_verifier = answer.verifier;
         self.listed.keep(node, &page);

@@ -68,8 +68,6 @@ pub(super) struct Page {
     pub(super) came: Instant,
     /// Of the directory, when it was asked for.
     pub(super) stamp: Stamp,
-    /// How often others had changed the directory, as far as was known when it had come.
-    pub(super) changes: u64,
 }
 
 impl Page {
@@ -122,14 +120,16 @@ impl Listings {
         let mut listings = listings.iter();
         let listing = listings.find(|listing| listing.directory == directory.number)?;
         listing.pages.iter().rev().find_map(|page| {
-            let index = page.find(cookie).filter(|_| page.changes == changes)?;
+            let index = page
+                .find(cookie)
+                .filter(|_| page.stamp.changes == changes)?;
             let page = page.clone();
             Some(Spot { page, index })
         })
     }
 
-    /// Keeps a page of a directory, and drops others when there are too many. A first page begins
-    /// a new listing.
+    /// Keeps a page of a directory in which nothing has happened since it was asked for, and drops
+    /// others when there are too many. A first page begins a new listing.
     pub(super) fn keep(&self, directory: &Node, page: &Arc<Page>) {
         let mut listings = self.0.lock();
         let mut others = listings.iter();
@@ -137,9 +137,13 @@ impl Listings {
         let known = place.and_then(|index| listings.remove(index));
         let mut pages = known.map_or_else(VecDeque::new, |listing| listing.pages);
         pages.retain(|other| {
-            page.after != 0 && other.after != page.after && other.changes == page.changes
+            let is_of_now = other.stamp.changes == page.stamp.changes;
+            page.after != 0 && other.after != page.after && is_of_now
         });
-        pages.push_back(page.clone());
+        // Else it may lack a name that was made meanwhile, which listings begun since are to show.
+        if directory.stamp() == page.stamp {
+            pages.push_back(page.clone());
+        }
         listings.push_back(Listing {
             directory: directory.number,
             pages,
@@ -172,6 +176,17 @@ mod tests {
         cookies: std::ops::Range<u64>,
         is_last: bool,
     ) {
+        list_at(listings, (node, node.stamp()), name, cookies, is_last);
+    }
+
+    /// [`list`] of a page that was asked for then.
+    fn list_at(
+        listings: &Listings,
+        (node, stamp): (&Node, Stamp),
+        name: &[u8],
+        cookies: std::ops::Range<u64>,
+        is_last: bool,
+    ) {
         let (after, next) = (cookies.start - 1, cookies.end - 1);
         let id = FileId::new(&[7; 32]);
         let listed = |cookie| Listed::new(name, cookie, cookie, id);
@@ -185,8 +200,7 @@ mod tests {
             is_last,
             has_attributes: true,
             came: Instant::now(),
-            stamp: node.stamp(),
-            changes: node.stamp().changes,
+            stamp,
         };
         listings.keep(node, &Arc::new(page));
     }
@@ -220,6 +234,19 @@ mod tests {
         assert_eq!(found(2), None);
         list(&listings, &directory, b"x", 3..5, false);
         assert_eq!((found(2), found(0)), (Some((2, 0)), None));
+    }
+
+    #[test]
+    fn a_page_that_was_overtaken_is_not_kept_and_a_first_one_begins_anew() {
+        let (listings, directory) = (Listings::default(), node(1));
+        let asked = directory.stamp();
+        directory.begin_change();
+        let has = |cookie| listings.find(&directory, cookie).is_some();
+        list(&listings, &directory, b"x", 1..5, false);
+        list_at(&listings, (&directory, asked), b"x", 5..9, true);
+        assert!(has(2) && !has(5));
+        list_at(&listings, (&directory, asked), b"x", 1..5, false);
+        assert!(!has(2));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Names: what they cost, and whose changes are seen when.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, NodeKind, Result,
     SetAttributes,
@@ -330,9 +332,13 @@ fn rights_are_those_of_who_calls() {
     assert_eq!(elsewhere.err(), Some(Error::WouldBlock));
 }
 
-/// Answers listings late.
+/// Answers the listing of this number late.
 #[derive(Default)]
-struct ListsLate(Gate);
+struct ListsLate {
+    gate: Gate,
+    listed: AtomicUsize,
+    late: AtomicUsize,
+}
 
 impl Hook for ListsLate {
     fn before(&self, event: &Event<'_>) -> Result<()> {
@@ -344,21 +350,40 @@ impl Hook for ListsLate {
     }
 
     fn listed(&self) {
-        self.0.pass();
+        let number = 1 + self.listed.fetch_add(1, Ordering::AcqRel);
+        if number == self.late.load(Ordering::Acquire) {
+            self.gate.pass();
+        }
     }
 }
 
 #[test]
 fn a_listing_that_was_overtaken_is_not_shown_again() {
-    let (layer, hook) = Layer::new(ram(), ListsLate::default());
-    let server = serve(vec![export("/", layer)]);
-    let mount = Mount::new(&server, "");
-    std::thread::scope(|scope| {
-        let listing = scope.spawn(|| mount.list(&mount.root(), false));
-        hook.0.wait_for(1);
-        mount.create("new");
-        hook.0.open();
-        assert!(listing.join().unwrap().is_empty());
-    });
-    assert_eq!(mount.list(&mount.root(), false), ["new"]);
+    for count in [0, 5000] {
+        let memory = ram();
+        for number in 0..count {
+            make_file(&*memory, format!("file{number:04}").as_bytes(), b"");
+        }
+        let (layer, hook) = Layer::new(memory, ListsLate::default());
+        let server = serve(vec![export("/", layer)]);
+        let list = |mount: &Mount| mount.list(&mount.root(), false).len();
+        assert_eq!(list(&Mount::new(&server, "")), count);
+        let pages = hook.listed.load(Ordering::Acquire);
+        assert_eq!(pages > 1, count > 0);
+        // The last one of the next listing.
+        hook.late.store(2 * pages, Ordering::Release);
+        let mount = Mount::new(&server, "");
+        std::thread::scope(|scope| {
+            let listing = scope.spawn(|| list(&mount));
+            hook.gate.wait_for(1);
+            mount.create("new");
+            if count > 0 {
+                assert_eq!(list(&mount), count + 1, "beside the one that is late");
+            }
+            hook.gate.open();
+            // One that has begun before may show it, or not.
+            assert!((count..=count + 1).contains(&listing.join().unwrap()));
+        });
+        assert_eq!(list(&mount), count + 1);
+    }
 }
