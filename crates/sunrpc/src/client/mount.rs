@@ -292,11 +292,18 @@ fn not_given(client: &Client, options: &MountOptions, status: Status) -> String 
             format!("{host} denies access to {export}{whole}")
         }
         _ if exports.is_empty() => format!("{host} has no export {export}"),
-        _ => format!(
-            "{host} has no export {export}; it has {}",
-            exports.join(", ")
-        ),
+        _ => format!("{host} has no export {export}; it has {}", listed(&exports)),
     }
+}
+
+/// Names of exports, as many as a message can hold.
+fn listed(exports: &[String]) -> String {
+    let (shown, others) = exports.split_at(exports.len().min(EXPORTS_LISTED_MAX));
+    let more = match others.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    shown.join(", ") + &more
 }
 
 /// The export that a path lies in, the one with the longest path, if it is not one itself.
@@ -311,14 +318,15 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
     (around.trim_end_matches('/') != path).then(|| around.clone())
 }
 
-/// What the server exports, as far as it tells and a message can hold.
+/// What the server exports, as far as it tells.
 fn exports(client: &Client) -> Vec<String> {
     let credential = EncodedCredential::of_process();
     let call = Outgoing::new(Procedure::Export.number(), &credential, &());
     let answer = client.call(call, |decoder| {
         let exports = ExportReply::decode(decoder)?;
-        let names = exports.iter().take(EXPORTS_LISTED_MAX);
-        let names = names.map(|export| String::from_utf8_lossy(export.path).into_owned());
+        let names = exports
+            .iter()
+            .map(|export| String::from_utf8_lossy(export.path).into_owned());
         Ok(names.collect())
     });
     answer.map(|answer| answer.value).unwrap_or_default()

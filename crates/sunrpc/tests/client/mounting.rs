@@ -85,6 +85,14 @@ fn a_mount_has_the_handle_and_the_addresses_of_nfs() {
     assert_eq!(called.recv(), Ok(Procedure::Umnt.number()));
 }
 
+/// More exports than a message can hold.
+const MANY: [&str; 22] = ["/a"; 22];
+const MANY_WITH_IT: [&str; 22] = {
+    let mut exports = MANY;
+    exports[21] = "/data/x";
+    exports
+};
+
 #[test]
 fn errors_are_told_in_words() {
     for (reply, exports, expected) in [
@@ -107,6 +115,17 @@ fn errors_are_told_in_words() {
             Err(Status::AccessDenied),
             &["/data/x", "/data"],
             "localhost denies access to /data/x",
+        ),
+        (
+            Err(Status::AccessDenied),
+            &MANY_WITH_IT,
+            "localhost denies access to /data/x",
+        ),
+        (
+            Err(Status::NotFound),
+            &MANY,
+            "localhost has no export /data/x; it has /a, /a, /a, /a, /a, /a, /a, /a, /a, /a, /a, \
+             /a, /a, /a, /a, /a, /a, /a, /a, /a and 2 more",
         ),
         (
             Err(Status::NotDirectory),
