@@ -7,11 +7,14 @@ use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
 use crate::xdr::{self, Decoder, Encode, Encoder};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
+    socket_with,
+};
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -93,7 +96,10 @@ impl Caller {
         path: &Path,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        Ok(Self::new(peer, UnixStream::connect(path)?, timeout))
+        let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
+        let socket = socket_for(AddressFamily::UNIX, timeout)?;
+        connect(&socket, &address).map_err(io::Error::from)?;
+        Ok(Self::new(peer, UnixStream::from(socket), timeout))
     }
 
     fn new(peer: &'static str, stream: impl Stream + 'static, timeout: Duration) -> Self {
@@ -191,12 +197,18 @@ impl Caller {
 /// Connects from an address of this machine: the one that is called may know us by that one only.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = SocketAddrAny::from(*address).address_family();
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux ends connect(2) after this time too (socket(7), SO_SNDTIMEO).
-    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    let socket = socket_for(family, timeout)?;
     bind(&socket, &SocketAddr::new(local, 0))?;
     connect(&socket, address)?;
     Ok(TcpStream::from(socket))
+}
+
+/// A socket that takes no longer than this to connect or send.
+fn socket_for(family: AddressFamily, timeout: Duration) -> io::Result<OwnedFd> {
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Linux ends connect(2) after this time too (socket(7), SO_SNDTIMEO).
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    Ok(socket)
 }
 
 /// Either kind of stream.
@@ -209,6 +221,19 @@ impl Stream for UnixStream {}
 mod tests {
     use super::*;
     use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn a_local_program_that_takes_no_connections_is_not_waited_for_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let listener = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let connect = || Caller::connect_local("it", &path, Duration::from_millis(50));
+        let taken: Vec<_> = std::iter::from_fn(|| connect().ok()).take(100).collect();
+        assert!(taken.len() < 100, "its queue is never full");
+    }
 
     #[test]
     fn the_address_that_calls_can_be_chosen() {
