@@ -208,6 +208,20 @@ xdr_enumeration! {
         InvalidResponse = 6,
         /// For a reason unknown.
         Failed = 7,
+        /// Of Kerberos: any error.
+        KerberosGeneric = 8,
+        /// Of Kerberos: the credential has expired.
+        TimeExpired = 9,
+        /// Of Kerberos: the file of tickets.
+        TicketFile = 10,
+        /// Of Kerberos: the authenticator cannot be decoded.
+        Decode = 11,
+        /// Of Kerberos: the ticket is for another address.
+        NetworkAddress = 12,
+        /// RPCSEC_GSS has no credentials for the user.
+        GssCredentialProblem = 13,
+        /// RPCSEC_GSS has no context.
+        GssContextProblem = 14,
     }
 }
 

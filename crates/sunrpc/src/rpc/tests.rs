@@ -148,6 +148,10 @@ fn table() -> Vec<(Refusal, Vec<u8>)> {
             Refusal::Authentication(AuthenticationStatus::TooWeak),
             vec![0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 5],
         ),
+        (
+            Refusal::Authentication(AuthenticationStatus::GssCredentialProblem),
+            vec![0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 13],
+        ),
     ]
 }
 
