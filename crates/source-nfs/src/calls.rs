@@ -1,7 +1,7 @@
 //! Calls to the server: what they have in common, and what their answers mean to callers.
 //!
-//! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles; nobody is told,
-//! but on a soft mount in the end.
+//! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles: without end, or
+//! on a soft mount for as long as that waits for an answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -69,12 +69,10 @@ impl Calls {
         EncodedCredential::of_user(user.uid, user.gid, user.groups())
     }
 
-    /// How often a server that is not ready is asked.
+    /// How long a server that is not ready is asked.
     pub(super) fn patience(&self) -> Patience {
-        Patience {
-            pause: PAUSE_MIN,
-            left: self.options.soft.then_some(self.options.attempts),
-        }
+        let until = || Instant::now() + self.options.soft_time();
+        Patience::new(self.options.soft.then(until))
     }
 
     /// Sleeps, unless the mount ends.
@@ -121,7 +119,17 @@ impl Calls {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pause: Duration,
-    left: Option<u32>,
+    until: Option<Instant>,
+}
+
+impl Patience {
+    /// Ends at that moment, or never.
+    pub(super) fn new(until: Option<Instant>) -> Self {
+        Self {
+            pause: PAUSE_MIN,
+            until,
+        }
+    }
 }
 
 impl Iterator for Patience {
@@ -129,12 +137,12 @@ impl Iterator for Patience {
 
     /// The next pause, or none when it is time to give up.
     fn next(&mut self) -> Option<Duration> {
-        if let Some(left) = &mut self.left {
-            *left = left.checked_sub(1)?;
-        }
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSE_MAX);
-        Some(pause)
+        let is_over = self
+            .until
+            .is_some_and(|until| Instant::now() + pause > until);
+        (!is_over).then_some(pause)
     }
 }
 
@@ -144,13 +152,12 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_limit_and_end_when_they_are_to() {
-        let patience = |left| Patience {
-            pause: PAUSE_MIN,
-            left,
-        };
-        let all: Vec<u128> = patience(Some(8)).map(|pause| pause.as_millis()).collect();
+        let pauses = Patience::new(None).map(|pause| pause.as_millis());
+        let all: Vec<u128> = pauses.take(8).collect();
         assert_eq!(all, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        assert_eq!(patience(None).nth(10_000), Some(PAUSE_MAX));
-        assert_eq!(patience(Some(0)).next(), None);
+        assert_eq!(Patience::new(None).nth(10_000), Some(PAUSE_MAX));
+        let until = |time| Patience::new(Some(Instant::now() + time));
+        assert_eq!(until(PAUSE_MAX * 1000).nth(10), Some(PAUSE_MAX));
+        assert_eq!(until(PAUSE_MIN).nth(1), None);
     }
 }

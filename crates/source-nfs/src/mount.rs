@@ -83,7 +83,7 @@ impl NfsFileSystem {
         if options.soft {
             settings.patience = Patience::Soft {
                 attempts: options.attempts,
-                timeout: options.timeout.saturating_mul(options.attempts),
+                timeout: options.soft_time(),
             };
         }
         let client = Client::connect(nfs3::PROGRAM, nfs3::VERSION, settings);

@@ -21,7 +21,7 @@ pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 const CONNECTIONS: usize = 4;
 /// Most blocks of a fixed read-ahead.
 pub(super) const READ_AHEAD_BLOCKS_MAX: u32 = 256;
-/// Most attempts of a soft mount.
+/// Most times that a soft mount waits for [`NfsOptions::timeout`].
 const ATTEMPTS_MAX: u32 = 100;
 /// Longest time that an option can name: a day.
 const TIME_MAX: Duration = Duration::from_secs(86_400);
@@ -73,11 +73,11 @@ pub struct NfsOptions {
     pub read_ahead: ReadAhead,
     /// Nothing is to be changed.
     pub read_only: bool,
-    /// Give up after [`NfsOptions::attempts`] instead of waiting for ever.
+    /// Give up after [`NfsOptions::attempts`] times the timeout instead of waiting for ever.
     pub soft: bool,
     /// How long one attempt may take.
     pub timeout: Duration,
-    /// Attempts of a soft mount.
+    /// How many times that long a soft mount waits for an answer.
     pub attempts: u32,
     /// Writes are on stable storage when they return.
     pub synchronous: bool,
@@ -174,6 +174,11 @@ impl NfsOptions {
             None => Ok(()),
             Some(_) => Err(field.wrong("takes no value")),
         }
+    }
+
+    /// How long a soft mount waits for an answer.
+    pub(super) fn soft_time(&self) -> Duration {
+        self.timeout.saturating_mul(self.attempts)
     }
 
     /// Refuses options that contradict each other.

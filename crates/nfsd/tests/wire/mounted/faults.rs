@@ -143,7 +143,11 @@ fn a_server_that_is_not_ready_is_asked_again() {
     hook.not_ready.store(2, Ordering::Release);
     assert_eq!(other.read(&id).unwrap(), b"patience");
     assert_eq!(hook.refused.load(Ordering::Acquire), 7);
-    let soft = Mount::new(&server, "soft&retrans=1");
+    // A soft mount has as much patience as with a server that does not answer.
+    let soft = Mount::new(&server, "soft");
+    hook.not_ready.store(4, Ordering::Release);
+    assert_eq!(soft.lookup("file"), Ok(id));
+    let soft = Mount::new(&server, "soft&timeo=1&retrans=2");
     hook.not_ready.store(100, Ordering::Release);
     assert_eq!(soft.lookup("file"), Err(Error::TryLater));
 }
