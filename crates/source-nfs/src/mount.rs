@@ -1,7 +1,7 @@
 //! Mounting and unmounting.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use pagewell_base::line::say;
@@ -10,15 +10,15 @@ use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
 use pagewell_sunrpc::client::{
-    self, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing, Patience,
-    ProcedureStatistics,
+    self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing,
+    Patience, ProcedureStatistics,
 };
 use pagewell_sunrpc::nfs3::{
-    self, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure, Status, properties,
+    self, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure, Reply, Status, properties,
 };
 use pagewell_sunrpc::xdr::{Decode, Encode};
 
-use super::calls::{Calls, whole};
+use super::calls::{self, Calls};
 use super::convert;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
@@ -90,7 +90,9 @@ impl NfsFileSystem {
         let client = client.map_err(|error| refused(&error))?;
         let root = FileId::new(&mounted.handle)
             .ok_or_else(|| refused(&"the handle of the export is too long"))?;
-        let volume = ask_volume(&client, &root, options).map_err(|error| refused(&error))?;
+        let within = MOUNT_TIMEOUT + options.delay.unwrap_or_default();
+        let volume = ask_volume((&client, within), &root, options);
+        let volume = volume.map_err(|error| refused(&error))?;
         Ok(Self::new(client, mounted, &volume, url, (cache, device)))
     }
 
@@ -207,32 +209,58 @@ fn transfer(asked: Option<u32>, most: u32, preferred: u32) -> u32 {
 struct Asking<'a> {
     client: &'a Client,
     credential: EncodedCredential,
+    /// How long a question may take. The client of a hard mount would wait for ever.
+    within: Duration,
     /// The least time of an answer.
     latency: Duration,
 }
 
 impl Asking<'_> {
-    fn ask<T: for<'a> Decode<'a>>(
+    fn ask<T, F>(
         &mut self,
         procedure: Procedure,
         arguments: &impl Encode,
-    ) -> Result<T, String> {
-        let call = Outgoing::new(procedure.number(), &self.credential, arguments);
-        let began = Instant::now();
-        let answer = self.client.call(call, whole::<T>);
-        self.latency = self.latency.min(began.elapsed());
-        answer
-            .map(|answer| answer.value)
-            .map_err(|error| error.to_string())
+    ) -> Result<Reply<T, F>, String>
+    where
+        Reply<T, F>: for<'a> Decode<'a> + Send + 'static,
+    {
+        let until = Instant::now() + self.within;
+        let mut patience = calls::Patience::new(Some(until));
+        loop {
+            let call = Outgoing::new(procedure.number(), &self.credential, arguments);
+            let (sender, receiver) = mpsc::channel();
+            let began = Instant::now();
+            self.client.submit(call, move |outcome| {
+                // A receiver that is gone has waited long enough.
+                let _ = sender.send(outcome.and_then(|reply| reply.decode()));
+            });
+            let answer = receiver.recv_timeout(until.saturating_duration_since(began));
+            let after = self.within;
+            let answer = answer.unwrap_or(Err(CallError::TimedOut { after }));
+            let reply: Reply<T, F> = answer.map_err(|error| error.to_string())?;
+            self.latency = self.latency.min(began.elapsed());
+            if matches!(&reply, Err(failure) if failure.status == Status::Jukebox)
+                && let Some(pause) = patience.next()
+            {
+                std::thread::sleep(pause);
+                continue;
+            }
+            return Ok(reply);
+        }
     }
 }
 
 /// Asks for the server's description of the export, or says why it cannot be had.
-fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Volume, String> {
+fn ask_volume(
+    (client, within): (&Client, Duration),
+    root: &FileId,
+    options: &NfsOptions,
+) -> Result<Volume, String> {
     let handle = convert::handle(root);
     let mut asking = Asking {
         client,
         credential: EncodedCredential::of_process(),
+        within,
         latency: Duration::MAX,
     };
     let refused = |procedure: Procedure, status: Status| {
@@ -278,7 +306,21 @@ fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Vo
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn a_server_that_takes_connections_and_is_silent_is_not_waited_for_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let settings = client::Options::new("silent", vec![listener.local_addr().unwrap()]);
+        let client = Client::connect(nfs3::PROGRAM, nfs3::VERSION, settings).unwrap();
+        let root = FileId::new(b"root").unwrap();
+        let within = Duration::from_millis(50);
+        let asked = ask_volume((&client, within), &root, &NfsOptions::default());
+        let error = asked.err().unwrap();
+        assert_eq!(error, "the server did not answer within 50ms");
+    }
 
     #[test]
     fn transfers_are_what_both_sides_take() {

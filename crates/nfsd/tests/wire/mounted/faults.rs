@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pagewell_fs::{Credentials, Error, FileId, FileSystem, ReadReply, Result};
 use pagewell_nfsd::Server;
-use pagewell_sunrpc::nfs3::Procedure;
+use pagewell_sunrpc::nfs3::{Procedure, Status};
 
+use super::without_attributes::{STATUS_AT, Silencer};
 use super::{Mount, pattern, root_call, server};
 use crate::fixture::{export, ram, serve, serve_with};
 use crate::layer::{Event, Hook, Layer, make_file};
@@ -150,6 +151,24 @@ fn a_server_that_is_not_ready_is_asked_again() {
     let soft = Mount::new(&server, "soft&timeo=1&retrans=2");
     hook.not_ready.store(100, Ordering::Release);
     assert_eq!(soft.lookup("file"), Err(Error::TryLater));
+}
+
+#[test]
+fn a_server_that_is_not_ready_to_be_mounted_is_asked_again() {
+    let (server, _) = server();
+    let is_first = AtomicBool::new(true);
+    let between = Silencer::with(
+        &server,
+        |_| true,
+        move |record, number| {
+            if number == Procedure::Fsinfo.number() && is_first.swap(false, Ordering::AcqRel) {
+                record.truncate(STATUS_AT);
+                record.extend_from_slice(&Status::Jukebox.number().to_be_bytes());
+                record.extend_from_slice(&[0; 4]);
+            }
+        },
+    );
+    assert_eq!(between.mount("").lookup("file"), Err(Error::NotFound));
 }
 
 /// Gives only a part of what a read asks for.
