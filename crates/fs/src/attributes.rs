@@ -94,7 +94,8 @@ pub struct Attributes {
     pub used: u64,
     /// Major and minor number of a device; 0 otherwise.
     pub device: (u32, u32),
-    /// Names the file system; equal for all objects of one export.
+    /// Names the file system that the object is on: of a directory of this machine the number of
+    /// the device, by which it knows objects apart; elsewhere equal for all objects of one source.
     pub filesystem_id: u64,
     /// Names the object within the file system (an inode number).
     pub file_id: u64,

@@ -1,7 +1,6 @@
 //! Which file or block device something is, whatever it is called.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -12,7 +11,8 @@ use pagewell_fs::{Attributes, FileType};
 /// are two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileIdentity {
-    /// Number of the file system, as `pagewell_fs` tells it, and of the file.
+    /// Number of the device and of the file. Not the number that a file system has for itself: a
+    /// copy of the file system has the same.
     File(u64, u64),
     /// Major and minor number.
     BlockDevice(u32, u32),
@@ -21,26 +21,23 @@ pub(crate) enum FileIdentity {
 impl FileIdentity {
     /// What this path leads to.
     pub(crate) fn of_path(path: &Path) -> Result<Self, OpenError> {
-        let fail =
-            |error: std::io::Error| OpenError::new(&path.display().to_string(), &error.to_string());
-        let status = path.metadata().map_err(fail)?;
-        if status.file_type().is_block_device() {
-            let device = status.rdev();
-            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-            return Ok(Self::BlockDevice(major, minor));
-        }
-        let filesystem = rustix::fs::statvfs(path).map_err(|errno| fail(errno.into()))?;
-        let number = match filesystem.f_fsid {
-            0 => status.dev(),
-            number => number,
-        };
-        Ok(Self::File(number, status.ino()))
+        let status = path.metadata();
+        let status = status
+            .map_err(|error| OpenError::new(&path.display().to_string(), &error.to_string()))?;
+        Ok(Self::of(&status))
     }
 
     /// What an open file is.
     pub(crate) fn of_open(file: &File) -> Option<Self> {
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Self::of_path(Path::new(&path)).ok()
+        file.metadata().ok().map(|status| Self::of(&status))
+    }
+
+    fn of(status: &Metadata) -> Self {
+        if status.file_type().is_block_device() {
+            let device = status.rdev();
+            return Self::BlockDevice(rustix::fs::major(device), rustix::fs::minor(device));
+        }
+        Self::File(status.dev(), status.ino())
     }
 
     /// What an object of a local directory is.

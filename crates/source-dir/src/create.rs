@@ -172,7 +172,7 @@ impl Tree {
         Ok(Created {
             entry: Entry {
                 id: made.object.id,
-                attributes: self.attributes_of(&made.status),
+                attributes: made.status.attributes,
             },
             parent,
         })
@@ -216,7 +216,7 @@ impl Tree {
     ) -> Result<(R, Change)> {
         let changing = self.begin_change(directory, true)?;
         let done = act()?;
-        Ok((done, self.end_change(changing)))
+        Ok((done, changing.end()))
     }
 }
 

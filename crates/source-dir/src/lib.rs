@@ -95,7 +95,6 @@ struct Tree {
     held_writes: blocking::HeldWrites,
     durability: durability::Durability,
     limits: Limits,
-    filesystem_id: u64,
     /// What tells this tree from others.
     tree_id: Vec<u8>,
     /// The mount that the one of `root` is a private copy of.

@@ -160,6 +160,6 @@ impl Tree {
         })?;
         self.naming.note(&status, &Place::Child(&directory, name));
         self.sync_names(&[&directory])?;
-        Ok((self.attributes_of(&status), change))
+        Ok((status.attributes, change))
     }
 }

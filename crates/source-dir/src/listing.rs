@@ -74,7 +74,7 @@ impl Tree {
             self.remembered.end_names(inode, gathered);
         }
         Ok(DirectoryPage {
-            attributes: self.attributes_of(&after),
+            attributes: after.attributes,
             end,
             unusable: 0,
         })
@@ -233,18 +233,18 @@ impl Tree {
         let is_root = directory.node == self.root.node;
         if raw.name == b"." || raw.name == b".." && is_root {
             let status = directory.status().ok()?;
-            return Some(self.entry_of(directory, &status));
+            return Some(directory.entry(&status));
         }
         if raw.name == b".." {
             let (parent, status) = self.parent_of(directory).ok()?;
-            return Some(self.entry_of(&parent, &status));
+            return Some(parent.entry(&status));
         }
         let status = Status::of_name(directory.as_fd(), raw.name).ok()?;
         if !self.resolver.same_mount(&status) {
             return None;
         }
         let place = Place::Child(directory, raw.name);
-        let attributes = self.attributes_of(&status);
+        let attributes = status.attributes;
         let id = match (self.held(&status, &place), &self.naming) {
             (Some(object), _) => object.id,
             (None, Naming::PathHints(_)) => {
@@ -272,7 +272,7 @@ impl Tree {
         let place = Place::Child(directory, raw.name);
         Some(Entry {
             id: self.identify(opened.as_fd(), &status, &place).ok()?,
-            attributes: self.attributes_of(&status),
+            attributes: status.attributes,
         })
     }
 }

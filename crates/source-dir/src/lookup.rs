@@ -103,7 +103,7 @@ impl Tree {
                     None => self.find(call, &directory, name)?,
                 };
                 note(&directory, name, &object, &status);
-                Ok(self.entry_of(&object, &status))
+                Ok(object.entry(&status))
             }
         }
     }
@@ -161,7 +161,7 @@ impl Tree {
     fn lookup_itself(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {
         let status = self.look_once(directory)?;
         self.judge(call, directory, &status).check(EXECUTE)?;
-        Ok(self.entry_of(directory, &status))
+        Ok(directory.entry(&status))
     }
 
     fn lookup_parent(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {
@@ -172,7 +172,7 @@ impl Tree {
         self.look(directory)?;
         self.acting.become_caller(&self.acting.caller(call))?;
         let (parent, status) = self.parent_of(directory)?;
-        Ok(self.entry_of(&parent, &status))
+        Ok(parent.entry(&status))
     }
 
     /// The parent of a directory that is not the root; stale when the directory was moved out.

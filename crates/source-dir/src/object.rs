@@ -20,7 +20,7 @@ use super::syncs::Syncs;
 use super::{Tree, error_of};
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
-use pagewell_fs::{Change, Error, FileId, FileType, OpenFile, Result, Timestamp};
+use pagewell_fs::{Change, Entry, Error, FileId, FileType, OpenFile, Result, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -218,6 +218,14 @@ impl Object {
         self.before_write.lock().unwrap_or(status)
     }
 
+    /// What others are told of it after that look.
+    pub(super) fn entry(&self, status: &Status) -> Entry {
+        Entry {
+            id: self.id,
+            attributes: self.settled(*status).attributes,
+        }
+    }
+
     /// Notes that there is data which only a sync makes durable.
     pub(super) fn set_unsynced(&self, unsynced: bool) {
         self.unsynced.store(unsynced, Ordering::Release);
@@ -366,14 +374,16 @@ impl Tree {
             before: self.look(object)?,
         })
     }
+}
 
+impl Changing<'_> {
     /// Ends it with the last look: what a client learns of it.
-    pub(super) fn end_change(&self, changing: Changing<'_>) -> Change {
-        let after = changing.object.status().ok();
-        let alone = changing.running.was_alone();
+    pub(super) fn end(self) -> Change {
+        let after = self.object.status().ok();
+        let alone = self.running.was_alone();
         Change {
-            before: alone.then(|| changing.before.attributes.wcc()),
-            after: after.map(|status| self.attributes_of(&status)),
+            before: alone.then(|| self.before.attributes.wcc()),
+            after: after.map(|status| status.attributes),
         }
     }
 }

@@ -33,7 +33,7 @@ use super::{Tree, blocking, containment, handle};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Attributes, Call, Entry, Error, FileId, OpenFile, Result, moment};
+use pagewell_fs::{Attributes, Call, Error, FileId, OpenFile, Result, moment};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -338,21 +338,7 @@ impl Tree {
     /// [`pagewell_fs::FileSystem::attributes`].
     pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let object = self.object(call, id)?;
-        Ok(self.attributes_of(&self.look_once(&object)?))
-    }
-
-    pub(super) fn attributes_of(&self, status: &Status) -> Attributes {
-        Attributes {
-            filesystem_id: self.filesystem_id,
-            ..status.attributes
-        }
-    }
-
-    pub(super) fn entry_of(&self, object: &Object, status: &Status) -> Entry {
-        Entry {
-            id: object.id,
-            attributes: self.attributes_of(&object.settled(*status)),
-        }
+        Ok(self.look_once(&object)?.attributes)
     }
 
     /// Holds what was just opened and looked at.

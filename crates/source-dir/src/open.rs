@@ -132,10 +132,6 @@ impl Tree {
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
             limits: limits_of(magic, &sizes),
-            filesystem_id: match sizes.f_fsid {
-                0 => status.node.device,
-                own => own,
-            },
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
             whole_mount,
             original,
@@ -205,10 +201,8 @@ fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
 /// number of its file system, unless that is only the number of its device, which may be another
 /// one after a restart of the machine.
 fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
-    let device = status.node.device;
-    let (major, minor) = (device >> 32, device & 0xffff_ffff);
-    let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
-    let filesystem = if filesystem == encoded { 0 } else { filesystem };
+    let is_of_device = filesystem == status.node.device;
+    let filesystem = if is_of_device { 0 } else { filesystem };
     let mut bytes = root.as_bytes().to_vec();
     bytes.extend(status.birth.to_be_bytes());
     bytes.extend(filesystem.to_be_bytes());
@@ -282,7 +276,7 @@ fn links_max(magic: i64) -> u32 {
 /// Whether the file system on this device is ext4 with a journal. ext2, and ext4 made without one,
 /// have the same magic number; there the names of two directories are not written together.
 fn ext4_has_journal(device: u64) -> bool {
-    let (major, minor) = (device >> 32, device & 0xffff_ffff);
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let journal = || {
         let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
         let task = Path::new("/sys/fs/ext4")

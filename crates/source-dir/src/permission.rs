@@ -149,7 +149,7 @@ impl Tree {
                 granted = granted | *access;
             }
         }
-        Ok((granted, self.attributes_of(&status)))
+        Ok((granted, status.attributes))
     }
 }
 

@@ -54,7 +54,7 @@ impl Tree {
         Ok(ReadReply {
             payload,
             end_of_file: left <= u64::from(length),
-            attributes: self.attributes_of(&status),
+            attributes: status.attributes,
         })
     }
 
@@ -73,7 +73,7 @@ impl Tree {
         Ok(ReadReply {
             payload: Payload::Bytes(bytes),
             end_of_file: length == 0,
-            attributes: self.attributes_of(status),
+            attributes: status.attributes,
         })
     }
 
@@ -105,7 +105,7 @@ impl Tree {
         let status = self.look_once(&object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
-        Ok((target.into_bytes(), self.attributes_of(&status)))
+        Ok((target.into_bytes(), status.attributes))
     }
 
     /// [`pagewell_fs::FileSystem::write`].
@@ -145,7 +145,7 @@ impl Tree {
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
         // A sync changes no attribute.
-        let change = self.end_change(changing);
+        let change = changing.end();
         match stability {
             Stability::Unstable => {}
             Stability::DataSync => self.durability.sync_data(&object, file)?,
@@ -171,7 +171,7 @@ impl Tree {
         self.durability.sync_data(&object, file)?;
         // It changes nothing: how the file is at one moment is how it was before and after.
         let settled = object.status().ok().map(|status| object.settled(status));
-        let after = settled.map(|status| self.attributes_of(&status));
+        let after = settled.map(|status| status.attributes);
         Ok(Committed {
             verifier: self.durability.verifier(),
             change: Change {

@@ -39,7 +39,7 @@ impl Tree {
         let judge = self.judge(call, &object, before);
         judge.check_set(wanted)?;
         judge.apply(wanted)?;
-        let change = self.end_change(changing);
+        let change = changing.end();
         if *wanted != SetAttributes::default() {
             self.sync_attributes(&object)?;
         }

@@ -1,7 +1,7 @@
 //! One look at an object (statx), and what is made of it.
 
 use pagewell_fs::{Attributes, Error, FileType, Result, Timestamp};
-use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp, makedev};
 use rustix::path::Arg;
 use std::os::fd::AsFd;
 
@@ -36,7 +36,7 @@ pub(super) struct Status {
     pub(super) is_frozen: bool,
     /// Whether names and data are encrypted by the file system (fscrypt).
     pub(super) is_encrypted: bool,
-    /// All but the number of the file system, which is the export's.
+    /// For others.
     pub(super) attributes: Attributes,
 }
 
@@ -65,7 +65,7 @@ impl Status {
         let frozen = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
         Ok(Self {
             node: Node {
-                device: u64::from(said.stx_dev_major) << 32 | u64::from(said.stx_dev_minor),
+                device: makedev(said.stx_dev_major, said.stx_dev_minor),
                 inode: said.stx_ino,
             },
             birth: match knows(StatxFlags::BTIME) {
@@ -92,7 +92,7 @@ fn attributes(said: &Statx) -> Result<Attributes> {
         size: said.stx_size,
         used: said.stx_blocks.saturating_mul(512),
         device: (said.stx_rdev_major, said.stx_rdev_minor),
-        filesystem_id: 0,
+        filesystem_id: makedev(said.stx_dev_major, said.stx_dev_minor),
         file_id: said.stx_ino,
         accessed: timestamp(&said.stx_atime),
         modified: timestamp(&said.stx_mtime),

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
-use crate::support::{Fixture, bytes, is_root, run_in, tool};
+use crate::support::{Fixture, Run, bytes, is_root, run_in, tool};
 
 /// Every object below `directory`: path, type, permissions, size and time of what is no link,
 /// target of links; no size of directories.
@@ -197,6 +198,30 @@ fn nothing_is_copied_onto_itself() {
     assert!(!tree.join("sub/deep/copy").exists());
     let line = run_in(fixture.path(), &["cp", "-r", "tree/.", "tree"]).failed(1);
     assert!(line.contains("into itself"), "{line}");
+}
+
+#[test]
+fn files_of_a_file_system_and_of_its_copy_are_two() {
+    let fixture = Fixture::new();
+    let script = "mkdir m1 m2 root root/d; echo one >root/f; ln root/f root/g; \
+                  truncate -s 4M one; mkfs.ext4 -q -F -d root one; cp one two";
+    tool(fixture.path(), &["sh", "-c", script]);
+    let script = "mount -o loop one m1 && mount -o loop two m2 || exit 77; set -e; \
+                  echo two >m2/f; $0 cp -a m1 m2 tree/empty; $0 cp -r m1/d/. m2/d; \
+                  $0 cp m1/f m2/f; $0 cat m1/f >>m2/f; cat m2/f; umount m1 m2";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_pagewell")]);
+    let run: Run = command.current_dir(fixture.path()).output().unwrap().into();
+    if !is_root() || run.code == Some(77) {
+        pagewell_skip::skip("no ext4 on loop devices");
+        return;
+    }
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    assert_eq!(run.out, b"one\none\n");
+    for (name, content) in [("m1/f", "one\n"), ("m2/f", "two\n")] {
+        let copy = fixture.tree().join("empty").join(name);
+        assert_eq!(fs::read_to_string(copy).unwrap(), content);
+    }
 }
 
 #[test]

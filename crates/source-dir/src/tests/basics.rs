@@ -414,3 +414,16 @@ fn what_was_let_go_of_is_not_opened_and_what_is_open_is_not_let_go_of() {
         assert!(tree.cache.hold(&key).is_none(), "no call would find it");
     });
 }
+
+/// Not that of its file system, which a copy of the file system has, too.
+#[test]
+fn an_object_has_the_number_of_its_device() {
+    with_both(|fixture| {
+        std::fs::write(fixture.path("f"), b"").unwrap();
+        for name in ["", "f"] {
+            let metadata = std::fs::metadata(fixture.path(name)).unwrap();
+            let found = fixture.walk(name).unwrap().attributes;
+            assert_eq!(found.filesystem_id, metadata.dev());
+        }
+    });
+}
