@@ -238,14 +238,12 @@ impl Tree {
         self.durability.sync_filesystem(self.root.as_fd())
     }
 
-    /// Syncs what the cache pushed out and is to be closed.
-    pub(super) fn let_go(&self, evicted: &[Object]) {
-        for object in evicted.iter().filter(|object| object.is_unsynced()) {
-            names::DIR_EVICTION_SYNCS.add(1);
-            if let Some(file) = object.write_if_open() {
-                // a failure has changed the verifier: the writers will be told
-                let _ = self.durability.sync_data(object, file);
-            }
+    /// Syncs an object that the cache is to close.
+    pub(super) fn sync_unused(&self, object: &Object) {
+        names::DIR_EVICTION_SYNCS.add(1);
+        if let Some(file) = object.write_if_open() {
+            // a failure has changed the verifier: the writers will be told
+            let _ = self.durability.sync_data(object, file);
         }
     }
 

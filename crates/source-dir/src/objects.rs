@@ -19,12 +19,13 @@
 //!   id ──> shard: clock [o][o*][o] <── weak reference ── node
 //! ```
 //!
-//! Data that no sync has covered keeps an object from eviction by a thread that may not wait; one
-//! that may wait syncs it first, because an error that the kernel reports after the last
-//! descriptor is closed would be lost.
+//! Data that no sync has covered keeps an object from eviction, because an error that the kernel
+//! reports after the last descriptor is closed would be lost. A thread that finds nothing else to
+//! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that whoever
+//! commits it meanwhile waits for the outcome of that sync ([`super::syncs`]).
 //!
 //! Weakness: the bound may be exceeded by the number of objects in use at one moment, which the
-//! number of server threads bounds.
+//! number of server threads bounds, and by those that were just synced for it.
 
 use super::object::Object;
 use super::path_hint::{self, Places};
@@ -146,24 +147,19 @@ impl Cache {
         Some(object)
     }
 
-    /// Holds `object` under `key`, unless one is held there already: returns the one that is.
-    /// And what that pushed out, to be dropped (and synced) outside of all locks: with `may_wait`
-    /// also objects that need a sync.
-    pub(super) fn insert(
-        &self,
-        key: FileId,
-        object: Object,
-        may_wait: bool,
-    ) -> (Arc<Object>, Vec<Object>) {
+    /// Holds `object` under `key`, unless one is held there already: returns the one that is. And
+    /// where one has to go and none may, one that may after a sync.
+    pub(super) fn insert(&self, key: FileId, object: Object) -> (Arc<Object>, Option<Arc<Object>>) {
         let node = object.node;
+        // closed outside the lock
         let mut evicted = Vec::new();
+        let mut unsynced = None;
         let mut shard = self.shard(&key).lock();
         if let Some(held) = shard.peek(&key) {
             held.mark();
             let held = Arc::clone(held);
             drop(shard);
-            evicted.push(object); // not needed: closed by the caller, outside the lock
-            return (held, evicted);
+            return (held, None);
         }
         let object = Arc::new(object);
         // while `object` is also held here, it cannot be evicted
@@ -178,14 +174,20 @@ impl Cache {
             if !crowded {
                 break;
             }
-            let Some(out) = evict(&mut shard, may_wait) else {
-                break;
-            };
-            self.node_shard(out.node).lock().remove(&out.node);
-            evicted.push(out);
+            match evict(&mut shard) {
+                Ok(out) => {
+                    self.node_shard(out.node).lock().remove(&out.node);
+                    evicted.push(out);
+                }
+                Err(other) => {
+                    unsynced = other;
+                    break;
+                }
+            }
         }
+        drop(shard);
         names::DIR_OBJECTS_EVICTED.add(evicted.len() as u64);
-        (object, evicted)
+        (object, unsynced)
     }
 
     /// The object of this key, which a program opens.
@@ -222,17 +224,27 @@ impl Cache {
     }
 }
 
-/// Takes out an object that nobody uses; `None` when none was met.
-fn evict(shard: &mut Shard, may_wait: bool) -> Option<Object> {
+/// Takes out an object that nothing uses and that is synced. An error when none was met: one that
+/// only has to be synced for that, if there was one.
+fn evict(shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
     let turns_max = (shard.len() * 2).min(STEPS_MAX);
-    let (key, object) = shard.evict(turns_max, |object| {
-        let may_go = !object.unmark() && (may_wait || !object.is_unsynced());
-        may_go && Arc::strong_count(object) == 1
-    })?;
-    Arc::try_unwrap(object)
+    let mut unsynced = None;
+    let met = shard.evict(turns_max, |object| {
+        if object.unmark() || Arc::strong_count(object) > 1 {
+            return false;
+        }
+        if object.is_unsynced() {
+            unsynced.get_or_insert_with(|| Arc::clone(object));
+            return false;
+        }
+        true
+    });
+    let (key, object) = met.ok_or(unsynced)?;
+    Arc::try_unwrap(object).map_err(|object| {
         // It was found by its inode just now.
-        .inspect_err(|object| shard.insert(key, Arc::clone(object), 1))
-        .ok()
+        shard.insert(key, object, 1);
+        None
+    })
 }
 
 impl Tree {
@@ -376,8 +388,10 @@ impl Tree {
     ) -> Result<Arc<Object>> {
         let key = self.naming.key_of(&object.id)?;
         object.set_asked(self.turn(), status);
-        let (object, evicted) = self.cache.insert(key, object, may_wait);
-        self.let_go(&evicted);
+        let (object, unsynced) = self.cache.insert(key, object);
+        if let Some(unsynced) = unsynced.filter(|_| may_wait) {
+            self.sync_unused(&unsynced);
+        }
         Ok(object)
     }
 

@@ -149,6 +149,39 @@ fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
 }
 
 #[test]
+fn no_commit_is_clean_while_an_object_that_has_to_go_is_told_of_lost_data() {
+    let calls = Arc::new(ToldOnce::default());
+    let fixture = Fixture::new(Options {
+        metadata_sync: false,
+        open_objects_max: Some(16),
+        sync_calls: calls.clone(),
+        ..Options::default()
+    });
+    let names: Vec<String> = (0..256).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        std::fs::write(fixture.path(name), b"").unwrap();
+    }
+    let who = root_credentials();
+    let call = waiting(&who);
+    let (files, id) = (&fixture.files, fixture.make(&fixture.root(), "f", b""));
+    let written = files.write(&call, &id, 0, b"data", Stability::Unstable);
+    let is_told = || calls.told.load(Ordering::SeqCst) > 0;
+    let committed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for name in names.iter().take_while(|_| !is_told()) {
+                fixture.id(name);
+            }
+            assert!(is_told(), "it need not go");
+        });
+        while !is_told() {
+            std::thread::yield_now();
+        }
+        files.commit(&call, &id, 0, 0)
+    });
+    assert_ne!(committed.unwrap().verifier, written.unwrap().verifier);
+}
+
+#[test]
 fn what_cannot_be_opened_is_synced_with_all_else() {
     with_faults(|fixture, calls| {
         let who = root_credentials();
