@@ -98,18 +98,26 @@ impl Terms {
 
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
     /// exports of one server. That has several names and addresses, so any two servers may be one,
-    /// and an export that is reached as a part of a larger one has other handles there, or other
-    /// numbers. Handles that are the same tell that it is one; numbers do not: two servers may give
-    /// the same to their file systems, and all roots have few.
+    /// or this machine, and an export that is reached as a part of a larger one has other handles
+    /// there, or other numbers. Handles that are the same tell that it is one; numbers do not: two
+    /// servers may give the same to their file systems, and all roots have few.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
         let target = &self.target;
-        let have_one_number = identity(one) == identity(other);
-        if place.is_local() && target.is_local() {
-            return have_one_number;
+        if place.is_alone() || target.is_alone() {
+            return false;
         }
-        place.is_remote
-            && target.is_remote
-            && (one.id == other.id || have_one_number && self.are_alike(place, &one.id, &other.id))
+        let have_one_number = identity(one) == identity(other);
+        let may_be_same = match (place.is_local(), target.is_local()) {
+            (true, true) => return have_one_number,
+            (false, false) => have_one_number,
+            // A handle of this program's server ends with what the directory calls the object.
+            _ => {
+                one.attributes.file_id == other.attributes.file_id
+                    || ends_with(&one.id, &other.id)
+                    || ends_with(&other.id, &one.id)
+            }
+        };
+        one.id == other.id || may_be_same && self.are_alike(place, &one.id, &other.id)
     }
 
     /// Whether an object of a source and one of the target cannot be told apart by what servers say
@@ -243,6 +251,10 @@ fn look(tree: &Tree, id: &FileId) -> Result<(FileType, u64, Timestamp), Error> {
 
 fn identity(entry: &Entry) -> (u64, u64) {
     (entry.attributes.filesystem_id, entry.attributes.file_id)
+}
+
+fn ends_with(one: &FileId, other: &FileId) -> bool {
+    one.as_bytes().ends_with(other.as_bytes())
 }
 
 /// Sets attributes of a file that this process has just made. The owner first: changing it takes
