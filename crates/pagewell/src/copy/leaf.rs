@@ -3,6 +3,7 @@
 use pagewell_fs::{
     CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime, name,
 };
+use pagewell_tree::READ_BYTES;
 
 use super::attributes::{Made, with_mode};
 use super::data::{Moved, Sink};
@@ -222,6 +223,15 @@ impl Hand {
         to: &Target,
         existing: Option<Entry>,
     ) -> Result<(), Trouble> {
+        if existing.is_some() {
+            // As cp(1) does: what is there stays when the original cannot be opened.
+            let reader = original.place.tree.reader(original.entry);
+            let opened = reader.read(0, READ_BYTES);
+            opened.map_err(|error| {
+                self.tell(original, to);
+                Trouble::Source(error.into())
+            })?;
+        }
         let (object, made) = match existing {
             None => (self.new_file(original, to)?, Made::New),
             Some(existing) if existing.attributes.link_count > 1 && self.terms.rules.keep.links => {

@@ -166,6 +166,30 @@ fn a_file_without_permission_to_write_has_none_after_a_failure_either() {
     assert_eq!(mode(&copy), 0o444);
 }
 
+#[test]
+fn a_copy_that_is_there_stays_when_its_original_cannot_be_opened() {
+    if !is_root() {
+        pagewell_skip::skip("needs root to have a file that another user may not read");
+        return;
+    }
+    let fixture = Fixture::new();
+    let script = "chmod 777 .; echo new >s; chmod 600 s; echo old >t; ln t u; chown 65534 t";
+    tool(fixture.path(), &["sh", "-c", script]);
+    for option in ["-v", "-av"] {
+        let mut copying = unprivileged(fixture.path());
+        let copying = copying.current_dir(fixture.path());
+        let run: Run = copying
+            .args(["cp", option, "s", "t"])
+            .output()
+            .unwrap()
+            .into();
+        assert_eq!(run.code, Some(1), "{option}: {}", run.err);
+        assert_eq!(run.out, b"'s' -> 't'\n");
+        let left = fs::read_to_string(fixture.path().join("t"));
+        assert_eq!(left.unwrap(), "old\n", "{option}");
+    }
+}
+
 /// A default access control list by which user 1234 may do all.
 fn default_list() -> Vec<u8> {
     let mut list = 2u32.to_le_bytes().to_vec();
