@@ -108,11 +108,9 @@ pub(super) struct State {
     pub(super) failures: Failures,
     /// Writes that the server has refused for good.
     pub(super) losses: u64,
-    /// The user that has read data last: it is read for that user. Without one see
-    /// [`Self::writer`].
+    /// The user that has read data last: see [`Self::reads_for`].
     pub(super) reader: Option<Arc<User>>,
-    /// The user that wrote all of it that may not be safe at the server. While no user has read
-    /// it, what a write needs is read for this one, too: many small pieces do.
+    /// The user that wrote all of it that may not be safe at the server.
     pub(super) writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.
@@ -368,6 +366,13 @@ impl State {
     /// Whether something of its data may not be safe at the server yet.
     pub(super) fn is_uncommitted(&self) -> bool {
         self.length.is_uncommitted() || self.uncommitted.is_some()
+    }
+
+    /// For whom data is read after so many users were refused it: for the one that has read last,
+    /// for the one that writes, as many small pieces need it, and then (nothing) for the process.
+    pub(super) fn reads_for(&self, refusals: usize) -> Option<&Arc<User>> {
+        let users = [&self.reader, &self.writer];
+        users.into_iter().flatten().nth(refusals)
     }
 
     /// Its region for a use, if that has place for `length` bytes.

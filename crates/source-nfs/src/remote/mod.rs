@@ -212,9 +212,18 @@ struct Reading {
     request: Request,
     /// Bytes that have come.
     done: usize,
-    /// The writer may not read what the write needs.
-    as_process: bool,
+    /// How many users were refused it: see [`super::node::State::reads_for`].
+    refusals: usize,
     patience: Patience,
+}
+
+impl Reading {
+    /// Whether it is for a write, as no user reads now, and can be made for another than before.
+    fn may_be_for_a_write(&self) -> bool {
+        let state = self.node.lock();
+        let has_writer = state.readers == 0 && state.writer.is_some();
+        has_writer && state.reads_for(self.refusals).is_some()
+    }
 }
 
 impl Remote {
@@ -244,7 +253,7 @@ impl Remote {
                 offset: offset + (request.offset() - address),
                 request,
                 done: 0,
-                as_process: false,
+                refusals: 0,
                 patience: self.calls.patience(),
             });
         }
@@ -257,10 +266,7 @@ impl Remote {
             offset: reading.offset + reading.done as u64,
             count: u32::try_from(rest).unwrap_or(u32::MAX),
         };
-        let state = reading.node.lock();
-        let user = state.reader.as_ref().or(state.writer.as_ref());
-        let credential = self.credential(user.filter(|_| !reading.as_process));
-        drop(state);
+        let credential = self.credential(reading.node.lock().reads_for(reading.refusals));
         let memory = memory_of(&reading.request);
         // SAFETY: the memory is the request's, which is kept by the completion: valid, initialised
         // and nobody else's until the request is completed, which the completion does or what it
@@ -299,12 +305,9 @@ impl Remote {
             }
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
             Ok(Err(failure))
-                if failure.status == Status::AccessDenied
-                    && !reading.as_process
-                    && reading.node.lock().reader.is_none() =>
+                if failure.status == Status::AccessDenied && reading.may_be_for_a_write() =>
             {
-                // No user has asked to read: the write of one that may only write needs it.
-                reading.as_process = true;
+                reading.refusals += 1;
                 self.send_read(reading);
             }
             Ok(Err(failure)) => {

@@ -209,6 +209,24 @@ fn what_a_write_needs_to_be_read_is_read_as_the_user_that_writes() {
 }
 
 #[test]
+fn what_a_write_needs_is_not_refused_because_of_a_user_that_has_read_before() {
+    for reader in [BOB, rustix::process::geteuid().as_raw()] {
+        let (server, hook, other, id) = shared_file();
+        other.write(&id, 0, &[7; 4096]).unwrap();
+        other.close(&id).unwrap();
+        let mount = Mount::new(&server, "");
+        let read = as_user(ALICE, |call| mount.filesystem.read(call, &id, 0, 4096));
+        assert_eq!(read.unwrap().payload.len(), 4096);
+        // What the mount has of it is old when it is opened again.
+        other.write(&id, 0, &[8; 4096]).unwrap();
+        other.close(&id).unwrap();
+        drop(mount.open(&id));
+        *hook.reader.lock().unwrap() = Some(reader);
+        write_pieces(&mount, BOB, &id);
+    }
+}
+
+#[test]
 fn what_a_write_needs_is_read_as_the_process_where_the_writer_may_not_read() {
     let process = rustix::process::geteuid().as_raw();
     let (_server, mount, id) = file_read_by(process);
