@@ -40,10 +40,10 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
     let local = local.ok().filter(|address| !address.is_unspecified());
     let socket = Arc::new(socket);
     let waiting = Arc::new(Mutex::new(Shares::new(WAITING_MAX)));
-    let (answers, ended, service) = (socket.clone(), waiting.clone(), dispatcher.clone());
+    let (answers, begun, service) = (socket.clone(), waiting.clone(), dispatcher.clone());
     let pool = Pool::new(THREADS_MAX, move |datagram: Datagram| {
+        begun.lock().subtract(datagram.export, 1);
         let _ = answer(&service, &answers, &datagram, local, true);
-        ended.lock().subtract(datagram.export, 1);
     });
     let _ = socket.set_read_timeout(Some(TICK));
     let mut buffer = vec![0; CALL_BYTES_MAX];

@@ -23,9 +23,11 @@
 //! that is bounded where calls are begun (see `slow`).
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
+use pagewell_counters::names;
 
 use crate::share::Address;
 
@@ -159,7 +161,10 @@ impl<J: Send + 'static> Pool<J> {
             if let Some((flow, job)) = state.turns.take() {
                 // What this one leaves, another must find.
                 self.call_thread(state);
-                (self.run)(job);
+                // Nothing panics by intention. If something does, it costs that job alone.
+                if catch_unwind(AssertUnwindSafe(|| (self.run)(job))).is_err() {
+                    names::PANICS.add(1);
+                }
                 state = self.state.lock();
                 let path = state.path(&flow);
                 state.turns.end(&path);

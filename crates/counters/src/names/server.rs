@@ -83,8 +83,8 @@ register! { SERVER, Counter:
     CALLS_PARKED = "pagewell_calls_parked_total",
         "Calls that waited without a thread because storage already held others for their object.";
     PANICS = "pagewell_panics_total",
-        "Calls of NFS clients and requests of mounts that met a defect of the program; an NFS \
-         client lost its connection by it.";
+        "Calls of NFS clients, requests of mounts and work for locks that met a defect of the \
+         program; an NFS client lost its connection by it.";
     STORAGE_ERRORS = "pagewell_storage_errors_total",
         "I/O errors of storage that failed a call, or kept the server from storing its list of \
          clients with locks.";

@@ -80,7 +80,7 @@ impl Job {
 pub struct Calls {
     /// Its threads end when it is stopped and nothing is left to do.
     pub pool: Arc<Pool<Job>>,
-    /// Those that wait for a thread or have one, by address.
+    /// Those that wait for a thread, by address.
     queued: Arc<Mutex<Shares<Option<IpAddr>>>>,
 }
 
@@ -90,9 +90,8 @@ impl Calls {
         let queued = Arc::new(Mutex::new(Shares::new(QUEUED_MAX)));
         let counts = queued.clone();
         let pool = Pool::new(THREADS_MAX, move |job: Job| {
-            let address = job.address();
+            counts.lock().subtract(job.address(), 1);
             run(job);
-            counts.lock().subtract(address, 1);
         });
         Self { pool, queued }
     }
@@ -233,6 +232,19 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_meets_a_defect_does_not_wait_for_ever() {
+        let (begun, begin) = std::sync::mpsc::channel();
+        let calls = Calls::new(move |_| {
+            begun.send(()).unwrap();
+            panic!("a defect");
+        });
+        assert!(calls.queue(Job::Clean));
+        begin.recv().unwrap();
+        assert_eq!(calls.queued.lock().used(), 0);
+        calls.pool.stop();
+    }
 
     #[test]
     fn one_address_cannot_fill_the_queue() {

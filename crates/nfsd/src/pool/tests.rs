@@ -54,6 +54,22 @@ fn connections_take_turns() {
 }
 
 #[test]
+fn a_defect_of_a_job_costs_that_job_alone() {
+    let (finished, end) = mpsc::channel();
+    let pool = Pool::new(1, move |job: u32| {
+        assert!(job > 1, "a defect");
+        finished.send(job).unwrap();
+    });
+    for job in 0..4 {
+        queue(&pool, 1, 0, job);
+    }
+    let patience = std::time::Duration::from_secs(60);
+    assert_eq!(end.recv_timeout(patience), Ok(2));
+    assert_eq!(end.recv_timeout(patience), Ok(3));
+    pool.stop();
+}
+
+#[test]
 fn addresses_take_turns_however_many_connections_they_have() {
     let (started, begin) = mpsc::channel();
     let (release, gate) = mpsc::channel::<()>();
