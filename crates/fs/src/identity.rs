@@ -1,6 +1,7 @@
 //! On whose behalf a call is made, and which object is meant.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The most bytes a [`FileId`] can hold: those of a handle of NFSv3 (RFC 1813 section 2.5,
 /// `NFS3_FHSIZE`), which is the identifier of an object of a mounted export.
@@ -67,31 +68,41 @@ impl fmt::Debug for FileId {
 /// The most supplementary groups that AUTH_SYS carries (RFC 5531 appendix A: `gids<16>`).
 pub const GROUPS_MAX: usize = 16;
 
+/// Supplementary groups: those of a call of NFS without an allocation.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Groups {
+    Few(u8, [u32; GROUPS_MAX]),
+    Many(Arc<[u32]>),
+}
+
 /// On whose behalf a call is made: AUTH_SYS identity after squashing, or the local user.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// Numeric user.
     pub uid: u32,
     /// Numeric primary group.
     pub gid: u32,
-    group_count: u8,
-    groups: [u32; GROUPS_MAX],
+    groups: Groups,
     umask: u32,
 }
 
 impl Credentials {
-    /// Credentials with supplementary groups; groups past [`GROUPS_MAX`] are dropped.
+    /// Credentials with supplementary groups.
     #[must_use]
     pub fn new(uid: u32, gid: u32, groups: &[u32]) -> Self {
-        let count = groups.len().min(GROUPS_MAX);
-        let mut kept = [0; GROUPS_MAX];
-        kept[..count].copy_from_slice(&groups[..count]);
+        let mut few = [0; GROUPS_MAX];
         #[allow(clippy::cast_possible_truncation)] // GROUPS_MAX is 16
+        let groups = match few.get_mut(..groups.len()) {
+            Some(slots) => {
+                slots.copy_from_slice(groups);
+                Groups::Few(groups.len() as u8, few)
+            }
+            None => Groups::Many(groups.into()),
+        };
         Self {
             uid,
             gid,
-            group_count: count as u8,
-            groups: kept,
+            groups,
             umask: 0,
         }
     }
@@ -119,7 +130,10 @@ impl Credentials {
     /// Supplementary groups.
     #[must_use]
     pub fn groups(&self) -> &[u32] {
-        &self.groups[..usize::from(self.group_count)]
+        match &self.groups {
+            Groups::Few(count, groups) => &groups[..usize::from(*count)],
+            Groups::Many(groups) => groups,
+        }
     }
 
     /// Whether `gid` is the primary or a supplementary group.
@@ -156,11 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn credentials_keep_sixteen_groups() {
-        let many: Vec<u32> = (100..120).collect();
-        let credentials = Credentials::new(1, 2, &many);
-        assert_eq!(credentials.groups(), &many[..16]);
-        assert!(credentials.in_group(2) && credentials.in_group(115));
-        assert!(!credentials.in_group(116));
+    fn credentials_keep_all_groups() {
+        for count in [0, 1, 16, 17, 65_536] {
+            let groups: Vec<u32> = (100..100 + count).collect();
+            let credentials = Credentials::new(1, 2, &groups);
+            assert_eq!(credentials.groups(), groups);
+            assert!(credentials.in_group(2) && !credentials.in_group(100 + count));
+            assert_eq!(credentials, Credentials::new(1, 2, &groups));
+        }
     }
 }

@@ -138,7 +138,7 @@ impl Permissions {
 
     /// As whom it makes something.
     pub(crate) fn of(self, caller: &Caller) -> Credentials {
-        caller.complete().with_umask(self.umask)
+        caller.complete().clone().with_umask(self.umask)
     }
 }
 

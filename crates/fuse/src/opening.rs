@@ -37,7 +37,7 @@ impl Front {
             reply,
             move |front, caller, id| {
                 let opened = front.open(caller, id, wanted)?;
-                Ok((*id, (*caller.complete(), wanted), opened))
+                Ok((*id, (caller.complete().clone(), wanted), opened))
             },
             move |front, reply, (id, allowed, opened)| {
                 front.forget_attributes(node);
@@ -119,7 +119,7 @@ impl Front {
             reply,
             move |front, caller, directory| {
                 let made = front.create(caller, (directory, &name), permissions, flags)?;
-                Ok((made, (*caller.complete(), asked_for(flags))))
+                Ok((made, (caller.complete().clone(), asked_for(flags))))
             },
             |front, reply, ((entry, opened), allowed)| {
                 let node = front.nodes.remember(&*front.filesystem, &entry);

@@ -174,7 +174,7 @@ impl Export {
             return anonymous;
         };
         match self.squash {
-            Squash::None => *caller,
+            Squash::None => caller.clone(),
             Squash::All => anonymous,
             Squash::Root if caller.uid == 0 => anonymous,
             Squash::Root => {

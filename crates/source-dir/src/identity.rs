@@ -35,28 +35,18 @@
 
 use super::system;
 use pagewell_counters::names;
+use pagewell_fs::identity::GROUPS_MAX;
 use pagewell_fs::{Call, Credentials, Error, Result};
 use rustix::thread::{CapabilitySet, Gid};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-#[derive(Clone, Copy)]
-struct Thread {
-    /// `None`: not known, set it before use.
-    uid: Option<u32>,
-    /// Group and supplementary groups are these credentials'; `None`: not known.
-    groups: Option<Credentials>,
-    /// Whether it was verified that this thread loses privileges with the user.
-    verified: bool,
-}
-
-const UNKNOWN: Thread = Thread {
-    uid: None,
-    groups: None,
-    verified: false,
-};
-
+// What the thread is known to have; `None`: not known, set it before use.
 thread_local! {
-    static THREAD: Cell<Thread> = const { Cell::new(UNKNOWN) };
+    static USER: Cell<Option<u32>> = const { Cell::new(None) };
+    /// Group and supplementary groups are these credentials'.
+    static GROUPS: RefCell<Option<Credentials>> = const { RefCell::new(None) };
+    /// Whether it was verified that this thread loses privileges with the user.
+    static VERIFIED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Who a permission is checked for.
@@ -143,7 +133,7 @@ impl Acting {
 /// Gives the calling thread root's file-system identity back, if it acted for another user.
 /// For threads that leave for work outside this file system.
 pub fn restore_thread() -> Result<()> {
-    if THREAD.get().uid.is_some_and(|uid| uid != 0) {
+    if USER.get().is_some_and(|uid| uid != 0) {
         assume(&Credentials::root())
     } else {
         Ok(())
@@ -151,37 +141,36 @@ pub fn restore_thread() -> Result<()> {
 }
 
 fn assume(wanted: &Credentials) -> Result<()> {
-    let mut thread = THREAD.get();
-    let same_groups = thread
-        .groups
-        .is_some_and(|has| has.gid == wanted.gid && has.groups() == wanted.groups());
-    if thread.uid == Some(wanted.uid) && same_groups {
+    let same_groups = GROUPS.with_borrow(|groups| {
+        let is_same = |has: &Credentials| has.gid == wanted.gid && has.groups() == wanted.groups();
+        groups.as_ref().is_some_and(is_same)
+    });
+    if USER.get() == Some(wanted.uid) && same_groups {
         return Ok(());
     }
     // no such user: the kernel takes it for "unchanged"
     Error::AccessDenied.when(wanted.uid == u32::MAX || wanted.gid == u32::MAX)?;
     names::DIR_IDENTITY_SWITCHES.add(1);
     if !same_groups {
-        THREAD.set(Thread {
-            groups: None,
-            ..thread
-        });
+        GROUPS.set(None);
         set_groups(wanted)?;
-        thread.groups = Some(*wanted);
-        THREAD.set(thread);
+        GROUPS.set(Some(wanted.clone()));
     }
     set_user(wanted.uid)
 }
 
 fn set_groups(wanted: &Credentials) -> Result<()> {
-    // 16 groups at most (`GROUPS_MAX`): no allocation
-    let mut groups = [Gid::ROOT; pagewell_fs::identity::GROUPS_MAX];
+    // those of a call of NFS without an allocation
+    let (mut few, mut many) = ([Gid::ROOT; GROUPS_MAX], Vec::new());
     let count = wanted.groups().len();
+    let groups = few.get_mut(..count).unwrap_or_else(|| {
+        many.resize(count, Gid::ROOT);
+        &mut many
+    });
     for (slot, gid) in groups.iter_mut().zip(wanted.groups()) {
         Error::AccessDenied.when(*gid == u32::MAX)?;
         *slot = Gid::from_raw(*gid);
     }
-    let groups = groups.get(..count).unwrap_or(&[]);
     rustix::thread::set_thread_groups(groups)
         .map_err(|errno| refused(&format!("groups of user {}: {errno}", wanted.uid)))?;
     system::set_fs_gid(wanted.gid);
@@ -193,22 +182,19 @@ fn set_groups(wanted: &Credentials) -> Result<()> {
 }
 
 fn set_user(uid: u32) -> Result<()> {
-    let mut thread = THREAD.get();
-    if thread.uid == Some(uid) {
+    if USER.get() == Some(uid) {
         return Ok(());
     }
-    thread.uid = None;
-    THREAD.set(thread);
+    USER.set(None);
     system::set_fs_uid(uid);
     if system::set_fs_uid(u32::MAX) != uid {
         return Err(refused(&format!("user {uid}")));
     }
-    if uid != 0 && !thread.verified {
+    if uid != 0 && !VERIFIED.get() {
         verify_privileges(uid)?;
-        thread.verified = true;
+        VERIFIED.set(true);
     }
-    thread.uid = Some(uid);
-    THREAD.set(thread);
+    USER.set(Some(uid));
     Ok(())
 }
 

@@ -246,7 +246,7 @@ impl Shared {
     /// The user that makes a call.
     pub(super) fn user(&self, call: &Call<'_>) -> Arc<User> {
         Arc::new(User {
-            credentials: *call.credentials,
+            credentials: call.credentials.clone(),
             encoded: self.calls.credential(call.credentials),
         })
     }

@@ -29,7 +29,7 @@ const LINK_BYTES_MAX: usize = 256;
 const ACCESS_MAX: usize = 8;
 
 /// What one user may do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Granted {
     credentials: Credentials,
     granted: Access,
@@ -440,7 +440,7 @@ impl State {
         // Of most objects one user wants something.
         self.access.reserve_exact(1);
         self.access.push(Granted {
-            credentials: *credentials,
+            credentials: credentials.clone(),
             granted,
             of,
             until,

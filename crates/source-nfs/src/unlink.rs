@@ -88,7 +88,7 @@ impl Shared {
             let silly = Silly {
                 directory: directory.id,
                 name: hidden,
-                credentials: *call.credentials,
+                credentials: call.credentials.clone(),
             };
             let mut state = target.lock();
             if state.opens > 0 {

@@ -96,10 +96,10 @@ fn one_reading_serves_all_who_ask_for_what_is_gone() {
     let again = fixture.restarted();
     std::thread::scope(|scope| {
         for part in gone.chunks(200) {
-            let again = &again;
+            let (again, who) = (&again, &who);
             scope.spawn(move || {
                 for id in part {
-                    let got = again.attributes(&waiting(&who), id);
+                    let got = again.attributes(&waiting(who), id);
                     assert_eq!(got, Err(Error::Stale));
                 }
             });

@@ -95,9 +95,9 @@ fn before_is_some_earlier_after_with_eight_writers() {
         let barrier = Barrier::new(8);
         std::thread::scope(|scope| {
             for writer in 0..8u64 {
-                let (changes, barrier, id) = (&changes, &barrier, &id);
+                let (changes, barrier, id, who) = (&changes, &barrier, &id, &who);
                 scope.spawn(move || {
-                    let call = waiting(&who);
+                    let call = waiting(who);
                     barrier.wait();
                     for round in 0..200u64 {
                         // every write makes the file longer, so that each after is unique
@@ -131,9 +131,9 @@ fn directory_changes_are_always_told_from_before_to_after() {
         let changes = Mutex::new(vec![start]);
         std::thread::scope(|scope| {
             for maker in 0..4 {
-                let changes = &changes;
+                let (changes, who) = (&changes, &who);
                 scope.spawn(move || {
-                    let call = waiting(&who);
+                    let call = waiting(who);
                     for round in 0..20 {
                         let name = format!("{maker}-{round}");
                         let name = name.as_bytes();

@@ -69,6 +69,23 @@ fn objects_belong_to_who_made_them() {
 }
 
 #[test]
+fn the_kernel_is_told_of_more_groups_than_nfs_has() {
+    if !is_root() {
+        return;
+    }
+    with_both(|fixture| {
+        let groups: Vec<u32> = (2000..2100).collect();
+        let (place, who) = (fixture.path("d"), Credentials::new(7, 8, &groups));
+        std::fs::create_dir(&place).unwrap();
+        chown(&place, Some(1000), Some(2099)).unwrap();
+        chmod(&place, 0o770);
+        let (id, mode) = (fixture.id("d"), CreateMode::Guarded(mode_of(0o600)));
+        let made = fixture.files.create(&waiting(&who), &id, b"f", &mode);
+        assert_eq!(made.unwrap().entry.attributes.uid, 7);
+    });
+}
+
+#[test]
 fn mode_bits_decide_with_the_liberties_of_nfs() {
     if !is_root() {
         return;
@@ -84,7 +101,7 @@ fn mode_bits_decide_with_the_liberties_of_nfs() {
             (0o660, [true, true, false], [true, true, false]),
         ] {
             let id = file_of_1000(fixture, "f", mode);
-            for (index, who) in [owner, member, other].iter().enumerate() {
+            for (index, who) in [&owner, &member, &other].into_iter().enumerate() {
                 let read = read_as(&fixture.files, who, &id);
                 assert_eq!(read.is_ok(), readers[index], "{mode:o} {who:?}");
                 let write = write_as(fixture, who, &id);
@@ -335,21 +352,21 @@ fn what_a_caller_may_not_set_is_refused_whole() {
         let (owner, other) = (Credentials::new(1000, 1000, &[1005]), user(2000));
         let id = file_of_1000(fixture, "f", 0o664);
         for (who, wanted, error) in [
-            (other, mode_of(0o777), Error::NotPermitted),
-            (owner, owned(Some(2000), None, None), Error::NotPermitted),
-            (owner, owned(None, Some(2000), None), Error::NotPermitted),
+            (&other, mode_of(0o777), Error::NotPermitted),
+            (&owner, owned(Some(2000), None, None), Error::NotPermitted),
+            (&owner, owned(None, Some(2000), None), Error::NotPermitted),
             // the mode alone would be allowed
             (
-                owner,
+                &owner,
                 owned(None, Some(2000), Some(0o600)),
                 Error::NotPermitted,
             ),
-            (other, timed(None, PAST), Error::NotPermitted),
-            (other, timed(NOW, PAST), Error::NotPermitted),
-            (other, timed(None, NOW), Error::AccessDenied),
-            (other, sized(1), Error::AccessDenied),
+            (&other, timed(None, PAST), Error::NotPermitted),
+            (&other, timed(NOW, PAST), Error::NotPermitted),
+            (&other, timed(None, NOW), Error::AccessDenied),
+            (&other, sized(1), Error::AccessDenied),
         ] {
-            assert_eq!(set(fixture, &who, &id, wanted), Err(error), "{wanted:?}");
+            assert_eq!(set(fixture, who, &id, wanted), Err(error), "{wanted:?}");
         }
     });
 }

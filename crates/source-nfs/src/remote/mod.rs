@@ -179,7 +179,7 @@ impl Remote {
         }
         state.losses += 1;
         let writer = state.writer.as_ref();
-        let user = writer.map_or_else(Credentials::root, |writer| writer.credentials);
+        let user = writer.map_or_else(Credentials::root, |writer| writer.credentials.clone());
         state.failures.note(user, error);
         state.doubt();
         drop(state);
