@@ -8,6 +8,10 @@
 //! file ends. When that is not where the kernel took the end to be, the pages that it keeps have
 //! the bytes in the wrong place, and are given up after the answer.
 //!
+//! A source may write a part of an append before it says that it would wait, and then has another
+//! end. So an append is left to a thread that may wait, and goes to the same place when it has to
+//! be made again.
+//!
 //! Weakness: between asking for the length and writing, another client may append. NFS has no
 //! operation that does both; programs that append on several clients have to lock.
 

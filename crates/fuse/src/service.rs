@@ -1,5 +1,6 @@
 //! Requests as the kernel sends them.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -272,6 +273,7 @@ impl Filesystem for Service {
             target: self.target(node, handle),
             offset,
             appends: appends(flags, write_flags),
+            end: OnceCell::new(),
             takes_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
         self.front.answer_write(request, place, data, reply);

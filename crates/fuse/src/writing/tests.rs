@@ -1,0 +1,286 @@
+use super::*;
+use crate::dispatch::Dispatch;
+use pagewell_fs::{
+    Call, Coherence, CreateMode, Credentials, Entry, FileSystem, SetAttributes, Written, forward,
+};
+use pagewell_source_dir::durability::{KernelSync, SyncCalls};
+use pagewell_source_dir::{Directory, Options};
+use pagewell_source_ram::RamFileSystem;
+use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+struct Mounted {
+    front: Front,
+    user: Credentials,
+}
+
+impl Mounted {
+    /// A directory whose identifiers tell where an object was found.
+    fn new(place: &std::path::Path) -> Self {
+        Self::syncing(place, Arc::new(KernelSync))
+    }
+
+    fn syncing(place: &std::path::Path, sync_calls: Arc<dyn SyncCalls>) -> Self {
+        let options = Options {
+            force_trails: true,
+            sync_calls,
+            ..Options::default()
+        };
+        let user = Credentials::new(
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+            &[],
+        );
+        Self::of(Arc::new(Directory::open(place, options).unwrap()), user)
+    }
+
+    fn of(files: Arc<dyn FileSystem>, user: Credentials) -> Self {
+        let front = Front::new(files, Coherence::NONE, Dispatch::new(1, 1));
+        Self { front, user }
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call {
+            credentials: &self.user,
+            may_block: true,
+        }
+    }
+
+    fn files(&self) -> &dyn FileSystem {
+        &*self.front.filesystem
+    }
+
+    fn told(&self, entry: &Entry) -> u64 {
+        self.front.nodes.remember(self.files(), entry)
+    }
+
+    /// A file in the root that the kernel knows.
+    fn create(&self, name: &[u8]) -> u64 {
+        let attributes = SetAttributes {
+            mode: Some(0o644),
+            ..SetAttributes::default()
+        };
+        let mode = CreateMode::Guarded(attributes);
+        let root = self.files().root();
+        let created = self.files().create(&self.call(), &root, name, &mode);
+        self.told(&created.unwrap().entry)
+    }
+
+    /// The kernel looks the file up again, and the source does not remember how it called it
+    /// before: the same object has another identifier.
+    fn look_up_anew(&self, name: &[u8]) -> u64 {
+        let (files, call) = (self.files(), self.call());
+        let found = files.lookup(&call, &files.root(), name).unwrap();
+        let id = FileId::new(&[found.id.as_bytes(), &[7]].concat()).unwrap();
+        self.told(&Entry { id, ..found })
+    }
+
+    fn write(&self, node: u64) {
+        let id = self.front.id(node).unwrap();
+        let target = Target { node, file: None };
+        let written = self.front.write(&target, true, &id, (0, b"bytes"), false);
+        assert_eq!(written, Ok(5));
+    }
+
+    fn commit(&self, node: u64) -> Result<()> {
+        let id = self.front.id(node).unwrap();
+        let target = Target { node, file: None };
+        self.front.commit(&target, true, &id, true)
+    }
+
+    /// As if the source had lost all that was written.
+    fn lose(&self, node: u64) {
+        let mut written = self.front.written.lock(node);
+        written.values_mut().for_each(|one| one.verifier[0] ^= 1);
+    }
+}
+
+/// A first sync that lasts from one passage of the barrier to the next.
+struct Gated(Barrier, AtomicBool);
+
+impl SyncCalls for Gated {
+    fn sync_data(&self, file: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
+        let Self(gate, is_open) = self;
+        if !is_open.swap(true, Ordering::SeqCst) {
+            gate.wait();
+            gate.wait();
+        }
+        KernelSync.sync_data(file)
+    }
+}
+
+#[test]
+fn what_is_written_while_a_commit_is_at_work_is_not_forgotten() {
+    let place = tempfile::tempdir().unwrap();
+    let calls = Arc::new(Gated(Barrier::new(2), AtomicBool::new(false)));
+    let mounted = Mounted::syncing(place.path(), calls.clone());
+    let node = mounted.create(b"file");
+    mounted.write(node);
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| mounted.commit(node));
+        calls.0.wait();
+        mounted.write(node);
+        calls.0.wait();
+        commit.join().unwrap().unwrap();
+    });
+    mounted.lose(node);
+    assert!(mounted.commit(node).is_err(), "the second write was lost");
+    mounted.commit(node).unwrap();
+}
+
+/// The first sync fails.
+#[derive(Default)]
+struct FailsOnce(AtomicBool);
+
+impl SyncCalls for FailsOnce {
+    fn sync_data(&self, file: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
+        if self.0.swap(true, Ordering::SeqCst) {
+            KernelSync.sync_data(file)
+        } else {
+            Err(Errno::NOSPC)
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_source_itself_is_told_once() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
+    let node = mounted.create(b"file");
+    mounted.write(node);
+    assert_eq!(mounted.commit(node), Err(Error::NoSpace));
+    assert_eq!(mounted.commit(node), Ok(()));
+}
+
+/// Writes two bytes of what it is given a few times, and has the rest asked for again.
+struct Halting(RamFileSystem, AtomicUsize);
+
+impl FileSystem for Halting {
+    forward! { self => self.0;
+        describe, root, limits, lookup, attributes, access, read_link, read, read_directory,
+        statistics, create,
+    }
+
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let is_last = self.1.fetch_sub(1, Ordering::SeqCst) == 0;
+        let length = if is_last { data.len() } else { 2 };
+        let written = self.0.write(call, id, offset, &data[..length], stability);
+        match call.may_block {
+            _ if is_last => written,
+            true => Err(Error::TryLater),
+            false => Err(Error::WouldBlock),
+        }
+    }
+}
+
+#[test]
+fn what_is_appended_in_more_than_one_attempt_is_there_once() {
+    let files = Halting(RamFileSystem::new(1 << 20).unwrap(), AtomicUsize::new(0));
+    let files = Arc::new(files);
+    let mounted = Mounted::of(files.clone(), Credentials::root());
+    let node = mounted.create(b"file");
+    mounted.write(node);
+    files.1.store(2, Ordering::SeqCst);
+    let place = Place {
+        target: Target { node, file: None },
+        offset: 0,
+        appends: true,
+        end: OnceCell::new(),
+        takes_privileges: false,
+    };
+    let attempts = [false, true, true, true];
+    let append = |may_block| mounted.front.write_at(&place, may_block, b" more");
+    let done = attempts
+        .into_iter()
+        .find_map(|may_block| append(may_block).ok());
+    assert_eq!(done.map(|done| (done.offset, done.count)), Some((5, 5)));
+    let id = mounted.front.id(node).unwrap();
+    let read = files.read(&mounted.call(), &id, 0, 100).unwrap();
+    let mut found = vec![0; read.payload.len()];
+    read.payload.copy_to(&mut found, true).unwrap();
+    assert_eq!(found, b"bytes more");
+}
+
+#[test]
+fn what_was_lost_is_told_also_of_a_file_that_is_called_otherwise_since() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::new(place.path());
+    let node = mounted.create(b"file");
+    mounted.write(node);
+    mounted.lose(node);
+    assert_eq!(mounted.look_up_anew(b"file"), node);
+    let lost = mounted.commit(node).unwrap_err().to_string();
+    assert!(lost.contains("lost"), "{lost}");
+    mounted.commit(node).unwrap();
+}
+
+#[test]
+fn a_generation_is_of_the_object_and_not_of_what_it_is_called() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::new(place.path());
+    let generation = |node| {
+        let id = mounted.front.id(node).unwrap();
+        mounted.front.generation(node, &id).0
+    };
+    let (one, other) = (mounted.create(b"one"), mounted.create(b"other"));
+    let before = generation(one);
+    assert_ne!(before, generation(other));
+    mounted.look_up_anew(b"one");
+    assert_eq!(generation(one), before);
+}
+
+#[test]
+fn the_kernel_is_not_asked_to_forget_what_no_commit_has_covered() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::new(place.path());
+    let node = mounted.create(b"file");
+    let prunable = || {
+        let parts = 0..crate::nodes::PARTS;
+        parts
+            .flat_map(|part| mounted.front.prunable(part))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(prunable(), [node]);
+    mounted.write(node);
+    assert_eq!(prunable(), []);
+    mounted.commit(node).unwrap();
+    assert_eq!(prunable(), [node]);
+}
+
+#[test]
+fn nothing_is_remembered_of_a_file_that_the_kernel_forgot() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::new(place.path());
+    let node = mounted.create(b"file");
+    mounted.write(node);
+    assert_eq!(
+        mounted
+            .front
+            .written
+            .each()
+            .map(|part| part.len())
+            .sum::<usize>(),
+        1
+    );
+    mounted.look_up_anew(b"file");
+    mounted.front.forget(node, 2);
+    assert_eq!(mounted.front.nodes.id(node), None);
+    assert_eq!(
+        mounted
+            .front
+            .written
+            .each()
+            .map(|part| part.len())
+            .sum::<usize>(),
+        0
+    );
+}
