@@ -191,6 +191,12 @@ pub trait FileSystem: Send + Sync {
         [0; 8]
     }
 
+    /// The same of one file: changes whenever unstable data of it was or may have been lost, and
+    /// where that can be told not with what others have lost.
+    fn verifier_of(&self, _id: &FileId) -> [u8; 8] {
+        self.write_verifier()
+    }
+
     /// Creates a regular file. On the device when this returns, as all that follows here.
     fn create(
         &self,

@@ -99,6 +99,8 @@ macro_rules! forward_one {
             -> $crate::Result<$crate::Committed> } };
     (write_verifier $($to:tt)*) => { $crate::forward_method! { $($to)*
         write_verifier() -> [u8; 8] } };
+    (verifier_of $($to:tt)*) => { $crate::forward_method! { $($to)*
+        verifier_of(id: &$crate::FileId) -> [u8; 8] } };
     (create $($to:tt)*) => { $crate::forward_method! { $($to)*
         create(call: &$crate::Call<'_>, directory: &$crate::FileId, name: &[u8],
             mode: &$crate::CreateMode) -> $crate::Result<$crate::Created> } };

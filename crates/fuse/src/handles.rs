@@ -38,6 +38,8 @@ pub(crate) struct OpenFile {
     credentials: Credentials,
     /// What it was opened for.
     pub(crate) allowed: Access,
+    /// The file's verifier when it was last told whether something was lost.
+    told: AtomicU64,
     /// Keeps the object there.
     _hold: Option<Hold>,
     /// What the kernel reads and writes by itself, while it does.
@@ -46,7 +48,7 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     pub(crate) fn new(
-        id: FileId,
+        (id, verifier): (FileId, [u8; 8]),
         (credentials, allowed): (Credentials, Access),
         hold: Option<Hold>,
         pass: Option<Pass>,
@@ -56,9 +58,16 @@ impl OpenFile {
             id,
             credentials,
             allowed,
+            told: AtomicU64::new(u64::from_ne_bytes(verifier)),
             _hold: hold,
             _pass: pass,
         }
+    }
+
+    /// Whether the verifier has moved since this was asked last.
+    pub(crate) fn is_untold(&self, verifier: [u8; 8]) -> bool {
+        let verifier = u64::from_ne_bytes(verifier);
+        self.told.swap(verifier, Ordering::Relaxed) != verifier
     }
 }
 

@@ -165,7 +165,12 @@ impl Front {
         } else {
             FopenFlags::empty()
         };
-        let file = OpenFile::new(id, allowed, opened.hold, pass);
+        let file = OpenFile::new(
+            (id, self.verifier_since(node, &id)),
+            allowed,
+            opened.hold,
+            pass,
+        );
         Told {
             handle: FileHandle(self.handles.insert(file)),
             flags,

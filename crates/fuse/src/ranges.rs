@@ -86,7 +86,7 @@ impl Front {
         id: &FileId,
         change: impl Fn(&Call<'_>) -> Result<T>,
     ) -> Result<T> {
-        let verifier = self.filesystem.write_verifier();
+        let verifier = self.verifier_since(target.node, id);
         let done = target.ask(caller.may_block.get(), Access::MODIFY, |call| {
             self.before_change(call, (target.node, id), !caller.is_root())?;
             change(call)

@@ -3,11 +3,12 @@
 //! Problem: a source may lose what it took before a commit, and tells so by another verifier. An
 //! NFS client then sends the bytes again; a program cannot be asked to.
 //!
-//! Rule: the verifier of a file's first write since its last commit is remembered. A commit that
-//! comes under another one is an error, once, as local file systems tell of a failed write-back.
-//! What is written while a commit is at work may not be covered by it: then the verifier stays
-//! remembered, and a loss may be told twice. The file is the kernel's node: that stays the same
-//! while the kernel knows it, and the source's identifier of it need not.
+//! Rule: the verifier of a file is remembered from its first write since its last commit, and with
+//! each open file from when it was opened, or from that write if it was before. A commit that comes
+//! under another one is an error, once for each open file, as local file systems tell of a failed
+//! write-back. What is written while a commit is at work may not be covered by it: then the first
+//! write stays remembered, and a loss may be told twice. The file is the kernel's node: that stays
+//! the same while the kernel knows it, and the source's identifier of it need not.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -107,6 +108,7 @@ impl Front {
         (offset, data): (u64, &[u8]),
         takes_privileges: bool,
     ) -> Result<u32> {
+        let verifier = self.verifier_since(target.node, id);
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
@@ -122,7 +124,7 @@ impl Front {
                 Ok(written) => {
                     done += written.count as usize;
                     if written.committed == Stability::Unstable {
-                        self.note_written(target.node, written.verifier);
+                        self.note_written(target.node, verifier);
                     }
                 }
                 Err(error) if done == 0 => return Err(error),
@@ -131,6 +133,12 @@ impl Front {
         }
         names::FUSE_WRITTEN_BYTES.add(done as u64);
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
+    }
+
+    /// The verifier of a file before its first write that no commit has covered; without one, now.
+    pub(crate) fn verifier_since(&self, node: u64, id: &FileId) -> [u8; 8] {
+        let first = self.written.lock(node).get(&node).map(|one| one.verifier);
+        first.unwrap_or_else(|| self.filesystem.verifier_of(id))
     }
 
     pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
@@ -142,7 +150,8 @@ impl Front {
         written.entry(node).or_insert(first).writes += 1;
     }
 
-    /// Brings a file to the device. What was lost since it was written is an error, once.
+    /// Brings a file to the device. What was lost since it was written is an error, once for each
+    /// open file.
     pub(crate) fn commit(
         &self,
         target: &Target,
@@ -153,7 +162,7 @@ impl Front {
         let node = target.node;
         let before = self.written.lock(node).get(&node).copied();
         let commit = || {
-            let committed = target.ask(may_block, Access::ALL, |call| {
+            target.ask(may_block, Access::ALL, |call| {
                 self.filesystem.commit(call, id, 0, 0)
             })?;
             if !data_only {
@@ -161,21 +170,25 @@ impl Front {
                     self.filesystem.commit_metadata(call, id)
                 })?;
             }
-            Ok(committed.verifier)
+            Ok(())
         };
-        let after = commit();
+        let done = commit();
+        if matches!(done, Err(Error::WouldBlock | Error::TryLater)) {
+            return done;
+        }
         // Another error tells of what was lost, which the next commit is not to tell again.
-        let is_told = !matches!(after, Err(Error::WouldBlock | Error::TryLater));
+        let after = self.filesystem.verifier_of(id);
+        let is_lost = match &target.file {
+            Some(file) => file.is_untold(after),
+            None => before.is_some_and(|before| before.verifier != after),
+        };
         let mut written = self.written.lock(node);
-        if is_told && before.is_some() && written.get(&node).copied() == before {
+        if before.is_some() && written.get(&node).copied() == before {
             written.remove(&node);
         }
-        let after = after?;
-        match before {
-            Some(before) if before.verifier != after => {
-                Err(Error::Io("written data was lost".to_owned()))
-            }
-            _ => Ok(()),
+        match done {
+            Ok(()) if is_lost => Err(Error::Io("written data was lost".to_owned())),
+            done => done,
         }
     }
 

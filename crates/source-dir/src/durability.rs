@@ -10,6 +10,9 @@
 //! in between. The failed commit itself is an error; the next commit of the same file would look
 //! clean to the kernel, but returns another verifier than the lost writes were given.
 //!
+//! A mount tells programs of what their files have lost, and cannot have them send again what only
+//! may be lost. So for each file there is also a verifier that moves with failed syncs of that one.
+//!
 //! The verifier is clock and process mixed with randomness, so that a restart within the clock's
 //! grain differs too. A change adds an odd constant: 2^64 changes until one returns.
 //!
@@ -23,11 +26,14 @@
 use super::Tree;
 use super::error_of;
 use super::object::Object;
+use super::path_hint;
 use super::syncs::{Extent, Syncs};
 use super::system;
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Error, OpenFile, Result, verifier};
+use pagewell_fs::{Error, FileId, OpenFile, Result, verifier};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,9 +69,20 @@ pub struct KernelSync;
 
 impl SyncCalls for KernelSync {}
 
+/// Files whose failed syncs are told from those of others: some 0.5 MiB.
+const LOST_MAX: usize = 4096;
+
+/// The verifiers of single files.
+struct Lost {
+    /// Of each file that has lost something, the export's from then.
+    of: HashMap<FileId, u64>,
+    of_others: u64,
+}
+
 /// The verifier and the calls it watches.
 pub(super) struct Durability {
     verifier: AtomicU64,
+    lost: Mutex<Lost>,
     calls: Arc<dyn SyncCalls>,
     /// Those of the whole file system.
     syncs: Syncs,
@@ -76,8 +93,13 @@ pub(super) struct Durability {
 
 impl Durability {
     pub(super) fn new(calls: Arc<dyn SyncCalls>, one_journal: bool, metadata_sync: bool) -> Self {
+        let verifier = verifier::fresh();
         Self {
-            verifier: AtomicU64::new(verifier::fresh()),
+            verifier: AtomicU64::new(verifier),
+            lost: Mutex::new(Lost {
+                of: HashMap::new(),
+                of_others: verifier,
+            }),
             calls,
             syncs: Syncs::default(),
             one_journal,
@@ -89,6 +111,13 @@ impl Durability {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
+    /// The verifier of one file.
+    pub(super) fn verifier_of(&self, id: &FileId) -> [u8; 8] {
+        let lost = self.lost.lock();
+        let verifier = lost.of.get(&key_of(id)).unwrap_or(&lost.of_others);
+        verifier.to_be_bytes()
+    }
+
     /// After a failure the verifier is another one before anything else is synced.
     fn watched(&self, result: Result<(), Errno>) -> Result<(), Errno> {
         names::DIR_SYNCS.add(1);
@@ -96,6 +125,17 @@ impl Durability {
             names::DIR_SYNC_FAILURES.add(1);
             self.verifier.fetch_add(verifier::STEP, Ordering::SeqCst);
         })
+    }
+
+    /// After a failed sync of an object its own verifier is another one, too.
+    fn note_lost(&self, object: &Object) {
+        let mut lost = self.lost.lock();
+        let verifier = self.verifier.load(Ordering::SeqCst);
+        if lost.of.len() >= LOST_MAX {
+            lost.of.clear();
+            lost.of_others = verifier;
+        }
+        lost.of.insert(key_of(&object.id), verifier);
     }
 
     /// Brings the data of an object to the device through `file`, one of its descriptors.
@@ -114,10 +154,11 @@ impl Durability {
         let sync = |extent| {
             // before the sync: what is written meanwhile counts as not synced
             object.set_unsynced(false);
-            self.watched(match extent {
+            let synced = self.watched(match extent {
                 Extent::Data => self.calls.sync_data(file),
                 Extent::All => self.calls.sync_all(file),
-            })
+            });
+            synced.inspect_err(|_| self.note_lost(object))
         };
         object.syncs.sync(extent, start, sync).map_err(error_of)
     }
@@ -130,6 +171,11 @@ impl Durability {
         let outcome = self.syncs.sync(Extent::All, || (), sync);
         outcome.map_err(error_of)
     }
+}
+
+/// What is the same in all identifiers of an object.
+fn key_of(id: &FileId) -> FileId {
+    path_hint::key_of(id).unwrap_or(*id)
 }
 
 /// [`Tree::sync`] of a directory that is not used any more. It is given up when for so long the

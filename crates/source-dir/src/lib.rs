@@ -209,6 +209,10 @@ impl FileSystem for Directory {
         self.now().tree.durability.verifier()
     }
 
+    fn verifier_of(&self, id: &FileId) -> [u8; 8] {
+        self.now().tree.durability.verifier_of(id)
+    }
+
     fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
         self.now().tree.remove(call, directory, name, false)
     }

@@ -206,7 +206,7 @@ impl Shared {
             Self::may_wait(call)?;
         }
         let node = self.files.node(id);
-        let verifier = self.verifier_of(&node);
+        let verifier = self.verifier_after(node.lock().losses);
         self.check_data(call, &node, Access::MODIFY | Access::EXTEND)?;
         self.report_failure(call, &node)?;
         self.settle(call, &node)?;
@@ -262,7 +262,7 @@ impl Shared {
         self.commit_node(call, &node)?;
         let after = node.lock().known();
         Ok(Committed {
-            verifier: self.verifier_of(&node),
+            verifier: self.verifier_after(node.lock().losses),
             change: Change {
                 before: None,
                 after,
@@ -277,8 +277,8 @@ impl Shared {
 
     /// Changes whenever something that was written to a file may have been lost: what was refused
     /// of another file is no loss of this one.
-    fn verifier_of(&self, node: &Node) -> [u8; 8] {
-        self.verifier_after(node.lock().losses)
+    pub(super) fn verifier_of(&self, id: &FileId) -> [u8; 8] {
+        self.verifier_after(self.files.node(id).lock().losses)
     }
 
     fn verifier_after(&self, refused: u64) -> [u8; 8] {

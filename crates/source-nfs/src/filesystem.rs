@@ -47,9 +47,9 @@ impl std::fmt::Debug for NfsFileSystem {
 
 impl FileSystem for NfsFileSystem {
     forward! { self => self.shared;
-        lookup, attributes, set_attributes, access, read_link, read, write, write_verifier, create,
-        make_directory, make_symlink, make_node, link, remove, remove_directory, rename,
-        read_directory, statistics, sync, open, close,
+        lookup, attributes, set_attributes, access, read_link, read, write, write_verifier,
+        verifier_of, create, make_directory, make_symlink, make_node, link, remove,
+        remove_directory, rename, read_directory, statistics, sync, open, close,
     }
 
     fn describe(&self) -> String {

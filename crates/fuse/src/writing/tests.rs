@@ -1,5 +1,6 @@
 use super::*;
 use crate::dispatch::Dispatch;
+use crate::handles::OpenFile;
 use pagewell_fs::{
     Call, Coherence, CreateMode, Credentials, Entry, FileSystem, SetAttributes, Written, forward,
 };
@@ -85,9 +86,21 @@ impl Mounted {
     }
 
     fn commit(&self, node: u64) -> Result<()> {
+        self.commit_through(&Target { node, file: None })
+    }
+
+    fn commit_through(&self, target: &Target) -> Result<()> {
+        let id = self.front.id(target.node).unwrap();
+        self.front.commit(target, true, &id, true)
+    }
+
+    fn open(&self, node: u64) -> Target {
         let id = self.front.id(node).unwrap();
-        let target = Target { node, file: None };
-        self.front.commit(&target, true, &id, true)
+        let verifier = self.front.verifier_since(node, &id);
+        let allowed = (self.user.clone(), Access::MODIFY);
+        let file = OpenFile::new((id, verifier), allowed, None, None);
+        let file = Some(Arc::new(file));
+        Target { node, file }
     }
 
     /// As if the source had lost all that was written.
@@ -152,6 +165,55 @@ fn an_error_of_the_source_itself_is_told_once() {
     mounted.write(node);
     assert_eq!(mounted.commit(node), Err(Error::NoSpace));
     assert_eq!(mounted.commit(node), Ok(()));
+}
+
+#[test]
+fn each_open_file_is_told_once_of_what_was_lost() {
+    let place = tempfile::tempdir().unwrap();
+    for is_written_here in [true, false] {
+        let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
+        let node = mounted.create(format!("{is_written_here}").as_bytes());
+        let (one, other) = (mounted.open(node), mounted.open(node));
+        if is_written_here {
+            mounted.write(node);
+        }
+        let late = mounted.open(node);
+        assert_eq!(mounted.commit_through(&one), Err(Error::NoSpace));
+        let later = mounted.open(node);
+        assert_eq!(mounted.commit_through(&one), Ok(()));
+        for other in [other, late] {
+            let lost = mounted.commit_through(&other);
+            assert!(matches!(lost, Err(Error::Io(_))), "{lost:?}");
+            assert_eq!(mounted.commit_through(&other), Ok(()));
+        }
+        assert_eq!(mounted.commit_through(&later), Ok(()));
+    }
+}
+
+#[test]
+fn what_was_written_before_an_open_is_told_through_that() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
+    let node = mounted.create(b"file");
+    mounted.write(node);
+    // Another call than a commit is told.
+    let id = mounted.front.id(node).unwrap();
+    let lost = mounted.files().commit(&mounted.call(), &id, 0, 0);
+    assert_eq!(lost.map(drop), Err(Error::NoSpace));
+    let target = mounted.open(node);
+    assert!(mounted.commit_through(&target).is_err());
+    assert_eq!(mounted.commit_through(&target), Ok(()));
+}
+
+#[test]
+fn what_one_file_has_lost_is_told_of_no_other() {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
+    let (one, other) = (mounted.create(b"one"), mounted.create(b"other"));
+    mounted.write(one);
+    mounted.write(other);
+    assert_eq!(mounted.commit(one), Err(Error::NoSpace));
+    assert_eq!(mounted.commit(other), Ok(()));
 }
 
 /// Writes two bytes of what it is given a few times, and has the rest asked for again.
