@@ -21,6 +21,13 @@ pub trait FileSystem: Send + Sync {
     /// One line for people: the kind and what it serves.
     fn describe(&self) -> String;
 
+    /// Prepares the thread for a call, which a front that serves several file systems does before
+    /// each. Only a source that lets the kernel judge its callers by the thread need not have it
+    /// act for the server.
+    fn prepare_thread(&self) {
+        crate::identity::act_for_server();
+    }
+
     /// The root directory.
     fn root(&self) -> FileId;
 

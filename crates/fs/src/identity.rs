@@ -1,5 +1,6 @@
 //! On whose behalf a call is made, and which object is meant.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -152,6 +153,25 @@ impl fmt::Debug for Credentials {
             self.gid,
             self.groups()
         )
+    }
+}
+
+thread_local! {
+    /// What makes this thread the server's own again, when the kernel may take it for a caller.
+    static TURN_BACK: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// From here on the kernel takes this thread for a caller, until `turn_back` is called.
+pub fn acts_for_caller(turn_back: fn()) {
+    TURN_BACK.set(Some(turn_back));
+}
+
+/// Has the kernel take this thread for the server. A source that acts as its callers leaves a
+/// thread as the last of them, so that many calls of one caller cost no more than the first. What
+/// else a thread does that opens paths or starts threads, which are what it is, begins with this.
+pub fn act_for_server() {
+    if let Some(turn_back) = TURN_BACK.take() {
+        turn_back();
     }
 }
 

@@ -130,6 +130,7 @@ impl Locks {
     /// Lists a client, which may have to wait for the device. False when that cannot be done.
     #[must_use]
     pub fn list(&self, listed: &Listed) -> bool {
+        pagewell_fs::identity::act_for_server();
         match self.records.lock().add(listed, Instant::now()) {
             Ok(added) => added,
             Err(error) => {

@@ -132,6 +132,7 @@ impl<J: Send + 'static> Pool<J> {
         state.starting += 1;
         drop(state);
         let pool = self.clone();
+        pagewell_fs::identity::act_for_server(); // the new thread will act for whom this one does
         let started = std::thread::Builder::new()
             .name("pagewell-pool".into())
             .stack_size(256 << 10)

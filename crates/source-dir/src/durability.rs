@@ -186,7 +186,7 @@ pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
     let syncing = Arc::clone(tree);
     let thread = std::thread::Builder::new().name("dir-sync".to_owned());
     thread
-        .spawn(move || done.send(syncing.sync()))
+        .spawn(move || done.send(syncing.acting.become_server().and_then(|()| syncing.sync())))
         .map_err(|error| Error::Io(error.to_string()))?;
     let written = || written_pages().filter(|_| tree.knows_inodes);
     let mut before = written();

@@ -19,9 +19,10 @@
 //!
 //! The identity is remembered per thread and set back *lazily*: a thread keeps its last identity
 //! after a call. So every call here states which identity it needs before it touches the file
-//! system, and a thread that leaves for other work calls [`restore_thread`]. What a new thread
-//! has is never assumed: its first call sets everything. After a panic the memory is still true,
-//! because it is written only after the kernel confirmed.
+//! system, and other work of the thread begins with [`pagewell_fs::identity::act_for_server`]. What
+//! a new thread has is never assumed, as it inherits everything: its first call sets everything,
+//! and a thread of this layer's own becomes the server before all else. After a panic the memory is
+//! still true, because it is written only after the kernel confirmed.
 //!
 //! setfsuid reports no error; a second call reads the value back. A thread on which it did not
 //! take does no work at all.
@@ -124,20 +125,17 @@ impl Acting {
     /// From here on the kernel judges this thread as the server itself.
     pub(super) fn become_server(&self) -> Result<()> {
         match self {
+            // A new thread may have the groups of a caller.
+            Self::AsCaller if GROUPS.with_borrow(Option::is_none) => assume(&Credentials::root()),
             Self::AsCaller => set_user(0),
             Self::AsSelf { .. } => Ok(()),
         }
     }
 }
 
-/// Gives the calling thread root's file-system identity back, if it acted for another user.
-/// For threads that leave for work outside this file system.
-pub fn restore_thread() -> Result<()> {
-    if USER.get().is_some_and(|uid| uid != 0) {
-        assume(&Credentials::root())
-    } else {
-        Ok(())
-    }
+/// Gives the calling thread root's file-system identity back. A failure was counted.
+fn turn_back() {
+    let _ = assume(&Credentials::root());
 }
 
 fn assume(wanted: &Credentials) -> Result<()> {
@@ -151,6 +149,9 @@ fn assume(wanted: &Credentials) -> Result<()> {
     // no such user: the kernel takes it for "unchanged"
     Error::AccessDenied.when(wanted.uid == u32::MAX || wanted.gid == u32::MAX)?;
     names::DIR_IDENTITY_SWITCHES.add(1);
+    if *wanted != Credentials::root() {
+        pagewell_fs::identity::acts_for_caller(turn_back);
+    }
     if !same_groups {
         GROUPS.set(None);
         set_groups(wanted)?;

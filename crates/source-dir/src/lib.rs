@@ -9,7 +9,7 @@
 //!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
 //! ```
 //!
-//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `path_hint` (what an
+//! Reading order: `identity` (as whom the kernel sees us), `handle` and `path_hint` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` (one
 //! that is held open), `objects` (from an identifier to one), `resolve` and `lookup` (from a name
 //! to one), `opening` (what stays there without a name), `permission`, `read_write`, `space`,
@@ -31,7 +31,7 @@ pub mod durability;
 mod entries;
 mod extended;
 mod handle;
-pub mod identity;
+mod identity;
 mod kept_names;
 mod links;
 mod listing;
@@ -178,6 +178,9 @@ impl FileSystem for Directory {
     fn root(&self) -> FileId {
         self.now().tree.root.id
     }
+    /// Each call says as whom it needs the thread (`identity`).
+    fn prepare_thread(&self) {}
+
 
     fn current_root(&self, call: &Call<'_>) -> Result<FileId> {
         self.now().tree.may_look(call)?;

@@ -85,17 +85,17 @@ const OBJECTS_MAX: usize = 16_384;
 
 impl Tree {
     pub(super) fn of_path(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let acting = Acting::detect();
+        let refused = |error| OpenError::new(path, error);
+        acting.become_server().map_err(refused)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mount = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| OpenError::new(path, reason_of(errno)))?;
-        let opened = Self::over(path, OpenFile::new(mount), options);
-        opened.map_err(|error| OpenError::new(path, error))
+        Self::over(path, OpenFile::new(mount), acting, options).map_err(refused)
     }
 
-    fn over(path: &Path, mount: OpenFile, options: Options) -> Result<Self> {
+    fn over(path: &Path, mount: OpenFile, acting: Acting, options: Options) -> Result<Self> {
         rustix::process::umask(Mode::empty());
-        let acting = Acting::detect();
-        acting.become_server()?;
         let whole_mount = mount::is_whole(&Status::of(&mount)?);
         let handles = !options.force_trails && handle::works(mount.as_fd());
         let (mount, original) = if handles && options.own_mount {

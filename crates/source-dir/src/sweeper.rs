@@ -32,6 +32,8 @@ fn run(tree: &Weak<Tree>) {
     let mut swept = Instant::now();
     loop {
         std::thread::sleep(TURN);
+    // A call may have started it that was made as its caller.
+    let _ = tree.upgrade().map(|tree| tree.acting.become_server());
         let Some(tree) = tree.upgrade() else { return };
         tree.end_turn();
         if swept.elapsed() >= PERIOD {

@@ -1,5 +1,6 @@
 use super::*;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 /// Of a connection at an address of its own.
@@ -196,4 +197,19 @@ fn every_job_is_done_once_by_many_threads() {
     while pool.state.lock().threads > 0 {
         std::thread::yield_now();
     }
+}
+
+/// A thread inherits for whom the kernel takes the one that starts it.
+#[test]
+fn threads_are_started_for_the_server() {
+    static TURNED_BACK: AtomicBool = AtomicBool::new(false);
+    let turn_back = || TURNED_BACK.store(true, Ordering::SeqCst);
+    let (send, seen) = mpsc::channel();
+    let pool = Pool::new(1, move |()| {
+        send.send(TURNED_BACK.load(Ordering::SeqCst)).unwrap()
+    });
+    pagewell_fs::identity::acts_for_caller(turn_back);
+    queue(&pool, 1, 0, ());
+    assert!(seen.recv().unwrap());
+    pool.stop();
 }

@@ -264,11 +264,14 @@ pub(super) struct Target<'s> {
 }
 
 impl Target<'_> {
+    /// The file system, for which this thread is prepared.
     pub(super) fn filesystem(&self) -> &dyn fs::FileSystem {
-        match &self.pseudo_tree {
+        let filesystem: &dyn fs::FileSystem = match &self.pseudo_tree {
             Some(pseudo_tree) => pseudo_tree,
             None => &*self.export.config.filesystem,
-        }
+        };
+        filesystem.prepare_thread();
+        filesystem
     }
 
     pub(super) fn call(&self) -> fs::Call<'_> {

@@ -1,11 +1,18 @@
 //! Who a caller becomes, and exports that must not be changed.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pagewell_fs as fs;
 use pagewell_nfsd::Squash;
 use pagewell_sunrpc::nfs3::{CreateHow, FileAttributes, Procedure, SetAttributes, Status, access};
+use pagewell_sunrpc::nlm4;
 
 use crate::client::{Client, User};
 use crate::every_call::{changing, looking, status_of};
-use crate::fixture::{Fixture, Kind};
+use crate::fixture::{Fixture, Kind, directory, export, ram, serve_with};
+use crate::layer::{Event, Hook, Layer};
+use crate::locks::{NOBODY, program};
 use crate::operations::mode;
 
 const ANONYMOUS: (u32, u32) = (4001, 4002);
@@ -26,11 +33,14 @@ fn squashing(kind: Kind, squash: Squash) -> Fixture {
         export.anonymous = ANONYMOUS;
     });
     if kind != Kind::Ram {
-        use std::os::unix::fs::PermissionsExt;
-        let everybody = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(fixture.folder().join("exported"), everybody).unwrap();
+        permit(&fixture.folder().join("exported"), 0o777);
     }
     fixture
+}
+
+fn permit(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// The squashed are the anonymous user, the others are themselves; AUTH_NONE is always anonymous.
@@ -181,4 +191,55 @@ fn a_commit_needs_the_right_to_write() {
         root.setattr(&file, mode(0o666), None).unwrap();
         fixture.client_of(2000).commit(&file, 0, 0).unwrap();
     }
+}
+
+/// Storage that opens a file of the server for each call.
+struct Opens(PathBuf);
+
+impl Hook for Opens {
+    fn before(&self, _event: &Event<'_>) -> fs::Result<()> {
+        let opened = std::fs::File::open(&self.0);
+        opened
+            .map(drop)
+            .map_err(|error| fs::Error::Io(error.to_string()))
+    }
+}
+
+/// A directory is changed as the caller; what its thread does next for another export, or for a
+/// lock, is done as the server.
+#[test]
+fn a_thread_acts_as_its_caller_for_directories_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let exported = folder.path().join("exported");
+    std::fs::create_dir(&exported).unwrap();
+    permit(&exported, 0o777);
+    let own = folder.path().join("own");
+    std::fs::write(&own, b"").unwrap();
+    permit(&own, 0o600);
+    let (other, _) = Layer::new(ram(), Opens(own));
+    let exports = vec![
+        export(
+            "/directory",
+            Arc::new(directory(&exported, Kind::Directory)),
+        ),
+        export("/other", other),
+    ];
+    let server = serve_with(exports, |config| {
+        config.locks.port_mapper = NOBODY;
+        config.locks.records = Some(folder.path().join("locks"));
+    });
+    let mut client = Client::connect(server.address(), User::System(1000, 1000, Vec::new()));
+    let [root, other] = [b"/directory", &b"/other"[..]].map(|path| client.mount(path).unwrap());
+    let file = client.make_file(&root, b"file", b"content");
+    // The receiving thread, and one that may wait, most often the same.
+    client.getattr(&other).unwrap();
+    for round in 0..20 {
+        let name = format!("folder{round}").into_bytes();
+        client.make_directory(&root, &name);
+        client.make_directory(&other, &name);
+    }
+    client.make_directory(&root, b"last");
+    let mut program = program::Program::new(server.address(), "anna", 1, &file);
+    program.client = client;
+    assert_eq!(program.lock(program::WRITE, (0, 0)), nlm4::Status::Granted);
 }

@@ -127,7 +127,7 @@ fn a_moved_file_is_found_among_very_many() {
         pagewell_skip::skip("no /dev/shm");
         return;
     };
-    super::super::identity::restore_thread().unwrap();
+    pagewell_fs::identity::act_for_server();
     let path = |name: &str| top.path().join(name);
     for directory in 0..21 {
         let directory = path(&format!("d{directory}"));

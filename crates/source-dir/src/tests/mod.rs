@@ -9,6 +9,7 @@ mod listings;
 mod moments;
 mod mounts;
 mod races;
+mod remade;
 mod remembered;
 mod settings;
 mod users;
@@ -74,7 +75,7 @@ pub(super) fn with_both(test: impl Fn(&Fixture)) {
 
 impl Fixture {
     pub(super) fn new(options: Options) -> Self {
-        super::identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
         // not /tmp: that may be memory
         let base = std::env::var_os("PAGEWELL_TEST_DIRECTORY");
         let base = base.unwrap_or_else(|| "/var/tmp".into());
@@ -101,12 +102,12 @@ impl Fixture {
 
     /// A path for what the test does as a local program, which is root.
     pub(super) fn path(&self, inside: &str) -> PathBuf {
-        super::identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
         self.top.path().join("export").join(inside)
     }
 
     pub(super) fn outside(&self, name: &str) -> PathBuf {
-        super::identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
         self.top.path().join("outside").join(name)
     }
 
@@ -154,7 +155,7 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         // the directory is removed as a local program
-        let _ = super::identity::restore_thread();
+        pagewell_fs::identity::act_for_server();
     }
 }
 

@@ -20,14 +20,14 @@ fn own_mounts() -> bool {
 }
 
 fn mount(arguments: &[&std::ffi::OsStr]) -> bool {
-    super::super::identity::restore_thread().unwrap();
+    pagewell_fs::identity::act_for_server();
     let done = Command::new("mount").args(arguments).status();
     done.is_ok_and(|status| status.success())
 }
 
 /// Lazily: another test may be starting a program, which briefly has all descriptors.
 fn unmount(at: &Path) {
-    super::super::identity::restore_thread().unwrap();
+    pagewell_fs::identity::act_for_server();
     let done = Command::new("umount").arg("-l").arg(at).status().unwrap();
     assert!(done.success());
 }
@@ -164,12 +164,12 @@ fn whole_file_systems_and_parts_of_them_are_told_apart() {
             Ok(entry.attributes)
         );
     }
-    super::super::identity::restore_thread().unwrap();
+    pagewell_fs::identity::act_for_server();
     std::fs::rename(whole.join("in/d"), whole.join("out/d")).unwrap();
     let again = open(&part);
     assert_eq!(again.attributes(&waiting(&who), &d.id), Err(Error::Stale));
     drop((again, files));
-    super::super::identity::restore_thread().unwrap();
+    pagewell_fs::identity::act_for_server();
     for path in [&part, &whole] {
         unmount(path);
     }
@@ -331,7 +331,7 @@ fn handles_of_files_that_left_while_nothing_ran_are_stale() {
     let id = |name| (name, walk(&files, name).unwrap().id);
     let ids = ["stays", "moved", "left", "both"].map(id);
     drop(files);
-    super::super::identity::restore_thread().unwrap();
+    pagewell_fs::identity::act_for_server();
     std::fs::rename(inside.join("moved"), outside.join("moved")).unwrap();
     std::fs::remove_file(inside.join("left")).unwrap();
     unmount(&at);

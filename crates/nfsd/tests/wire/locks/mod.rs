@@ -1,7 +1,7 @@
 //! Locks on files, as clients ask for them with NLM version 4, and what restarts do to them.
 
 mod peer;
-mod program;
+pub(crate) mod program;
 mod restart;
 mod rules;
 mod slow;
@@ -19,7 +19,7 @@ use crate::operations::FileHandle;
 const HERE: [u8; 4] = [127, 0, 0, 1];
 const ELSEWHERE: [u8; 4] = [127, 0, 0, 2];
 /// Of a port mapper that is not there: nobody listens to port 0.
-const NOBODY: u16 = 0;
+pub(crate) const NOBODY: u16 = 0;
 
 /// A server with one file.
 struct Served {

@@ -19,18 +19,18 @@ pub(super) const STATE: i32 = 5;
 
 /// To read with others, or to write alone.
 pub(super) const READ: bool = false;
-pub(super) const WRITE: bool = true;
+pub(crate) const WRITE: bool = true;
 
 /// A program and the file it locks.
-pub(super) struct Program {
-    pub(super) client: Client,
+pub(crate) struct Program {
+    pub(crate) client: Client,
     pub(super) machine: &'static str,
     pub(super) process: i32,
     pub(super) file: FileHandle,
 }
 
 impl Program {
-    pub(super) fn new(
+    pub(crate) fn new(
         server: SocketAddr,
         machine: &'static str,
         process: i32,
@@ -84,7 +84,7 @@ impl Program {
         })
     }
 
-    pub(super) fn lock(&mut self, exclusive: bool, range: (u64, u64)) -> Status {
+    pub(crate) fn lock(&mut self, exclusive: bool, range: (u64, u64)) -> Status {
         let arguments = self.lock_arguments(exclusive, range, (false, false));
         self.call(Procedure::Lock, &arguments)
     }
