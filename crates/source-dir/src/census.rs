@@ -239,7 +239,7 @@ struct Level {
 
 impl Level {
     /// Opens a directory; `None` when it is none, or cannot be read.
-    fn open(directory: impl AsFd, name: &[u8]) -> Result<Option<Self>> {
+    fn open(tree: &Tree, directory: impl AsFd, name: &[u8]) -> Result<Option<Self>> {
         let status = Status::of(&directory)?;
         if !status.attributes.file_type.is_directory() {
             return Ok(None);
@@ -253,7 +253,7 @@ impl Level {
             file,
             device: status.node.device,
             step: Step {
-                inode: status.inode(),
+                inode: tree.inode_of(&directory, &status)?,
                 name: name.into(),
             },
             bytes: Vec::with_capacity(BUFFER_BYTES),
@@ -298,7 +298,7 @@ fn read_all(tree: &Weak<Tree>) -> Result<()> {
     let mut levels = Vec::new();
     let top = still()?;
     top.acting.become_server()?;
-    levels.extend(Level::open(&*top.root, b"")?);
+    levels.extend(Level::open(&top, &*top.root, b"")?);
     drop(top);
     while let Some(level) = levels.last_mut() {
         let tree = still()?;
@@ -320,7 +320,7 @@ fn read_all(tree: &Weak<Tree>) -> Result<()> {
 impl Tree {
     fn enter(&self, level: &Level, name: &[u8]) -> Result<Option<Level>> {
         match self.resolver.child(level.file.as_fd(), name, true) {
-            Ok(opened) => Level::open(&opened, name),
+            Ok(opened) => Level::open(self, &opened, name),
             Err(Error::TryLater) => Err(Error::TryLater),
             Err(_) => Ok(None), // gone meanwhile, a mount point, not ours to search
         }
@@ -340,8 +340,8 @@ impl Tree {
         drop(state);
         for (name, Wanted { id, inode, .. }) in found {
             let opened = self.resolver.child(level.file.as_fd(), &name, true);
-            let status = opened.and_then(|opened| Status::of(&opened));
-            if status.is_ok_and(|status| status.inode() == inode) {
+            if opened.and_then(|opened| self.inode_of(&opened, &Status::of(&opened)?)) == Ok(inode)
+            {
                 let above = levels.iter().skip(1).map(|level| &level.step);
                 self.note_path(above, Step { inode, name }, id);
                 self.census.state.lock().wanted.remove(&inode.number);

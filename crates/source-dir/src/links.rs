@@ -80,9 +80,9 @@ impl Tree {
         pagewell_fs::name::check_old(to_name)?;
         let (held, changes) = self.change_directories(&from, &to, || {
             self.acting.become_caller(&self.acting.caller(call))?;
-            let moved = Status::of_name(from.as_fd(), from_name).ok();
+            let moved = self.key_at(&from, from_name);
             let moved_back = match flags.contains(RenameFlags::EXCHANGE) {
-                true => Status::of_name(to.as_fd(), to_name).ok(),
+                true => self.key_at(&to, to_name),
                 false => None,
             };
             let held = [
@@ -158,7 +158,8 @@ impl Tree {
             drop(running);
             object.status()
         })?;
-        self.naming.note(&status, &Place::Child(&directory, name));
+        self.naming
+            .note(&object.id, &Place::Child(&directory, name));
         self.sync_names(&[&directory])?;
         Ok((status.attributes, change))
     }

@@ -247,9 +247,10 @@ impl Tree {
         let attributes = status.attributes;
         let id = match (self.held(&status, &place), &self.naming) {
             (Some(object), _) => object.id,
-            (None, Naming::PathHints(_)) => {
+            (None, Naming::PathHints(_)) if status.node.device == directory.node.device => {
                 self.identify(directory.as_fd(), &status, &place).ok()?
             }
+            (None, Naming::PathHints(_)) => return self.examine_opened(directory, raw),
             (None, Naming::Handles) => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
                 if handle::inode_in(self.magic, &made) != Some(status.node.inode) {

@@ -73,10 +73,12 @@ impl Naming {
         }
     }
 
-    /// Notes where a held object was just seen.
-    pub(super) fn note(&self, status: &Status, place: &Place<'_>) {
-        if let (Self::PathHints(places), Place::Child(directory, name)) = (self, place) {
-            places.note(status, directory, name);
+    /// Notes where the object of an identifier was just seen.
+    pub(super) fn note(&self, id: &FileId, place: &Place<'_>) {
+        if let (Self::PathHints(places), Place::Child(directory, name)) = (self, place)
+            && let Ok((inode, _)) = path_hint::parse(id)
+        {
+            places.note(inode, directory, name);
         }
     }
 }
@@ -375,7 +377,7 @@ impl Tree {
             return Some(Arc::clone(&self.root));
         }
         let object = self.cache.get_node(status.node)?;
-        self.naming.note(status, place);
+        self.naming.note(&object.id, place);
         Some(object)
     }
 
@@ -395,7 +397,8 @@ impl Tree {
         Ok(object)
     }
 
-    /// The identifier of an object that was just opened.
+    /// The identifier of an object that was just looked at and is open; to note its place, any
+    /// other on its device may be open instead.
     pub(super) fn identify(
         &self,
         opened: BorrowedFd<'_>,
@@ -405,10 +408,10 @@ impl Tree {
         match (&self.naming, place) {
             (Naming::Handles, _) => handle::identify(opened),
             (Naming::PathHints(places), Place::Child(directory, name)) => {
-                Ok(places.note(status, directory, name))
+                Ok(places.note(self.inode_of(opened, status)?, directory, name))
             }
             (Naming::PathHints(places), Place::ParentOf(child)) => {
-                Ok(places.id_of_parent(status, &child.id))
+                Ok(places.id_of_parent(self.inode_of(opened, status)?, &child.id))
             }
         }
     }

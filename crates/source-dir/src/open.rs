@@ -12,7 +12,7 @@ use super::objects::{Cache, Naming};
 use super::ordered::Ordered;
 use super::path_hint::{Places, compose};
 use super::permission::has_access_list;
-use super::status::Status;
+use super::status::{Inode, Status};
 use super::{
     blocking::{self, HeldWrites},
     error_of, extended, mount,
@@ -110,9 +110,10 @@ impl Tree {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
+            let inode = Inode::of(&mount, &status, status.node.device)?;
             (
-                Naming::PathHints(Box::new(Places::new(status.node.inode))),
-                compose(status.inode(), &[]),
+                Naming::PathHints(Box::new(Places::new(inode))),
+                compose(inode, &[]),
             )
         };
         let root = Arc::new(Object::new(id, &status, mount));

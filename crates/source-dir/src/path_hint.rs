@@ -4,10 +4,11 @@
 //! Problem: an inode number cannot be opened. Something must lead back to the object after it was
 //! closed, even after a restart, and the number may have been given to another object.
 //!
-//! Rule: the identifier is one byte, the inode number, the birth time as its generation,
-//! and a *path hint*: one byte for each directory between the export's root and the object, a hash
-//! of that directory's inode number. Inode numbers do not change when a directory is renamed in
-//! place, so the hint survives that too.
+//! Rule: the identifier is one byte, the inode number, the birth time as its generation (of
+//! another subvolume than the root's with the number of its file system), and a *path hint*: one
+//! byte for each directory between the export's root and the object, a hash of that directory's
+//! inode number. Inode numbers do not change when a directory is renamed in place, so the hint
+//! survives that too.
 //!
 //! ```text
 //!   /export/a/b/file   tag │ inode of file │ birth of file │ hash(a) hash(b)
@@ -33,13 +34,14 @@
 //! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
 //! restart an object that was reached by two names may be given the other name's hint. Further
 //! down than a hint has bytes ([`HINT_BYTES_MAX`]), and when a file was moved to another
-//! directory while the program was down, finding it takes the census. File systems whose listings
-//! show other inode numbers than stat (some union mounts) can only be followed by the table.
+//! directory while the program was down, finding it takes the census. What listings show with other
+//! inode numbers than stat (some union mounts, the roots of subvolumes) can only be followed by the
+//! table.
 
 use super::entries::each_entry;
 use super::object::{Object, open_directory};
 use super::objects::Naming;
-use super::status::{Inode, Status};
+use super::status::{Inode, Status, spread};
 use super::{ID_BYTES_MAX, Tree};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
@@ -66,8 +68,7 @@ const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 
 /// One byte of a path hint: stands for the directory of this inode number.
 pub(super) fn hash(inode: u64) -> u8 {
-    // Fibonacci hashing: the top byte depends on all bits of the number
-    (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
+    spread(inode).to_be_bytes()[0]
 }
 
 /// The identifier of an object; a hint that is too long is cut.
@@ -107,25 +108,24 @@ pub(super) struct Step {
 }
 
 struct Place {
-    step: Step,
-    /// Inode number of the directory above.
-    parent: u64,
+    name: Box<[u8]>,
+    /// The directory above.
+    parent: Inode,
     id: FileId,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Inode number of the export's root.
-    root: u64,
-    /// By inode number.
-    places: Clock<u64, Place>,
+    /// The export's root.
+    root: Inode,
+    places: Clock<Inode, Place>,
     /// What was searched in vain, and since when.
     missing: Clock<Inode, Instant>,
 }
 
 impl Places {
-    /// Of an export whose root has this inode number.
-    pub(super) fn new(root: u64) -> Self {
+    /// Of an export with this root.
+    pub(super) fn new(root: Inode) -> Self {
         Self(Mutex::new(Table {
             root,
             ..Table::default()
@@ -133,26 +133,23 @@ impl Places {
     }
 
     /// The object just seen as `name` in a directory: notes the place and returns its identifier.
-    pub(super) fn note(&self, status: &Status, parent: &Object, name: &[u8]) -> FileId {
-        let (inode, above) = (status.inode(), parent.node.inode);
+    pub(super) fn note(&self, inode: Inode, parent: &Object, name: &[u8]) -> FileId {
+        let (above, its_hint) = parse(&parent.id).unwrap_or_default();
         let mut table = self.0.lock();
-        if let Some(place) = table.get(inode) {
+        if let Some(place) = table.places.get(&inode) {
             place.parent = above;
-            if *place.step.name != *name {
-                place.step.name = name.into();
+            if *place.name != *name {
+                place.name = name.into();
             }
             let id = place.id;
             table.missing.remove(&inode);
             return id;
         }
-        let root = table.root;
+        let is_root = above == table.root;
         let hint = table.hint_of(above).unwrap_or_else(|| {
-            let Ok((_, hint)) = parse(&parent.id) else {
-                return Vec::new();
-            };
-            let mut hint = hint.to_vec();
-            if above != root {
-                hint.push(hash(above));
+            let mut hint = its_hint.to_vec();
+            if !is_root {
+                hint.push(hash(above.number));
             }
             hint
         });
@@ -163,9 +160,8 @@ impl Places {
     }
 
     /// An identifier for the parent of an object, which was reached by `..`.
-    pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
-        let inode = status.inode();
-        if let Some(place) = self.0.lock().get(inode) {
+    pub(super) fn id_of_parent(&self, inode: Inode, child: &FileId) -> FileId {
+        if let Some(place) = self.0.lock().places.get(&inode) {
             return place.id;
         }
         let hint = parse(child).map_or(&[][..], |(_, hint)| hint);
@@ -175,19 +171,13 @@ impl Places {
 }
 
 impl Table {
-    fn get(&mut self, inode: Inode) -> Option<&mut Place> {
-        let place = self.places.get(&inode.number);
-        place.filter(|place| place.step.inode == inode)
-    }
-
     /// Puts a place in, for one that was not used when there are too many.
-    fn put(&mut self, step: Step, parent: u64, id: FileId) {
-        self.missing.remove(&step.inode);
+    fn put(&mut self, Step { inode, name }: Step, parent: Inode, id: FileId) {
+        self.missing.remove(&inode);
         if self.places.len() >= PLACES_MAX {
             self.places.evict(usize::MAX, |_| true);
         }
-        let number = step.inode.number;
-        self.places.insert(number, Place { step, parent, id }, 1);
+        self.places.insert(inode, Place { name, parent, id }, 1);
     }
 
     fn is_missing(&self, inode: Inode) -> bool {
@@ -203,7 +193,7 @@ impl Table {
     }
 
     /// Inodes and names from below the root down to `inode`.
-    fn chain(&mut self, inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
+    fn chain(&mut self, inode: Inode) -> Option<Vec<(u64, Box<[u8]>)>> {
         let mut chain = Vec::new();
         let mut at = inode;
         while at != self.root {
@@ -211,7 +201,7 @@ impl Table {
                 return None;
             }
             let place = self.places.get(&at)?;
-            chain.push((at, place.step.name.clone()));
+            chain.push((at.number, place.name.clone()));
             at = place.parent;
         }
         chain.reverse();
@@ -219,7 +209,7 @@ impl Table {
     }
 
     /// The path hint of what lies in the directory `parent`.
-    fn hint_of(&mut self, parent: u64) -> Option<Vec<u8>> {
+    fn hint_of(&mut self, parent: Inode) -> Option<Vec<u8>> {
         let chain = self.chain(parent)?;
         Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())
     }
@@ -236,7 +226,7 @@ impl Tree {
         }
         Error::Stale.when(self.is_missing(inode))?;
         names::DIR_PATH_HINT_WALKS.add(1);
-        let root = (self.root.as_fd(), self.root.node.inode);
+        let root = (self.root.as_fd(), parse(&self.root.id)?.0);
         if let Some(found) = self.walk(places, id, root, hint)? {
             return Ok(found);
         }
@@ -250,9 +240,28 @@ impl Tree {
     }
 
     fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
-        let chain = places.0.lock().chain(inode.number)?;
+        let chain = places.0.lock().chain(inode)?;
         let found = self.open_below(chain.iter().map(|(_, name)| &**name));
-        found.filter(|(_, status)| status.inode() == inode && self.resolver.same_mount(status))
+        found.filter(|(opened, status)| self.is_it(inode, opened, status))
+    }
+
+    /// Whether what was opened is the object that was looked for.
+    fn is_it(&self, inode: Inode, opened: &OwnedFd, status: &Status) -> bool {
+        self.resolver.same_mount(status) && self.inode_of(opened, status) == Ok(inode)
+    }
+
+    pub(super) fn inode_of(&self, opened: impl AsFd, status: &Status) -> Result<Inode> {
+        Inode::of(opened, status, self.root.node.device)
+    }
+
+    /// An identifier without its path hint of what a name means, where places are noted.
+    pub(super) fn key_at(&self, directory: &Object, name: &[u8]) -> Option<FileId> {
+        if matches!(self.naming, Naming::Handles) {
+            return None;
+        }
+        let opened = self.resolver.child(directory.as_fd(), name, true).ok()?;
+        let status = Status::of(&opened).ok()?;
+        Some(compose(self.inode_of(&opened, &status).ok()?, &[]))
     }
 
     /// Whether the object was searched in vain.
@@ -281,25 +290,25 @@ impl Tree {
             return;
         };
         let mut table = places.0.lock();
-        let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
+        let (mut parent, mut hashes) = (table.root, Vec::new());
         for Step { inode, name } in above {
-            let known = table.get(*inode).map(|place| place.id);
+            let known = table.places.get(inode).map(|place| place.id);
             let id = known.unwrap_or_else(|| compose(*inode, &hashes));
             let (inode, name) = (*inode, name.clone());
             table.put(Step { inode, name }, parent, id);
             hashes.push(hash(inode.number));
-            parent = inode.number;
+            parent = inode;
         }
         table.put(found, parent, id);
     }
 
-    /// Reads a directory, which has this inode number, notes and returns the object if it is there,
-    /// and else goes down wherever the hint leads.
+    /// Reads a directory, notes and returns the object if it is there, and else goes down wherever
+    /// the hint leads.
     fn walk(
         &self,
         places: &Places,
         id: &FileId,
-        (directory, directory_inode): (BorrowedFd<'_>, u64),
+        (directory, parent): (BorrowedFd<'_>, Inode),
         hint: &[u8],
     ) -> Result<Option<(OwnedFd, Status)>> {
         let Ok(listing) = open_directory(directory) else {
@@ -307,7 +316,7 @@ impl Tree {
         };
         let (inode, _) = parse(id)?;
         let mut matches: Vec<Box<[u8]>> = Vec::new();
-        let mut candidates: Vec<(Box<[u8]>, u64)> = Vec::new();
+        let mut candidates: Vec<Box<[u8]>> = Vec::new();
         each_entry(listing.as_fd(), &mut |entry| {
             if entry.is_dots() {
                 return true;
@@ -316,7 +325,7 @@ impl Tree {
                 matches.push(entry.name.into());
             }
             if entry.may_be_directory && hint.first() == Some(&hash(entry.inode)) {
-                candidates.push((entry.name.into(), entry.inode));
+                candidates.push(entry.name.into());
             }
             true
         })?;
@@ -326,17 +335,17 @@ impl Tree {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if status.inode() == inode && self.resolver.same_mount(&status) {
-                let mut table = places.0.lock();
-                table.put(Step { inode, name }, directory_inode, *id);
+            if self.is_it(inode, &opened, &status) {
+                places.0.lock().put(Step { inode, name }, parent, *id);
                 return Ok(Some((opened, status)));
             }
         }
         let below = hint.get(1..).unwrap_or(&[]);
-        for (name, inode) in candidates {
+        for name in candidates {
             let Ok(child) = self.resolver.child(directory, &name, true) else {
                 continue;
             };
+            let inode = self.inode_of(&child, &Status::of(&child)?)?;
             let found = self.walk(places, id, (child.as_fd(), inode), below)?;
             if found.is_some() {
                 return Ok(found);
@@ -349,6 +358,30 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A snapshot has the numbers and births of what it was made of.
+    #[test]
+    fn objects_of_one_number_and_birth_on_two_devices_are_two() {
+        let top = tempfile::tempdir().unwrap();
+        let opened = std::fs::File::open(top.path()).unwrap();
+        let live = Status::of(&opened).unwrap();
+        let device = live.node.device;
+        let mut copy = live;
+        copy.node.device += 1;
+        let [live, copy] = [live, copy].map(|status| {
+            assert!(status.birth > 0);
+            Inode::of(&opened, &status, device).unwrap()
+        });
+        assert_ne!(compose(live, &[]), compose(copy, &[]));
+        let mut table = Table::default();
+        for (inode, name) in [(live, b"live"), (copy, b"copy")] {
+            let name = Box::from(&name[..]);
+            table.put(Step { inode, name }, Inode::default(), compose(inode, &[]));
+        }
+        for (inode, name) in [(live, b"live"), (copy, b"copy")] {
+            assert_eq!(*table.chain(inode).unwrap()[0].1, *name);
+        }
+    }
 
     #[test]
     fn many_are_remembered_and_the_oldest_go() {

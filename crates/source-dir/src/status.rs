@@ -15,18 +15,43 @@ pub(super) struct Node {
 }
 
 /// What tells the objects of one file system apart, also those that had a number before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Inode {
     pub(super) number: u64,
-    /// In nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps none.
+    /// In nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps none. Of
+    /// another device than the root's with what tells the devices apart ([`Inode::of`]).
     pub(super) birth: u64,
+}
+
+impl Inode {
+    /// That of an object that is open, in an export whose root is on the device `root`.
+    ///
+    /// Subvolumes of btrfs, and their snapshots, have the same numbers and births. Each is a device
+    /// of its own, which may have another number after a restart; the number of its file system
+    /// stays.
+    pub(super) fn of(opened: impl AsFd, status: &Status, root: u64) -> Result<Self> {
+        let mut inode = Self {
+            number: status.node.inode,
+            birth: status.birth,
+        };
+        if status.node.device != root {
+            let sizes = rustix::fs::fstatvfs(opened).map_err(super::error_of)?;
+            inode.birth = inode.birth.wrapping_add(spread(sizes.f_fsid));
+        }
+        Ok(inode)
+    }
+}
+
+/// A number whose top bits depend on all bits of this one (Fibonacci hashing).
+pub(super) fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// What statx said.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
     pub(super) node: Node,
-    /// Birth time, as in [`Inode`].
+    /// Birth time, in nanoseconds as in [`Inode`].
     pub(super) birth: u64,
     /// Number of the mount the object was reached through; `None` before Linux 5.8.
     pub(super) mount: Option<u64>,
@@ -49,13 +74,6 @@ impl Status {
     /// Looks at `name` in the directory `fd`: the name itself, never what a link points to.
     pub(super) fn of_name(fd: impl AsFd, name: &[u8]) -> Result<Self> {
         Self::at(fd, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
-    }
-
-    pub(super) fn inode(&self) -> Inode {
-        Inode {
-            number: self.node.inode,
-            birth: self.birth,
-        }
     }
 
     fn at(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self> {
