@@ -231,7 +231,8 @@ impl Making<'_> {
         let (tree, directory) = (self.tree, self.directory.as_fd());
         for _ in 0..ATTEMPTS_MAX {
             tree.acting.become_caller(&tree.acting.caller(self.call))?;
-            match tree.resolver.create(directory, self.name, mode) {
+            let create = || tree.resolver.create(directory, self.name, mode);
+            match tree.with_room(true, create) {
                 Ok(opened) => return self.finish_file(OpenFile::new(opened)),
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),

@@ -229,7 +229,7 @@ impl Tree {
     /// The same where it was asked for. What the server may not open is synced with all else.
     pub(super) fn sync_object(&self, object: &Object) -> Result<()> {
         let file = match object.write_if_open() {
-            None if object.can_open() => self.readable(object).ok(),
+            None if object.can_open() => self.readable(object, true).ok(),
             open => open,
         };
         match file {
@@ -271,7 +271,7 @@ impl Tree {
         }
         let needed = if self.durability.one_journal { 1 } else { 2 };
         for directory in directories.iter().take(needed) {
-            match self.readable(directory) {
+            match self.readable(directory, true) {
                 Ok(file) => self.durability.sync_all(directory, file)?,
                 // without root a directory may be writable and not readable
                 Err(_) => return self.sync_everything(),

@@ -105,7 +105,8 @@ impl Tree {
         if self.orders_listings.load(Ordering::Relaxed) {
             return self.ordered_at(directory, cookie, cookie);
         }
-        let mut listing = Listing::open(directory.as_fd(), cookie)?;
+        let open = || Listing::open(directory.as_fd(), cookie);
+        let mut listing = self.with_room(true, open)?;
         if cookie == 0 {
             let ticket = memory.and_then(|moment| self.remembered.begin_names(moment, inode));
             listing.gathered = ticket.map(Gathered::new);

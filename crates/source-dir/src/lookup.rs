@@ -116,7 +116,9 @@ impl Tree {
         name: &[u8],
     ) -> Result<(Arc<Object>, Status)> {
         self.acting.become_caller(&self.acting.caller(call))?;
-        let opened = match self.resolver.child(directory.as_fd(), name, call.may_block) {
+        let (directory_fd, may_wait) = (directory.as_fd(), call.may_block);
+        let open = || self.resolver.child(directory_fd, name, may_wait);
+        let opened = match self.with_room(may_wait, open) {
             // there is no such name in a directory that is itself gone
             Err(Error::NotFound) if self.look(directory).is_err() => return Err(Error::Stale),
             opened => opened?,

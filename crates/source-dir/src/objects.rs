@@ -24,6 +24,9 @@
 //! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that whoever
 //! commits it meanwhile waits for the outcome of that sync ([`super::syncs`]).
 //!
+//! The bound on descriptors counts those of all exports. A descriptor that is opened when there are
+//! more pushes two objects out, and so does one that the system refuses.
+//!
 //! Weakness: the bound may be exceeded by the number of objects in use at one moment, which the
 //! number of server threads bounds, and by those that were just synced for it.
 
@@ -39,6 +42,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 const SHARDS: usize = 16;
@@ -108,6 +112,8 @@ pub(super) struct Cache {
     nodes: Vec<Mutex<HashMap<Node, Weak<Object>>>>,
     shard_objects_max: usize,
     descriptors_max: i64,
+    /// Where room is made next.
+    next_shard: AtomicUsize,
 }
 
 impl Cache {
@@ -118,6 +124,7 @@ impl Cache {
             nodes: (0..SHARDS).map(|_| Mutex::default()).collect(),
             shard_objects_max: objects_max.div_ceil(SHARDS).max(1),
             descriptors_max: i64::try_from(descriptors_max).unwrap_or(i64::MAX),
+            next_shard: AtomicUsize::new(0),
         }
     }
 
@@ -171,16 +178,12 @@ impl Cache {
             .insert(node, Arc::downgrade(&object));
         // two at most: an insertion never pays for a long queue of others
         for _ in 0..2 {
-            let crowded = shard.len() > self.shard_objects_max
-                || names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max;
+            let crowded = shard.len() > self.shard_objects_max || self.is_crowded();
             if !crowded {
                 break;
             }
-            match evict(&mut shard) {
-                Ok(out) => {
-                    self.node_shard(out.node).lock().remove(&out.node);
-                    evicted.push(out);
-                }
+            match self.evict_from(&mut shard) {
+                Ok(out) => evicted.push(out),
                 Err(other) => {
                     unsynced = other;
                     break;
@@ -188,8 +191,39 @@ impl Cache {
             }
         }
         drop(shard);
-        names::DIR_OBJECTS_EVICTED.add(evicted.len() as u64);
         (object, unsynced)
+    }
+
+    /// Whether there are more descriptors than there should be.
+    fn is_crowded(&self) -> bool {
+        names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max
+    }
+
+    /// Takes two objects out at the most, wherever they are. Where none may go, returns one that
+    /// may after a sync.
+    fn evict_some(&self) -> Option<Arc<Object>> {
+        let first = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        // closed outside the lock
+        let mut evicted = Vec::new();
+        let mut unsynced = None;
+        for shard in self.shards.iter().cycle().skip(first).take(SHARDS) {
+            match self.evict_from(&mut shard.lock()) {
+                Ok(out) => evicted.push(out),
+                Err(other) => unsynced = unsynced.or(other),
+            }
+            if evicted.len() == 2 {
+                break;
+            }
+        }
+        unsynced.filter(|_| evicted.is_empty())
+    }
+
+    /// Takes an object out; see [`evict`].
+    fn evict_from(&self, shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
+        let out = evict(shard)?;
+        self.node_shard(out.node).lock().remove(&out.node);
+        names::DIR_OBJECTS_EVICTED.add(1);
+        Ok(out)
     }
 
     /// The object of this key, which a program opens.
@@ -278,11 +312,40 @@ impl Tree {
         blocking::may_wait(call)?;
         names::DIR_OBJECTS_MISSED.add(1);
         let (opened, status) = match &self.naming {
-            Naming::Handles => self.open_handle(id)?,
+            Naming::Handles => self.with_room(true, || self.open_handle(id))?,
             Naming::PathHints(places) => self.open_by_hint(places, id)?,
         };
         let object = Object::new(*id, &status, OpenFile::new(opened));
         self.hold_open(object, &status, true)
+    }
+
+    /// Opens something; lets go of objects first when there are many descriptors, or else when the
+    /// program may have no more. [`Error::WouldBlock`] where only those can go that need a sync,
+    /// and the caller must not wait for it.
+    pub(super) fn with_room<T>(&self, may_wait: bool, open: impl Fn() -> Result<T>) -> Result<T> {
+        let make_room = || {
+            if let Some(unsynced) = self.cache.evict_some()
+                && may_wait
+            {
+                self.sync_unused(&unsynced);
+                drop(unsynced);
+                self.cache.evict_some();
+            }
+        };
+        if self.cache.is_crowded() {
+            make_room();
+        }
+        let opened = match open() {
+            Err(Error::TryLater) => {
+                make_room();
+                open()
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| match error {
+            Error::TryLater if !may_wait => Error::WouldBlock,
+            error => error,
+        })
     }
 
     /// The same, if it is a directory.

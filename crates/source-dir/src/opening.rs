@@ -36,7 +36,7 @@ impl Tree {
         let may_pass =
             matches!(self.acting, Acting::AsCaller) && object.file_type == FileType::Regular;
         let file = may_pass
-            .then(|| self.readable(object).ok().cloned())
+            .then(|| self.readable(object, call.may_block).ok().cloned())
             .flatten();
         Ok(Opened {
             attributes,

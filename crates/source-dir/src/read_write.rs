@@ -38,7 +38,8 @@ impl Tree {
         let status = self.look_once(&object)?;
         self.judge(call, &object, &status).check_read()?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
-            return self.read_unsized(&object, &status, offset, count);
+            let file = self.readable(&object, call.may_block)?;
+            return self.read_unsized(file, &status, offset, count);
         }
         let left = status.attributes.size.saturating_sub(offset);
         let length = u32::try_from(left.min(u64::from(count))).unwrap_or(count);
@@ -46,7 +47,7 @@ impl Tree {
             Payload::Bytes(Vec::new())
         } else {
             Payload::File {
-                file: self.readable(&object)?.clone(),
+                file: self.readable(&object, call.may_block)?.clone(),
                 offset,
                 length,
             }
@@ -61,13 +62,12 @@ impl Tree {
     /// Reads a file that says it is empty. Some that say so are not: those of proc(5).
     fn read_unsized(
         &self,
-        object: &Object,
+        file: &OpenFile,
         status: &Status,
         offset: u64,
         count: u32,
     ) -> Result<ReadReply> {
         let mut bytes = vec![0; UNSIZED_BYTES_MAX.min(count as usize)];
-        let file = self.readable(object)?;
         let length = rustix::io::pread(file, &mut bytes, offset).map_err(error_of)?;
         bytes.truncate(length);
         Ok(ReadReply {
@@ -95,7 +95,7 @@ impl Tree {
             Seek::Hole => SeekFrom::Hole(offset),
         };
         // It moves the position of the descriptor, which nothing here goes by.
-        rustix::fs::seek(self.readable(&object)?, from).map_err(error_of)
+        rustix::fs::seek(self.readable(&object, true)?, from).map_err(error_of)
     }
 
     /// [`pagewell_fs::FileSystem::read_link`].
@@ -167,7 +167,7 @@ impl Tree {
         object.file_type.expect_regular()?;
         self.look(&object)?;
         let open = object.write_if_open();
-        let file = open.map_or_else(|| self.readable(&object), Ok)?;
+        let file = open.map_or_else(|| self.readable(&object, true), Ok)?;
         self.durability.sync_data(&object, file)?;
         // It changes nothing: how the file is at one moment is how it was before and after.
         let settled = object.status().ok().map(|status| object.settled(status));
@@ -183,12 +183,12 @@ impl Tree {
 
     /// The file or directory open for reading; the permission was checked before, or none is
     /// needed to sync it.
-    pub(super) fn readable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+    pub(super) fn readable<'a>(&self, object: &'a Object, may_wait: bool) -> Result<&'a OpenFile> {
         if let Some(file) = object.read_if_open() {
             return Ok(file);
         }
         self.acting.become_server()?;
-        object.open_to_read()
+        self.with_room(may_wait, || object.open_to_read())
     }
 
     /// The file open for writing; the permission was checked before.
@@ -197,7 +197,7 @@ impl Tree {
             return Ok(file);
         }
         self.acting.become_server()?;
-        object.open_to_write()
+        self.with_room(true, || object.open_to_write())
     }
 }
 

@@ -47,7 +47,7 @@ impl Tree {
         from.file_type.expect_regular()?;
         let status = self.look(&from)?;
         self.judge(call, &from, &status).check_read()?;
-        let source = self.readable(&from)?;
+        let source = self.readable(&from, true)?;
         let length = usize::try_from(length)
             .unwrap_or(usize::MAX)
             .min(COPY_BYTES_MAX);

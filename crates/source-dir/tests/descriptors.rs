@@ -1,0 +1,69 @@
+//! Descriptors that a process may have; a process of its own, as the limit is the process'.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+use pagewell_fs::{Call, CreateMode, Credentials, FileSystem, SetAttributes, Stability};
+use pagewell_source_dir::{Directory, Options};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// Files that are found, read and written take three descriptors each.
+#[test]
+fn more_files_than_descriptors_can_be_used_one_after_the_other() {
+    let few = Rlimit {
+        current: Some(700),
+        maximum: Some(700),
+    };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let who = Credentials::root();
+    let waiting = Call {
+        credentials: &who,
+        may_block: true,
+    };
+    for force_trails in [false, true] {
+        let top = tempfile::tempdir_in("/var/tmp").unwrap();
+        let options = Options {
+            metadata_sync: false,
+            force_trails,
+            ..Options::default()
+        };
+        let files = Directory::open(top.path(), options).unwrap();
+        let mode = CreateMode::Guarded(SetAttributes::default());
+        for number in 0..500 {
+            std::fs::write(top.path().join(number.to_string()), b"old").unwrap();
+        }
+        for number in 0..500 {
+            let name = number.to_string();
+            let id = files
+                .lookup(&waiting, &files.root(), name.as_bytes())
+                .unwrap()
+                .id;
+            let read = files.read(&waiting, &id, 0, 3).unwrap();
+            let mut bytes = [0; 3];
+            assert_eq!(read.payload.copy_to(&mut bytes, true), Ok(3));
+            files
+                .write(&waiting, &id, 0, b"new", Stability::Unstable)
+                .unwrap();
+        }
+        // What else the program opens leaves it none.
+        let mut others = Vec::new();
+        while let Ok(other) = std::fs::File::open(top.path()) {
+            others.push(other);
+        }
+        let made = files
+            .create(&waiting, &files.root(), b"made", &mode)
+            .unwrap();
+        let hasty = Call {
+            may_block: false,
+            ..waiting
+        };
+        assert!(files.attributes(&hasty, &made.entry.id).is_ok());
+        for number in 0..500 {
+            let name = number.to_string();
+            let found = files.lookup(&waiting, &files.root(), name.as_bytes());
+            assert_eq!(found.unwrap().attributes.size, 3);
+        }
+    }
+}
