@@ -19,7 +19,7 @@ use super::objects::Place;
 use super::permission::{Judge, has_default_list};
 use super::status::Status;
 use pagewell_fs::{
-    Call, Change, CreateMode, Created, Entry, Error, FileId, FileType, NodeKind, OpenFile, Result,
+    Call, Change, CreateMode, Created, Error, FileId, FileType, NodeKind, OpenFile, Result,
     SetAttributes, SetTime, Timestamp,
 };
 use rustix::fs::{AtFlags, Mode};
@@ -170,10 +170,7 @@ impl Tree {
         })?;
         self.sync_new(&made.object, (made.is_new, made.touched), &directory)?;
         Ok(Created {
-            entry: Entry {
-                id: made.object.id,
-                attributes: made.status.attributes,
-            },
+            entry: made.object.entry(&made.status),
             parent,
         })
     }

@@ -161,6 +161,6 @@ impl Tree {
         self.naming
             .note(&object.id, &Place::Child(&directory, name));
         self.sync_names(&[&directory])?;
-        Ok((status.attributes, change))
+        Ok((object.entry(&status).attributes, change))
     }
 }

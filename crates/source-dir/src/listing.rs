@@ -223,6 +223,7 @@ impl Tree {
         let entry = self.examine(directory, raw);
         if let (Some(moment), Some(entry)) = (memory, entry)
             && entry.attributes.file_id == raw.inode
+            && entry.attributes.may_be_kept
         {
             self.remembered.put(moment, raw.inode, entry);
         }
@@ -245,9 +246,8 @@ impl Tree {
             return None;
         }
         let place = Place::Child(directory, raw.name);
-        let attributes = status.attributes;
         let id = match (self.held(&status, &place), &self.naming) {
-            (Some(object), _) => object.id,
+            (Some(object), _) => return Some(object.entry(&status)),
             (None, Naming::PathHints(_)) if status.node.device == directory.node.device => {
                 self.identify(directory.as_fd(), &status, &place).ok()?
             }
@@ -260,7 +260,10 @@ impl Tree {
                 handle::id_of(&made)?
             }
         };
-        Some(Entry { id, attributes })
+        Some(Entry {
+            id,
+            attributes: status.attributes,
+        })
     }
 
     /// The slower way that cannot mix two objects.

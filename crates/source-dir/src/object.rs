@@ -205,7 +205,9 @@ impl Object {
     /// dropped. From here on there is data that no sync has covered.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
         self.set_unsynced(true);
-        *self.before_write.lock() = Some(*before);
+        let mut before = *before;
+        before.attributes.may_be_kept = false; // they lack this write
+        *self.before_write.lock() = Some(before);
         self.is_written.store(true, Ordering::SeqCst);
         Writing(self)
     }

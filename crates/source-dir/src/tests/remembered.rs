@@ -223,3 +223,40 @@ fn names_are_kept_for_all_pages_and_forgotten_when_one_changes() {
     std::fs::rename(fixture.path("moved"), &many).unwrap();
     assert_eq!(pages(fixture, |_| ()), truth(), "after it was moved");
 }
+
+/// The kernel moves the times first and copies the bytes afterwards.
+#[test]
+fn nothing_shows_the_times_of_a_write_at_work() {
+    with_both(|fixture| {
+        let (files, root) = (&fixture.files, fixture.root());
+        let id = fixture.make(&root, "f", b"short");
+        let who = root_credentials();
+        let call = waiting(&who);
+        let listed = || {
+            let mut found = None;
+            let page = files.read_directory(&call, &root, 0, true, &mut |entry| {
+                if entry.name == b"f" {
+                    found = entry.entry;
+                }
+                true
+            });
+            assert!(page.unwrap().end);
+            found.unwrap().attributes
+        };
+        let object = files.tree.object(&call, &id).unwrap();
+        let writing = object.begin_write(&object.status().unwrap());
+        std::fs::write(fixture.path("f"), b"longer").unwrap();
+        let now = files.attributes(&call, &id).unwrap();
+        assert_eq!(now.size, 5);
+        assert_eq!(listed(), now);
+        let mode = CreateMode::Unchecked(SetAttributes::default());
+        let made = files.create(&call, &root, b"f", &mode).unwrap();
+        assert_eq!(made.entry.attributes, now);
+        let (linked, _) = files.link(&call, &id, &root, b"g").unwrap();
+        assert_eq!(linked, now);
+        drop(writing);
+        // Nor is it remembered.
+        let now = files.attributes(&call, &id).unwrap();
+        assert_eq!((now.size, listed()), (6, now));
+    });
+}
