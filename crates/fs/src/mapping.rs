@@ -26,6 +26,9 @@ const ADDRESSES_PART: u64 = 8;
 /// The shortest mapping: a file may grow, and a mapping may be longer than its file.
 const LENGTH_MIN: u64 = 16 << 20;
 
+/// Linux' number for overlay file systems (statfs `f_type`).
+const OVERLAY_MAGIC: i64 = 0x794c_7630;
+
 /// Addresses that are filled in at once.
 #[allow(clippy::cast_possible_truncation)] // it is 2 MiB
 const WINDOW_BYTES: usize = seen::WINDOW_BYTES as usize;
@@ -80,6 +83,13 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps a file from its beginning to `end` or beyond it.
     pub(crate) fn new(file: impl AsFd, end: u64) -> Result<Self, Errno> {
+        // What a descriptor there maps is the file that it was opened at, also when the file has
+        // been copied to the upper layer since and is written there.
+        #[allow(clippy::useless_conversion)] // the type differs by architecture
+        let magic = i64::try_from(rustix::fs::fstatfs(&file)?.f_type);
+        if magic == Ok(OVERLAY_MAGIC) {
+            return Err(Errno::NODEV);
+        }
         let length = end.max(LENGTH_MIN).checked_next_power_of_two();
         let length = length.filter(|length| *length <= LENGTH_MAX);
         let length = length.and_then(|length| usize::try_from(length).ok());

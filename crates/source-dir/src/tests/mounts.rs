@@ -1,7 +1,7 @@
 //! Mounts inside exports, exports that are mounts, and other file systems. Needs root.
 
 use super::*;
-use pagewell_fs::Error;
+use pagewell_fs::{Error, Payload};
 use std::os::fd::AsFd;
 use std::process::Command;
 
@@ -348,4 +348,66 @@ fn handles_of_files_that_left_while_nothing_ran_are_stale() {
     assert_eq!(files.tree.census.readings(), 1);
     drop(files);
     unmount(&at);
+}
+
+/// An overlay of two file systems has files on other devices than its directories, and maps a file
+/// as it was when it was opened.
+#[test]
+fn files_of_other_devices_than_the_root_are_found_again() {
+    if !own_mounts() {
+        return;
+    }
+    let top = tempfile::tempdir_in("/var/tmp").unwrap();
+    let [lower, upper, at] = ["lower", "upper", "at"].map(|name| top.path().join(name));
+    for path in [&lower, &upper, &at] {
+        std::fs::create_dir(path).unwrap();
+    }
+    assert!(mount_tmpfs(&lower) && mount_tmpfs(&upper));
+    for path in [upper.join("data"), upper.join("work")] {
+        std::fs::create_dir(path).unwrap();
+    }
+    std::fs::write(lower.join("f"), b"lower").unwrap();
+    let layers = {
+        let [lower, upper] = [&lower, &upper].map(|path| path.display());
+        format!("lowerdir={lower},upperdir={upper}/data,workdir={upper}/work")
+    };
+    let options = ["-t", "overlay", "none", "-o", &layers].map(std::ffi::OsStr::new);
+    if !mount(&[&options[..], &[at.as_os_str()]].concat()) {
+        return pagewell_skip::skip("no overlay");
+    }
+    for force_trails in [false, true] {
+        let options = Options {
+            force_trails,
+            ..Options::default()
+        };
+        let files = Directory::open(&at, options).unwrap();
+        let who = root_credentials();
+        let (call, root) = (waiting(&who), files.root());
+        let mode = CreateMode::Unchecked(mode_of(0o644));
+        let made = files.create(&call, &root, b"g", &mode).unwrap().entry.id;
+        let found = walk(&files, "f").unwrap().id;
+        for id in [made, found] {
+            let before = files.attributes(&call, &id).unwrap();
+            files
+                .tree
+                .cache
+                .remove(&files.tree.naming.key_of(&id).unwrap());
+            assert_eq!(files.attributes(&call, &id), Ok(before));
+        }
+        let page = files.read_directory(&call, &root, 0, true, &mut |entry| {
+            let id = entry.entry.unwrap().id;
+            assert!(entry.name != b"f" || id == found);
+            assert!(entry.name != b"g" || id == made);
+            true
+        });
+        assert!(page.unwrap().end);
+        let read = files.read(&call, &found, 0, 5).unwrap();
+        let Payload::File { file, .. } = read.payload else {
+            panic!("no file");
+        };
+        assert!(file.mapped(0, 5).is_none());
+    }
+    for path in [&at, &upper, &lower] {
+        unmount(path);
+    }
 }
