@@ -110,21 +110,22 @@ impl Window {
         }
     }
 
-    /// Frees memory: what lies before `cookie` goes, then the half that is farthest behind it.
-    /// False if that is not enough.
+    /// Frees memory: what lies before `cookie` goes, which may be all there was until now, then the
+    /// half that is farthest behind it. False if that is not enough.
     fn cut(&mut self, cookie: u64, bytes_max: usize) -> bool {
         self.from = self.from.max(cookie.saturating_sub(MARGIN));
         let from = self.from;
         self.order.retain(|(hash, _)| *hash >= from);
         self.pack();
-        if self.bytes() > bytes_max / 2 {
-            let half = self.order.len() / 2;
-            let (_, (to, _), _) = self.order.select_nth_unstable(half);
-            let to = *to;
-            self.order.retain(|(hash, _)| *hash < to);
-            self.to = Some(to);
-            self.pack();
+        if self.bytes() <= bytes_max / 2 {
+            return true;
         }
+        let half = self.order.len() / 2;
+        let (_, (to, _), _) = self.order.select_nth_unstable(half);
+        let to = *to;
+        self.order.retain(|(hash, _)| *hash < to);
+        self.to = Some(to);
+        self.pack();
         self.bytes() < bytes_max && !self.order.is_empty()
     }
 
@@ -374,6 +375,7 @@ mod tests {
             let found = names_behind(&small(*cookie), *cookie);
             assert_eq!(found.first(), all.get(index + 1));
         }
+        assert_eq!(names_behind(&small(1 << 62), 1 << 62), []);
     }
 
     #[test]
