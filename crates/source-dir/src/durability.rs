@@ -20,8 +20,8 @@
 //! with one journal for all metadata (ext4, XFS) syncing the new object, or the directory, commits
 //! the whole operation; elsewhere both are synced. Threads that sync several objects at once share
 //! a journal commit in the kernel; those that sync the same one share the sync (`syncs.rs`). What
-//! cannot be opened (symbolic links, devices) is synced with the whole file system, only when its
-//! attributes were changed after it was made.
+//! cannot be opened (symbolic links, devices) is synced with the whole file system; with one
+//! journal only when its attributes were changed after it was made.
 
 use super::Tree;
 use super::error_of;
@@ -250,10 +250,10 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        if touched && !object.can_open() {
+        let one_journal = self.durability.one_journal;
+        if !object.can_open() && (touched || !one_journal) {
             return self.sync_everything();
         }
-        let one_journal = self.durability.one_journal;
         if object.can_open() && (is_new || touched || !one_journal) {
             self.sync_attributes(object)?;
             if one_journal {

@@ -160,7 +160,7 @@ impl Tree {
         })?;
         self.naming
             .note(&object.id, &Place::Child(&directory, name));
-        self.sync_names(&[&directory])?;
+        self.sync_new(&object, (false, false), &directory)?;
         Ok((object.entry(&status).attributes, change))
     }
 }
