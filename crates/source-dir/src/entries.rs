@@ -319,6 +319,11 @@ impl Listings {
         drop(oldest);
     }
 
+    /// Closes all listings.
+    pub(super) fn forget_all(&self) {
+        self.0.lock().clear();
+    }
+
     /// Closes the listings of directories that are gone.
     pub(super) fn forget(&self, node: Node) {
         self.0.lock().retain(|(at, _)| *at != node);

@@ -67,7 +67,7 @@ use pagewell_fs::{
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -119,6 +119,8 @@ struct Tree {
     census: census::Census,
     /// Counts seconds, about.
     turns: AtomicU64,
+    /// Another one is served in its place; calls that began before may still use it.
+    is_replaced: AtomicBool,
     /// This tree, for threads of its own.
     myself: OnceLock<Weak<Tree>>,
 }
@@ -156,6 +158,7 @@ impl Directory {
         if gone && let Ok(next) = Self::open(&now.tree.path, now.tree.options.clone()) {
             names::DIR_EXPORTS_REPLACED.add(1);
             let _ = now.next.set(Box::new(next));
+            now.tree.is_replaced.store(true, Ordering::Relaxed);
         }
     }
 
@@ -175,12 +178,12 @@ impl FileSystem for Directory {
         move_name, read_directory, statistics, sync, open, object_of, commit_metadata,
     }
 
-    fn root(&self) -> FileId {
-        self.now().tree.root.id
-    }
     /// Each call says as whom it needs the thread (`identity`).
     fn prepare_thread(&self) {}
 
+    fn root(&self) -> FileId {
+        self.now().tree.root.id
+    }
 
     fn current_root(&self, call: &Call<'_>) -> Result<FileId> {
         self.now().tree.may_look(call)?;

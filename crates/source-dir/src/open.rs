@@ -150,6 +150,7 @@ impl Tree {
             ),
             census: super::census::Census::default(),
             turns: AtomicU64::new(1),
+            is_replaced: AtomicBool::new(false),
             myself: OnceLock::new(),
             root,
         })

@@ -144,9 +144,13 @@ impl Remembered {
         let mut state = self.0.write();
         let is_idle = |since: Instant| now.saturating_duration_since(since) > IDLE_FOR;
         if state.watch.as_ref().is_some_and(|(_, used)| is_idle(*used)) {
-            state.forget_all();
-            state.watch = None;
+            state.end();
         }
+    }
+
+    /// Ends the watch.
+    pub(super) fn end(&self) {
+        self.0.write().end();
     }
 }
 
@@ -160,6 +164,11 @@ impl State {
         self.forgotten += 1;
         self.entries.remove(&inode);
         self.names.forget(inode);
+    }
+
+    fn end(&mut self) {
+        self.forget_all();
+        self.watch = None;
     }
 
     fn forget_all(&mut self) {

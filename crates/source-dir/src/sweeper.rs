@@ -6,12 +6,14 @@
 //! Rule: a thread looks at all held objects every [`PERIOD`] and lets go of those without names.
 //! At most 16,384 looks of less than a microsecond: a few milliseconds of one core per period. It
 //! also counts the turns by which objects are asked again where they are ([`super::containment`]).
+//! Where another tree is served in the place of a removed one, it lets go of all and ends.
 //!
 //! Weakness: the space of a file removed locally may come back a period late.
 
 use super::Tree;
 use pagewell_counters::names;
 use pagewell_fs::Error;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// How long it may take until something that was moved out of the export is found out.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Starts the thread, which ends a turn after the tree.
+/// Starts the thread, which ends a turn after the tree does or is replaced.
 pub(super) fn start(tree: &Arc<Tree>) -> std::io::Result<()> {
     let tree = Arc::downgrade(tree);
     let thread = std::thread::Builder::new().name("dir-sweeper".to_owned());
@@ -30,12 +32,15 @@ pub(super) fn start(tree: &Arc<Tree>) -> std::io::Result<()> {
 
 fn run(tree: &Weak<Tree>) {
     let mut swept = Instant::now();
-    loop {
-        std::thread::sleep(TURN);
     // A call may have started it that was made as its caller.
     let _ = tree.upgrade().map(|tree| tree.acting.become_server());
+    loop {
+        std::thread::sleep(TURN);
         let Some(tree) = tree.upgrade() else { return };
         tree.end_turn();
+        if tree.is_replaced.load(Ordering::Relaxed) {
+            return tree.let_go_of_all();
+        }
         if swept.elapsed() >= PERIOD {
             tree.sweep();
             swept = Instant::now();
@@ -52,5 +57,14 @@ impl Tree {
                 names::DIR_OBJECTS_SWEPT.add(1);
             }
         });
+    }
+
+    /// Lets go of all that is held open and not in use.
+    fn let_go_of_all(&self) {
+        self.cache.each(|object| {
+            self.release(object);
+        });
+        self.listings.forget_all();
+        self.remembered.end();
     }
 }

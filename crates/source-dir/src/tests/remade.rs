@@ -2,7 +2,8 @@
 
 use super::*;
 use pagewell_fs::Error;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 /// A path that only the server may search leads it to what is there now.
 #[test]
@@ -28,5 +29,37 @@ fn an_export_that_is_made_anew_is_opened_by_the_server() {
             remade.join().unwrap().unwrap();
         });
         assert_ne!(files.current_root(&call).unwrap(), old);
+    });
+}
+
+#[test]
+fn the_old_tree_lets_go_of_all_that_it_held() {
+    with_both(|fixture| {
+        let (files, who) = (&fixture.files, root_credentials());
+        for number in 0..50 {
+            fixture.make(&fixture.root(), &number.to_string(), b"x");
+        }
+        // It is still there, elsewhere.
+        let (path, outside) = (fixture.path(""), fixture.outside("old"));
+        std::fs::rename(&path, &outside).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        for name in std::fs::read_dir(&outside).unwrap() {
+            std::fs::rename(name.unwrap().path(), path.join("moved")).unwrap();
+        }
+        std::fs::remove_dir(&outside).unwrap();
+        let old = fixture.root();
+        assert_ne!(files.current_root(&waiting(&who)).unwrap(), old);
+        let until = Instant::now() + Duration::from_secs(60);
+        let holds_any = || {
+            let mut held = 0;
+            files.tree.cache.each(|_| held += 1);
+            // Beside the one of the tree itself there is that of its sweeper.
+            held > 0 || Arc::weak_count(&files.tree) > 1
+        };
+        while holds_any() {
+            assert!(Instant::now() < until, "the old tree goes on");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        fixture.make(&fixture.root(), "new", b"x");
     });
 }
