@@ -277,9 +277,9 @@ pub(super) fn settled_times(before: &Status, after: &Status) -> Option<(Timestam
     (is_settled(times, Timestamp::now()) && times == times_of(after)).then_some(times)
 }
 
-/// Whether a change now would move these times of a directory. A time of a whole second may be one
+/// Whether a change now would move these times of an object. A time of a whole second may be one
 /// of a file system that has no others.
-fn is_settled((modified, changed): (Timestamp, Timestamp), now: Timestamp) -> bool {
+pub(super) fn is_settled((modified, changed): (Timestamp, Timestamp), now: Timestamp) -> bool {
     let is_coarse = modified.nanoseconds == 0 || changed.nanoseconds == 0;
     let grain = if is_coarse {
         COARSE_SETTLED_NANOSECONDS

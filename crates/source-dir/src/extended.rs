@@ -98,7 +98,6 @@ impl Tree {
         let changing = self.begin_change(&object, true)?;
         self.acting.become_caller(&caller)?;
         let done = act(&object.link()).map_err(error_of);
-        object.forget_acl(); // the clock may not have moved since it was asked for
         drop(changing);
         done?;
         self.sync_attributes(&object)

@@ -243,11 +243,6 @@ impl Object {
         (known & !HAS_ACL == acl_key(changed)).then_some(known & HAS_ACL != 0)
     }
 
-    /// A list may have been set or taken away.
-    pub(super) fn forget_acl(&self) {
-        self.acl.store(0, Ordering::Relaxed);
-    }
-
     pub(super) fn remember_acl(&self, changed: Timestamp, has: bool) {
         let has = if has { HAS_ACL } else { 0 };
         self.acl.store(acl_key(changed) | has, Ordering::Relaxed);

@@ -16,13 +16,14 @@
 //! caller and the kernel judges it.
 
 use super::Tree;
+use super::entries::is_settled;
 use super::identity::Caller;
 use super::object::Object;
 use super::status::Status;
 use super::system;
 use pagewell_counters::names;
 use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
-use pagewell_fs::{Access, Attributes, Call, Error, FileId, FileType, Result};
+use pagewell_fs::{Access, Attributes, Call, Error, FileId, FileType, Result, Timestamp};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -96,7 +97,10 @@ impl Judge<'_> {
         names::DIR_ACL_LOOKS.add(1);
         self.tree.acting.become_server()?;
         let has = has_access_list(&object.link())?;
-        object.remember_acl(changed, has);
+        // Within the clock's grain a list can be set without another time.
+        if is_settled((changed, changed), Timestamp::now()) {
+            object.remember_acl(changed, has);
+        }
         Ok(has)
     }
 

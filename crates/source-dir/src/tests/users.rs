@@ -455,3 +455,30 @@ fn links_and_new_threads_act_as_their_caller() {
         assert_eq!(made.metadata().unwrap().uid(), 0);
     });
 }
+
+/// A list that is set in the tick of the clock in which another look was taken moves no time.
+#[test]
+fn whether_there_is_a_list_is_remembered_when_the_change_time_has_settled() {
+    if !is_root() {
+        return;
+    }
+    with_both(|fixture| {
+        let id = file_of_1000(fixture, "f", 0o640);
+        let member = Credentials::new(7, 1000, &[]);
+        let known = || {
+            assert!(read_as(&fixture.files, &member, &id).is_ok());
+            let tree = &fixture.files.tree;
+            let object = tree.object(&waiting(&member), &id).unwrap();
+            let status = object.status().unwrap();
+            tree.has_acls
+                .then(|| object.known_acl(status.attributes.changed))
+        };
+        // A busy machine may take as long as that itself.
+        let began = std::time::Instant::now();
+        chmod(&fixture.path("f"), 0o640);
+        let at_once = known();
+        assert!(at_once != Some(Some(false)) || began.elapsed().as_millis() > 15);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_ne!(known(), Some(None));
+    });
+}
