@@ -281,8 +281,9 @@ impl Making<'_> {
         let place = Place::Child(self.directory, self.name);
         let id = self.tree.identify(file.as_fd(), &status, &place)?;
         let object = Object::new(id, &status, file.clone());
-        object.keep_write(file);
         let object = self.tree.hold_open(object, &status, true)?;
+        // Another call may have found it by its name and be the one that holds it.
+        object.keep_write(file);
         self.dress(object, status)
     }
 

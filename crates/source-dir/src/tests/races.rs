@@ -5,7 +5,7 @@ use pagewell_fs::{Error, FileType, WccAttributes};
 use rustix::fs::{CWD, RenameFlags};
 use std::collections::HashMap;
 use std::os::unix::fs::symlink;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 
 #[test]
@@ -196,5 +196,32 @@ fn what_a_local_program_removes_is_let_go() {
         tree.sweep();
         assert!(tree.cache.get(&key).is_none());
         assert_eq!(fixture.get(&id), Err(Error::Stale));
+    });
+}
+
+/// A server that is no superuser can write a file of mode 0444 only while that is open from its
+/// creation.
+#[test]
+fn a_new_file_is_open_for_writing_also_when_it_was_found_meanwhile() {
+    with_both(|fixture| {
+        let (files, root, who) = (&fixture.files, fixture.root(), root_credentials());
+        let (call, next) = (waiting(&who), AtomicUsize::new(0));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _ends = Ends(&done);
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let name = format!("f{}", next.load(Ordering::Relaxed));
+                    let _ = files.lookup(&waiting(&who), &root, name.as_bytes());
+                }
+            });
+            for number in 0..300 {
+                next.store(number, Ordering::Relaxed);
+                let mode = CreateMode::Guarded(mode_of(0o444));
+                let made = files.create(&call, &root, format!("f{number}").as_bytes(), &mode);
+                let object = files.tree.object(&call, &made.unwrap().entry.id).unwrap();
+                assert!(object.write_if_open().is_some(), "file {number}");
+            }
+        });
     });
 }
