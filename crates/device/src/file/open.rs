@@ -1,10 +1,10 @@
 //! Opening a file or a block device, and finding out what its requests have to respect.
 //!
-//! Two descriptors are opened, and one more for writing. The *buffered* one comes first and says
-//! what it is; the *direct* one, and the one of *durable* writes, are the same file opened again
-//! through `/proc/self/fd`, so that a rename in between cannot make them two files. The alignment
-//! of direct transfers is asked of `statx` (Linux 6.1), else a block device tells its logical
-//! block, else 512 and 4096 bytes are tried.
+//! Two descriptors are opened, and one more for writing. The *buffered* one comes first; the
+//! *direct* one, and the one of *durable* writes, are the same file opened again through
+//! `/proc/self/fd`, so that a rename in between cannot make them two files. The alignment of direct
+//! transfers is asked of `statx` (Linux 6.1), else a block device tells its logical block, else 512
+//! and 4096 bytes are tried.
 //!
 //! What is opened for writing is claimed before anything else (see `lock.rs`).
 
@@ -52,15 +52,12 @@ pub(super) fn open(
         OFlags::RDONLY
     };
     let access = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    // Looked at first: to open a pipe or a character device lets a writer go on, winds a tape or
+    // starts a watchdog.
+    kind_of(&rustix::fs::stat(path)?)?;
     let buffered = rustix::fs::open(path, access, Mode::empty())?;
-    let status = rustix::fs::fstat(&buffered)?;
-    let kind = FileType::from_raw_mode(status.st_mode);
-    match kind {
-        FileType::RegularFile | FileType::BlockDevice => {}
-        FileType::Directory => return Err(Errno::ISDIR),
-        _ => return Err(Errno::INVAL),
-    }
-    let is_block_device = kind == FileType::BlockDevice;
+    // What is at the path may have changed since.
+    let is_block_device = kind_of(&rustix::fs::fstat(&buffered)?)? == FileType::BlockDevice;
     let claimed = if options.writable {
         claim(buffered, access, is_block_device, name)
     } else {
@@ -105,6 +102,15 @@ pub(super) fn open(
         writable: options.writable,
     };
     Ok(Some((target, geometry)))
+}
+
+/// The kind of what can be a device.
+fn kind_of(status: &Stat) -> Result<FileType, Errno> {
+    match FileType::from_raw_mode(status.st_mode) {
+        kind @ (FileType::RegularFile | FileType::BlockDevice) => Ok(kind),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// Where the last block of the file system begins, if the last block of direct transfers is a

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use pagewell_counters::names::{
     DEVICE_COMPLETION_PANICS, DEVICE_FIXED_TRANSFERS, DEVICE_REFUSED, DEVICE_RING_QUEUED,
 };
-use rustix::fs::{FileType, Mode};
+use rustix::fs::{FileType, Mode, inotify};
 
 use super::*;
 use crate::testing::{PATIENCE, pattern, read, request, write};
@@ -427,6 +427,8 @@ fn what_is_no_storage_is_refused() {
     let pipe = directory.path().join("pipe");
     let mode = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&opened, &pipe, inotify::WatchFlags::OPEN).unwrap();
     for (path, expected) in [
         (directory.path().join("nothing"), Errno::NOENT),
         (directory.path().to_owned(), Errno::ISDIR),
@@ -438,6 +440,12 @@ fn what_is_no_storage_is_refused() {
             _ => panic!("{} was not refused", path.display()),
         }
     }
+    let opened = rustix::io::read(&opened, &mut [0; 64][..]);
+    assert_eq!(
+        opened,
+        Err(Errno::AGAIN),
+        "a writer waits at the pipe still"
+    );
 }
 
 /// A loop device over a file, when the system has one to give.
