@@ -2,7 +2,7 @@
 //!
 //! The file stands alone in a root directory, under the name that [`Origin`] gives it, and is read
 //! and written through the page cache; its data is sent from pinned pages. Its permissions are
-//! those of what it is made of, without the right to write unless it was made
+//! those of what it is made of, and nobody writes to it unless it was made
 //! [`writable`](ImageFileSystem::writable). The length never changes.
 //!
 //! Writes stay in memory until there is a reason to bring them to the device; a commit is one. What
@@ -44,7 +44,6 @@ use siphasher::sip::SipHasher24;
 pub use origin::Origin;
 
 use change::Changes;
-use origin::WRITE_BITS;
 
 const LAYOUT: u8 = 1;
 const FILE_FILE_ID: u64 = 2;
@@ -53,7 +52,7 @@ const FILE_FILE_ID: u64 = 2;
 pub struct ImageFileSystem {
     bytes: Bytes,
     origin: Origin,
-    /// As it was found, without the right to write.
+    /// As it was found.
     file: Attributes,
     /// Hash of origin and length.
     identity: u64,
@@ -89,7 +88,7 @@ impl ImageFileSystem {
         Self {
             file: Attributes {
                 file_type: FileType::Regular,
-                mode: origin.mode & !WRITE_BITS,
+                mode: origin.mode,
                 link_count: 1,
                 uid: origin.uid,
                 gid: origin.gid,
@@ -114,9 +113,8 @@ impl ImageFileSystem {
     /// The same image, to be written too, as its permissions allow. The device must take writes.
     #[must_use]
     pub fn writable(self) -> Self {
-        let mode = self.origin.mode;
         Self {
-            changes: Some(Changes::new(Attributes { mode, ..self.file })),
+            changes: Some(Changes::new(self.file)),
             ..self
         }
     }

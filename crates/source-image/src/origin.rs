@@ -12,7 +12,7 @@ use siphasher::sip::SipHasher24;
 /// Reading and writing, by owner, group and others.
 const MODE_BITS: u32 = 0o666;
 /// Writing alone.
-pub(super) const WRITE_BITS: u32 = 0o222;
+const WRITE_BITS: u32 = 0o222;
 const NAME_BYTES_MAX: usize = 255;
 /// What an image is called when its path gives no name.
 const NAMELESS: &[u8] = b"image";

@@ -73,7 +73,7 @@ fn bytes_of(payload: &Payload) -> Vec<u8> {
 }
 
 #[test]
-fn an_image_to_be_read_shows_its_file_without_the_right_to_write() {
+fn an_image_to_be_read_shows_its_file_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     std::fs::write(&path, numbers(100_000)).unwrap();
@@ -83,7 +83,7 @@ fn an_image_to_be_read_shows_its_file_without_the_right_to_write() {
     let found = image.lookup(&call(&credentials), &image.root(), b"disk.img");
     let attributes = found.unwrap().attributes;
     assert_eq!(attributes.size, 100_000);
-    assert_eq!(attributes.mode, status.mode() & 0o444);
+    assert_eq!(attributes.mode, status.mode() & 0o777);
     assert_eq!(attributes.modified.seconds, status.mtime());
     assert_eq!(
         (attributes.uid, attributes.gid),

@@ -118,6 +118,9 @@ impl Hand {
         let Some(existing) = existing else {
             return refuse(ONE_FILE);
         };
+        if self.stays(original, &existing) {
+            return Ok(());
+        }
         if source.attributes.file_type != FileType::Regular {
             return refuse("only a regular file can be copied into a disk image");
         }

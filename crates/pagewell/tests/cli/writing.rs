@@ -1,7 +1,7 @@
 //! Disk images that are written: by `cp`, and by clients of `serve`.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -92,6 +92,40 @@ fn cp_writes_over_an_image_and_keeps_its_length() {
     let mode_before = mode();
     run(&["cp", "-p", "image:other.img", "image:disk.img"]).done();
     assert!(stored(&fixture) == before && mode() == mode_before);
+}
+
+#[test]
+fn cp_leaves_an_image_alone_when_it_is_to_leave_what_is_there() {
+    let fixture = Fixture::new();
+    let content = disk(&fixture);
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    fs::write(fixture.path().join("new"), bytes(LENGTH, 4)).unwrap();
+    run(&["cp", "-n", "new", "image:disk.img"]).done();
+    assert!(stored(&fixture) == content);
+    tool(fixture.path(), &["touch", "-d", "2030-01-01", "disk.img"]);
+    run(&["cp", "-u", "new", "image:disk.img"]).done();
+    assert!(stored(&fixture) == content);
+    tool(fixture.path(), &["touch", "-d", "2001-01-01", "disk.img"]);
+    run(&["cp", "-u", "new", "image:disk.img"]).done();
+    assert!(stored(&fixture) == bytes(LENGTH, 4));
+}
+
+#[test]
+fn a_copy_of_an_image_can_be_written_as_the_image_can() {
+    let fixture = Fixture::new();
+    disk(&fixture);
+    let image = fixture.path().join("disk.img");
+    fs::set_permissions(&image, Permissions::from_mode(0o640)).unwrap();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    for option in ["-v", "-p"] {
+        run(&["cp", option, "image:disk.img", "copy"]).done();
+        let mode = fs::metadata(fixture.path().join("copy")).unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o640, "{option}");
+        run(&["cp", "copy", "image:disk.img"]).done();
+        fs::remove_file(fixture.path().join("copy")).unwrap();
+    }
+    let shown = run(&["stat", "image:disk.img"]).text();
+    assert!(shown.contains("0640 -rw-r-----"), "{shown}");
 }
 
 #[test]
