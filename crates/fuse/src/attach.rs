@@ -16,9 +16,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::MountFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::mounts::{KIND, mounted_on};
+use crate::mounts::{KIND, mounted_on, place_of};
 use crate::options::Options;
-use crate::unmount::{HELPER, said, unmount};
+use crate::unmount::{HELPER, UnmountError, said, unmount};
 
 /// A mount on its place.
 pub(crate) struct Attached {
@@ -47,12 +47,21 @@ pub(crate) fn attach(
 }
 
 impl Attached {
-    /// Takes the mount away, if it is there and nothing was mounted over it.
-    pub(crate) fn detach(&self) {
-        let there = mounted_on(&self.place).map(|entry| entry.device);
-        if there.is_some() && there == self.device {
-            // What is in the way then is told by what looks at the place.
-            let _ = unmount(&self.place, true);
+    /// Takes this mount away from where it is now, if nothing was mounted over it.
+    pub(crate) fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
+        let found = || place_of(self.device.as_deref()?, &self.place);
+        let Some(place) = found() else {
+            return Err(UnmountError::NotMounted(self.place.clone()));
+        };
+        if mounted_on(&place).map(|entry| entry.device) != self.device {
+            return Err(UnmountError::Covered(place));
+        }
+        match unmount(&place, lazy) {
+            // It is there, and its path leads elsewhere.
+            Err(UnmountError::NotMounted(_)) if found().is_some() => {
+                Err(UnmountError::Covered(place))
+            }
+            unmounted => unmounted,
         }
     }
 }
@@ -72,8 +81,8 @@ fn directly(place: &Path, options: &Options, read_only: bool) -> io::Result<Owne
     let mut flags = MountFlags::empty();
     flags.set(MountFlags::RDONLY, read_only);
     flags.set(MountFlags::NOEXEC, options.no_exec);
-    flags.set(MountFlags::NOSUID, !options.allow_privileges);
-    flags.set(MountFlags::NODEV, !options.allow_privileges);
+    flags.set(MountFlags::NOSUID, !options.set_id_works);
+    flags.set(MountFlags::NODEV, !options.devices_work);
     flags.set(MountFlags::NOATIME, options.no_access_times);
     let source = CString::new(options.source.as_bytes())?;
     let data = CString::new(data)?;
@@ -120,7 +129,8 @@ fn helper_options(options: &Options, read_only: bool) -> String {
         (read_only, "ro"),
         (options.no_exec, "noexec"),
         (options.no_access_times, "noatime"),
-        (options.allow_privileges, "suid,dev"),
+        (options.set_id_works, "suid"),
+        (options.devices_work, "dev"),
     ] {
         if wanted {
             list.push(',');

@@ -20,6 +20,7 @@ use crate::mounts::mounted_on;
 use crate::negotiation::Negotiation;
 use crate::options::Options;
 use crate::service::Service;
+use crate::unmount::UnmountError;
 
 /// What the kernel reads ahead of a program, where it lets itself be told: enough that the next
 /// requests are under way while one is copied.
@@ -54,10 +55,8 @@ pub struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // One that has ended is gone from its place, and what is there is another.
-        if !self.front.device.has_ended() {
-            self.attached.detach();
-        }
+        // What is in the way then is told by what looks at the place.
+        let _ = self.unmount(true);
         // Programs may use it for long, and its threads end after the last of them.
         if let Some(session) = self.take_session() {
             let (front, number) = (Arc::clone(&self.front), self.number);
@@ -125,7 +124,7 @@ pub fn mount(
     let (connection, attached) = attach(&place, options, read_only).map_err(failed)?;
     let number = connection.as_raw_fd();
     let running = start(service, connection, &front, options).map_err(|error| {
-        attached.detach();
+        let _ = attached.unmount(true);
         failed(error)
     })?;
     read_further_ahead(&place);
@@ -164,9 +163,7 @@ fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
         return Err(refused("is not a directory to mount on"));
     }
     let place = std::fs::canonicalize(place).map_err(|error| refused(&error.to_string()))?;
-    // What the kernel remembers of a mount looks alive for long after its program has died.
-    let is_ours = mounted_on(&place).is_some_and(|entry| entry.is_ours());
-    if is_ours && rustix::fs::statfs(&place).err() == Some(rustix::io::Errno::NOTCONN) {
+    if mounted_on(&place).is_some_and(|entry| entry.has_died()) {
         return Err(MountError::died(&place));
     }
     Ok(place)
@@ -199,7 +196,21 @@ fn read_further_ahead(place: &Path) {
 }
 
 impl Mounted {
-    /// Where it is mounted.
+    /// Takes it away from where it is now, which another name than at first may lead to. With
+    /// `lazy` it goes from its place at once, and ends when the last program that uses it is done.
+    ///
+    /// # Errors
+    ///
+    /// It is in use, another mount lies over it, or it is in no place any more.
+    pub fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
+        // The kernel gives the number of its device to another mount then.
+        if self.has_ended() {
+            return Err(UnmountError::NotMounted(self.place().to_owned()));
+        }
+        self.attached.unmount(lazy)
+    }
+
+    /// Where it was mounted.
     #[must_use]
     pub fn place(&self) -> &Path {
         &self.attached.place
@@ -219,7 +230,7 @@ impl Mounted {
         };
         let ended = end(&self.front, self.number, session);
         if ended.is_err() {
-            self.attached.detach();
+            let _ = self.unmount(true);
         }
         ended
     }

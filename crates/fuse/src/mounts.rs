@@ -1,17 +1,22 @@
 //! The kernel's list of mounts (`/proc/self/mountinfo`, proc(5)): asked instead of the mount
 //! itself, whose program may be gone or wait.
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
 
 /// The kind of file system that `pagewell mount` makes.
 pub(crate) const KIND: &str = "fuse.pagewell";
 
-/// What is mounted on a directory.
+/// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Major and minor number of its device, which no other mount has at the same time.
     pub device: String,
+    /// The directory that it is mounted on.
+    pub place: PathBuf,
     /// The kind of file system, such as `ext4` or `fuse.pagewell`.
     pub kind: String,
     /// Whose mount it is, as FUSE has it (`user_id=`).
@@ -24,29 +29,47 @@ impl Entry {
     pub fn is_ours(&self) -> bool {
         self.kind == KIND
     }
+
+    /// Whether the program that served it is gone. What the kernel remembers of such a mount looks
+    /// alive for long after, so this asks that program, if there is one.
+    #[must_use]
+    pub fn has_died(&self) -> bool {
+        self.is_ours() && rustix::fs::statfs(&self.place).err() == Some(Errno::NOTCONN)
+    }
 }
 
 /// What is mounted on `place`, the last of several.
 #[must_use]
 pub fn mounted_on(place: &Path) -> Option<Entry> {
-    let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    find(&list, place)
+    entries(&list()).rfind(|entry| entry.place == place)
 }
 
-fn find(list: &[u8], place: &Path) -> Option<Entry> {
-    let wanted = escaped(place);
-    let lines = list.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| entry(line, &wanted)).next_back()
+/// Where a device is mounted: on `place` if it is there, for it may be in several places. The
+/// directory may have been renamed since it was mounted on.
+pub(crate) fn place_of(device: &str, place: &Path) -> Option<PathBuf> {
+    let list = list();
+    let mut places = entries(&list).filter(|entry| entry.device == device);
+    let first = places.next()?.place;
+    match places.any(|entry| entry.place == place) {
+        true => Some(place.to_owned()),
+        false => Some(first),
+    }
 }
 
-/// The entry of a line, if it is of this place: number, parent, device, root, place, options,
-/// more of them up to a dash, kind, source, options of the file system.
-fn entry(line: &[u8], wanted: &[u8]) -> Option<Entry> {
+fn list() -> Vec<u8> {
+    std::fs::read("/proc/self/mountinfo").unwrap_or_default()
+}
+
+fn entries(list: &[u8]) -> impl DoubleEndedIterator<Item = Entry> {
+    list.split(|byte| *byte == b'\n').filter_map(entry)
+}
+
+/// The entry of a line: number, parent, device, root, place, options, more of them up to a dash,
+/// kind, source, options of the file system.
+fn entry(line: &[u8]) -> Option<Entry> {
     let mut fields = line.split(|byte| *byte == b' ');
     let device = fields.nth(2)?;
-    if fields.nth(1)? != wanted {
-        return None;
-    }
+    let place = fields.nth(1)?;
     fields.find(|field| *field == b"-")?;
     let kind = fields.next()?;
     let options = fields.nth(1).unwrap_or_default();
@@ -56,21 +79,24 @@ fn entry(line: &[u8], wanted: &[u8]) -> Option<Entry> {
         .find_map(|option| option.strip_prefix(b"user_id="));
     Some(Entry {
         device: text(device),
+        place: OsString::from_vec(plain(place)).into(),
         kind: text(kind),
         user: user.and_then(|user| text(user).parse().ok()),
     })
 }
 
-/// The bytes of a path as the list writes them.
-fn escaped(path: &Path) -> Vec<u8> {
-    let mut shown = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => shown.extend(format!("\\{byte:03o}").as_bytes()),
-            _ => shown.push(*byte),
-        }
+/// A path as it is, of which the list writes spaces, tabs, newlines and backslashes as a backslash
+/// and three octal digits.
+fn plain(written: &[u8]) -> Vec<u8> {
+    let mut parts = written.split(|byte| *byte == b'\\');
+    let mut plain = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(3).unwrap_or((part, b""));
+        let code = std::str::from_utf8(digits).unwrap_or_default();
+        plain.extend(u8::from_str_radix(code, 8));
+        plain.extend(rest);
     }
-    shown
+    plain
 }
 
 #[cfg(test)]
@@ -83,12 +109,15 @@ mod tests {
             30 22 0:40 / /mnt/a\\040b ro - fuse.pagewell x.iso ro,user_id=1000,group_id=7\n\
             31 30 0:41 / /mnt/a\\040b rw - tmpfs tmpfs rw\n\
             broken\n";
-        let found = find(list, Path::new("/mnt/a b")).unwrap();
+        let on = |place: &str| entries(list).rfind(|entry| entry.place == Path::new(place));
+        let found = on("/mnt/a b").unwrap();
         assert_eq!((found.kind.as_str(), found.is_ours()), ("tmpfs", false));
-        let root = find(list, Path::new("/")).unwrap();
+        let root = on("/").unwrap();
         assert_eq!((root.device.as_str(), root.user), ("254:0", None));
-        assert_eq!(find(list, Path::new("/mnt/a")), None);
-        let ours = find(&list[..150], Path::new("/mnt/a b")).unwrap();
-        assert_eq!((ours.is_ours(), ours.user), (true, Some(1000)));
+        assert_eq!(on("/mnt/a"), None);
+        let ours = entries(list).find(Entry::is_ours).unwrap();
+        assert_eq!(ours.place, Path::new("/mnt/a b"));
+        assert_eq!((ours.device.as_str(), ours.user), ("0:40", Some(1000)));
+        assert_eq!(plain(b"a\\134\\040b\\012"), b"a\\ b\n");
     }
 }

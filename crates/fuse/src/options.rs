@@ -18,8 +18,10 @@ pub struct Options {
     pub read_only: bool,
     /// Users other than the one who mounts may use it.
     pub allow_other: bool,
-    /// Set-user-id bits and device files work. Needs root.
-    pub allow_privileges: bool,
+    /// Programs with set-user-id and set-group-id bits run with them. Needs root.
+    pub set_id_works: bool,
+    /// Device files work. Needs root.
+    pub devices_work: bool,
     /// Programs in it cannot be run.
     pub no_exec: bool,
     /// Reading does not move the time of access (`noatime`).
@@ -44,7 +46,8 @@ impl Options {
             source: source.to_owned(),
             read_only: false,
             allow_other: false,
-            allow_privileges: false,
+            set_id_works: false,
+            devices_work: false,
             no_exec: false,
             no_access_times: false,
             appearance: Appearance::default(),

@@ -21,6 +21,9 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted on {}", .0.display())]
     NotMounted(PathBuf),
+    /// Another mount lies over it, there or on a directory above.
+    #[error("another mount lies over that on {}: unmount it first", .0.display())]
+    Covered(PathBuf),
     /// What is mounted there is not ours, or the system refuses.
     #[error("{0}")]
     Refused(String),

@@ -26,6 +26,39 @@ kill -HUP "$MOUNTER"
 mount_ended
 
 is_root || exit 0
+# A signal takes away the mount that it is for, wherever that is now, and no other.
+mkdir "$SCRATCH/above" "$SCRATCH/above/mnt"
+(
+    MOUNT=$SCRATCH/above/mnt
+    mounted ram:8m
+    below=$MOUNTER
+    mounted ram:1m
+    kill -TERM "$below"
+    for _ in $(seq 200); do grep -qF 'lies over' "$SCRATCH/mount.log" && break; sleep 0.05; done
+    grep -qF 'lies over' "$SCRATCH/mount.log" || fail 'nothing is said of the mount above'
+    [ "$(grep -cF " $MOUNT " /proc/mounts)" = 2 ] || fail 'another mount was taken away'
+    unmounted
+    "$PAGEWELL" umount "$MOUNT"
+    wait "$below" || fail 'the mount below'
+    mounted ram:8m
+    mv "$SCRATCH/above" "$SCRATCH/moved"
+    kill -TERM "$MOUNTER"
+    mount_ended
+    ! grep -qF "$SCRATCH/moved/mnt" /proc/mounts || fail 'it is still mounted by its new name'
+)
+# One whose program cannot be asked, as its names are in another network.
+unshare --net "$PAGEWELL" mount ram:8m "$MOUNT" 2>"$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+status=0
+"$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/err" || status=$?
+[ "$status" = 1 ] || fail "umount answered $status though the program could not be asked"
+grep -qF 'could not be asked' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+# One whose program has died.
+mounted ram:8m
+kill -KILL "$MOUNTER"
+wait "$MOUNTER" 2>/dev/null || true
+MOUNTER=
+"$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/err" || fail 'a mount without a program'
+grep -qF 'was gone before' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
 # Another user is told whose mount it is. The helper would say that there is none.
 if setpriv --reuid 65534 --clear-groups test -x "$PAGEWELL"; then
     mounted ram:8m

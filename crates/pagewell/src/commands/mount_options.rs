@@ -50,8 +50,10 @@ impl Wanted {
                 // The default. It takes back nothing: the safe one of two that differ wins.
                 "rw" => {}
                 "allow_other" => options.allow_other = true,
-                "suid" | "dev" => options.allow_privileges = true,
-                "nosuid" | "nodev" => options.allow_privileges = false,
+                "suid" => options.set_id_works = true,
+                "nosuid" => options.set_id_works = false,
+                "dev" => options.devices_work = true,
+                "nodev" => options.devices_work = false,
                 "noexec" => options.no_exec = true,
                 "exec" => options.no_exec = false,
                 "noatime" => options.no_access_times = true,
@@ -134,11 +136,27 @@ mod tests {
             assert!(self::wanted(words).unwrap().options.read_only);
         }
         let wanted = wanted(&["-o", "rw,,", "-o", "attr_timeout=1.5,suid"]).unwrap();
-        assert!(!wanted.options.read_only && wanted.options.allow_privileges);
+        assert!(!wanted.options.read_only);
         let options = wanted.options(Coherence::UNCHANGED);
         let coherence = options.coherence.unwrap();
         assert_eq!(coherence.attributes, Duration::from_millis(1500));
         assert_eq!(coherence.names, Coherence::UNCHANGED.names);
+    }
+
+    #[test]
+    fn the_last_of_two_opposites_counts_and_says_nothing_of_others() {
+        for (list, set_id_works, devices_work) in [
+            ("rw", false, false),
+            ("suid", true, false),
+            ("nodev,suid", true, false),
+            ("nosuid,dev", false, true),
+            ("dev,suid,nodev", true, false),
+            ("nosuid,suid,nodev,dev", true, true),
+        ] {
+            let options = wanted(&["-o", list]).unwrap().options;
+            let works = (options.set_id_works, options.devices_work);
+            assert_eq!(works, (set_id_works, devices_work), "{list}");
+        }
     }
 
     #[test]

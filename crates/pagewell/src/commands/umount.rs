@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use pagewell_fuse::{UnmountError, mounted_on, unmount};
 use pagewell_monitor::control::{Ended, Ending, ending_of};
@@ -39,10 +39,11 @@ pub(crate) struct UmountArguments {
 pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     let place = resolved(&arguments.place)?;
     // Asked before it goes: then it is not known any more which program served it.
-    let ending = match mounted_on(&place).filter(|_| !arguments.lazy) {
-        Some(entry) => ending_of(&entry.device, entry.user),
-        None => None,
-    };
+    let entry = mounted_on(&place).filter(|_| !arguments.lazy);
+    let ending = entry
+        .as_ref()
+        .and_then(|entry| ending_of(&entry.device, entry.user));
+    let has_died = ending.is_none() && entry.is_some_and(|entry| entry.has_died());
     match unmount(&place, arguments.lazy) {
         Ok(()) => {}
         Err(UnmountError::Busy(_)) => {
@@ -54,8 +55,18 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error.into()),
     }
-    if let Some(ending) = ending {
-        wait_for_end(ending, &place)?;
+    let shown = place.display();
+    match ending {
+        Some(ending) => wait_for_end(ending, &place)?,
+        None if arguments.lazy => {}
+        None if has_died => report(&format!(
+            "{shown} is unmounted; the program that served it was gone before: what it had not \
+             written is lost"
+        )),
+        None => bail!(
+            "{shown} is unmounted, but the program that served it could not be asked (it may run \
+             in a container): the system log says whether all was written"
+        ),
     }
     Ok(Outcome::Done)
 }
