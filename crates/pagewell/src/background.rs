@@ -2,13 +2,14 @@
 //!
 //! From then on each line on standard error goes to the system log. Everything that the process
 //! says goes there, also what a library or a panic says: the descriptor itself is replaced by a
-//! pipe. `/dev/log` is where syslogd and the journal listen (syslog(3)); where none does, the lines
-//! are lost, as before.
+//! pipe. `/dev/log` is where syslogd and the journal listen (syslog(3)); where none does, or it does
+//! not read, the lines are lost.
 
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::failure::FAILED;
 
@@ -84,6 +85,8 @@ const PRIORITY: u8 = 3 << 3 | 5;
 /// Longer lines are sent in pieces.
 const LINE_BYTES_MAX: u64 = 1024;
 const SOCKET: &str = "/dev/log";
+/// How long a log that takes nothing is waited for.
+const LOG_WAIT: Duration = Duration::from_secs(1);
 
 /// What forwards the lines, until it is closed.
 pub(crate) struct SystemLog {
@@ -114,6 +117,7 @@ impl SystemLog {
 fn forward(lines: impl Read, socket: &Path) {
     let mut lines = BufReader::new(lines);
     let mut log: Option<UnixDatagram> = None;
+    let mut is_deaf = false;
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -135,16 +139,29 @@ fn forward(lines: impl Read, socket: &Path) {
         for _ in 0..2 {
             log = log.or_else(|| connect(socket));
             match &log {
-                Some(log) if log.send(&message).is_ok() => break,
+                Some(log) if send(log, &message, &mut is_deaf).is_ok() => break,
                 _ => log = None,
             }
         }
     }
 }
 
+/// Sends a line. A log that takes none for a while is deaf: the line is lost, and the next ones are
+/// not waited for until it takes one again.
+fn send(log: &UnixDatagram, message: &[u8], is_deaf: &mut bool) -> std::io::Result<()> {
+    log.set_nonblocking(*is_deaf)?;
+    let sent = log.send(message);
+    *is_deaf = matches!(&sent, Err(error) if error.kind() == ErrorKind::WouldBlock);
+    match *is_deaf {
+        true => Ok(()),
+        false => sent.map(drop),
+    }
+}
+
 fn connect(socket: &Path) -> Option<UnixDatagram> {
     let log = UnixDatagram::unbound().ok()?;
     log.connect(socket).ok()?;
+    log.set_write_timeout(Some(LOG_WAIT)).ok()?;
     Some(log)
 }
 
@@ -172,6 +189,22 @@ mod tests {
         assert_eq!(heard[1], format!("{begin}thread panicked"));
         assert_eq!(heard[2].len(), begin.len() + 1024);
         assert_eq!(heard[4], format!("{begin}last"));
+    }
+
+    #[test]
+    fn a_log_that_does_not_read_is_waited_for_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let log = UnixDatagram::bind(&path).unwrap();
+        let (done, is_done) = std::sync::mpsc::channel();
+        // More than any queue has places for.
+        let said = "a line\n".repeat(2000);
+        std::thread::spawn(move || {
+            forward(said.as_bytes(), &path);
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+        drop(log);
     }
 
     #[test]

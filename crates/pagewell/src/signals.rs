@@ -1,22 +1,64 @@
 //! Signals, without handlers: they are blocked in every thread and one thread waits for them.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// timeout(1) and some shells signal a process and then its group, so that one wish to stop
 /// arrives twice within microseconds. No user types a second wish so soon.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for, blocked in this
-/// thread and in those started later.
-pub(crate) struct StopSignals {
+/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for.
+struct StopSignals {
     set: libc::sigset_t,
 }
 
+/// Calls `stop`, which must not wait, when a signal asks for the end: SIGINT, SIGTERM, SIGHUP
+/// unless it is ignored, or one of `others`. Another one ends the process at once, wherever it is;
+/// one that comes within [`SAME_SIGNAL`] is taken for the first one sent twice. Until
+/// [`Opening::done`] the first one ends the process, too: there is nothing yet to stop in order,
+/// and a source that does not answer may be waited for.
+///
+/// To be called before any other thread starts, for a thread inherits what is blocked.
+pub(crate) fn watch(
+    others: &[libc::c_int],
+    stop: impl FnOnce() + Send + 'static,
+) -> std::io::Result<Opening> {
+    let signals = StopSignals::block(others)?;
+    let is_open = Arc::new(AtomicBool::new(false));
+    let opening = Opening(Arc::clone(&is_open));
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(move || {
+        // A wait that fails could end nothing later: end now.
+        if signals.wait().is_err() || !is_open.load(Ordering::Acquire) {
+            signals.end_process();
+        }
+        let first = Instant::now();
+        stop();
+        while signals.wait().is_ok() {
+            if first.elapsed() >= SAME_SIGNAL {
+                signals.end_process();
+            }
+        }
+    })?;
+    Ok(opening)
+}
+
+/// What is to be stopped in order is not there yet.
+#[must_use]
+pub(crate) struct Opening(Arc<AtomicBool>);
+
+impl Opening {
+    /// From here on it is.
+    pub(crate) fn done(self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 impl StopSignals {
-    /// Blocks these signals and `others`. To be called before any other thread starts, for a thread
-    /// inherits what is blocked.
-    pub(crate) fn block(others: &[libc::c_int]) -> std::io::Result<Self> {
+    /// Blocks them in this thread and in those started later.
+    fn block(others: &[libc::c_int]) -> std::io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
         // pthread_sigmask then read and write that initialised set only.
@@ -40,30 +82,14 @@ impl StopSignals {
     }
 
     /// Waits for the next signal.
-    pub(crate) fn wait(&self) -> std::io::Result<()> {
+    fn wait(&self) -> std::io::Result<()> {
         let mut signal = 0;
         // SAFETY: both pointers are to initialised values that outlive the call.
         checked(unsafe { libc::sigwait(&raw const self.set, &raw mut signal) })
     }
 
-    /// From here on another signal ends the process at once, wherever it is. One that comes
-    /// within [`SAME_SIGNAL`] is taken for the first one sent twice.
-    pub(crate) fn end_on_another(self) {
-        let first = Instant::now();
-        // Without a thread the process ends when it is done, and not before.
-        let _ = std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                while self.wait().is_ok() {
-                    if first.elapsed() >= SAME_SIGNAL {
-                        self.end_by_signal();
-                    }
-                }
-            });
-    }
-
     /// Ends the process as SIGTERM would have.
-    fn end_by_signal(&self) {
+    fn end_process(&self) {
         // SAFETY: SIG_DFL is a valid disposition for SIGTERM and no handler is lost,
         // because this program installs none; the set is initialised.
         unsafe {

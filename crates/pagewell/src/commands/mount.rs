@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, unmount, users_of};
+use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, users_of};
 use pagewell_monitor::control::Control;
 use pagewell_monitor::metrics::snapshot;
 
@@ -22,7 +22,7 @@ use crate::escape;
 use crate::failure::{Outcome, one_line, report, usage};
 use crate::open::{self, Purpose, Writes};
 use crate::output;
-use crate::signals::StopSignals;
+use crate::signals;
 use crate::source::Source;
 use crate::values;
 
@@ -84,8 +84,8 @@ pub(crate) struct MountArguments {
     /// Serve the counters by HTTP, to this machine only; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
-    /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid and dev
-    /// (together), exec, noexec, noatime, uid=N, gid=N, umask=MODE (owner and permissions that are
+    /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid, nosuid,
+    /// dev, nodev, exec, noexec, noatime, uid=N, gid=N, umask=MODE (owner and permissions that are
     /// shown instead of the source's), and for how long the kernel keeps what it was told:
     /// attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME. Those for fstab, such as
     /// nofail, _netdev, user and x-..., are taken
@@ -152,9 +152,13 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     snapshot::start_clock();
     allocator::keep_little();
     // Before any thread starts: threads inherit what is blocked.
-    let signals = StopSignals::block(&[]).context("signals")?;
+    let (told, events) = channel();
+    let signalled = told.clone();
+    let stop = move || _ = signalled.send(Event::Signal);
+    let opening = signals::watch(&[], stop).context("signals")?;
     let purpose = Purpose::Mount(Writes::of(wanted.options.read_only, arguments.writable));
     let opened = open::source(&source, &shown, purpose, &engine)?;
+    opening.done();
     let filesystem = opened.tree.filesystem;
     let http = start_http(arguments.http, Vec::new())?;
     let described = filesystem.describe();
@@ -174,7 +178,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
             None
         }
     };
-    let written = serve_until_unmounted(&mounted, signals);
+    let written = serve_until_unmounted(&mounted, told, &events);
     drop(http);
     tell_ending(mounted.place(), written, control, log)
 }
@@ -220,8 +224,16 @@ fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
 
 /// Waits for the end of the mount, which a signal brings about, and until all that was written is
 /// on the device.
-fn serve_until_unmounted(mounted: &Arc<Mounted>, signals: StopSignals) -> anyhow::Result<()> {
-    let events = watch(mounted, signals).context("cannot start a thread")?;
+fn serve_until_unmounted(
+    mounted: &Arc<Mounted>,
+    told: Sender<Event>,
+    events: &Receiver<Event>,
+) -> anyhow::Result<()> {
+    let waiting = Arc::clone(mounted);
+    std::thread::Builder::new()
+        .name("mount".to_owned())
+        .spawn(move || told.send(Event::Ended(waiting.wait())))
+        .context("cannot start a thread")?;
     let mut ended_for = Duration::ZERO;
     loop {
         match events.recv_timeout(TICK) {
@@ -243,50 +255,38 @@ fn serve_until_unmounted(mounted: &Arc<Mounted>, signals: StopSignals) -> anyhow
     }
 }
 
-fn watch(mounted: &Arc<Mounted>, signals: StopSignals) -> std::io::Result<Receiver<Event>> {
-    let (told, events) = channel();
-    let (signalled, mount) = (told.clone(), Arc::clone(mounted));
-    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-    thread("mount").spawn(move || {
-        let _ = told.send(Event::Ended(mount.wait()));
-    })?;
-    thread("signals").spawn(move || {
-        if signals.wait().is_ok() {
-            let _ = signalled.send(Event::Signal);
-            signals.end_on_another();
-        }
-    })?;
-    Ok(events)
-}
-
 /// Unmounts because of a signal.
 fn take_away(mounted: &Arc<Mounted>) {
-    let place = mounted.place();
-    let shown = place.display();
-    match unmount(place, false) {
-        Ok(()) | Err(UnmountError::NotMounted(_)) => {}
-        Err(UnmountError::Busy(_)) => {
+    const ANOTHER: &str = "(another signal ends it at once)";
+    match mounted.unmount(false) {
+        Ok(()) => return,
+        Err(UnmountError::NotMounted(_)) if mounted.has_ended() => return,
+        Err(UnmountError::NotMounted(place)) => report(&format!(
+            "{} was taken from its place before, and ends when its users are done {ANOTHER}",
+            place.display()
+        )),
+        Err(UnmountError::Busy(place)) => {
             report(&format!(
-                "{shown} is in use{}: it is taken from its place, and ends when they are done \
-                 (another signal ends it at once)",
-                named_users(place)
+                "{} is in use{}: it is taken from its place, and ends when they are done {ANOTHER}",
+                place.display(),
+                named_users(&place)
             ));
-            if let Err(error) = unmount(place, true) {
+            if let Err(error) = mounted.unmount(true) {
                 report(&error.to_string());
             }
-            // In case another signal comes. In a thread: a server that is gone answers never.
-            let mounted = Arc::clone(mounted);
-            let started = std::thread::Builder::new().name("sync".to_owned());
-            let started = started.spawn(move || {
-                if let Err(error) = mounted.filesystem().sync() {
-                    report(&format!("written data is not on the device: {error}"));
-                }
-            });
-            if let Err(error) = started {
-                report(&format!("written data is not on the device yet: {error}"));
-            }
         }
-        Err(error) => report(&error.to_string()),
+        Err(error) => report(&format!("{error} {ANOTHER}")),
+    }
+    // In case another signal comes. In a thread: a server that is gone answers never.
+    let mounted = Arc::clone(mounted);
+    let started = std::thread::Builder::new().name("sync".to_owned());
+    let started = started.spawn(move || {
+        if let Err(error) = mounted.filesystem().sync() {
+            report(&format!("written data is not on the device: {error}"));
+        }
+    });
+    if let Err(error) = started {
+        report(&format!("written data is not on the device yet: {error}"));
     }
 }
 

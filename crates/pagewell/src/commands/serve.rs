@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -26,7 +27,7 @@ use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
 use crate::registration::Registration;
-use crate::signals::StopSignals;
+use crate::signals;
 use crate::state;
 use crate::values;
 
@@ -172,7 +173,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     // Both before any thread starts: threads inherit what is blocked.
     allocator::keep_little();
     let engine = Engine::server(&arguments.engine)?;
-    let signals = StopSignals::block(&[]).context("signals")?;
+    let (told, stopped) = channel();
+    let opening = signals::watch(&[], move || _ = told.send(())).context("signals")?;
     let (opened, acts_as_itself) = open_all(arguments, &exports, &engine)?;
     let state_directory = match &arguments.state_dir {
         Some(directory) => directory.clone(),
@@ -185,6 +187,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         .register
         .then(|| state::lock_records(&state_directory, arguments.listen))
         .flatten();
+    opening.done();
     let running = start(arguments, opened, handle_key, records)?;
     if acts_as_itself {
         let uid = rustix::process::geteuid().as_raw();
@@ -194,10 +197,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     }
     // Without it 'pagewell counters' has to be given an address.
     let _control = Control::start("serve", || false);
-    announce(&running, &descriptions, &engine.notes())?;
-    signals.wait().context("signals")?;
-    signals.end_on_another();
+    let announced = announce(&running, &descriptions, &engine.notes());
+    if announced.is_ok() {
+        let _ = stopped.recv();
+    }
     let stopped = stop_all(running);
+    announced?;
     let counters = table::render(&Snapshot::take(), false);
     let _ = std::io::stderr().write_all(counters.as_bytes());
     stopped.map(|()| Outcome::Done)

@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -14,10 +16,11 @@ use pagewell_monitor::top::screen::{Around, History, draw};
 use pagewell_monitor::top::text;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::failure::{Outcome, one_line, usage};
 use crate::output;
-use crate::signals::StopSignals;
+use crate::signals;
 use crate::target::{Target, TargetArguments};
 
 /// The intervals that can be had.
@@ -70,23 +73,18 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     }
     // Before any thread starts: threads inherit what is blocked. In raw mode the keyboard sends
     // none of these; another program may.
-    let signals = StopSignals::block(&[libc::SIGHUP, libc::SIGQUIT]).context("signals")?;
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&is_stopped);
+    let stop = move || stop.store(true, Ordering::Relaxed);
+    let opening = signals::watch(&[libc::SIGHUP, libc::SIGQUIT], stop).context("signals")?;
+    opening.done();
     let (told, news) = sync_channel(1);
-    let stopping = told.clone();
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            // A wait that fails could end nothing later: end now.
-            let _ = signals.wait();
-            let _ = stopping.send(News::Stop);
-        })
-        .context("signals")?;
     let shown = format!("{target}, every {:?}", arguments.interval);
     ask(target, arguments.interval, told)?;
     // A panic restores the terminal, too, before its message is printed.
     let watched = ratatui::try_init()
         .context("the terminal")
-        .and_then(|screen| watch(&shown, screen, first, &news));
+        .and_then(|screen| watch(&shown, screen, first, &news, &is_stopped));
     // When that fails there is no place for a message.
     let _ = ratatui::try_restore();
     watched
@@ -101,23 +99,20 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
     Ok(Outcome::Done)
 }
 
-/// What the threads tell the one that draws.
-enum News {
-    Counters(anyhow::Result<Snapshot>),
-    /// A signal has asked for it.
-    Stop,
-}
-
 /// Asks for a snapshot at every interval, on a thread of its own, so that a server that does not
 /// answer does not hold up the keyboard.
-fn ask(target: Target, interval: Duration, told: SyncSender<News>) -> std::io::Result<()> {
+fn ask(
+    target: Target,
+    interval: Duration,
+    told: SyncSender<anyhow::Result<Snapshot>>,
+) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("snapshots".to_owned());
     thread.spawn(move || {
         let mut next = Instant::now() + interval;
         loop {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             next = (next + interval).max(Instant::now());
-            if told.send(News::Counters(target.counters())).is_err() {
+            if told.send(target.counters()).is_err() {
                 return;
             }
         }
@@ -129,22 +124,22 @@ fn watch(
     source: &str,
     mut screen: DefaultTerminal,
     mut earlier: Snapshot,
-    news: &Receiver<News>,
+    news: &Receiver<anyhow::Result<Snapshot>>,
+    is_stopped: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
     let mut history = History::default();
     history.last.title = earlier.title();
     let (mut trouble, mut paused) = (None, false);
-    loop {
+    while !is_stopped.load(Ordering::Relaxed) {
         match news.try_recv() {
-            Ok(News::Stop) => return Ok(Outcome::Done),
-            Ok(News::Counters(Ok(now))) => {
+            Ok(Ok(now)) => {
                 trouble = None;
                 if let Some(look) = Look::between(&earlier, &now).filter(|_| !paused) {
                     history.push(look);
                 }
                 earlier = now;
             }
-            Ok(News::Counters(Err(error))) => trouble = Some(one_line(&error)),
+            Ok(Err(error)) => trouble = Some(one_line(&error)),
             Err(_) => {}
         }
         let around = Around {
@@ -153,9 +148,14 @@ fn watch(
             paused,
         };
         screen.draw(|frame| draw(frame, &history, &around))?;
-        if event::poll(KEY_TIME)?
-            && let Event::Key(key) = event::read()?
-        {
+        // The library would look for a key for ever where there is no terminal any more.
+        if is_closed_meanwhile(KEY_TIME) {
+            break;
+        }
+        while event::poll(Duration::ZERO)? {
+            let Event::Key(key) = event::read()? else {
+                continue;
+            };
             match meaning(key) {
                 Some(Key::Quit) => return Ok(Outcome::Done),
                 Some(Key::Pause) => paused = !paused,
@@ -163,6 +163,17 @@ fn watch(
             }
         }
     }
+    Ok(Outcome::Done)
+}
+
+/// Waits until there is a key, or for so long; whether the terminal is gone.
+fn is_closed_meanwhile(time: Duration) -> bool {
+    let stdin = stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    // A signal ends the wait, too.
+    let _ = poll(&mut polled, time.try_into().ok().as_ref());
+    let [polled] = polled;
+    polled.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// What a key is for.

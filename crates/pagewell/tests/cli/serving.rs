@@ -1,12 +1,13 @@
 //! `serve`: the ready line, signals, the HTTP endpoint, `counters`.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Fixture, Serve, run, tool};
+use crate::support::{Fixture, Serve, program, run, tool};
 
 #[test]
 fn the_ready_line_names_every_export() {
@@ -66,6 +67,21 @@ fn a_signal_that_arrives_twice_is_one_signal() {
     assert_eq!(code, Some(0), "{err}");
 }
 
+#[test]
+fn a_server_whose_source_does_not_answer_can_be_stopped() {
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let source = format!("nfs://{}/data", mute.local_addr().unwrap());
+    let state = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--state-dir"]);
+    let mut child = command.arg(state.path()).arg(source).spawn().unwrap();
+    // It asks, and waits for the answer.
+    let _connection = mute.accept().unwrap();
+    let id = child.id().to_string();
+    tool(state.path(), &["kill", "-s", "TERM", &id]);
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+}
+
 /// In a network of its own, where a port mapper can be started without disturbing anybody.
 const REGISTER: &str = r#"
 set -e
@@ -85,6 +101,9 @@ server=$!
 for _ in $(seq 100); do grep -q ready again && break; sleep 0.1; done
 rpcinfo -p 127.0.0.1 | grep -c 20778
 kill -TERM $server; wait $server; echo "code $?"
+rpcinfo -p 127.0.0.1 | grep -c 2077 || true
+"$PROGRAM" serve --state-dir "$STATE" --listen 127.0.0.1:20779 --register ram:1m >/dev/full ||
+    echo "code $?"
 rpcinfo -p 127.0.0.1 | grep -c 2077 || true
 "#;
 
@@ -114,8 +133,8 @@ fn the_port_mapper_is_told_and_told_again_at_the_end() {
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
     // NFS and MOUNT over TCP, NLM and NSM over UDP, too; the second server refused, all of them
-    // again, a clean end, none left.
-    assert_eq!(out, "6\ncode 1\n6\ncode 0\n0\n", "{err}");
+    // again, a clean end, none left; none either of one that could not say that it is ready.
+    assert_eq!(out, "6\ncode 1\n6\ncode 0\n0\ncode 1\n0\n", "{err}");
     assert!(
         err.contains("registered by another server, port 20777"),
         "{err}"

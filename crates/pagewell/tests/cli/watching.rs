@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -113,6 +114,21 @@ fn it_is_drawn_and_the_terminal_is_restored_by_keys_and_signals() {
             tool(std::path::Path::new("/"), &["kill", "-s", quit, &id]);
         }
         assert_eq!(watched.end(), Some(0), "{quit:?}");
+    }
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let mut serve = Serve::start(&["--http", "127.0.0.1:0", "ram:1m"]);
+    let mut watched = Watched::start(&serve.http().to_string());
+    watched.shown_until("q quits");
+    // Both ends go.
+    watched.master = File::open("/dev/null").unwrap();
+    watched.terminal = File::open("/dev/null").unwrap().into();
+    let begun = Instant::now();
+    while watched.child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
