@@ -71,8 +71,7 @@ impl Target {
             Self::Process(peer) => peer.counters(),
             Self::Address(address) => {
                 let body = http::client::get(*address, "/stat.json")?;
-                serde_json::from_slice(&body)
-                    .with_context(|| format!("{address}: not the counters of a pagewell server"))
+                Snapshot::parse(&body).with_context(|| address.to_string())
             }
         }
     }

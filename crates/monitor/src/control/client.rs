@@ -3,13 +3,16 @@
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, connect, socket_with,
+};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::PREFIX;
@@ -33,12 +36,12 @@ pub struct Peer {
 
 /// All that run here, in order of their numbers.
 pub fn peers() -> Vec<Peer> {
-    let list = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    find(&list)
+    let list = std::fs::read("/proc/net/unix").unwrap_or_default();
+    find(&String::from_utf8_lossy(&list))
 }
 
 /// The last column of each line is the name, with `@` for the zero that it begins with. Both a
-/// listener and what is connected to it have one.
+/// listener and what is connected to it have one. Any user can bind any name, in any bytes.
 fn find(list: &str) -> Vec<Peer> {
     let names = list.lines().filter_map(|line| line.split(' ').next_back());
     let mut found: Vec<Peer> = names
@@ -47,8 +50,10 @@ fn find(list: &str) -> Vec<Peer> {
                 .strip_prefix('@')?
                 .strip_prefix(PREFIX)?
                 .split_once('/')?;
-            Some(Peer {
-                process: process.parse().ok()?,
+            let process = process.parse().ok()?;
+            let is_plain = kind.bytes().all(|byte| byte.is_ascii_graphic());
+            is_plain.then(|| Peer {
+                process,
                 kind: kind.to_owned(),
             })
         })
@@ -59,18 +64,30 @@ fn find(list: &str) -> Vec<Peer> {
 }
 
 impl Peer {
-    fn connect(&self) -> std::io::Result<UnixStream> {
+    /// A connection, and who the kernel says is listening. One that does not accept is not waited
+    /// for: another user may have made it so that it never does.
+    fn connect(&self) -> std::io::Result<(UnixStream, UCred)> {
         let name = format!("{PREFIX}{}/{}", self.process, self.kind);
-        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &address)?;
+        let listener = socket_peercred(&socket)?;
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.set_write_timeout(Some(ANSWER_TIME))?;
-        Ok(stream)
+        Ok((stream, listener))
     }
 
     /// Its counters.
     pub fn counters(&self) -> anyhow::Result<Snapshot> {
         let failed = || format!("process {}", self.process);
-        let mut stream = self.connect().with_context(failed)?;
+        let (mut stream, listener) = self.connect().with_context(failed)?;
+        if !self.is_believed(&listener) {
+            let user = listener.uid.as_raw();
+            bail!("process {}: user {user} listens in its name", self.process);
+        }
         stream.write_all(b"stat\n").with_context(failed)?;
         let mut body = Vec::new();
         let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
@@ -81,8 +98,16 @@ impl Peer {
                 self.process
             );
         }
-        serde_json::from_slice(&body)
-            .with_context(|| format!("process {}: not the counters of pagewell", self.process))
+        Snapshot::parse(&body).with_context(failed)
+    }
+
+    /// Whether the numbers of a listener are those of this process: of root or the own user, or of
+    /// the process itself, whoever runs it.
+    fn is_believed(&self, listener: &UCred) -> bool {
+        let process = u32::try_from(listener.pid.as_raw_nonzero().get());
+        listener.uid.is_root()
+            || listener.uid == rustix::process::geteuid()
+            || process == Ok(self.process)
     }
 }
 
@@ -124,8 +149,7 @@ pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
 /// Also whether the mount is known to be in use: a program that has ended, or is another user's,
 /// answers nothing.
 fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
-    let mut stream = peer.connect().ok()?;
-    let listener = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    let (mut stream, listener) = peer.connect().ok()?;
     if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
         return None;
     }
@@ -201,7 +225,35 @@ impl Ending {
 mod tests {
     use super::*;
     use crate::control::Control;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn one_that_does_not_accept_is_not_waited_for() {
+        let name = b"pagewell/1/mount/test:7";
+        let flags = SocketFlags::CLOEXEC;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let address = SocketAddrUnix::new_abstract_name(name).unwrap();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let peer = Peer {
+            process: 1,
+            kind: "mount/test:7".to_owned(),
+        };
+        let _only_place = peer.connect().unwrap();
+        let error = peer.connect().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_name_in_any_bytes_hides_no_other() {
+        let odd = SocketAddr::from_abstract_name(b"\xff\n\x1b").unwrap();
+        let _odd = std::os::unix::net::UnixListener::bind_addr(&odd).unwrap();
+        let control = Control::start("mount/test:8", || true).unwrap();
+        assert!(peers().iter().any(|peer| peer.kind == "mount/test:8"));
+        drop(control);
+    }
 
     /// In use when it is asked first.
     fn unmounted_soon() -> impl Fn() -> bool + Send + Sync {
@@ -216,6 +268,7 @@ mod tests {
             0000: 00000003 00000000 00000000 0001 03 21 @pagewell/77/serve\n\
             0000: 00000002 00000000 00010000 0001 01 22 @pagewell/5/mount/0:41\n\
             0000: 00000002 00000000 00010000 0001 01 23 @pagewell/x/serve\n\
+            0000: 00000002 00000000 00010000 0001 01 26 @pagewell/6/\u{1b}[2J\n\
             0000: 00000002 00000000 00010000 0001 01 24 /run/pagewell/1/serve\n\
             0000: 00000002 00000000 00010000 0001 01 25\n";
         let found = find(list);

@@ -3,8 +3,9 @@
 //!
 //! Every server and mount listens on an abstract socket `pagewell/PID/KIND` (unix(7)): it leaves
 //! no file behind, and `/proc/net/unix` lists all of them. Both ends ask the kernel for the other
-//! one's user: a server answers its own user and root, and `umount` believes the mount's user and
-//! root only, so that a name that another user has taken is of no use.
+//! one's user: a server answers its own user and root, `umount` believes the mount's user and
+//! root only, and `counters` these, or the process that it asks, so that a name that another user
+//! has taken is of no use.
 //!
 //! After that last line the process of the mount closes what it served and ends; `umount` waits for
 //! that, too, with a descriptor of the process that it opened before it asked (pidfd_open(2)).

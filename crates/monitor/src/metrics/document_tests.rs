@@ -21,11 +21,11 @@ PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell-monitor --lib metrics::document
 
 `pagewell serve --http 127.0.0.1:20491` serves all of these at `/metrics` (text format of
 Prometheus) and `/stat.json`; `pagewell counters` and `pagewell top` show them. Counters begin at
-0 when the server starts. `/stat.json` has `version`, `uptime_seconds`, `resident_bytes` and
-`pinned_pages` (pages of the cache that replies hold), `counters` and `gauges` by name, and
-`procedures`, a list with calls, errors, bytes, latency in microseconds and the histogram behind it
-(pairs of bucket and count; eight buckets for each power of two of nanoseconds), and
-`client_procedures`, what the NFS clients of the process called, and `refused_clients`. A field of
+0 when the server starts. `/stat.json` has `version`, `start_time_seconds` (since 1970),
+`uptime_seconds`, `resident_bytes` and `pinned_pages` (pages of the cache that replies hold),
+`counters` and `gauges` by name, and `procedures`, a list with calls, errors, bytes, latency in
+microseconds and the histogram behind it (pairs of bucket and count; eight buckets for each power of
+two of nanoseconds), and `client_procedures`, what the NFS clients of the process called, and `refused_clients`. A field of
 it may be added at any time; `schema` grows when a reader would be misled.
 
 ";

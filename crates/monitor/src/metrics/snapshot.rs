@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
+use anyhow::{Context, ensure};
 use pagewell_base::size;
 use pagewell_counters::{Counter, Counts, Gauge, names};
 use pagewell_nfsd::refusals;
@@ -24,6 +25,9 @@ pub struct Snapshot {
     pub schema: u32,
     /// Version of the program.
     pub version: String,
+    /// When the program started, in seconds since 1970.
+    #[serde(default)]
+    pub start_time_seconds: u64,
     /// Since the program started.
     pub uptime_seconds: f64,
     /// Memory of the process that is resident now.
@@ -112,11 +116,11 @@ pub struct Latency {
     pub max: f64,
 }
 
-static STARTED: OnceLock<Instant> = OnceLock::new();
+static STARTED: OnceLock<(Instant, SystemTime)> = OnceLock::new();
 
-/// Begins to count the uptime, if it has not begun.
-pub fn start_clock() {
-    STARTED.get_or_init(Instant::now);
+/// Begins to count the uptime, if it has not begun. When it began.
+pub fn start_clock() -> (Instant, SystemTime) {
+    *STARTED.get_or_init(|| (Instant::now(), SystemTime::now()))
 }
 
 impl Snapshot {
@@ -126,13 +130,16 @@ impl Snapshot {
         let gauges = names::GAUGES.iter();
         let nfs = procedures("nfs", nfs3::Procedure::NAMES, NFS.counts());
         let mount = procedures("mount", mount3::Procedure::NAMES, MOUNT.counts());
+        let (started, at) = start_clock();
+        let at = at.duration_since(SystemTime::UNIX_EPOCH);
         // In this order there are never more let go than pinned.
         let unpinned = names::CACHE_UNPINNED_PAGES.get();
         Self {
             pinned_pages: names::CACHE_PINNED_PAGES.get().saturating_sub(unpinned),
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_seconds: STARTED.get_or_init(Instant::now).elapsed().as_secs_f64(),
+            start_time_seconds: at.map_or(0, |at| at.as_secs()),
+            uptime_seconds: started.elapsed().as_secs_f64(),
             resident_bytes: resident_bytes(),
             counters: counters.map(|c| (c.name.to_owned(), c.get())).collect(),
             gauges: gauges.map(|g| (g.name.to_owned(), g.get())).collect(),
@@ -142,11 +149,35 @@ impl Snapshot {
         }
     }
 
+    /// Reads such a document, of which only the names are shown as they come.
+    ///
+    /// # Errors
+    ///
+    /// It is another document, or a name in it could disturb a terminal.
+    pub fn parse(json: &[u8]) -> anyhow::Result<Self> {
+        const OTHER: &str = "not the counters of pagewell";
+        let snapshot: Self = serde_json::from_slice(json).context(OTHER)?;
+        let procedures = snapshot
+            .procedures
+            .iter()
+            .chain(&snapshot.client_procedures);
+        let refused = snapshot.refused_clients.iter();
+        let is_plain = procedures
+            .flat_map(|one| [&one.program, &one.procedure])
+            .chain(snapshot.counters.keys())
+            .chain(snapshot.gauges.keys())
+            .chain(refused.map(|client| &client.address))
+            .chain([&snapshot.version])
+            .all(|name| name.bytes().all(|byte| matches!(byte, b' '..=b'~')));
+        ensure!(is_plain, OTHER);
+        Ok(snapshot)
+    }
+
     /// What was counted since `earlier`, with the quantiles of that time; gauges stay as they
     /// are. A server that was restarted in between counts from 0.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut difference = self.clone();
-        if self.uptime_seconds < earlier.uptime_seconds {
+        if self.is_of_another(earlier) {
             return difference;
         }
         for (name, value) in &mut difference.counters {
@@ -157,7 +188,22 @@ impl Snapshot {
             &mut difference.client_procedures,
             &earlier.client_procedures,
         );
+        for client in &mut difference.refused_clients {
+            let mut before = earlier.refused_clients.iter();
+            if let Some(before) = before.find(|other| other.address == client.address) {
+                client.not_allowed = client.not_allowed.saturating_sub(before.not_allowed);
+                client.no_place = client.no_place.saturating_sub(before.no_place);
+            }
+        }
+        let refused = &mut difference.refused_clients;
+        refused.retain(|client| client.not_allowed > 0 || client.no_place > 0);
         difference
+    }
+
+    /// Whether the process was started again since `earlier`.
+    pub(crate) fn is_of_another(&self, earlier: &Self) -> bool {
+        self.start_time_seconds != earlier.start_time_seconds
+            || self.uptime_seconds < earlier.uptime_seconds
     }
 
     /// The value of a counter; 0 of one that it does not have.
@@ -326,12 +372,15 @@ mod tests {
     fn a_snapshot_survives_json_and_has_every_name() {
         let snapshot = Snapshot::take();
         let json = serde_json::to_string(&snapshot).unwrap();
-        let read: Snapshot = serde_json::from_str(&json).unwrap();
+        let read = Snapshot::parse(json.as_bytes()).unwrap();
         assert_eq!(read.procedures.len(), 28);
         assert_eq!(read.client_procedures.len(), 22);
         assert_eq!(read.counters.len(), names::counters().count());
         assert_eq!(read.gauges.len(), names::GAUGES.len());
         assert!(read.resident_bytes > 0);
+        let hostile = json.replace("getattr", "\\u001b[2J");
+        assert_ne!(hostile, json);
+        assert!(Snapshot::parse(hostile.as_bytes()).is_err());
     }
 
     #[test]
@@ -349,6 +398,13 @@ mod tests {
         histogram.record(Duration::from_millis(7));
         later.procedures[1].set_latency(&histogram.counts());
         later.uptime_seconds += 1.0;
+        let refused = |address: &str, not_allowed| RefusedClient {
+            address: address.to_owned(),
+            not_allowed,
+            no_place: 2,
+        };
+        earlier.refused_clients = vec![refused("192.0.2.1", 5), refused("192.0.2.2", 5)];
+        later.refused_clients = vec![refused("192.0.2.1", 5), refused("192.0.2.2", 7)];
         let difference = later.since(&earlier);
         assert_eq!((difference.counters["a"], difference.counters["b"]), (2, 1));
         assert_eq!(difference.procedures[1].calls, 4);
@@ -357,6 +413,15 @@ mod tests {
             latency.p50 >= 7000.0 && latency.p50 < 7900.0,
             "only the later: {latency:?}"
         );
+        let [refused] = difference.refused_clients.as_slice() else {
+            panic!("{:?}", difference.refused_clients);
+        };
+        assert_eq!((refused.not_allowed, refused.no_place), (2, 0));
+        let started_again = Snapshot {
+            start_time_seconds: later.start_time_seconds + 1,
+            ..later.clone()
+        };
+        assert_eq!(started_again.since(&earlier).counters["a"], 7);
         later.uptime_seconds = 0.0;
         assert_eq!(later.since(&earlier).counters["a"], 7, "restarted");
     }

@@ -105,7 +105,7 @@ impl Look {
     pub fn between(earlier: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - earlier.uptime_seconds;
         // Not a number is not above zero either.
-        if seconds.is_nan() || seconds <= 0.0 {
+        if seconds.is_nan() || seconds <= 0.0 || now.is_of_another(earlier) {
             return None;
         }
         let interval = Interval {

@@ -59,12 +59,16 @@ pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
             Some(earlier) => now.since(earlier),
             None => now.clone(),
         };
-        print(arguments, &shown).context("standard output")?;
+        print(arguments, &shown).context(output::OUTPUT)?;
         let Some(interval) = arguments.interval else {
             return Ok(Outcome::Done);
         };
         earlier = Some(now);
         next += interval;
+        // After a stop one look shows what was missed, not as many as there would have been.
+        if next < Instant::now() {
+            next = Instant::now() + interval;
+        }
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
 }
