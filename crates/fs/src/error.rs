@@ -91,8 +91,8 @@ pub enum Error {
     /// No such object type can be made.
     #[error("type not supported")]
     BadType,
-    /// The storage is slow: ask again later.
-    #[error("try again later")]
+    /// The storage is slow, or the machine short of something: ask again later.
+    #[error("try again later: storage is slow, or memory or file descriptors are short")]
     TryLater,
     /// The call would wait for storage and [`crate::Call::may_block`] forbids it: make the same
     /// call again from a thread that may wait. Never reaches a client.

@@ -5,12 +5,15 @@ use std::io::{self, Write};
 use anyhow::Context;
 use serde::Serialize;
 
+/// What messages call it.
+pub(crate) const OUTPUT: &str = "standard output";
+
 /// Writes all of it, to be seen now.
 pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)
         .and_then(|()| out.flush())
-        .context("standard output")
+        .context(OUTPUT)
 }
 
 /// Writes a JSON document for programs, in a form that people can read, too.

@@ -29,6 +29,7 @@ const SMALL_BYTES: u32 = 64 << 10;
 /// With -r, all regular files below a directory, in the order of their names; symbolic links and
 /// special files below it are passed over. A location that is `-` is standard input.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 #[command(after_help = "\
 Examples:
   pagewell cat debian.iso::/README.txt

@@ -29,6 +29,7 @@ use crate::open::Purpose;
 /// command ends by itself, everything copied has been brought to the device, see --sync; when a
 /// signal ends it, that is not certain of anything, and up to a few files are not complete.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 #[command(after_help = "\
 Examples:
   pagewell cp debian.iso::/boot/vmlinuz .     one file out of an image

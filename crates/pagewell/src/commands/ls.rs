@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::io::{BufWriter, IsTerminal, Write};
 
+use anyhow::Context;
 use clap::{ArgAction, Args, ValueEnum};
 use pagewell_base::size;
 use pagewell_fs::{Attributes, Entry, FileType};
@@ -27,6 +28,7 @@ use pagewell_tree::{Listed, Tree};
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
+    args_override_self = true,
     after_help = "\
 Examples:
   pagewell ls debian.iso                      the root of an image
@@ -170,14 +172,7 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
             Err(error) => lister.fail(&crate::failure::one_line(&error)),
         }
     }
-    lister.others(&others)?;
-    for (place, entry) in &directories {
-        lister.directory(place, entry)?;
-    }
-    if arguments.json == Some(JsonForm::Document) {
-        output::json(&mut lister.out, &lister.json)?;
-    }
-    lister.out.flush()?;
+    lister.list(&others, &directories).context(output::OUTPUT)?;
     Ok(Outcome::from_failures(lister.failures))
 }
 
@@ -187,6 +182,22 @@ impl Lister<'_> {
         let _ = self.out.flush();
         self.failures += 1;
         report(text);
+    }
+
+    /// Lists all of them. An error is one of the output: others are reported.
+    fn list(
+        &mut self,
+        others: &[(Place, Entry)],
+        directories: &[(Place, Entry)],
+    ) -> anyhow::Result<()> {
+        self.others(others)?;
+        for (place, entry) in directories {
+            self.directory(place, entry)?;
+        }
+        if self.arguments.json == Some(JsonForm::Document) {
+            output::json(&mut self.out, &self.json)?;
+        }
+        Ok(self.out.flush()?)
     }
 
     /// Locations that are not directories, in the order given.

@@ -150,10 +150,8 @@ fn resync(arguments: &ResyncArguments) -> anyhow::Result<Outcome> {
     };
     drop(progress);
     let report = report.map_err(failed)?;
-    println!(
-        "{}",
-        line(&legs, resync.source(), &report, arguments.dry_run)
-    );
+    let line = line(&legs, resync.source(), &report, arguments.dry_run) + "\n";
+    output::print(line.as_bytes())?;
     let differs = arguments.dry_run && report.differing_bytes > 0;
     Ok(Outcome::from_failures(u64::from(differs)))
 }
@@ -263,7 +261,7 @@ fn show_status(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     } else {
         out.write_all(text(&status).as_bytes())
     };
-    written.context("standard output")?;
+    written.context(output::OUTPUT)?;
     let bad = |leg: &&LegJson| leg.condition != "current" && leg.condition != "unknown";
     let is_bad = status.problem.is_some() || status.legs.iter().find(bad).is_some();
     Ok(Outcome::from_failures(u64::from(is_bad)))

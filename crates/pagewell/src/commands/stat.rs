@@ -1,7 +1,6 @@
 //! `pagewell stat`.
 
 use std::ffi::OsString;
-use std::io::Write;
 
 use anyhow::Context;
 use clap::Args;
@@ -62,13 +61,12 @@ struct SourceJson {
 pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine)?;
-    let mut out = std::io::stdout().lock();
     let mut failures = 0;
     let mut json = Vec::new();
     for location in &locations {
         match examine(location, &engine) {
             Ok((found, _)) if arguments.json => json.push(found),
-            Ok((found, attributes)) => out.write_all(found.text(&attributes).as_bytes())?,
+            Ok((found, attributes)) => output::print(found.text(&attributes).as_bytes())?,
             Err(error) => {
                 failures += 1;
                 failure::report(&failure::one_line(&error));
@@ -76,9 +74,10 @@ pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
         }
     }
     if arguments.json {
-        output::json(&mut out, &json)?;
+        let mut document = Vec::new();
+        output::json(&mut document, &json)?;
+        output::print(&document)?;
     }
-    out.flush()?;
     Ok(Outcome::from_failures(failures))
 }
 

@@ -18,7 +18,7 @@ use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::TextJson;
 use crate::location::{Follow, Location, Place};
-use crate::output;
+use crate::output::{self, OUTPUT};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
@@ -33,6 +33,7 @@ const SMALL_BYTES: u64 = 16 << 20;
 /// `sha256sum -c` checks a copy of it from inside the copy; of several LOCATIONs they begin with
 /// the names that `cp -r` would give them.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 #[command(after_help = "\
 Examples:
   pagewell sum debian.iso::/boot/vmlinuz      one file in an image
@@ -103,7 +104,7 @@ pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     };
     if let Some(list) = &arguments.check {
         summer.check(list, &locations, arguments.quiet, &engine)?;
-        summer.out.flush()?;
+        summer.out.flush().context(OUTPUT)?;
         return Ok(summer.progress.outcome());
     }
     for location in &locations {
@@ -122,9 +123,9 @@ pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
         }
     }
     if let Some(json) = &summer.json {
-        output::json(&mut summer.out, json)?;
+        output::json(&mut summer.out, json).context(OUTPUT)?;
     }
-    summer.out.flush()?;
+    summer.out.flush().context(OUTPUT)?;
     Ok(summer.progress.outcome())
 }
 
@@ -229,7 +230,7 @@ impl Summer {
         } else {
             self.out.write_all(line)
         };
-        written.context("standard output")
+        written.context(OUTPUT)
     }
 }
 

@@ -167,6 +167,40 @@ fn lists_of_sums_are_checked_wherever_the_copy_is() {
 }
 
 #[test]
+fn a_list_of_sums_names_files_before_places_in_sources() {
+    let fixture = Fixture::new();
+    for name in ["image:a", "ram:x", "nfs://host/a"] {
+        let path = fixture.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    let script = "sha256sum image:a ram:x nfs://host/a >list; $OURS sum image:tree/a >>list";
+    let made = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(fixture.path())
+        .env("OURS", env!("CARGO_BIN_EXE_pagewell"))
+        .status();
+    assert!(made.unwrap().success());
+    let checked = run_in(fixture.path(), &["sum", "-c", "list"]).text();
+    let expected = "image:a: OK\nram:x: OK\nnfs://host/a: OK\nimage:tree/a: OK\n";
+    assert_eq!(checked, expected);
+}
+
+#[test]
+fn what_is_asked_for_twice_is_asked_for() {
+    let fixture = Fixture::new();
+    let once = run_in(fixture.path(), &["ls", "-l", "tree"]).text();
+    assert_eq!(run_in(fixture.path(), &["ls", "-ll", "tree"]).text(), once);
+    run_in(fixture.path(), &["cp", "-rR", "tree", "copy"]).done();
+    tool(
+        fixture.path(),
+        &["diff", "-r", "--no-dereference", "tree", "copy"],
+    );
+    run_in(fixture.path(), &["sum", "-rr", "tree"]).done();
+    run_in(fixture.path(), &["cat", "-r", "-r", "tree/sub"]).done();
+}
+
+#[test]
 fn sums_of_several_places_have_the_names_of_their_copies() {
     let fixture = Fixture::new();
     fixture.iso();

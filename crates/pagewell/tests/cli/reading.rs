@@ -363,12 +363,28 @@ fn cat_tells_which_side_failed() {
             tool(fixture.path(), &["cmp", "tree/big", "out"]);
         }
     }
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = program();
-    command
-        .args(["cat", "tree/big"])
-        .current_dir(fixture.path());
-    let output = command.stdout(full).output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.starts_with("pagewell: standard output: "), "{text}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_named() {
+    let fixture = Fixture::new();
+    for name in ["m1", "m2"] {
+        fs::write(fixture.path().join(name), [7; 4096]).unwrap();
+    }
+    for arguments in [
+        &["cat", "tree/big"][..],
+        &["ls", "tree"],
+        &["ls", "--json", "tree"],
+        &["stat", "tree/a"],
+        &["sum", "tree/a"],
+        &["mirror", "resync", "mirror:m1,m2"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = program();
+        command.args(arguments).current_dir(fixture.path());
+        let output = command.stdout(full).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.starts_with("pagewell: standard output: "), "{text}");
+    }
 }

@@ -1,14 +1,15 @@
 //! `pagewell sum -c`: a list of sums beside the files that it names.
 //!
 //! Names are paths inside the LOCATION that is given, which nothing leads out of; without one they
-//! are what they were when the list was made: files of this machine, read as they are, or places
-//! inside a source.
+//! are what they were when the list was made: files of this machine, read as they are, or, where
+//! there is no such file, places inside a source.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use pagewell_fs::{Entry, Error};
@@ -18,6 +19,7 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{self, usage};
 use crate::location::{Follow, Location, Place};
+use crate::output::OUTPUT;
 use crate::stream::Stream;
 
 /// Digits of a sum.
@@ -75,7 +77,7 @@ impl Summer {
                 }
                 Err(error) => {
                     tally.unread += 1;
-                    self.out.flush()?;
+                    self.out.flush().context(OUTPUT)?;
                     self.progress.report(&failure::one_line(&error));
                     "FAILED open or read"
                 }
@@ -90,7 +92,7 @@ impl Summer {
                 self.print(&line)?;
             }
         }
-        self.out.flush()?;
+        self.out.flush().context(OUTPUT)?;
         self.conclude(&shown, &tally);
         Ok(())
     }
@@ -126,11 +128,13 @@ impl Summer {
     }
 
     fn sum_named(&mut self, name: &[u8], engine: &Engine) -> anyhow::Result<String> {
-        let location = Location::parse(OsStr::from_bytes(name))?;
-        if let Some(path) = location.plain_path() {
-            let file = File::open(path).with_context(|| location.shown())?;
-            return sum_of(Stream::new(file, location.shown())).map(|(sum, _)| sum);
+        let path = Path::new(OsStr::from_bytes(name));
+        if path.exists() {
+            let shown = escape::text(name);
+            let file = File::open(path).with_context(|| shown.clone())?;
+            return sum_of(Stream::new(file, shown)).map(|(sum, _)| sum);
         }
+        let location = Location::parse(path.as_os_str())?;
         let (place, entry) = location.open_existing(Follow::Always, engine)?;
         self.digest(&place.tree, name, &entry).map(|(sum, _)| sum)
     }
