@@ -22,7 +22,7 @@ pub enum UnmountError {
     #[error("nothing is mounted on {}", .0.display())]
     NotMounted(PathBuf),
     /// Another mount lies over it, there or on a directory above.
-    #[error("another mount lies over that on {}: unmount it first", .0.display())]
+    #[error("another mount lies over {}: unmount that one first", .0.display())]
     Covered(PathBuf),
     /// What is mounted there is not ours, or the system refuses.
     #[error("{0}")]

@@ -33,12 +33,14 @@ mkdir "$SCRATCH/above" "$SCRATCH/above/mnt"
     mounted ram:8m
     below=$MOUNTER
     mounted ram:1m
+    over=$MOUNTER MOUNTER=
     kill -TERM "$below"
     for _ in $(seq 200); do grep -qF 'lies over' "$SCRATCH/mount.log" && break; sleep 0.05; done
     grep -qF 'lies over' "$SCRATCH/mount.log" || fail 'nothing is said of the mount above'
     [ "$(grep -cF " $MOUNT " /proc/mounts)" = 2 ] || fail 'another mount was taken away'
-    unmounted
     "$PAGEWELL" umount "$MOUNT"
+    "$PAGEWELL" umount "$MOUNT"
+    wait "$over" || fail 'the mount above'
     wait "$below" || fail 'the mount below'
     mounted ram:8m
     mv "$SCRATCH/above" "$SCRATCH/moved"
