@@ -2,8 +2,8 @@
 //!
 //! From then on each line on standard error goes to the system log. Everything that the process
 //! says goes there, also what a library or a panic says: the descriptor itself is replaced by a
-//! pipe. `/dev/log` is where syslogd and the journal listen (syslog(3)); where none does, or it does
-//! not read, the lines are lost.
+//! pipe. `/dev/log` is where syslogd and the journal listen (syslog(3)); where none does, or it
+//! does not read, the lines are lost.
 
 use std::io::{BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixDatagram;

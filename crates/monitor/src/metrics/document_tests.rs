@@ -25,8 +25,9 @@ Prometheus) and `/stat.json`; `pagewell counters` and `pagewell top` show them. 
 `uptime_seconds`, `resident_bytes` and `pinned_pages` (pages of the cache that replies hold),
 `counters` and `gauges` by name, and `procedures`, a list with calls, errors, bytes, latency in
 microseconds and the histogram behind it (pairs of bucket and count; eight buckets for each power of
-two of nanoseconds), and `client_procedures`, what the NFS clients of the process called, and `refused_clients`. A field of
-it may be added at any time; `schema` grows when a reader would be misled.
+two of nanoseconds), and `client_procedures`, what the NFS clients of the process called, and
+`refused_clients`. A field of it may be added at any time; `schema` grows when a reader would be
+misled.
 
 ";
 
