@@ -458,3 +458,32 @@ fn a_flush_that_fails_loses_nothing_that_was_not_written() {
     write_all();
     device.sync().unwrap();
 }
+
+/// It takes a page in 20 ms, so of so many writers some wait for longer than for a dead device.
+#[test]
+fn a_slow_device_fails_no_writer() {
+    const WRITERS: u64 = 64;
+    let short = CacheOptions {
+        write_timeout: Duration::from_secs(1),
+        dirty_bytes_max: Some(MIB),
+        ..options()
+    };
+    let disk = Disk::new("slow", vec![0; 16 << 20], Geometry::MEMORY);
+    let device = &Cache::new(short).unwrap().open(disk.clone());
+    disk.hold();
+    std::thread::scope(|scope| {
+        let write_two = |writer| {
+            // Apart, so that each page is a request.
+            for page in [writer, writer + WRITERS] {
+                write(device, 2 * page * PAGE, 1, 65_536).unwrap();
+            }
+        };
+        let writers = (0..WRITERS).map(|writer| scope.spawn(move || write_two(writer)));
+        let writers: Vec<_> = writers.collect();
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+            disk.release_one();
+        }
+    });
+    disk.release();
+}

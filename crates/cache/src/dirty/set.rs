@@ -38,6 +38,27 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// it has at hand, unless the device does not take it.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
+/// A number that should change, and since when it has not.
+pub(crate) struct Still<T> {
+    number: T,
+    since: Instant,
+}
+
+impl<T: PartialEq> Still<T> {
+    pub(crate) fn new(number: T) -> Self {
+        let since = Instant::now();
+        Self { number, since }
+    }
+
+    /// For how long it has been what it is now.
+    pub(crate) fn time(&mut self, number: T) -> Duration {
+        if number != self.number {
+            *self = Self::new(number);
+        }
+        self.since.elapsed()
+    }
+}
+
 /// See the module.
 pub(crate) struct DirtySet {
     own: Arc<OwnPages>,
@@ -251,7 +272,6 @@ impl DirtySet {
 
     /// Ends a write that will not go to the device.
     pub(crate) fn refuse(&self, dirty: &mut Dirty, write: Write) {
-        dirty.ended += 1;
         dirty.policy.finished(write.id, false, self.now());
         if !self.is_abandoned() {
             self.mark_clean(dirty, write.extent);

@@ -71,8 +71,8 @@ pub(crate) struct Dirty {
     pub(crate) again: bool,
     /// Threads that wait for a commit.
     pub(crate) committers: usize,
-    /// Writes and flushes that have ended.
-    pub(crate) ended: u64,
+    /// Writes and flushes that have succeeded.
+    pub(crate) taken: u64,
     /// What writes that were complete left to a flush.
     pub(crate) unflushed: Spans,
     /// The flush at the device.
@@ -105,7 +105,7 @@ impl Dirty {
             submitting: false,
             again: false,
             committers: 0,
-            ended: 0,
+            taken: 0,
             unflushed: Spans::default(),
             flushing: None,
             next_flush: Arc::default(),

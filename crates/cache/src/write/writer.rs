@@ -34,7 +34,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
-use crate::dirty::set::{TICK, abandoned};
+use crate::dirty::set::{Still, TICK, abandoned};
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
 use crate::residency::in_flight::Fetch;
@@ -109,8 +109,8 @@ impl Writer {
     }
 
     fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
+        self.admit(piece.part.extent(), mode)?;
         let deadline = deadline_after(self.timeout);
-        self.admit(piece.part.extent(), mode, deadline)?;
         loop {
             if self.dirty.is_abandoned() {
                 return Err(abandoned(piece.part.extent().offset));
@@ -143,9 +143,10 @@ impl Writer {
         }
     }
 
-    /// Waits until the policy lets a writer in.
-    fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode, deadline: Instant) -> Result<()> {
-        let mut is_first = true;
+    /// Waits until the policy lets a writer in, for as long as the device takes anything: others
+    /// may be let in before, and a slow device is not a dead one.
+    fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode) -> Result<()> {
+        let mut taken: Option<Still<u64>> = None;
         loop {
             match self.dirty.admit(extent, mode.may_block) {
                 Admission::Granted => return Ok(()),
@@ -158,14 +159,13 @@ impl Writer {
                     CACHE_WRITE_PAUSE_NANOSECONDS.add(slept);
                     return Ok(());
                 }
-                Admission::Busy => CACHE_WRITE_BUSY_WAITS.add(u64::from(is_first)),
-                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(is_first)),
+                Admission::Busy => CACHE_WRITE_BUSY_WAITS.add(u64::from(taken.is_none())),
+                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
             }
-            is_first = false;
             if self.dirty.is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
-            if !self.wait_for_quota(deadline) {
+            if !self.wait_for_quota(&mut taken) {
                 CACHE_WRITE_TIMEOUTS.add(1);
                 return Err(Error::Full {
                     device: self.queue.name(),
@@ -176,18 +176,19 @@ impl Writer {
         }
     }
 
-    /// Waits until a write has ended, or a little; false when the time is up.
-    fn wait_for_quota(self: &Arc<Self>, deadline: Instant) -> bool {
-        let ended = self.dirty.lock().ended;
+    /// Waits until something has ended, or a little; false when the device has taken nothing for
+    /// too long.
+    fn wait_for_quota(self: &Arc<Self>, taken: &mut Option<Still<u64>>) -> bool {
+        let before = self.dirty.lock().taken;
+        let taken = taken.get_or_insert_with(|| Still::new(before));
         // What is waited for may not have been sent yet.
         self.submit();
         let dirty = self.dirty.lock();
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if taken.time(dirty.taken) >= self.timeout {
             return false;
         }
-        if dirty.ended == ended && !dirty.has_answer() {
-            drop(self.dirty.wait(dirty, left.min(TICK)));
+        if dirty.taken == before && !dirty.has_answer() {
+            drop(self.dirty.wait(dirty, TICK));
         }
         true
     }

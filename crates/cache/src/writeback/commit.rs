@@ -47,7 +47,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::TagState;
 use rustix::io::Errno;
 
-use crate::dirty::set::{DirtySet, TICK, abandoned};
+use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
 use crate::writeback::Writer;
 use crate::{Error, Result};
 
@@ -64,27 +64,6 @@ impl Drop for Committing<'_> {
     fn drop(&mut self) {
         let mut dirty = self.0.lock();
         dirty.committers -= 1;
-    }
-}
-
-/// A number that should change, and since when it has not.
-struct Still<T> {
-    number: T,
-    since: Instant,
-}
-
-impl<T: PartialEq> Still<T> {
-    fn new(number: T) -> Self {
-        let since = Instant::now();
-        Self { number, since }
-    }
-
-    /// For how long it has been what it is now.
-    fn time(&mut self, number: T) -> Duration {
-        if number != self.number {
-            *self = Self::new(number);
-        }
-        self.since.elapsed()
     }
 }
 
@@ -214,14 +193,14 @@ impl Writer {
 
     /// Waits until all that is dirty now is written.
     ///
-    /// A slow device is not a dead one: while anything ends, no commit gives up. But a request that
-    /// never ends must not keep its commit for ever because other requests do. So what counts is,
-    /// too, how far this commit is: when it stands still, and a request that it waits for is out
-    /// for that long, it is over.
+    /// A slow device is not a dead one: while it takes anything, no commit gives up. But a request
+    /// that never ends must not keep its commit for ever because other requests do. So what counts
+    /// is, too, how far this commit is: when it stands still, and a request that it waits for is
+    /// out for that long, it is over.
     fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.dirty.lock();
         let tag = dirty.policy.tag(extent, self.dirty.now());
-        let mut ended = Still::new(dirty.ended);
+        let mut taken = Still::new(dirty.taken);
         let mut left = Still::new(dirty.policy.tag_left(tag));
         drop(dirty);
         loop {
@@ -244,7 +223,7 @@ impl Writer {
             let out = out_since.map(|since| self.dirty.now().saturating_sub(since));
             let is_hung = out.is_some_and(|out| out >= patience);
             let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
-            if ended.time(dirty.ended) >= patience || is_hung && is_still {
+            if taken.time(dirty.taken) >= patience || is_hung && is_still {
                 dirty.abandon(tag);
                 return Err(self.no_answer(extent.offset, patience).into());
             }

@@ -183,9 +183,8 @@ impl Writer {
                 self.flush_failed(dirty, spans, error.clone());
             }
         }
+        dirty.taken += u64::from(answer.is_ok());
         flushing.flush.end(answer);
-        // Memory may be free to be made dirty.
-        dirty.ended += 1;
         self.dirty.show(dirty);
         true
     }

@@ -306,7 +306,7 @@ impl Writer {
         let now = self.dirty.now();
         let mut dirty = self.dirty.lock();
         dirty.at_device.remove(&wide.offset);
-        dirty.ended += 1;
+        dirty.taken += u64::from(is_written);
         if !is_written {
             CACHE_WRITE_ERRORS.add(1);
             let error = result.err();

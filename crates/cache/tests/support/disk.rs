@@ -185,6 +185,12 @@ impl Disk {
         held.into_iter().for_each(|request| self.answer(request));
     }
 
+    /// The oldest that waits is answered.
+    pub fn release_one(&self) {
+        let oldest = self.state.lock().unwrap().held.pop_front();
+        oldest.into_iter().for_each(|request| self.answer(request));
+    }
+
     /// Zeros these bytes: what a device does that loses what was not flushed.
     pub fn forget(&self, range: std::ops::Range<usize>) {
         self.state.lock().unwrap().bytes[range].fill(0);
@@ -203,8 +209,8 @@ impl Disk {
     }
 
     fn answer(&self, mut request: Request) {
-        let mut state = self.state.lock().unwrap();
-        let state = &mut *state;
+        let mut locked = self.state.lock().unwrap();
+        let state = &mut *locked;
         let mut random = Random(state.random);
         let draw = random.below(1000);
         state.random = random.0;
@@ -230,7 +236,10 @@ impl Disk {
             there = there.min(length.saturating_sub(1)) / block * block;
         }
         transfer(state, &mut request, start..start + there);
-        if !serve(state, &request, start..start + there, fails) {
+        let is_kept = serve(state, &request, start..start + there, fails);
+        // The end of a request may bring the next.
+        drop(locked);
+        if !is_kept {
             let device = self.name.to_owned();
             return request.fail(0, Error::Replay { device });
         }
