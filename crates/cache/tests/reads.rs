@@ -266,3 +266,22 @@ fn long_reads_that_begin_inside_a_page_have_all_their_bytes() {
         }
     }
 }
+
+#[test]
+fn read_ahead_is_no_more_than_stays_until_it_is_read() {
+    let options = CacheOptions {
+        read_ahead: ReadAheadRule::Off,
+        ..CacheOptions::new(64 * MIB)
+    };
+    let cache = Cache::new(options).unwrap();
+    let source = Scripted::new(64 * MIB);
+    let [cold, ahead] = [(); 2].map(|()| cache.open(source.clone()));
+    for offset in (0..64 * MIB).step_by(65_536) {
+        check(&cold, &source, offset, 65_536);
+    }
+    for part in 0..4 {
+        ahead.prefetch(part * 4 * MIB, 4 * MIB);
+    }
+    assert!(ahead.resident_pages().0 > 0);
+    assert_eq!(ahead.read_ahead_counts().wasted_bytes, 0);
+}

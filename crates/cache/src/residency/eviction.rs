@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
-use pagewell_policy::eviction::{Arrival, FrameIndex, Frames};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, STREAM_SHARE};
 
 use crate::page::PAGE;
 use crate::residency::pages::Pages;
@@ -141,14 +141,15 @@ impl Pages {
     }
 
     /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
-    /// a quarter of it, and what is free, unread.
+    /// what is free, and the share of streams, unread. Of more, some would go before it is read.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
+        let share = u64::from(self.arena.frames / STREAM_SHARE) * PAGE;
         let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes.get());
-        in_flight.min((size / 4 + free).saturating_sub(unread))
+        in_flight.min((share + free).saturating_sub(unread))
     }
 }
 

@@ -8,7 +8,7 @@ mod s3fifo;
 
 pub use ghost::Ghost;
 pub use list::Links;
-pub use s3fifo::S3Fifo;
+pub use s3fifo::{S3Fifo, STREAM_SHARE};
 
 /// A place for one page in the arena, 0 to the number of places less 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,7 @@
 //!   read on demand ──> small (10 %) ──not hit──> gone, its name goes to the ghosts
 //!                        └──hit──> main ──not hit──> gone
 //!   named by a ghost ───────────────^ └─hit──> end of main, heat less 1
-//!   read ahead ──────> stream (10 %) ──not hit──> gone, no ghost
+//!   read ahead ──────> stream (25 %) ──not hit──> gone, no ghost
 //!                        └──hit──> main
 //! ```
 //!
@@ -29,7 +29,7 @@
 //! | constant | value | reason |
 //! |---|---|---|
 //! | small | 10 % | the paper's; pages read once leave it after a tenth of the cache |
-//! | stream | 10 % | more than all read-ahead in flight, 1/16 of the arena |
+//! | stream | 25 % | all that may be read ahead and unread when memory is full |
 //! | heat | at most 3 | two bits, three more rounds in main |
 //! | promotion | heat 1 | pages are counted at most once per pass, so one hit is real |
 //! | ghosts | as many as main | the paper's |
@@ -46,8 +46,11 @@ const MAIN: usize = 1;
 const STREAM: usize = 2;
 const LISTS: usize = 3;
 
-/// One in so many places is the share of the small queue, and of the stream queue.
-const SHARE: u32 = 10;
+/// One in so many places is the share of the small queue.
+const SMALL_SHARE: u32 = 10;
+/// The same of the stream queue. Read-ahead that is unread is to be no more than that.
+pub const STREAM_SHARE: u32 = 4;
+
 /// Small, main and ghost queue.
 #[derive(Debug)]
 pub struct S3Fifo {
@@ -55,20 +58,23 @@ pub struct S3Fifo {
     /// The name of the page in each place.
     keys: Vec<u64>,
     ghost: Ghost,
-    /// What the small queue and the stream queue each may hold before they are looked at first.
-    share: usize,
+    /// What the small queue may hold before it is looked at first.
+    small_share: usize,
+    /// The same of the stream queue.
+    stream_share: usize,
 }
 
 impl S3Fifo {
     /// For an arena of so many places. Memory is taken here and never again.
     #[must_use]
     pub fn new(frames: u32) -> Self {
-        let share = (frames / SHARE).max(1);
+        let small_share = (frames / SMALL_SHARE).max(1);
         Self {
             links: Links::new(frames, LISTS),
             keys: vec![0; frames as usize],
-            ghost: Ghost::new(frames.saturating_sub(share)),
-            share: share as usize,
+            ghost: Ghost::new(frames.saturating_sub(small_share)),
+            small_share: small_share as usize,
+            stream_share: (frames / STREAM_SHARE).max(1) as usize,
         }
     }
 
@@ -94,13 +100,12 @@ impl S3Fifo {
     /// gives up after [`SKIPS_MAX`] pages of each queue that cannot go, and goes on with others
     /// when it is asked again.
     pub fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
-        let over = |list| self.links.length(list) > self.share;
         let mut order = [MAIN, SMALL, STREAM];
         // Those above their share come to the front, the others stay behind main.
-        if over(SMALL) {
+        if self.links.length(SMALL) > self.small_share {
             order = [SMALL, MAIN, STREAM];
         }
-        if over(STREAM) {
+        if self.links.length(STREAM) > self.stream_share {
             order = [STREAM, order[0], order[1]];
         }
         let mut spares = SPARED_MAX;
