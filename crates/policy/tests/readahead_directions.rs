@@ -4,7 +4,7 @@
 
 mod readahead_support;
 
-use pagewell_policy::readahead::{AccessKind, Adaptive, Plan, Settings};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Feedback, Plan, Settings};
 use readahead_support::{KIB, MIB, PAGE, access, bytes_of};
 
 const LENGTH: u64 = 1 << 34;
@@ -125,4 +125,19 @@ fn a_short_stride_is_read_without_gaps() {
         .unwrap();
     assert_eq!(plan.fetch.len(), 1);
     assert_eq!((policy.counts().strides, policy.counts().streams), (0, 1));
+}
+
+/// The cache tells of whole pages.
+#[test]
+fn pages_that_nobody_read_shrink_a_stride_of_small_pieces() {
+    let mut policy = flash();
+    for read in 0..40 {
+        let plan = miss(&mut policy, read * MIB + 32 * KIB, 4 * KIB, read);
+        for range in plan.fetch {
+            let offset = range.start - range.start % PAGE;
+            let length = PAGE;
+            policy.feedback(Feedback::Wasted { offset, length });
+        }
+    }
+    assert!(policy.counts().shrunk > 0);
 }

@@ -136,13 +136,15 @@ impl Stride {
         }
     }
 
-    /// Which piece holds `offset`, counted from the last one seen in the direction of the stream.
-    fn piece_of(&self, offset: u64) -> Option<i128> {
+    /// Which piece holds one of so many bytes from `offset`, counted from the last one seen in the
+    /// direction of the stream.
+    fn piece_in(&self, offset: u64, bytes: u64) -> Option<i128> {
         let delta = i128::from(self.delta);
-        let way = i128::from(offset) - i128::from(self.position);
+        let more = i128::from(bytes) - 1;
+        let way = i128::from(offset) + more - i128::from(self.position);
         let within = way.rem_euclid(delta.abs());
         let index = way.div_euclid(delta.abs()) * delta.signum();
-        (within < i128::from(self.length)).then_some(index)
+        (within < i128::from(self.length) + more).then_some(index)
     }
 
     /// Whether so few pieces were seen that it may be chance.
@@ -152,7 +154,7 @@ impl Stride {
 
     /// How many pieces on a touch is, if it belongs to the stream.
     pub(super) fn relation(&self, touch: &Touch) -> Option<u64> {
-        let index = self.piece_of(touch.offset)?;
+        let index = self.piece_in(touch.offset, 1)?;
         let ahead = (0..=i128::from(self.planned) + LEAP_PIECES).contains(&index);
         let found = touch.kind != AccessKind::Miss;
         let behind = found && (-i128::from(PIECES_MAX)..0).contains(&index);
@@ -252,11 +254,10 @@ impl Stride {
         (range.start < range.end).then_some(range)
     }
 
-    /// Whether bytes at `offset` were asked for by this stream, and how far from its position.
+    /// Whether bytes of the page at `offset` were asked for by this stream, and how far from its
+    /// position: what becomes of a piece is told of the whole page.
     pub(super) fn owns(&self, offset: u64, settings: &Settings) -> Option<u64> {
-        let index = self
-            .piece_of(offset)
-            .or_else(|| self.piece_of(offset.saturating_add(settings.unit_bytes)))?;
+        let index = self.piece_in(offset, settings.page_bytes)?;
         let near = -i128::from(PIECES_MAX) * 4..=i128::from(self.planned);
         near.contains(&index)
             .then(|| offset.abs_diff(self.position))
@@ -265,8 +266,8 @@ impl Stride {
     /// What became of bytes that it asked for. True if the number of pieces shrank because of
     /// waste.
     pub(super) fn feedback(&mut self, feedback: Feedback, settings: &Settings) -> bool {
-        let [least, recent] =
-            [PIECES_START, PIECES_MAX].map(|count| self.length.saturating_mul(count));
+        let bytes = self.length.max(settings.page_bytes);
+        let [least, recent] = [PIECES_START, PIECES_MAX].map(|count| bytes.saturating_mul(count));
         match feedback {
             Feedback::Useful { length, .. } => {
                 self.judged.useful(length, recent);
@@ -280,10 +281,7 @@ impl Stride {
                 is_too_much
             }
             Feedback::Refused { offset } => {
-                let refused = self
-                    .piece_of(up(offset, settings.unit_bytes))
-                    .or_else(|| self.piece_of(offset));
-                if let Some(index) = refused {
+                if let Some(index) = self.piece_in(offset, settings.unit_bytes) {
                     let kept = u64::try_from(index - 1).unwrap_or(0);
                     self.planned = self.planned.min(kept);
                 }
