@@ -285,3 +285,13 @@ fn read_ahead_is_no_more_than_stays_until_it_is_read() {
     assert!(ahead.resident_pages().0 > 0);
     assert_eq!(ahead.read_ahead_counts().wasted_bytes, 0);
 }
+
+/// The cache is so small that it is fetched in portions.
+#[test]
+fn a_random_read_in_portions_is_no_stream() {
+    let source = Scripted::new(64 * MIB);
+    let device = open(CacheOptions::new(BYTES_MIN), &source);
+    check(&device, &source, 20 * MIB, 1 << 20);
+    let counts = device.read_ahead_counts();
+    assert_eq!((counts.random, counts.streams), (2, 0));
+}

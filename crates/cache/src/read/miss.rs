@@ -25,7 +25,7 @@ use pagewell_policy::readahead::AccessKind;
 use crate::dirty::set::abandoned;
 use crate::page::{PAGE, first_part};
 use crate::read::claim::{Claims, Wanted};
-use crate::read::reader::Reader;
+use crate::read::reader::{Reader, Reading};
 use crate::residency::in_flight::Fetches;
 use crate::residency::pins::OwnedPin;
 use crate::table::lines::{AHEAD, MARKER};
@@ -53,8 +53,9 @@ impl Reader {
     pub(crate) fn obtain(
         self: &Arc<Self>,
         range: &Range<u64>,
-        mode: ReadMode,
+        reading: &Reading,
     ) -> Result<(Vec<OwnedPin>, bool)> {
+        let mode = reading.mode;
         let deadline = deadline_after(self.timeout);
         let offset = range.start;
         let portion = offset..self.portion_end(range);
@@ -71,7 +72,7 @@ impl Reader {
             let (fetches, is_stale) = self.launch(&wanted, alone, mode);
             if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
                 has_missed = kind.is_missing();
-                self.note(offset, covered, kind, mode.bounds);
+                self.note(offset, covered, kind, reading);
             }
             if is_stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.

@@ -26,11 +26,11 @@ use pagewell_counters::names::{
 };
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::{Arrival, FrameIndex};
-use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
+use pagewell_policy::readahead::{Access, AccessKind, Feedback, Plan};
 
 use crate::page::{PAGE, parts};
 use crate::read::claim::{Claims, Wanted};
-use crate::read::reader::Reader;
+use crate::read::reader::{Reader, Reading};
 use crate::residency::pages::Pages;
 use crate::table::lines::{AHEAD, FULL, MARKER, STREAM};
 use crate::table::page_table::SlotIndex;
@@ -80,22 +80,23 @@ impl Drop for Batch<'_> {
 }
 
 impl Reader {
-    /// Tells the policy of a read, and where the file lies that is read if that is known, and does
-    /// what it plans.
+    /// Tells the policy of a part of a read, and does what it plans.
     pub(crate) fn note(
         self: &Arc<Self>,
         offset: u64,
         length: u64,
         kind: AccessKind,
-        bounds: Option<Bounds>,
+        reading: &Reading,
     ) {
+        let now = reading.told.get().unwrap_or_else(|| self.dirty.now());
+        reading.told.set(Some(now));
         let access = Access {
             offset,
             length,
             kind,
             budget_bytes: self.pages.ahead_budget_bytes(),
-            now: self.dirty.now(),
-            bounds,
+            now,
+            bounds: reading.mode.bounds,
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),
         };

@@ -6,6 +6,7 @@
 //! is at work in the same page, for as long as it copies its bytes. The first touch of what
 //! read-ahead has fetched is noted with its policy, and that takes a lock.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,21 @@ pub(crate) struct Reader {
     pub(crate) rotational: bool,
 }
 
+/// One read, however many parts it is made in.
+pub(crate) struct Reading {
+    pub(crate) mode: ReadMode,
+    /// When the policy of read-ahead was told of its first part: it takes parts with the same time
+    /// for one access.
+    pub(crate) told: Cell<Option<Duration>>,
+}
+
+impl Reading {
+    pub(crate) fn new(mode: ReadMode) -> Self {
+        let told = Cell::new(None);
+        Self { mode, told }
+    }
+}
+
 impl Reader {
     /// Refuses a range that is not inside.
     pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
@@ -65,18 +81,19 @@ impl Reader {
         waited: &mut bool,
     ) -> Result<()> {
         self.check(offset, target.len())?;
+        let reading = Reading::new(mode);
         let mut rest = offset..offset + target.len() as u64;
         let (mut done, mut hits) = (0, 0);
         while !rest.is_empty() {
             let part = first_part(&rest);
-            if let Some(pinned) = self.pin_to_copy(&part, &mode) {
+            if let Some(pinned) = self.pin_to_copy(&part, &reading) {
                 target[done..done + pinned.len()].copy_from_slice(&pinned);
                 hits += 1;
                 done += pinned.len();
                 rest.start += part.length;
                 continue;
             }
-            let (pins, has_missed) = self.obtain(&rest, mode)?;
+            let (pins, has_missed) = self.obtain(&rest, &reading)?;
             *waited |= has_missed;
             for pin in pins {
                 let part = first_part(&rest);
@@ -103,12 +120,13 @@ impl Reader {
         // At least one byte: there is no page for none.
         let length = length.max(1);
         self.check(offset, length)?;
+        let reading = Reading::new(mode);
         let part = first_part(&(offset..offset + length as u64));
-        if let Some(pinned) = self.pin_hit(&part, &mode) {
+        if let Some(pinned) = self.pin_hit(&part, &reading) {
             CACHE_HITS.add(1);
             return Ok(pinned);
         }
-        let (pins, _) = self.obtain(&(offset..offset + part.length), mode)?;
+        let (pins, _) = self.obtain(&(offset..offset + part.length), &reading)?;
         let Some(pin) = pins.first() else {
             return Err(Error::WouldBlock);
         };
@@ -136,7 +154,7 @@ impl Reader {
         };
         #[allow(clippy::cast_possible_truncation)] // fewer than bytes
         let mut pinned = Vec::with_capacity(count as usize);
-        match self.pin_each(range, mode, &lease, &mut pinned, waited) {
+        match self.pin_each(range, &Reading::new(mode), &lease, &mut pinned, waited) {
             Ok(()) => Ok(Some(pinned)),
             Err(Error::Memory { .. }) => {
                 CACHE_PINS_REFUSED.add(1);
@@ -149,20 +167,20 @@ impl Reader {
     fn pin_each(
         self: &Arc<Self>,
         mut rest: Range<u64>,
-        mode: ReadMode,
+        reading: &Reading,
         lease: &Arc<PinLease>,
         pinned: &mut Vec<PagePin>,
         waited: &mut bool,
     ) -> Result<()> {
         while !rest.is_empty() {
             let part = first_part(&rest);
-            if let Some(page) = self.pin_kept(&part, &mode) {
+            if let Some(page) = self.pin_kept(&part, reading) {
                 CACHE_HITS.add(1);
                 rest.start += part.length;
                 pinned.push(PagePin::new(lease, page, &part));
                 continue;
             }
-            let (pins, has_missed) = self.obtain(&rest, mode)?;
+            let (pins, has_missed) = self.obtain(&rest, reading)?;
             *waited |= has_missed;
             for pin in pins {
                 let part = first_part(&rest);
@@ -174,15 +192,15 @@ impl Reader {
     }
 
     /// The hit: pins bytes of a page that are there.
-    fn pin_hit(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<PinnedPage<'_>> {
+    fn pin_hit(self: &Arc<Self>, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let found = self.pages.find(self.layout.key(part.page))?;
-        self.accept(found.slot, found.state, part, mode)
+        self.accept(found.slot, found.state, part, reading)
     }
 
     /// [`Self::pin_hit`] for a reader that will read all the bytes at once: asks the processor for
     /// them before the page is found, by a guess, or else before it is pinned.
     #[inline]
-    fn pin_to_copy(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<PinnedPage<'_>> {
+    fn pin_to_copy(self: &Arc<Self>, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let prefetch = |frame| self.pages.arena.prefetch(frame, part.range());
         let key = self.layout.key(part.page);
         let guess = self.pages.locality.guess(key);
@@ -194,12 +212,16 @@ impl Reader {
         let Pinned::Yes(slot, state) = self.pages.table.pin_with_hint(key, hint) else {
             return None;
         };
-        self.accept(slot, state, part, mode)
+        self.accept(slot, state, part, reading)
     }
 
     /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
-    fn pin_kept(self: &Arc<Self>, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
-        let pinned = self.pin_hit(part, mode)?;
+    fn pin_kept(
+        self: &Arc<Self>,
+        part: &Part,
+        reading: &Reading,
+    ) -> Option<(SlotIndex, FrameIndex)> {
+        let pinned = self.pin_hit(part, reading)?;
         let page = (pinned.slot, pinned.frame);
         std::mem::forget(pinned);
         Some(page)
@@ -212,7 +234,7 @@ impl Reader {
         slot: SlotIndex,
         state: State,
         part: &Part,
-        mode: &ReadMode,
+        reading: &Reading,
     ) -> Option<PinnedPage<'_>> {
         let pinned = PinnedPage::new(&self.pages, slot, state.frame(), part);
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
@@ -223,7 +245,7 @@ impl Reader {
             let is_marked = state.0 & (AHEAD | MARKER) != 0;
             if is_marked && self.touch(slot, part.page) {
                 let Extent { offset, length } = part.extent();
-                self.note(offset, length, AccessKind::Marker, mode.bounds);
+                self.note(offset, length, AccessKind::Marker, reading);
             }
         }
         // Of a page that came by a stream only those that read its first byte again are heat: one

@@ -37,6 +37,7 @@ use pagewell_policy::writeback::{Admission, Rule, Urgency};
 use crate::dirty::set::{Still, TICK, abandoned};
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
+use crate::read::reader::Reading;
 use crate::residency::in_flight::Fetch;
 use crate::residency::pins::OwnedPin;
 use crate::table::lines::{DIRTY, FULL};
@@ -132,7 +133,7 @@ impl Writer {
                     CACHE_WRITE_FILLS.add(1);
                     let Extent { offset, length } = piece.part.extent();
                     let range = offset..offset + length;
-                    self.reader.obtain(&range, ReadMode::WAIT)?;
+                    self.reader.obtain(&range, &Reading::new(ReadMode::WAIT))?;
                 }
                 Attempt::NoMemory => {
                     let offset = piece.part.extent().offset;
