@@ -10,12 +10,9 @@ use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Settings, Tag, TagState, Write, WriteBack};
+use pagewell_policy::writeback::{Settings, Write, WriteBack};
 
 use crate::residency::in_flight::Fetches;
-
-/// Tags that no commit waits for any more and that have not ended.
-const ABANDONED_MAX: usize = 1024;
 
 /// More spans than this of what is not durable, or was lost, become one. Then bytes between them
 /// are lost with them that were never written: when half of it is reached, a flush is due.
@@ -89,8 +86,6 @@ pub(crate) struct Dirty {
     pub(crate) replays: u64,
     /// Why the last write that failed did.
     pub(crate) failure: Option<DeviceError>,
-    /// Tags of commits that gave up.
-    abandoned: Vec<Tag>,
     /// What the gauges show of this device.
     pub(super) shown: (i64, i64, i64),
     pub(super) rewritten: u64,
@@ -114,7 +109,6 @@ impl Dirty {
             loss: None,
             replays: 0,
             failure: None,
-            abandoned: Vec::new(),
             shown: (0, 0, 0),
             rewritten: 0,
         }
@@ -148,20 +142,6 @@ impl Dirty {
             answer: None,
         });
         flush
-    }
-
-    /// A tag that no commit waits for any more.
-    pub(crate) fn abandon(&mut self, tag: Tag) {
-        if self.abandoned.len() < ABANDONED_MAX {
-            self.abandoned.push(tag);
-        }
-    }
-
-    /// Lets the policy forget abandoned tags that have ended.
-    pub(crate) fn tidy(&mut self) {
-        let policy = &mut self.policy;
-        let is_pending = |tag: &Tag| policy.tag_state(*tag) == TagState::Pending;
-        self.abandoned.retain(is_pending);
     }
 }
 

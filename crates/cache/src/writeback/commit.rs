@@ -216,7 +216,7 @@ impl Writer {
                 TagState::Pending => {}
             }
             if self.dirty.is_abandoned() {
-                dirty.abandon(tag);
+                dirty.policy.untag(tag);
                 return Err(abandoned(extent.offset));
             }
             let out_since = dirty.policy.tag_waits_since(tag);
@@ -224,7 +224,7 @@ impl Writer {
             let is_hung = out.is_some_and(|out| out >= patience);
             let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
             if taken.time(dirty.taken) >= patience || is_hung && is_still {
-                dirty.abandon(tag);
+                dirty.policy.untag(tag);
                 return Err(self.no_answer(extent.offset, patience).into());
             }
             drop(self.dirty.wait(dirty, TICK));

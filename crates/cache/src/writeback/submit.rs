@@ -320,7 +320,6 @@ impl Writer {
         } else {
             dirty.policy.finished(write.id, is_written, now);
         }
-        dirty.tidy();
         if !self.dirty.is_abandoned() {
             self.dirty.mark_clean(&dirty, write.extent);
         }

@@ -107,7 +107,7 @@ impl WriteBack {
     /// not count. The bytes are handed out by [`WriteBack::next`] before all others, without
     /// waiting for the end of a pause after a failure.
     ///
-    /// [`WriteBack::tag_state`] has to be asked until the tag ended, or it is kept for ever.
+    /// It is kept until [`WriteBack::tag_state`] told its end, or [`WriteBack::untag`].
     pub fn tag(&mut self, extent: Extent, now: Duration) -> Tag {
         self.advance(now);
         let (start, end) = (extent.offset, extent.end());
@@ -132,6 +132,12 @@ impl WriteBack {
         }
         self.tags.pending.insert(tag, tagged);
         tag
+    }
+
+    /// Forgets a tag: nobody waits for it any more. Its bytes are written in their own time.
+    pub fn untag(&mut self, tag: Tag) {
+        self.tags.pending.remove(&tag);
+        self.tags.ended.remove(&tag);
     }
 
     /// Bytes of a tag that were not handed out yet, and writes that it waits for.

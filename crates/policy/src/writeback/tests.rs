@@ -33,6 +33,27 @@ fn a_page_is_written_from_its_beginning_when_all_was_clean() {
 }
 
 #[test]
+fn a_tag_that_is_taken_back_asks_for_nothing() {
+    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let now = seconds(1);
+    policy.wrote(extent(0, 8192), now);
+    let tags = [0, 1].map(|_| policy.tag(everything(), now));
+    policy.untag(tags[0]);
+    assert_eq!(policy.tag_left(tags[0]), (0, 0));
+    let write = policy.next(now).unwrap();
+    policy.untag(tags[1]);
+    policy.finished(write.id, false, now);
+    assert_eq!(policy.next(now), None);
+    let ended = policy.tag(extent(0, 0), now);
+    policy.untag(ended);
+    assert_eq!(policy.tag_state(ended), TagState::Failed);
+    assert!(
+        tags.iter()
+            .all(|tag| policy.tag_state(*tag) == TagState::Failed)
+    );
+}
+
+#[test]
 fn rules_have_names() {
     for rule in Rule::ALL {
         assert_eq!(Rule::parse(rule.name()), Some(rule));
