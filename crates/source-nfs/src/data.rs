@@ -222,6 +222,7 @@ impl Shared {
             let mut written = device.write_counting(position, data, WriteMode::TRY, &mut changed);
             if call.may_block && matches!(written, Err(CacheError::WouldBlock)) {
                 names::CLIENT_WRITE_MISSES.add(1);
+                let (position, data) = (position + changed as u64, &data[changed..]);
                 written = device.write_at(position, data, WriteMode::WAIT);
             } else {
                 names::CLIENT_WRITE_HITS.add(u64::from(written.is_ok()));
