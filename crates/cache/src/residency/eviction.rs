@@ -3,9 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
-use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, STREAM_SHARE};
+use pagewell_policy::eviction::{FrameIndex, Frames, STREAM_SHARE};
 
 use crate::page::PAGE;
 use crate::residency::pages::Pages;
@@ -72,7 +71,7 @@ impl Pages {
             match self.table.remove(self.owner(frame), frame) {
                 Some(page) => evicted.push(page),
                 // It was pinned in the last moment.
-                None => eviction.inserted(frame, mix(u64::from(frame.0)), Arrival::Demand),
+                None => eviction.put_back(frame),
             }
         }
         drop(eviction);

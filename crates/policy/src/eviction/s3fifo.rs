@@ -91,6 +91,13 @@ impl S3Fifo {
         self.links.push(list, frame);
     }
 
+    /// The page that was chosen cannot go after all.
+    pub fn put_back(&mut self, frame: FrameIndex) {
+        if let Some(key) = self.keys.get(frame.0 as usize) {
+            self.inserted(frame, *key, Arrival::Demand);
+        }
+    }
+
     /// The page left without having been chosen: its place is free.
     pub fn removed(&mut self, frame: FrameIndex) {
         self.links.remove(frame);

@@ -239,3 +239,18 @@ fn a_stream_leaves_the_warm_set_where_it_is() {
         assert!(lru < 50, "{lru} % left, {arrival:?}");
     }
 }
+
+#[test]
+fn a_page_that_cannot_go_after_all_keeps_its_name() {
+    let mut policy = S3Fifo::new(10);
+    let owner = Owner::new(10);
+    for frame in 0..10 {
+        policy.inserted(FrameIndex(frame), u64::from(frame), Arrival::Demand);
+    }
+    assert_eq!(policy.victim(&owner), Some(FrameIndex(0)));
+    policy.put_back(FrameIndex(0));
+    // The ghosts know it, so it is in the main queue.
+    let order: Vec<u32> =
+        std::iter::from_fn(|| policy.victim(&owner).map(|frame| frame.0)).collect();
+    assert_eq!(order, [1, 2, 3, 4, 5, 6, 7, 8, 0, 9]);
+}
