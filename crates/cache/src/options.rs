@@ -126,9 +126,9 @@ impl CacheOptions {
     /// The cache of a mount of a server's export. Of this size, or else of a sixth of [the
     /// memory](crate::memory_bytes), and less where there is not so much: it stands for the
     /// system's own page cache, which would take all of it, and a gigabyte that is written in
-    /// random order on a machine of 24 is to be gathered before it goes. Half of it may be dirty,
-    /// as far as other devices leave that, and for longer than on a device; memory is taken as it
-    /// is used.
+    /// random order on a machine of 24 is to be gathered before it goes. Five sixteenths of it may
+    /// be dirty (a quarter in common, and what is for certain), as far as other devices leave that,
+    /// and for longer than on a device; memory is taken as it is used.
     #[must_use]
     pub fn remote(size_bytes: Option<u64>) -> Self {
         let usual = || Self::usual_bytes(REMOTE_BYTES_MAX, REMOTE_SHARE);

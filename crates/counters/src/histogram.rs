@@ -1,7 +1,7 @@
 //! A histogram of durations with a fixed size and a known error.
 //!
 //! Buckets are logarithmic with eight linear steps per power of two, so a quantile read from it
-//! is at most 12.5 % above the true one. 1 ns to 2^40 ns (18 minutes); longer counts as longest.
+//! is at most 12.5 % above the true one. 1 ns to 2^43 ns (2.4 hours); longer counts as longest.
 //! The quantiles of an interval come from the difference of two [`Counts`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
