@@ -234,7 +234,7 @@ fn writes_and_flushes_that_fail_at_random() {
 #[test]
 fn the_rules_of_the_report_write_the_same_bytes() {
     for rule in WriteRule::ALL {
-        println!("{rule}");
+        println!("{rule:?}");
         let options = CacheOptions {
             write_rule: rule,
             ..CacheOptions::new(BYTES_MIN)

@@ -40,7 +40,6 @@ impl WriteBack {
         let start = self.starts.remove(&id);
         let flight = start.and_then(|start| self.bytes.flights.remove_entry(&start));
         let Some((start, flight)) = flight else {
-            self.counts.finished_unknown += 1;
             return;
         };
         let bytes = flight.end - start;
@@ -55,17 +54,13 @@ impl WriteBack {
             End::Written => {
                 gained = bytes.max(released);
                 self.counts.written += 1;
-                self.counts.written_bytes += bytes;
                 self.tags.end(id, true, &mut self.counts);
             }
             End::Failed => {
                 self.counts.failed += 1;
                 self.tags.end(id, false, &mut self.counts);
             }
-            End::PutBack => {
-                self.counts.put_back += 1;
-                self.tags.put_back(id, &flight.parts, &mut self.counts);
-            }
+            End::PutBack => self.tags.put_back(id, &flight.parts, &mut self.counts),
         }
         self.measure(gained, now);
         if self.flight_stopped {
@@ -79,7 +74,6 @@ impl WriteBack {
     /// bytes may have been written anew, and have waited for this.
     fn land(&mut self, start: u64, flight: &Flight, end: End, now: Duration) {
         if flight.forgotten {
-            self.counts.finished_unknown += u64::from(end != End::PutBack);
             self.refresh(start, flight.end);
             return;
         }

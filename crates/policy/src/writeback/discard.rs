@@ -31,7 +31,6 @@ impl WriteBack {
         }
         self.refresh(start, end);
         self.tags.discard(start, end, &mut self.counts);
-        self.counts.discarded_bytes += bytes;
         bytes
     }
 

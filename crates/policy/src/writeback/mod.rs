@@ -47,7 +47,6 @@ mod tags;
 mod tests;
 mod writer;
 
-use std::fmt;
 use std::time::Duration;
 
 pub use crate::elevator::Extent;
@@ -108,12 +107,6 @@ impl Rule {
         }
     }
 
-    /// The rule of a name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-
     /// Whether the cache has to forget a block after it was written, and so reads it again.
     #[must_use]
     pub fn reads_again(self) -> bool {
@@ -129,12 +122,6 @@ impl Rule {
     #[must_use]
     pub fn synchronous(self) -> bool {
         matches!(self, Self::Sync | Self::BugReplica)
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
     }
 }
 
@@ -195,28 +182,16 @@ pub struct Counts {
     pub granted: u64,
     /// Writers told to pause.
     pub paused: u64,
-    /// Nanoseconds of those pauses.
-    pub paused_nanoseconds: u64,
-    /// Pauses that would have been longer than the longest one allowed.
-    pub pauses_capped: u64,
     /// Writers that may not wait, and would have had to pause.
     pub would_pause: u64,
     /// Writers refused because dirty memory was at its hard limit.
     pub refused: u64,
-    /// Writers refused because the device became slow, and their share is used up.
-    pub refused_late: u64,
     /// Writers that met a block under write-out, under the rules of the report.
     pub busy: u64,
-    /// Calls that made bytes dirty.
-    pub wrote: u64,
-    /// Bytes that they brought.
-    pub wrote_bytes: u64,
-    /// Of them, bytes that were dirty already: writes to the device that were saved.
+    /// Bytes written that were dirty already: writes to the device that were saved.
     pub rewritten_bytes: u64,
-    /// Of them, bytes that were under write-out, and are dirty again.
+    /// Bytes written that were under write-out, and are dirty again.
     pub redirtied_bytes: u64,
-    /// Blocks whose scattered dirty bytes were made one range.
-    pub joined: u64,
     /// Writes handed out.
     pub writes: u64,
     /// Bytes in them.
@@ -239,31 +214,18 @@ pub struct Counts {
     pub flight_stops: u64,
     /// Writes that succeeded.
     pub written: u64,
-    /// Bytes in them.
-    pub written_bytes: u64,
     /// Writes that failed.
     pub failed: u64,
-    /// Pages whose wait after a failure was over.
-    pub retried_pages: u64,
-    /// Ends of writes that were not known, or that were forgotten.
-    pub finished_unknown: u64,
     /// Tags set.
     pub tags: u64,
-    /// Tags that found nothing to write.
-    pub tags_empty: u64,
     /// Tags that ended with everything written.
     pub tags_written: u64,
     /// Tags that ended with a failure.
     pub tags_failed: u64,
     /// Bytes that were dirty, under write-out or kept when all was forgotten.
     pub forgotten_bytes: u64,
-    /// Bytes that were dirty or under write-out when they were discarded.
-    pub discarded_bytes: u64,
     /// Bytes that were written and dirty again, as a flush failed.
     pub replayed_bytes: u64,
-    /// Writes whose bytes are dirty again though they did not fail: not sent, as bytes of them had
-    /// been discarded, or sent while a flush failed.
-    pub put_back: u64,
     /// Write streams begun.
     pub streams: u64,
     /// Writes that went on with a stream.
@@ -274,14 +236,8 @@ pub struct Counts {
     pub behind_skipped_pages: u64,
     /// Pages that were looked at to find what lies behind a sequential writer.
     pub behind_looked_pages: u64,
-    /// Times that the memory of recent writes overflowed, so that write-behind rested.
-    pub recent_overflows: u64,
     /// Measurements of the bandwidth.
     pub bandwidth_steps: u64,
     /// Measurements thrown away because the device had too little to do.
     pub bandwidth_steps_idle: u64,
-    /// Times that the hard limit rose.
-    pub limit_rises: u64,
-    /// Times that it fell.
-    pub limit_falls: u64,
 }

@@ -251,21 +251,19 @@ impl Pacing {
         self.step_busy = Duration::ZERO;
         self.step_bytes = 0;
         self.step_pressed = false;
-        self.follow(dirty_bytes, counts);
+        self.follow(dirty_bytes);
     }
 
     /// Moves the hard limit towards where it belongs.
-    fn follow(&mut self, dirty_bytes: u64, counts: &mut Counts) {
+    fn follow(&mut self, dirty_bytes: u64) {
         let target = self.target();
         if target > self.hard_bytes {
             self.hard_bytes = target;
-            counts.limit_rises += 1;
             return;
         }
         let target = target.max(dirty_bytes);
         if target < self.hard_bytes {
             self.hard_bytes -= (self.hard_bytes - target).div_ceil(FALL_DIVISOR);
-            counts.limit_falls += 1;
         }
     }
 }

@@ -153,7 +153,6 @@ impl WriteBack {
             self.pages.retries.pop_first();
             if let Some(page) = self.pages.all.get_mut(&number) {
                 page.waiting = false;
-                self.counts.retried_pages += 1;
             }
             self.pages.refresh(&self.bytes, number);
             self.pages.make_due(number, Due::Retry);
@@ -348,8 +347,7 @@ impl WriteBack {
         self.cursor = end;
         self.refresh(start, end);
         if self.settings.rule == Rule::Delayed {
-            let is_too_much = self.habit.note(numbers, self.now, self.settings.expire);
-            self.counts.recent_overflows += u64::from(is_too_much);
+            self.habit.note(numbers, self.now, self.settings.expire);
         }
         self.tags.begin(id, start, end);
         self.flight_bytes += end - start;

@@ -122,9 +122,9 @@ pub(super) struct Habit {
 }
 
 impl Habit {
-    /// These pages are being written. Says whether that was too much to remember.
-    pub(super) fn note(&mut self, pages: Range<u64>, now: Duration, interval: Duration) -> bool {
-        self.recent.note(pages.start, pages.end, now, interval)
+    /// These pages are being written.
+    pub(super) fn note(&mut self, pages: Range<u64>, now: Duration, interval: Duration) {
+        self.recent.note(pages.start, pages.end, now, interval);
     }
 
     /// Whether a page was written within the last interval.

@@ -125,7 +125,6 @@ impl WriteBack {
         let flying = self.bytes.wanted(start, end);
         tagged.waits = flying.map(|(_, flight)| flight.id).collect();
         if tagged.is_ended() {
-            self.counts.tags_empty += 1;
             self.counts.tags_written += 1;
             self.tags.ended.insert(tag, true);
             return tag;

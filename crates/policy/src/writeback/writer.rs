@@ -39,23 +39,15 @@ impl WriteBack {
             return Admission::Granted;
         }
         let Some(pause) = self.pacing.pause(new_dirty, memory, may_pause, now) else {
-            self.counts.refused_late += 1;
             return Admission::Refused;
         };
-        let length = pause.min(PAUSE_MAX);
         if pause.is_zero() {
             self.counts.granted += 1;
             return Admission::Granted;
         }
-        if !may_pause {
-            self.counts.would_pause += 1;
-            return Admission::Paused(length);
-        }
-        self.counts.pauses_capped += u64::from(pause > length);
-        self.counts.paused += 1;
-        let nanoseconds = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-        self.counts.paused_nanoseconds = self.counts.paused_nanoseconds.saturating_add(nanoseconds);
-        Admission::Paused(length)
+        self.counts.paused += u64::from(may_pause);
+        self.counts.would_pause += u64::from(!may_pause);
+        Admission::Paused(pause.min(PAUSE_MAX))
     }
 
     /// Whether the rule makes a writer wait for these bytes.
@@ -101,8 +93,6 @@ impl WriteBack {
         if start >= end {
             return Urgency::Later;
         }
-        self.counts.wrote += 1;
-        self.counts.wrote_bytes += end - start;
         let mut flying = 0;
         if !self.bytes.flights.is_empty() {
             let parts = self.bytes.flying(start, end);
@@ -150,7 +140,6 @@ impl WriteBack {
         let (start, end) = (block.offset, block.end());
         let is_scattered = self.bytes.dirty.within(start, end).nth(1).is_some();
         if self.settings.rule == Rule::Delayed && is_scattered {
-            self.counts.joined += 1;
             self.bytes.dirty.insert(start, end);
             self.refresh(start, end);
         }
