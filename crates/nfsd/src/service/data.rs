@@ -21,7 +21,7 @@ use crate::reply::batch::Piece;
 use crate::reply::file_range::{FileRange, Resident, resident};
 use crate::service::call::{Answering, Done, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::service::convert;
-use crate::service::exports::{Stop, Target};
+use crate::service::exports::Stop;
 
 /// Reads up to this are copied: cheaper than a system call of their own.
 const COPIED_READ_BYTES_MAX: usize = 32 << 10;
@@ -111,7 +111,10 @@ impl Answering<'_> {
         let target = self.caller.target_to_change(arguments.file)?;
         let CommitArguments { offset, count, .. } = arguments;
         let commit = || {
-            may_commit(&target)?;
+            // It needs what WRITE needs.
+            if target.credentials.uid != 0 {
+                target.permitted(fs::Access::MODIFY | fs::Access::EXTEND)?;
+            }
             let (filesystem, call) = (target.filesystem(), target.call());
             let committed = filesystem.commit(&call, &target.id, offset, count)?;
             Ok(CommitOk {
@@ -125,22 +128,6 @@ impl Answering<'_> {
             target.report(&error.to_string());
         }
         self.answer(&target, result, |error| target.wcc_after_failure(error))
-    }
-}
-
-/// COMMIT needs what WRITE needs: the right to write to the file, or to be its owner.
-fn may_commit(target: &Target<'_>) -> fs::Result<()> {
-    let uid = target.credentials.uid;
-    if uid == 0 {
-        return Ok(());
-    }
-    let wanted = fs::Access::MODIFY | fs::Access::EXTEND;
-    let call = target.call();
-    let (granted, attributes) = target.filesystem().access(&call, &target.id, wanted)?;
-    if (granted & wanted).0 != 0 || attributes.uid == uid {
-        Ok(())
-    } else {
-        Err(fs::Error::AccessDenied)
     }
 }
 

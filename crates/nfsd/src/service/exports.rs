@@ -281,6 +281,18 @@ impl Target<'_> {
         }
     }
 
+    /// The attributes of a file that the caller may use: it has one of the rights `wanted`, or is
+    /// the owner, as for READ and WRITE (RFC 1813 section 4.4): a program that makes a file without
+    /// a right has that right to it as long as the file is open.
+    pub(super) fn permitted(&self, wanted: fs::Access) -> fs::Result<fs::Attributes> {
+        let (granted, attributes) = self.filesystem().access(&self.call(), &self.id, wanted)?;
+        if granted.intersects(wanted) || attributes.uid == self.credentials.uid {
+            Ok(attributes)
+        } else {
+            Err(fs::Error::AccessDenied)
+        }
+    }
+
     /// The object's attributes, as a reply carries them.
     pub(super) fn attributes(&self) -> fs::Result<nfs3::FileAttributes> {
         let attributes = self.filesystem().attributes(&self.call(), &self.id)?;

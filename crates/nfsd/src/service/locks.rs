@@ -1,7 +1,7 @@
 //! NLM version 4 (RFC 1813 appendix II) and NSM: what a call asks of the locks, and whether it may.
 //!
-//! A lock takes the permission that a program needs to open the file for it: to read or to execute
-//! it for a shared one, to write for an exclusive one. Letting go takes none. Files of exports that
+//! A lock takes the permission that READ takes for a shared one, and that WRITE takes for an
+//! exclusive one: a program has the file open for it. Letting go takes none. Files of exports that
 //! cannot be written to can only be locked to be read.
 //!
 //! Where storage holds the file, or all of its export, a client is told to ask for the lock again,
@@ -325,8 +325,7 @@ impl<'a> LockCall<'a> {
     /// The same when the caller may open the file for it, else why not.
     fn wish_if_permitted(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
         let (target, range) = self.place(lock)?;
-        let filesystem = target.filesystem();
-        let read_only = target.export.config.read_only || filesystem.limits().read_only;
+        let read_only = target.export.config.read_only || target.filesystem().limits().read_only;
         let wanted = match kind {
             Kind::Write if read_only => return Err(Ok(Status::ReadOnly)),
             Kind::Write => fs::Access::MODIFY | fs::Access::EXTEND,
@@ -335,14 +334,12 @@ impl<'a> LockCall<'a> {
         if self.caller.may_block && self.slow.is_held(self.subject.get(), slow::Kind::Change) {
             return Err(Ok(Status::GracePeriod));
         }
-        let (allowed, attributes) = filesystem
-            .access(&target.call(), &target.id, wanted)
-            .map_err(|error| match error {
-                fs::Error::WouldBlock => Err(Stop::WouldBlock),
-                fs::Error::Stale => Ok(Status::Stale),
-                _ => Ok(Status::Failed),
-            })?;
-        if attributes.file_type != fs::FileType::Regular || !allowed.intersects(wanted) {
+        let attributes = target.permitted(wanted).map_err(|error| match error {
+            fs::Error::WouldBlock => Err(Stop::WouldBlock),
+            fs::Error::Stale => Ok(Status::Stale),
+            _ => Ok(Status::Failed),
+        })?;
+        if attributes.file_type != fs::FileType::Regular {
             return Err(Ok(Status::Failed));
         }
         Ok(self.wish_at(&target, lock, (range, kind)))

@@ -122,6 +122,23 @@ fn a_lock_takes_the_permission_to_open() {
 }
 
 #[test]
+fn an_owner_locks_as_it_reads_and_writes_whatever_the_mode() {
+    let fixture = Fixture::new(Kind::Ram);
+    let (mut client, root) = fixture.client();
+    let file = client.make_file(&root, b"file", b"");
+    let mut owned = mode(0o444);
+    owned.uid = Some(7);
+    client.setattr(&file, owned, None).unwrap();
+    let mut program = Program::new(fixture.address(), "anna", 1, &file);
+    program.client = Client::connect(fixture.address(), User::System(8, 8, Vec::new()));
+    assert_eq!(program.lock(WRITE, (0, 0)), Status::Failed, "another user");
+    program.client = Client::connect(fixture.address(), User::System(7, 7, Vec::new()));
+    assert_eq!(program.lock(WRITE, (0, 0)), Status::Granted);
+    client.setattr(&file, mode(0o200), None).unwrap();
+    assert_eq!(program.lock(READ, (0, 0)), Status::Granted);
+}
+
+#[test]
 fn exports_decide_who_locks_and_what() {
     let served = |change: fn(&mut pagewell_nfsd::Export)| {
         Served::new(|config| config.exports.iter_mut().for_each(change))
