@@ -10,6 +10,7 @@ use pagewell_fs::{Credentials, FileSystem};
 use pagewell_policy::sending::Way;
 
 use crate::locks::LockOptions;
+use crate::refusals::Reason;
 
 /// Which calls are made as the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,9 +148,15 @@ impl Export {
         }
     }
 
-    /// Whether a client may use it that has this address and port.
-    pub fn admits(&self, (address, port): (IpAddr, u16)) -> bool {
-        self.allows(address) && (!self.secure || port < RESERVED_PORTS_END)
+    /// Why a client that calls from there may not use it.
+    pub fn refusal(&self, peer: SocketAddr) -> Option<Reason> {
+        if !self.allows(peer.ip()) {
+            Some(Reason::ExportNotAllowed)
+        } else if self.secure && peer.port() >= RESERVED_PORTS_END {
+            Some(Reason::PortNotReserved)
+        } else {
+            None
+        }
     }
 
     /// Whether a client at `address` may use it.

@@ -22,6 +22,8 @@ pub enum Reason {
     NotAllowed,
     /// The export that it asked for does not allow the address.
     ExportNotAllowed,
+    /// The export is for reserved ports only.
+    PortNotReserved,
     /// There are too many connections, or too many of this address.
     NoSlot,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Reason {
         formatter.write_str(match self {
             Self::NotAllowed => "no export allows this address (see --allow)",
             Self::ExportNotAllowed => "the export does not allow this address (see --allow)",
+            Self::PortNotReserved => "only calls from ports below 1024 are served (--secure)",
             Self::NoSlot => "too many connections",
         })
     }
@@ -73,8 +76,8 @@ fn count(all: &mut VecDeque<Refused>, address: IpAddr, reason: Reason) {
         no_slot: 0,
     });
     match reason {
-        Reason::NotAllowed | Reason::ExportNotAllowed => refused.not_allowed += 1,
         Reason::NoSlot => refused.no_slot += 1,
+        _ => refused.not_allowed += 1,
     }
     if all.len() >= ADDRESSES_MAX {
         all.pop_front();

@@ -20,12 +20,12 @@ use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Timestamp};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{self, Handle, Status};
-use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
+use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Credential, Refusal};
 use pagewell_sunrpc::xdr::Decoder;
 
 use crate::config::{Error, Export};
 use crate::connection::Totals;
-use crate::refusals::{self, Reason};
+use crate::refusals;
 use crate::reply::way::Ways;
 use crate::report;
 use crate::service::convert::{self, HandleKey, Identity, WireHandle};
@@ -166,18 +166,31 @@ impl<'s> Caller<'s> {
         export: &'s ServedExport,
         id: fs::FileId,
     ) -> fs::Result<Target<'s>> {
-        let peer = self.peer.ip();
-        if !export.config.admits((peer, self.peer.port())) {
-            refusals::note(peer, Reason::ExportNotAllowed);
+        if let Some(reason) = export.config.refusal(self.peer) {
+            refusals::note(self.peer.ip(), reason);
             return Err(fs::Error::AccessDenied);
         }
         Ok(Target {
             export,
             id,
             credentials: export.config.squashed(self.identity.as_ref()),
-            pseudo_tree: self.served.pseudo_tree(export, peer),
+            pseudo_tree: self.served.pseudo_tree(export, self.peer.ip()),
             may_block: self.may_block,
         })
+    }
+
+    /// Refuses a call that is for all exports, when one of them is not served at the port that it
+    /// comes from.
+    pub(super) fn check_port(&self) -> Result<(), Stop> {
+        let mut allowed = self.served.allowed(self.peer.ip());
+        match allowed.find_map(|export| export.config.refusal(self.peer)) {
+            None => Ok(()),
+            Some(reason) => {
+                refusals::note(self.peer.ip(), reason);
+                let status = AuthenticationStatus::TooWeak;
+                Err(Stop::Refused(Refusal::Authentication(status)))
+            }
+        }
     }
 
     /// [`Self::target`] of a call that changes something.

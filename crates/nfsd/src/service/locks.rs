@@ -157,6 +157,7 @@ impl<'a> LockCall<'a> {
             Some(nsm::Procedure::Null) => {}
             Some(nsm::Procedure::Notify) => {
                 let NotifyArguments { name, state } = decode(arguments)?;
+                self.caller.check_port()?;
                 self.locks.restarted(self.peer(), name, state);
             }
             _ => return Err(Stop::Refused(Refusal::ProcedureUnavailable)),
@@ -223,6 +224,7 @@ impl<'a> LockCall<'a> {
             }
             Procedure::FreeAll => {
                 let FreeAllArguments { name, .. } = decode(arguments)?;
+                self.caller.check_port()?;
                 self.locks.free_all(&self.client(name));
                 Ok(Vec::new())
             }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pagewell_nfsd::refusals::Reason;
 use pagewell_nfsd::{Config, Server};
 use pagewell_sunrpc::mount3::{self, Procedure, Status};
 use pagewell_sunrpc::nfs3;
@@ -177,9 +178,13 @@ fn a_secure_export_is_for_reserved_ports_only() {
     let (_, root) = connect(&serve(vec![open]));
     let mut closed = export("/", Arc::new(directory(folder.path(), Kind::Directory)));
     closed.secure = true;
-    let here = "127.0.0.1".parse().unwrap();
-    assert!(closed.admits((here, 1023)) && !closed.admits((here, 1024)));
-    assert!(!closed.admits(("10.0.0.1".parse().unwrap(), 1023)));
+    for (peer, refusal) in [
+        ("127.0.0.1:1023", None),
+        ("127.0.0.1:1024", Some(Reason::PortNotReserved)),
+        ("10.0.0.1:1023", Some(Reason::ExportNotAllowed)),
+    ] {
+        assert_eq!(closed.refusal(peer.parse().unwrap()), refusal, "{peer}");
+    }
     let server = serve(vec![closed]);
     let mut client = Client::connect(server.address(), User::root());
     assert_eq!(client.mount(b"/").unwrap_err(), Status::AccessDenied);

@@ -4,15 +4,17 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use pagewell_nfsd::Squash;
-use pagewell_sunrpc::nlm4::{self, Procedure, Reply, ShareAccess, ShareMode, Status};
-use pagewell_sunrpc::nsm;
-use pagewell_sunrpc::rpc::{Refusal, parse_reply};
+use pagewell_sunrpc::nlm4::{
+    self, FreeAllArguments, Procedure, Reply, ShareAccess, ShareMode, Status,
+};
+use pagewell_sunrpc::nsm::{self, NotifyArguments};
+use pagewell_sunrpc::rpc::{AuthenticationStatus, Refusal, parse_reply};
 use pagewell_sunrpc::xdr::Decode;
 
-use super::program::{Program, READ, WRITE, forged_unlock, free_all};
+use super::program::{Program, READ, STATE, WRITE, forged_unlock, free_all};
 use super::{ELSEWHERE, HERE, Served};
-use crate::client::{Client, User, call_record, next_xid};
-use crate::fixture::{Fixture, Kind, on_each_kind};
+use crate::client::{Client, User, call_record, encoded, next_xid};
+use crate::fixture::{Fixture, Kind, export, on_each_kind, ram};
 use crate::operations::mode;
 
 #[test]
@@ -94,6 +96,29 @@ fn nobody_lets_go_of_the_locks_of_others() {
     assert_eq!(two.lock(WRITE, (0, 0)), Status::Denied);
     free_all(served.address, HERE, "anna");
     assert_eq!(two.lock(WRITE, (0, 0)), Status::Granted);
+}
+
+#[test]
+fn where_ports_are_to_be_reserved_all_is_let_go_of_from_those_only() {
+    let served = Served::new(|config| {
+        let mut secure = export("/secure", ram());
+        secure.secure = true;
+        config.exports.push(secure);
+    });
+    let [mut one, mut two] = [served.program("anna", 1), served.program("bert", 1)];
+    assert_eq!(one.lock(WRITE, (0, 0)), Status::Granted);
+    let (name, state) = (&b"anna"[..], STATE + 2);
+    let free_all = (nlm4::PROGRAM, nlm4::VERSION, Procedure::FreeAll.number());
+    let notify = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::Notify.number());
+    for (target, arguments) in [
+        (free_all, encoded(&FreeAllArguments { name, state })),
+        (notify, encoded(&NotifyArguments { name, state })),
+    ] {
+        let refusal = two.client.call(target, &arguments).refusal();
+        let weak = Refusal::Authentication(AuthenticationStatus::TooWeak);
+        assert_eq!(refusal, Some(weak), "{target:?}");
+    }
+    assert_eq!(two.lock(WRITE, (0, 0)), Status::Denied);
 }
 
 #[test]
