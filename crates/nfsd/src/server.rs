@@ -47,12 +47,15 @@ impl Server {
         };
         let (threads, poll_for) = (config.threads, config.poll_for);
         let slots = Shares::new(connections_max(config.connections_max));
-        let datagrams = config.locks.datagrams;
-        let service = Arc::new(Service::new(config)?);
-        let dispatcher = Dispatcher::new(service, threads);
         let listener = TcpListener::bind(listen).map_err(refused)?;
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
+        // Calls about locks are answered at the same port of UDP, too.
+        let datagrams = config.locks.datagrams.then(|| UdpSocket::bind(address));
+        let datagrams = datagrams.transpose().map_err(refused)?;
+        // Not before: the list of clients with locks is that of the server that listens here.
+        let service = Arc::new(Service::new(config)?);
+        let dispatcher = Dispatcher::new(service, threads);
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
         let stop_event = Inbox::new().map_err(system)?;
         let acceptor = Acceptor {
@@ -82,20 +85,19 @@ impl Server {
         Ok(server)
     }
 
-    /// With `datagrams` calls about locks are answered at the same port of UDP, too.
     fn start_threads(
         &mut self,
         shared: &Arc<Shared>,
         acceptor: Acceptor,
-        datagrams: bool,
+        datagrams: Option<UdpSocket>,
     ) -> std::io::Result<()> {
         let dispatcher = self.dispatcher.clone();
         for handle in self.readers.clone().0.iter() {
             let reader = Reader::new(shared.clone(), handle.clone())?;
             self.spawn("pagewell-reader", move || reader.run())?;
         }
-        if datagrams {
-            let (dispatcher, socket) = (dispatcher.clone(), UdpSocket::bind(self.address)?);
+        if let Some(socket) = datagrams {
+            let dispatcher = dispatcher.clone();
             self.spawn("pagewell-datagrams", move || {
                 crate::datagrams::serve(&dispatcher, socket);
             })?;

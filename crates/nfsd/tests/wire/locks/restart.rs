@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pagewell_nfsd::Config;
+use pagewell_nfsd::{Config, Error, Server};
 use pagewell_sunrpc::nlm4::{Procedure, ShareAccess, ShareMode, Status};
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::xdr::{Decode, Decoder};
@@ -11,6 +11,7 @@ use pagewell_sunrpc::xdr::{Decode, Decoder};
 use super::peer::Peer;
 use super::program::{READ, STATE, WRITE, notify};
 use super::{ELSEWHERE, HERE, Served};
+use crate::fixture::{HANDLE_KEY, export, ram};
 
 #[test]
 fn a_client_that_restarts_lets_go_of_its_locks() {
@@ -92,6 +93,15 @@ fn after_a_restart_of_the_server_locks_are_taken_back_and_clients_notified() {
     assert_eq!(two.test(READ, (20, 1)), Ok(Status::GracePeriod));
     assert_eq!(one.reclaim(WRITE, (0, 10)), Status::Granted);
     assert_eq!(two.reclaim(WRITE, (5, 1)), Status::Denied);
+
+    // Another server that is started there by mistake does not touch the list.
+    let listed = std::fs::read(&records).unwrap();
+    let mut mistaken = Config::new(vec![export("/", ram())], HANDLE_KEY);
+    mistaken.listen = served.address;
+    grace(&mut mistaken, 600);
+    let refused = Server::start(mistaken).err();
+    assert!(matches!(refused, Some(Error::Listen { .. })), "{refused:?}");
+    assert_eq!(std::fs::read(&records).unwrap(), listed);
 
     // Again, with a grace that ends at once.
     served.restart(|config| grace(config, 0));
