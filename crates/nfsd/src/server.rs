@@ -11,6 +11,7 @@ use pagewell_sunrpc::stream::begin_unpaced;
 use crate::acceptor::{Acceptor, LatestConnections, connections_max};
 use crate::config::{Config, Error};
 use crate::connection::inbox::Inbox;
+use crate::datagrams;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
@@ -51,7 +52,7 @@ impl Server {
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
         // Calls about locks are answered at the same port of UDP, too.
-        let datagrams = config.locks.datagrams.then(|| UdpSocket::bind(address));
+        let datagrams = config.locks.datagrams.then(|| datagrams::bind(address));
         let datagrams = datagrams.transpose().map_err(refused)?;
         // Not before: the list of clients with locks is that of the server that listens here.
         let service = Arc::new(Service::new(config)?);
@@ -99,7 +100,7 @@ impl Server {
         if let Some(socket) = datagrams {
             let dispatcher = dispatcher.clone();
             self.spawn("pagewell-datagrams", move || {
-                crate::datagrams::serve(&dispatcher, socket);
+                datagrams::serve(&dispatcher, socket);
             })?;
         }
         self.spawn("pagewell-watcher", move || dispatcher.watch())?;

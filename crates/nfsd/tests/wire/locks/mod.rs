@@ -1,5 +1,6 @@
 //! Locks on files, as clients ask for them with NLM version 4, and what restarts do to them.
 
+mod datagrams;
 mod peer;
 pub(crate) mod program;
 mod restart;

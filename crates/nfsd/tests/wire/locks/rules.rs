@@ -1,19 +1,13 @@
 //! The rules of fcntl(2), one by one, between machines; and who may lock what.
 
-use std::net::UdpSocket;
-use std::time::Duration;
-
 use pagewell_nfsd::Squash;
-use pagewell_sunrpc::nlm4::{
-    self, FreeAllArguments, Procedure, Reply, ShareAccess, ShareMode, Status,
-};
+use pagewell_sunrpc::nlm4::{self, FreeAllArguments, Procedure, ShareAccess, ShareMode, Status};
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
-use pagewell_sunrpc::rpc::{AuthenticationStatus, Refusal, parse_reply};
-use pagewell_sunrpc::xdr::Decode;
+use pagewell_sunrpc::rpc::{AuthenticationStatus, Refusal};
 
 use super::program::{Program, READ, STATE, WRITE, forged_unlock, free_all};
 use super::{ELSEWHERE, HERE, Served};
-use crate::client::{Client, User, call_record, encoded, next_xid};
+use crate::client::{Client, User, encoded};
 use crate::fixture::{Fixture, Kind, export, on_each_kind, ram};
 use crate::operations::mode;
 
@@ -221,33 +215,4 @@ fn what_is_not_spoken_is_refused_and_the_connection_goes_on() {
         );
     }
     client.check_usable();
-}
-
-#[test]
-fn datagrams_are_answered_too() {
-    let served = Served::new(|config| config.locks.datagrams = true);
-    let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
-    let lock = |process, (exclusive, range)| {
-        let program = served.program("anna", process);
-        let arguments = program.lock_arguments(exclusive, range, (false, false));
-        let target = (nlm4::PROGRAM, nlm4::VERSION, Procedure::Lock.number());
-        let record = call_record(next_xid(), target, &User::root(), &arguments);
-        socket.send_to(&record, served.address).unwrap();
-        let mut buffer = [0; 1024];
-        let length = socket.recv(&mut buffer).unwrap();
-        let (_, mut results) = parse_reply(&buffer[..length]).unwrap();
-        Reply::decode(&mut results).unwrap().status
-    };
-    assert_eq!(lock(1, (WRITE, (0, 10))), Status::Granted);
-    assert_eq!(lock(2, (WRITE, (5, 10))), Status::Denied);
-    assert_eq!(served.program("bert", 1).lock(READ, (9, 1)), Status::Denied);
-    // Nothing but locks is to be had that way.
-    let record = call_record(next_xid(), (100_003, 3, 0), &User::root(), &[]);
-    socket.send_to(&record, served.address).unwrap();
-    let mut buffer = [0; 1024];
-    let length = socket.recv(&mut buffer).unwrap();
-    assert!(parse_reply(&buffer[..length]).is_err());
 }
