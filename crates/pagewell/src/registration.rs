@@ -4,7 +4,8 @@
 //! registered when they can be: a machine that mounts other servers has a lock manager and a status
 //! monitor of its own, which are there already, and each machine can have one of them only.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::time::Duration;
 
 use pagewell_sunrpc::portmap::{Client, PROTOCOL_TCP, PROTOCOL_UDP};
@@ -25,47 +26,43 @@ const LOCKS: [Program; 2] = [(nlm4::PROGRAM, nlm4::VERSION), (nsm::PROGRAM, nsm:
 /// What was registered, to be taken back at the end.
 pub(crate) struct Registration {
     programs: Vec<Program>,
+    /// Why there is no place for what locks need.
+    no_locks: Option<anyhow::Error>,
 }
 
 impl Registration {
-    /// Registers the programs of a server at `port`. A mapping to a port where nothing listens is
-    /// what a server that was killed left behind, and is replaced; one where a server listens is
-    /// not.
-    pub(crate) fn new(port: u16) -> anyhow::Result<Self> {
-        let mut registration = Self {
+    /// Makes way for the programs of a server that does not listen yet: a port that is used is not
+    /// its own. A mapping to a port that is not used is what a server that was killed left behind,
+    /// and is removed; another one stays.
+    pub(crate) fn prepare() -> anyhow::Result<Self> {
+        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
+        clear(&mut mapper, SERVED, "server")?;
+        Ok(Self {
             programs: Vec::new(),
-        };
-        let added = registration.add(&SERVED, &[PROTOCOL_TCP], port, "server");
-        // Half of it is of no use.
-        added.inspect_err(|_| drop(registration.take_back()))?;
-        Ok(registration)
+            no_locks: clear(&mut mapper, LOCKS, "program").err(),
+        })
+    }
+
+    /// Registers the programs of the server, which listens at `port`.
+    pub(crate) fn add_served(&mut self, port: u16) -> anyhow::Result<()> {
+        self.add(SERVED, &[PROTOCOL_TCP], port)
     }
 
     /// Registers what locks need. When another program has it, that is an error, and clients have
     /// to mount with their option that keeps locks local.
     pub(crate) fn add_locks(&mut self, port: u16) -> anyhow::Result<()> {
-        self.add(&LOCKS, &[PROTOCOL_TCP, PROTOCOL_UDP], port, "program")
+        match self.no_locks.take() {
+            Some(reason) => Err(reason),
+            None => self.add(LOCKS, &[PROTOCOL_TCP, PROTOCOL_UDP], port),
+        }
     }
 
-    /// Registers all of these programs, if no `other` has one of them.
-    fn add(
-        &mut self,
-        programs: &[Program],
-        protocols: &[u32],
-        port: u16,
-        other: &str,
-    ) -> anyhow::Result<()> {
+    fn add(&mut self, programs: [Program; 2], protocols: &[u32], port: u16) -> anyhow::Result<()> {
         let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
-        for program in programs {
-            if let Some(taken) = clear(&mut mapper, *program)? {
-                let number = program.0;
-                anyhow::bail!("program {number} is registered by another {other}, port {taken}");
-            }
-        }
         for (number, version) in programs {
-            self.programs.push((*number, *version));
+            self.programs.push((number, version));
             for protocol in protocols {
-                let is_entered = mapper.register(*number, *version, *protocol, port)?;
+                let is_entered = mapper.register(number, version, *protocol, port)?;
                 anyhow::ensure!(
                     is_entered,
                     "the port mapper refused to register the program"
@@ -75,25 +72,56 @@ impl Registration {
         Ok(())
     }
 
-    /// Takes everything back.
-    pub(crate) fn take_back(&self) -> anyhow::Result<()> {
+    /// Takes back what a server at `port` had registered, and no other has by now.
+    pub(crate) fn take_back(&self, port: u16) -> anyhow::Result<()> {
         let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
         for (program, version) in &self.programs {
-            mapper.unregister(*program, *version)?;
+            if mapper.port_of(*program, *version)? == Some(port) {
+                mapper.unregister(*program, *version)?;
+            }
         }
         Ok(())
     }
 }
 
-/// Makes way for a registration; the port of the program that has it, if it is alive.
-fn clear(mapper: &mut Client, (program, version): Program) -> anyhow::Result<Option<u16>> {
-    let Some(port) = mapper.port_of(program, version)? else {
-        return Ok(None);
-    };
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    if std::net::TcpStream::connect_timeout(&address, PORT_MAPPER_TIME).is_ok() {
-        return Ok(Some(port));
+/// Makes way for the registration of these programs, if no `other` that is alive has one of them.
+fn clear(mapper: &mut Client, programs: [Program; 2], other: &str) -> anyhow::Result<()> {
+    for (program, version) in programs {
+        match mapper.port_of(program, version)? {
+            Some(port) if is_used(port) => {
+                anyhow::bail!("program {program} is registered by another {other}, port {port}")
+            }
+            Some(_) => {
+                mapper.unregister(program, version)?;
+            }
+            None => {}
+        }
     }
-    mapper.unregister(program, version)?;
-    Ok(None)
+    Ok(())
+}
+
+/// Whether a program of this machine listens at a port of TCP, at whatever address: a mapping has
+/// none, so it may be any.
+fn is_used(port: u16) -> bool {
+    let anywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    anywhere.into_iter().any(|address| {
+        let error = TcpListener::bind((address, port)).err();
+        // What may not be known is not taken for free.
+        let in_use = [ErrorKind::AddrInUse, ErrorKind::PermissionDenied];
+        error.is_some_and(|error| in_use.contains(&error.kind()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_used_at_whatever_address_of_this_machine() {
+        for address in ["127.0.0.1:0", "127.0.0.77:0", "0.0.0.0:0"] {
+            let listener = TcpListener::bind(address).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            assert!(is_used(port), "{address}");
+        }
+    }
 }

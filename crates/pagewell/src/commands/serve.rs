@@ -153,6 +153,8 @@ fn parse_poll(text: &str) -> Result<Duration, String> {
     }
 }
 
+const NOT_REGISTERED: &str = "cannot register with the port mapper (rpcbind)";
+
 /// What is running, to be stopped in the end.
 struct Running {
     server: Server,
@@ -274,6 +276,8 @@ fn start(
     handle_key: [u8; 16],
     lock_records: Option<PathBuf>,
 ) -> anyhow::Result<Running> {
+    let prepared = arguments.register.then(Registration::prepare);
+    let registration = prepared.transpose().context(NOT_REGISTERED)?;
     let http = start_http(arguments.http, arguments.allow.clone())?;
     let server = Server::start(Config {
         listen: arguments.listen,
@@ -291,21 +295,22 @@ fn start(
     let mut running = Running {
         server,
         http,
-        registration: None,
+        registration,
         locks: false,
     };
-    if arguments.register
-        && let Err(error) = register(&mut running)
-    {
+    if let Err(error) = register(&mut running) {
         let _ = stop_all(running);
-        return Err(error.context("cannot register with the port mapper (rpcbind)"));
+        return Err(error.context(NOT_REGISTERED));
     }
     Ok(running)
 }
 
 fn register(running: &mut Running) -> anyhow::Result<()> {
+    let Some(registration) = &mut running.registration else {
+        return Ok(());
+    };
     let port = running.server.address().port();
-    let registration = running.registration.insert(Registration::new(port)?);
+    registration.add_served(port)?;
     match registration.add_locks(port) {
         Ok(()) => running.locks = true,
         Err(error) => report(&format!(
@@ -337,7 +342,7 @@ fn announce(
 
 fn stop_all(running: Running) -> anyhow::Result<()> {
     if let Some(registration) = &running.registration
-        && let Err(error) = registration.take_back()
+        && let Err(error) = registration.take_back(running.server.address().port())
     {
         report(&format!(
             "cannot unregister with the port mapper: {error:#}"
