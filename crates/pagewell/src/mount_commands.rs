@@ -13,23 +13,23 @@ pub(crate) fn url(address: SocketAddr, export: &str) -> String {
 /// One command for each kind of client. `host_name` stands for the server when it listens on all
 /// addresses. FreeBSD and Windows have no option for the port of MOUNT: they ask the port mapper.
 ///
-/// With `locks` clients find the lock manager, by the port mapper. A client on the same machine
-/// finds its own there, so its locks stay local.
+/// With `locks` clients find the lock manager, by the port mapper: over IPv4, the only one that its
+/// version 2 knows. A client on the same machine finds its own there, so its locks stay local.
 pub(crate) fn for_export(
     address: SocketAddr,
     export: &str,
     host_name: &str,
     locks: bool,
 ) -> String {
-    let locks = locks && !address.ip().to_canonical().is_loopback();
-    let without = |option: &'static str| if locks { "" } else { option };
     let port = address.port();
-    let ip = address.ip();
+    let ip = address.ip().to_canonical();
     let (host, transport) = match ip {
         _ if ip.is_unspecified() => (host_name.to_owned(), "tcp"),
         std::net::IpAddr::V4(ip) => (ip.to_string(), "tcp"),
         std::net::IpAddr::V6(ip) => (format!("[{ip}]"), "tcp6"),
     };
+    let locks = locks && transport == "tcp" && !ip.is_loopback();
+    let without = |option: &'static str| if locks { "" } else { option };
     let place = quoted(&format!("{host}:{export}"));
     let ports = format!("port={port},mountport={port}");
     let mut text = String::new();
@@ -89,6 +89,8 @@ mod tests {
         assert_eq!(text.matches("nolock").count(), 4);
         let text = for_export("0.0.0.0:1".parse().unwrap(), "/", "host", true);
         assert!(!text.contains("nolock"), "{text}");
+        let text = for_export("[fd00::1]:1".parse().unwrap(), "/", "host", true);
+        assert_eq!(text.matches("nolock").count(), 4, "{text}");
     }
 
     #[test]
