@@ -112,7 +112,10 @@ impl Page<'_> {
     /// What clap_mangen calls EXTRA are our examples, whose lines are to stay lines.
     fn render(&self, all: &[Self]) -> std::io::Result<Vec<u8>> {
         let mut page = Vec::new();
-        Man::new(self.definition.clone()).render(&mut page)?;
+        // What the short help leaves out, clap_mangen would name without a word.
+        let definition = self.definition.clone();
+        let definition = definition.mut_args(|argument| argument.hide_short_help(false));
+        Man::new(definition).render(&mut page)?;
         // What is behind the name of the program.
         let command = self.name.split('-').nth(1);
         let before = before_examples(command);

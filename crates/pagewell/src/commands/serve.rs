@@ -107,8 +107,9 @@ pub(crate) struct ServeArguments {
     /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients
     #[arg(long)]
     cookies_32bit: bool,
-    /// Keep the key of file handles here, so that clients survive a restart; without the key
-    /// their handles are stale [default: /var/lib/pagewell for root, else
+    /// Keep the key of file handles here, and the list of clients with locks, so that clients
+    /// survive a restart; without the key their handles are stale, and without the list their locks
+    /// are lost [default: /var/lib/pagewell for root, else
     /// $XDG_STATE_HOME/pagewell or ~/.local/state/pagewell]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,

@@ -76,6 +76,8 @@ fn manual_pages_are_written_for_every_command() {
     for part in [
         "state\\-dir",
         "second signal ends it at once",
+        "Fetch nothing before it is asked for",
+        "locks\\-ADDRESS:PORT",
         ".SH EXAMPLES\n.nf\n  pagewell",
     ] {
         assert!(page.contains(part), "{page} lacks {part}");
