@@ -90,22 +90,22 @@ ip link set lo up
 rpcbind -f -w &
 trap 'kill $(jobs -p)' EXIT
 for _ in $(seq 100); do rpcinfo -p 127.0.0.1 >/dev/null 2>&1 && break; sleep 0.1; done
-serve() { exec "$PROGRAM" serve --state-dir "$STATE" --register --listen "$@" ram:1m; }
+serve=("$PROGRAM" serve --state-dir "$STATE" --register ram:1m --listen)
 wait_for() { for _ in $(seq 100); do grep -q ready "$1" && break; sleep 0.1; done; }
-serve 127.0.0.2:20777 >ready &
+"${serve[@]}" 127.0.0.2:20777 >ready &
 server=$!
 wait_for ready
 rpcinfo -p 127.0.0.1 | grep -c 20777
-(serve 127.0.0.3:20778) || echo "code $?"
-(serve 127.0.0.3:20777) || echo "code $?"
+timeout 20 "${serve[@]}" 127.0.0.3:20778 || echo "code $?"
+timeout 20 "${serve[@]}" 127.0.0.3:20777 || echo "code $?"
 kill -KILL $server; wait $server || true
-serve 127.0.0.2:20777 >again &
+"${serve[@]}" 127.0.0.2:20777 >again &
 server=$!
 wait_for again
 rpcinfo -p 127.0.0.1 | grep -c 20777
 for program in 100003 100005; do rpcinfo -d $program 3; done
 rpcinfo -d 100021 4; rpcinfo -d 100024 1
-serve 127.0.0.3:20778 >other &
+"${serve[@]}" 127.0.0.3:20778 >other &
 other=$!
 wait_for other
 kill -TERM $server; wait $server; echo "code $?"
