@@ -396,7 +396,7 @@ fn a_directory_answers_as_the_one_beneath() {
         let files = Directory::open(top.path(), options).unwrap();
         let root = Credentials::root();
         compare(&acts, &Plain::new(plain.path()), &Served::new(&files, &root));
-        pagewell_source_dir::identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
     });
 }
 

@@ -92,7 +92,7 @@ proptest! {
             let expected = rustix::fs::seek(&beneath, from);
             assert_eq!(found.map_err(|error| error.to_errno()), expected);
         });
-        pagewell_source_dir::identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
     }
 
     #[test]

@@ -208,6 +208,6 @@ proptest! {
         let options = Options { force_trails, metadata_sync: false, ..Options::default() };
         compare(&acts, &Directory::open(top.path(), options).unwrap());
         // What a test does by itself it does as it began.
-        pagewell_source_dir::identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
     }
 }

@@ -107,6 +107,12 @@ impl Rule {
         }
     }
 
+    /// The rule of a name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+
     /// Whether the cache has to forget a block after it was written, and so reads it again.
     #[must_use]
     pub fn reads_again(self) -> bool {

@@ -54,6 +54,15 @@ fn a_tag_that_is_taken_back_asks_for_nothing() {
 }
 
 #[test]
+fn rules_have_names() {
+    for rule in Rule::ALL {
+        assert_eq!(Rule::parse(rule.name()), Some(rule));
+        assert_eq!(rule.reads_again(), rule == Rule::BugReplica);
+    }
+    assert_eq!(Rule::parse("Delayed"), None);
+}
+
+#[test]
 fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
     let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
     let now = seconds(1);

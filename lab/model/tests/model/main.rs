@@ -26,7 +26,7 @@ use std::cell::RefCell;
 
 use driver::{Driver, Instance, Outcomes};
 use pagewell_fs::FileSystem;
-use pagewell_source_dir::{Directory, Options, identity};
+use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use reference::Traits;
@@ -242,7 +242,7 @@ impl Instance for Local {
 
     fn restart(&mut self) -> bool {
         self.directory = None;
-        identity::restore_thread().unwrap();
+        pagewell_fs::identity::act_for_server();
         let opened = Directory::open(self.place.path(), self.options.clone());
         self.directory = Some(opened.unwrap());
         true
@@ -252,8 +252,7 @@ impl Instance for Local {
 impl Drop for Local {
     fn drop(&mut self) {
         self.directory = None;
-        let restored = identity::restore_thread(); // or this thread cannot remove the directory
-        assert!(restored.is_ok() || std::thread::panicking());
+        pagewell_fs::identity::act_for_server(); // or this thread cannot remove the directory
     }
 }
 

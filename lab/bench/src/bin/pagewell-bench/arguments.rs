@@ -289,8 +289,7 @@ fn parse_file_bytes(text: &str) -> Result<u64, String> {
 }
 
 fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
-    let mut all = WriteRule::ALL.into_iter();
-    all.find(|rule| rule.name() == text).ok_or_else(|| {
+    WriteRule::parse(text).ok_or_else(|| {
         let names: Vec<_> = WriteRule::ALL.iter().map(|rule| rule.name()).collect();
         format!("there are {}", names.join(", "))
     })
