@@ -11,10 +11,6 @@
 //! was asked of the storage goes on; its result goes to nobody. Reads and writes that still wait
 //! for their turn are not done.
 //!
-//! A source that is short of something (descriptors, memory) says "later". NFS has a status for
-//! that, and clients ask again; programs do not. So the thread that waits asks again, every
-//! [`LATER`] for up to [`LATER_MAX`] and while the caller is there; then the caller is told EBUSY.
-//!
 //! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that
 //! changes names may happen although its program, which is dead, was told that it did not.
 
@@ -25,16 +21,12 @@ use std::time::{Duration, Instant};
 use fuser::Errno;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
-use pagewell_fs::{Error, Result};
 
 use crate::dispatch::Wanted;
 use crate::reply::Refuse;
 
 /// How long a request waits at least before its caller is looked at, and between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
-/// Between two attempts, and for how long the next one is made.
-const LATER: Duration = Duration::from_millis(100);
-const LATER_MAX: Duration = Duration::from_secs(30);
 
 /// The register.
 #[derive(Default)]
@@ -87,19 +79,6 @@ impl<R: Refuse> Ticket<R> {
     pub(crate) fn wanted(&self) -> Wanted {
         let reply = Arc::clone(&self.reply);
         Box::new(move || reply.lock().is_some())
-    }
-
-    /// Makes a call, and again when the source says "later": see the top of the file.
-    pub(crate) fn insist<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
-        let since = Instant::now();
-        loop {
-            let answer = call();
-            let is_later = matches!(answer, Err(Error::TryLater));
-            if !is_later || since.elapsed() >= LATER_MAX || self.reply.lock().is_none() {
-                return answer;
-            }
-            std::thread::sleep(LATER);
-        }
     }
 }
 
@@ -248,21 +227,6 @@ mod tests {
         assert!(!is_signaled(stat(0x400_000).as_bytes()));
         assert!(!is_signaled(b"") && !is_signaled(b"7 (x)"));
         assert!(!is_being_killed(0) && !is_being_killed(std::process::id()));
-    }
-
-    #[test]
-    fn a_source_that_says_later_is_asked_again_while_the_caller_waits() {
-        let register = Arc::new(Blocked::default());
-        let (said, _told) = channel();
-        let ticket = register.enter(0, Told(said));
-        let mut answers = vec![Ok(7), Err(Error::TryLater), Err(Error::TryLater)];
-        assert_eq!(ticket.insist(|| answers.pop().unwrap()), Ok(7));
-        let mut answers = vec![Ok(7), Err(Error::Stale)];
-        assert_eq!(ticket.insist(|| answers.pop().unwrap()), Err(Error::Stale));
-        let mut answers = vec![Ok(7), Err(Error::TryLater)];
-        ticket.reply.lock().take();
-        let answer = ticket.insist(|| answers.pop().unwrap());
-        assert_eq!(answer, Err(Error::TryLater));
     }
 
     #[test]

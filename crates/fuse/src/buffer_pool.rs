@@ -31,30 +31,13 @@ pub(crate) fn give_back(piece: Vec<u8>) {
     }
 }
 
-/// A copy of data, whose memory is given back when it is dropped.
-pub(crate) struct Copied(Vec<u8>);
-
-impl Copied {
-    pub(crate) fn of(data: &[u8]) -> Self {
-        let mut piece = take();
-        // No more than that: what has grown generously would be too large to be kept.
-        piece.reserve_exact(data.len());
-        piece.extend_from_slice(data);
-        Self(piece)
-    }
-}
-
-impl std::ops::Deref for Copied {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Drop for Copied {
-    fn drop(&mut self) {
-        give_back(std::mem::take(&mut self.0));
-    }
+/// A copy of data, whose memory is to be given back.
+pub(crate) fn copy_of(data: &[u8]) -> Vec<u8> {
+    let mut piece = take();
+    // No more than that: what has grown generously would be too large to be kept.
+    piece.reserve_exact(data.len());
+    piece.extend_from_slice(data);
+    piece
 }
 
 #[cfg(test)]
@@ -64,14 +47,14 @@ mod tests {
     #[test]
     fn few_and_small_pieces_are_kept_and_nothing_of_what_was_in_them() {
         for _ in 0..3 {
-            let copies: Vec<_> = (0..2 * PIECES_MAX).map(|_| Copied::of(&[7; 100])).collect();
+            let copies: Vec<Vec<u8>> = (0..2 * PIECES_MAX).map(|_| copy_of(&[7; 100])).collect();
             assert!(copies.iter().all(|copy| **copy == [7; 100]));
-            drop(copies);
+            copies.into_iter().for_each(give_back);
             assert!(FREE.lock().len() <= PIECES_MAX);
             assert!(take().is_empty());
         }
         give_back(vec![1; PIECE_BYTES_MAX + 1]);
-        drop(Copied::of(&vec![1; PIECE_BYTES_MAX]));
+        give_back(copy_of(&vec![1; PIECE_BYTES_MAX]));
         assert!(
             FREE.lock()
                 .iter()

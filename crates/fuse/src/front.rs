@@ -129,7 +129,7 @@ impl Front {
         finish: impl FnOnce(&Self, R, T) + Send + 'static,
     ) {
         let caller = Caller::of(request, self.appearance.differs());
-        let work = move |front: &Self, may_block, _: &mut _| {
+        let work = move |front: &Self, may_block, _| {
             caller.may_block.set(may_block);
             work(front, &caller, &front.id(node.0)?)
         };
@@ -143,21 +143,21 @@ impl Front {
         request: &Request,
         memory: Memory,
         reply: R,
-        work: impl Fn(&Self, bool, &mut Option<ReadLease>) -> Result<T> + Send + 'static,
+        work: impl Fn(&Self, bool, Option<ReadLease>) -> Result<T> + Send + 'static,
         finish: impl FnOnce(&Self, R, T) + Send + 'static,
     ) {
-        match guarded(|| work(self, false, &mut None)) {
-            Err(Error::WouldBlock | Error::TryLater) => {}
+        match guarded(|| work(self, false, None)) {
+            Err(Error::WouldBlock) => {}
             answer => return self.finish(reply, answer, finish),
         }
         let ticket = self.blocked.enter(request.pid(), reply);
         match self.dispatch.here(memory) {
-            Some((_here, mut lease)) => {
-                let answer = ticket.insist(|| guarded(|| work(self, true, &mut lease)));
+            Some((_here, lease)) => {
+                let answer = guarded(|| work(self, true, lease));
                 self.settle(ticket, answer, finish);
             }
             None => {
-                let work = move |front: &Self, lease: &mut _| work(front, true, lease);
+                let work = move |front: &Self, lease| work(front, true, lease);
                 self.hand_over(ticket, memory, work, finish);
             }
         }
@@ -168,14 +168,13 @@ impl Front {
         self: &Arc<Self>,
         ticket: Ticket<R>,
         memory: Memory,
-        work: impl Fn(&Self, &mut Option<ReadLease>) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&Self, Option<ReadLease>) -> Result<T> + Send + 'static,
         finish: impl FnOnce(&Self, R, T) + Send + 'static,
     ) {
         let wanted = (memory != Memory::None).then(|| ticket.wanted());
         let front = Arc::clone(self);
-        let job = move |mut lease| {
-            let answer = ticket.insist(|| guarded(|| work(&front, &mut lease)));
-            drop(work);
+        let job = move |lease| {
+            let answer = guarded(|| work(&front, lease));
             front.settle(ticket, answer, finish);
         };
         self.dispatch.hand_over(memory, wanted, Box::new(job));
@@ -201,8 +200,6 @@ impl Front {
     ) {
         match answer {
             Ok(answer) => finish(self, reply, answer),
-            // EAGAIN is for calls that may not wait, and this one has.
-            Err(Error::TryLater) => reply.refuse(Errno::EBUSY),
             Err(error) => reply.refuse(Errno::from_i32(error.to_errno().raw_os_error())),
         }
     }
@@ -274,14 +271,14 @@ impl Front {
         target: &Target,
         may_block: bool,
         (offset, size): (u64, u32),
-        lease: &mut Option<ReadLease>,
+        lease: Option<ReadLease>,
     ) -> Result<Data> {
         let id = match &target.file {
             Some(file) => file.id,
             None => self.id(target.node)?,
         };
         let wanted = size as usize;
-        let mut data = Data::default();
+        let mut data = Data::with_lease(lease);
         while data.len() < wanted {
             let at = offset + data.len() as u64;
             let rest = u32::try_from(wanted - data.len()).unwrap_or(size);
@@ -293,7 +290,6 @@ impl Front {
                 break;
             }
         }
-        data.lease = lease.take();
         Ok(data)
     }
 

@@ -126,10 +126,18 @@ pub(crate) struct Data {
     /// Used instead of the pages once it holds anything.
     bytes: Vec<u8>,
     /// Given back when the answer is sent.
-    pub(crate) lease: Option<ReadLease>,
+    _lease: Option<ReadLease>,
 }
 
 impl Data {
+    /// Nothing yet, with the lease for what will come.
+    pub(crate) fn with_lease(lease: Option<ReadLease>) -> Self {
+        Self {
+            _lease: lease,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         let pages: usize = self.pages.iter().map(|page| page.len()).sum();
         pages + self.bytes.len()

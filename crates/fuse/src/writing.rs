@@ -17,7 +17,7 @@ use fuser::{ReplyWrite, Request};
 use pagewell_counters::names;
 use pagewell_fs::{Access, Error, FileId, Result, Stability};
 
-use crate::buffer_pool::Copied;
+use crate::buffer_pool;
 use crate::dispatch::Memory;
 use crate::front::{Front, Uncommitted, guarded};
 use crate::handles::Target;
@@ -61,18 +61,21 @@ impl Front {
             }
         };
         match write(self, false, data) {
-            Err(Error::WouldBlock | Error::TryLater) => {}
+            Err(Error::WouldBlock) => {}
             done => return self.finish(reply, done, finish),
         }
         let ticket = self.blocked.enter(request.pid(), reply);
         if let Some(_here) = self.dispatch.here(Memory::None) {
-            let done = ticket.insist(|| write(self, true, data));
-            return self.settle(ticket, done, finish);
+            return self.settle(ticket, write(self, true, data), finish);
         }
-        let data = Copied::of(data);
+        let data = buffer_pool::copy_of(data);
         names::COPIED_BYTES.add(data.len() as u64);
         let memory = Memory::Data(data.len());
-        let write = move |front: &Self, _: &mut _| write(front, true, &data);
+        let write = move |front: &Self, _| {
+            let done = write(front, true, &data);
+            buffer_pool::give_back(data);
+            done
+        };
         self.hand_over(ticket, memory, write, finish);
     }
 

@@ -132,6 +132,10 @@ impl Listings {
     /// others when there are too many. A first page begins a new listing.
     pub(super) fn keep(&self, directory: &Node, page: &Arc<Page>) {
         let mut listings = self.0.lock();
+        if directory.stamp() != page.stamp {
+            // It may lack a name that was made meanwhile, which listings begun since are to show.
+            return;
+        }
         let mut others = listings.iter();
         let place = others.position(|listing| listing.directory == directory.number);
         let known = place.and_then(|index| listings.remove(index));
@@ -140,10 +144,7 @@ impl Listings {
             let is_of_now = other.stamp.changes == page.stamp.changes;
             page.after != 0 && other.after != page.after && is_of_now
         });
-        // Else it may lack a name that was made meanwhile, which listings begun since are to show.
-        if directory.stamp() == page.stamp {
-            pages.push_back(page.clone());
-        }
+        pages.push_back(page.clone());
         listings.push_back(Listing {
             directory: directory.number,
             pages,

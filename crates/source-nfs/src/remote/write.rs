@@ -181,10 +181,15 @@ impl Remote {
 
     fn write_later(self: &Arc<Self>, mut writing: Writing) {
         let Some(pause) = writing.patience.next() else {
-            return self.refuse(writing, Error::TryLater);
+            return self.refuse(writing, not_ready());
         };
         self.after(pause, |this| this.send_write(writing));
     }
+}
+
+/// The data is given up: "later" would say that it is still there.
+fn not_ready() -> Error {
+    Error::Io("the server was not ready for too long".to_owned())
 }
 
 /// COMMITs of one flush on their way.
@@ -322,7 +327,7 @@ impl Remote {
 
     fn commit_later(self: &Arc<Self>, mut committing: Committing) {
         let Some(pause) = committing.patience.next() else {
-            self.write_failed(&committing.node, Error::TryLater);
+            self.write_failed(&committing.node, not_ready());
             return (committing.then)(self, Ok(()));
         };
         self.after(pause, |this| this.send_commit(committing));
