@@ -38,13 +38,13 @@ pagewell=${CARGO_TARGET_DIR:-target}/release/pagewell
 work=$(mktemp -d "${TMPDIR:-/tmp}/pagewell-bench-client.XXXXXX")
 [ -n "$results" ] || results=$work/results
 mkdir -p "$results" "$work/mount"
-server=
+server= mounter=
 end() {
-    "$pagewell" umount "$work/mount" 2>/dev/null || true
-    if [ -n "$server" ]; then
-        kill -TERM "$server" 2>/dev/null || true
-        wait "$server" 2>/dev/null || true
-    fi
+    local process
+    for process in $mounter $server; do
+        kill -TERM "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
     rm -rf --one-file-system "$work"
 }
 trap end EXIT
@@ -78,6 +78,8 @@ for _ in $(seq 100); do
     kill -0 "$mounter" 2>/dev/null || die "the mount failed: $(cat "$work/client")"
     sleep 0.1
 done
+# Without it fio would measure the directory below.
+grep -q '^ready ' "$work/mounted" || die 'the mount was not ready after 10 s'
 http=$(sed -n 's|.*metrics http://\([^/]*\)/metrics.*|\1|p' "$work/client" | head -n 1)
 
 printf '\n%-12s %-5s %12s %12s %10s %10s\n' fio bs KiB/s IOPS 'p50 us' 'p99 us'
@@ -103,4 +105,5 @@ if [ -n "$http" ]; then
 fi
 "$pagewell" umount "$work/mount" || failed=1
 wait "$mounter" || failed=1
+mounter=
 exit "$failed"

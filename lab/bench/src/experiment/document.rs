@@ -110,6 +110,26 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_broke_is_worse() {
+        let good = || document_of(&[1.0], &[1.0]);
+        let worse = |after: Value| compare_documents(&[good()], &[after]).unwrap().worse;
+        assert_eq!(
+            worse(document_of(&[1.0], &[0.0])),
+            1,
+            "it does nothing any more"
+        );
+        let mut stopped = good();
+        stopped["rows"].as_array_mut().unwrap().pop();
+        assert_eq!(worse(stopped), 1, "it did not come so far");
+        let mut failed = good();
+        failed["failures"] = serde_json::json!(["hsfs: wrong bytes"]);
+        assert_eq!(worse(failed), 1);
+        let nothing = document_of(&[1.0], &[0.0]);
+        let both = compare_documents(std::slice::from_ref(&nothing), &[nothing.clone()]);
+        assert_eq!(both.unwrap().worse, 0, "as before");
+    }
+
+    #[test]
     fn other_documents_are_refused_and_odd_rows_are_not() {
         let good = [document_of(&[1.0], &[1.0])];
         let other = [serde_json::json!({ "schema": 99, "rows": [] })];

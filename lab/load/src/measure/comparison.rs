@@ -3,6 +3,9 @@
 //! Rows are paired by experiment, case, mode, variant and phase. What counts as proven says
 //! [`crate::measure::movements`]: from whole runs, and from all cases together. Everything else is
 //! *not proven*. Counts of device requests have no noise and are shown as they are.
+//!
+//! A program that broke is worse, and needs no proof: a case that the first measured and the second
+//! did not, or where it measured nothing but zeros, and what the second says that failed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,7 +37,7 @@ pub struct Comparison {
     pub text: String,
     /// Cases that are proven to differ.
     pub proven: usize,
-    /// Of these, the cases that have become worse.
+    /// Of these, the cases that have become worse, and what only the first program could do.
     pub worse: usize,
 }
 
@@ -73,6 +76,7 @@ pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison
     for (pair, movement) in pairs.iter().zip(&found) {
         lines.push(pair.line(movement.as_ref()));
         let Some(movement) = movement else {
+            comparison.worse += usize::from(pair.is_lost());
             continue;
         };
         compared += 1;
@@ -81,9 +85,13 @@ pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison
     }
     let table = Table::new(&COLUMNS, NUMBERS, lines).without_empty_columns();
     comparison.text += &table.text();
+    for failure in after.iter().flat_map(failures) {
+        comparison.worse += 1;
+        comparison.text += &format!("the second program failed: {failure}\n");
+    }
     let Comparison { proven, worse, .. } = comparison;
     comparison.text += &format!(
-        "{} and {} runs, {compared} cases, {proven} proven to differ, {worse} of them worse\n",
+        "{} and {} runs, {compared} cases, {proven} proven to differ, {worse} worse\n",
         before.len(),
         after.len(),
     );
@@ -166,6 +174,12 @@ impl Pair {
         }
     }
 
+    /// Whether the first program measured something here, and the second did not.
+    fn is_lost(&self) -> bool {
+        let is_measured = |samples: &[Sample]| mean_of(samples) > 0.0;
+        is_measured(&self.before) && !is_measured(&self.after)
+    }
+
     fn line(&self, movement: Option<&Movement>) -> Vec<String> {
         let mean = |samples: &[Sample]| match samples {
             [] => String::new(),
@@ -190,6 +204,7 @@ impl Pair {
         let Some(movement) = movement else {
             let text = match (self.before.is_empty(), self.after.is_empty()) {
                 (true, _) => "only in the second",
+                _ if self.is_lost() => "MISSING in the second",
                 (_, true) => "only in the first",
                 _ => "nothing measured",
             };
@@ -220,6 +235,13 @@ impl Pair {
 /// The mean of all repeats of all runs.
 fn mean_of(samples: &[Sample]) -> f64 {
     mean(samples.iter().flat_map(|sample| &sample.each).copied())
+}
+
+/// What a document says that failed.
+fn failures(document: &Value) -> Vec<String> {
+    let list = document.get("failures").and_then(Value::as_array);
+    let texts = list.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
 }
 
 fn samples(document: &Value) -> Result<Vec<(String, Sample)>, String> {

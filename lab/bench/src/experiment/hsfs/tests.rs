@@ -137,3 +137,14 @@ fn a_row_has_what_the_device_was_asked_for() {
     // The sum of the drive's service times is on its own clock.
     assert!(json["seconds"]["mean"].as_f64().unwrap() >= 1.351);
 }
+
+#[test]
+fn a_read_that_crosses_the_limit_of_a_run_counts() {
+    let rig = rig(&Variant::BASELINE);
+    let job = Job::sequential("s", 0, FILE_BYTES, 1 << 20);
+    let end = Instant::now() + Duration::from_mins(5);
+    let limit = Some(Duration::from_millis(1));
+    let run = rig.run(vec![job], limit, end).unwrap();
+    assert!(run.bytes() > 0);
+    assert_eq!(run.bytes(), run.device.bytes());
+}

@@ -333,10 +333,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.server.is_some() {
-            // Its memory goes with it.
-            return;
-        }
+        // Also of a server of our own, which may serve a directory of the user.
         let setting = Setting {
             mode: Mode::Enhanced,
             read_ahead: ReadAhead::Auto,
