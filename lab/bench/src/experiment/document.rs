@@ -125,7 +125,10 @@ mod tests {
         failed["failures"] = serde_json::json!(["hsfs: wrong bytes"]);
         assert_eq!(worse(failed), 1);
         let nothing = document_of(&[1.0], &[0.0]);
-        let both = compare_documents(std::slice::from_ref(&nothing), &[nothing.clone()]);
+        let both = compare_documents(
+            std::slice::from_ref(&nothing),
+            std::slice::from_ref(&nothing),
+        );
         assert_eq!(both.unwrap().worse, 0, "as before");
     }
 

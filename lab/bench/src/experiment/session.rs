@@ -97,12 +97,22 @@ impl Session {
         self.rows.push(row);
     }
 
-    /// Keeps whether something holds that must.
+    /// Keeps whether a time holds that must, or what depends on times.
     pub fn verdict(&mut self, pass: bool, what: impl Into<String>) {
+        self.judge(false, (pass, what.into()));
+    }
+
+    /// Keeps whether a count holds that must.
+    pub fn exact(&mut self, pass: bool, what: impl Into<String>) {
+        self.judge(true, (pass, what.into()));
+    }
+
+    fn judge(&mut self, exact: bool, (pass, what): (bool, String)) {
         self.verdicts.push(Verdict {
             experiment: self.experiment,
             pass,
-            what: what.into(),
+            exact,
+            what,
         });
     }
 
@@ -145,8 +155,8 @@ impl Session {
         self.show("");
     }
 
-    /// Runs an experiment, and once more when something does not hold: many limits are times, and
-    /// a machine that was busy for a moment breaks them. What fails twice has failed. When the
+    /// Runs an experiment, and once more when a time does not hold: a machine that was busy for a
+    /// moment breaks it. A time that fails twice has failed, and a count that fails once. When the
     /// experiment ends early, its reason is kept, and what was measured.
     pub(super) fn conduct(
         &mut self,
@@ -159,7 +169,7 @@ impl Session {
             self.stopped(&error);
             return;
         }
-        let failed = |verdict: &Verdict| !verdict.pass;
+        let failed = |verdict: &Verdict| !verdict.pass && !verdict.exact;
         if !self.verdicts.iter().skip(first).any(failed) {
             return;
         }
@@ -175,7 +185,8 @@ impl Session {
         }
     }
 
-    /// Lets what failed hold when it did in the second run. Both runs judge in the same order.
+    /// Lets a time hold when it did in either run, a count when it did in both. Both runs judge in
+    /// the same order.
     fn judge_again(&mut self, first: usize, again: &[Verdict]) {
         let Some(verdicts) = self.verdicts.get_mut(first..) else {
             return;
@@ -184,7 +195,12 @@ impl Session {
             return;
         }
         for (verdict, again) in verdicts.iter_mut().zip(again) {
-            if !verdict.pass {
+            let counts = if verdict.exact {
+                verdict.pass && !again.pass
+            } else {
+                !verdict.pass
+            };
+            if counts {
                 verdict.pass = again.pass;
                 verdict.what = format!("{} (the first run: {})", again.what, verdict.what);
             }
@@ -244,6 +260,25 @@ mod tests {
         assert_eq!((count, session.verdicts().len()), (1, 3));
         let (session, _) = judged([&[false], &[true, true]]);
         assert!(!session.verdicts()[1].pass, "another judgement");
+    }
+
+    #[test]
+    fn a_count_that_fails_once_has_failed() {
+        let passed = |counts: [bool; 2], times: [bool; 2]| {
+            let mut session = Session::new(Options::default());
+            let run = Cell::new(0);
+            session.conduct(Experiment::Hsfs, |session| {
+                session.exact(counts[run.get()], "a count");
+                session.verdict(times[run.get()], "a time");
+                run.set(run.get() + 1);
+                Ok(())
+            });
+            let passed: Vec<bool> = session.verdicts().iter().map(|one| one.pass).collect();
+            (run.get(), passed)
+        };
+        assert_eq!(passed([false, true], [true, true]), (1, vec![false, true]));
+        assert_eq!(passed([false, true], [false, true]), (2, vec![false, true]));
+        assert_eq!(passed([true, false], [false, true]), (2, vec![false, true]));
     }
 
     #[test]

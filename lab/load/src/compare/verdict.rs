@@ -43,6 +43,7 @@ fn judge(servers: &[Server], result: &CaseResult, required: Required, other: usi
     };
     Verdict {
         experiment: "serve",
+        exact: false,
         pass: measured.is_some_and(|measured| enough(measured.median)),
         what: format!(
             "{}: {what} {sign} {factor:.2} x {}: {}",
@@ -72,6 +73,7 @@ fn residence(servers: &[Server], memory: &CaseResult) -> Verdict {
     let name = servers.first().map_or("", |server| server.name.as_str());
     Verdict {
         experiment: "serve",
+        exact: false,
         pass: high.is_some_and(|high| high < OWN_BYTES_MAX),
         what: format!(
             "{}: memory of {name} at its highest, without mapped files, < {}: {}",

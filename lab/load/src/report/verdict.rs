@@ -7,6 +7,8 @@ pub struct Verdict {
     pub experiment: &'static str,
     /// Whether it holds.
     pub pass: bool,
+    /// A count, which nothing else on the machine changes; otherwise a time.
+    pub exact: bool,
     /// What must hold, with what was measured.
     pub what: String,
 }

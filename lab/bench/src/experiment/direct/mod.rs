@@ -60,7 +60,10 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         for row in rows::rows(&case) {
             session.push(row);
         }
-        for (pass, what) in verdicts::verdicts(&case) {
+        for (pass, what) in verdicts::counts(&case) {
+            session.exact(pass, what);
+        }
+        for (pass, what) in verdicts::times(&case) {
             session.verdict(pass, what);
         }
     }

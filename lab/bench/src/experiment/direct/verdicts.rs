@@ -14,18 +14,18 @@ const CPU_FACTOR: f64 = 0.5;
 /// batch of the other.
 const EQUAL: f64 = 0.99;
 
-/// What must hold of a case, and whether it does.
-pub(super) fn verdicts(case: &Case) -> Vec<(bool, String)> {
-    let mut verdicts = Vec::new();
-    for line in &case.lines {
-        verdicts.extend(requests(case, line));
+/// Counts that must hold of a case, and whether they do.
+pub(super) fn counts(case: &Case) -> Vec<(bool, String)> {
+    let requests = case.lines.iter().filter_map(|line| requests(case, line));
+    requests.chain(copies(case)).collect()
+}
+
+/// Times that must hold of a case, and whether they do.
+pub(super) fn times(case: &Case) -> Vec<(bool, String)> {
+    if case.kind != Kind::Disks {
+        return Vec::new();
     }
-    verdicts.extend(copies(case));
-    if case.kind == Kind::Disks {
-        verdicts.extend(overlap(case));
-        verdicts.extend(depth(case));
-    }
-    verdicts
+    overlap(case).into_iter().chain(depth(case)).collect()
 }
 
 /// A direct read is one request; a raw one is as many as it has pieces.

@@ -111,7 +111,10 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
             session.push(row);
         }
     }
-    for (pass, what) in verdicts::verdicts(&cells) {
+    for (pass, what) in verdicts::counts(&cells) {
+        session.exact(pass, what);
+    }
+    for (pass, what) in verdicts::times(&cells) {
         session.verdict(pass, what);
     }
     for bytes in &choice.working_sets {

@@ -6,7 +6,7 @@ use pagewell_load::report::bytes;
 
 use super::job::Job;
 use super::rig::{Rig, Run, Setup};
-use super::rows::{Look, reference, row};
+use super::rows::{Look, interleave, reference, row};
 use super::variant::Variant;
 use crate::experiment::{Mode, Phase, Result, Row, Session};
 
@@ -56,28 +56,24 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
     let three = [Variant::BASELINE, Variant::REPORT, Variant::ENHANCED];
     let mut variants = three.to_vec();
     variants.extend(Variant::ABLATIONS);
-    let runs = measure(session, dd, &variants)?;
-    describe(session, &runs);
-    judge(session, dd, &runs);
+    let repeats = measure(session, dd, &variants)?;
+    if let Some(runs) = repeats.last() {
+        describe(session, runs);
+    }
+    for runs in &repeats {
+        judge(session, dd, runs);
+    }
     measure(session, cp, &three)?;
     Ok(())
 }
 
-/// Interleaved: in each repeat every variant runs once.
-fn measure(session: &mut Session, copy: Copy, variants: &[Variant]) -> Result<Vec<Run>> {
-    let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
-    for repeat in 0..session.options().repeat.max(1) {
-        for (variant, runs) in variants.iter().zip(&mut runs) {
-            session.step(&format!("{}, {}, {repeat}", copy.name(), variant.label()))?;
-            let run = once(session, copy, variant)?;
-            runs.push(run);
-        }
-    }
-    for (variant, runs) in variants.iter().zip(&runs) {
-        let row = row(&copy.name(), variant, Phase::Cold, Look::Seconds, runs);
-        session.push(referred(row, copy));
-    }
-    Ok(runs.into_iter().filter_map(|mut runs| runs.pop()).collect())
+fn measure(session: &mut Session, copy: Copy, variants: &[Variant]) -> Result<Vec<Vec<Run>>> {
+    let name = copy.name();
+    let once = |session: &Session, variant: &Variant| once(session, copy, variant);
+    interleave(session, &name, variants, once, |variant, runs| {
+        let row = row(&name, variant, Phase::Cold, Look::Seconds, runs);
+        referred(row, copy)
+    })
 }
 
 fn once(session: &Session, copy: Copy, variant: &Variant) -> Result<Run> {
@@ -153,7 +149,7 @@ fn judge(session: &mut Session, copy: Copy, runs: &[Run]) {
     let wanted = copy.file_bytes / 2048;
     let requests = baseline.device.requests();
     let sectors = baseline.device.sizes(None).between(2048, 4096);
-    session.verdict(
+    session.exact(
         requests == wanted && sectors == wanted,
         format!("dd baseline: {requests} requests, {sectors} of 2048 B; exactly {wanted} wanted"),
     );

@@ -11,7 +11,7 @@ use pagewell_load::report::{bytes, rate};
 
 use super::job::Job;
 use super::rig::{Rig, Run, Setup};
-use super::rows::{Look, mean_milliseconds, reference, row};
+use super::rows::{Look, interleave, mean_milliseconds, reference, row};
 use super::variant::Variant;
 use crate::experiment::{Phase, Result, Session};
 
@@ -136,39 +136,34 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
         if ablated {
             variants.extend(Variant::ABLATIONS);
         }
-        let runs = measure(session, load, &variants)?;
-        let [baseline, enhanced, ..] = runs.as_slice() else {
-            continue;
-        };
-        judge(session, load, baseline, enhanced);
+        let repeats = measure(session, load, &variants)?;
+        for runs in &repeats {
+            if let [baseline, enhanced, ..] = runs.as_slice() {
+                judge(session, load, baseline, enhanced);
+            }
+        }
         if load.kind == Kind::Random && load.io_bytes <= 8 * KIB {
             deep(session, load)?;
         }
-        filebench(session, load, baseline, "baseline");
-        filebench(session, load, enhanced, "enhanced");
+        if let Some([baseline, enhanced, ..]) = repeats.last().map(Vec::as_slice) {
+            filebench(session, load, baseline, "baseline");
+            filebench(session, load, enhanced, "enhanced");
+        }
     }
     Ok(())
 }
 
-fn measure(session: &mut Session, load: &Load, variants: &[Variant]) -> Result<Vec<Run>> {
-    let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
-    for repeat in 0..session.options().repeat.max(1) {
-        for (variant, runs) in variants.iter().zip(&mut runs) {
-            session.step(&format!("{}, {}, {repeat}", load.name(), variant.label()))?;
-            let run = once(session, load, variant, 1)?;
-            runs.push(run);
-        }
-    }
-    for (variant, runs) in variants.iter().zip(&runs) {
-        let look = Look::Operations;
-        let row = row(&load.name(), variant, Phase::Cold, look, runs);
-        session.push(match (variant.label(), load.report) {
+fn measure(session: &mut Session, load: &Load, variants: &[Variant]) -> Result<Vec<Vec<Run>>> {
+    let name = load.name();
+    let once = |session: &Session, variant: &Variant| once(session, load, variant, 1);
+    interleave(session, &name, variants, once, |variant, runs| {
+        let row = row(&name, variant, Phase::Cold, Look::Operations, runs);
+        match (variant.label(), load.report) {
             ("baseline", (before, _)) => reference(row, before, "ops/s"),
             ("enhanced", (_, after)) => reference(row, after, "ops/s"),
             _ => row,
-        });
-    }
-    Ok(runs.into_iter().filter_map(|mut runs| runs.pop()).collect())
+        }
+    })
 }
 
 fn once(session: &Session, load: &Load, variant: &Variant, queue_depth: u32) -> Result<Run> {
@@ -234,7 +229,7 @@ fn judge(session: &mut Session, load: &Load, baseline: &Run, enhanced: &Run) {
         );
     }
     let moves = enhanced.wraps + enhanced.deadline_picks;
-    session.verdict(
+    session.exact(
         enhanced.device.backward <= moves,
         format!(
             "{name}: {} backward moves, {} wraps and {} deadline picks",

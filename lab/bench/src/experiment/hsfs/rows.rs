@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::rig::Run;
 use super::variant::Variant;
-use crate::experiment::{DeviceUse, Figure, Phase, Reference, Row};
+use crate::experiment::{DeviceUse, Figure, Phase, Reference, Result, Row, Session};
 
 /// What people look at in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,31 @@ pub(super) fn row(case: &str, variant: &Variant, phase: Phase, look: Look, runs:
     row.latency = Some(scaled(run.latency().quantiles(), run.speed));
     details(&mut row, run);
     row
+}
+
+/// Runs each variant once in each repeat, in turn, and keeps a row for each. Gives the runs of each
+/// repeat, in the order of the variants.
+pub(super) fn interleave(
+    session: &mut Session,
+    name: &str,
+    variants: &[Variant],
+    once: impl Fn(&Session, &Variant) -> Result<Run>,
+    row: impl Fn(&Variant, &[Run]) -> Row,
+) -> Result<Vec<Vec<Run>>> {
+    let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
+    let repeats = session.options().repeat.max(1);
+    for repeat in 0..repeats {
+        for (variant, runs) in variants.iter().zip(&mut runs) {
+            session.step(&format!("{name}, {}, {repeat}", variant.label()))?;
+            runs.push(once(session, variant)?);
+        }
+    }
+    for (variant, runs) in variants.iter().zip(&runs) {
+        session.push(row(variant, runs));
+    }
+    let mut runs: Vec<_> = runs.into_iter().map(Vec::into_iter).collect();
+    let of_repeat = |_| runs.iter_mut().filter_map(Iterator::next).collect();
+    Ok((0..repeats).map(of_repeat).collect())
 }
 
 /// The report's number.

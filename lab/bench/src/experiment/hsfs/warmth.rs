@@ -61,7 +61,7 @@ fn passes(session: &mut Session) -> Result<()> {
         for (phase, runs) in [(Phase::Cold, &cold), (Phase::Warm, &warm)] {
             session.push(row(&name, &variant, phase, Look::Operations, runs));
         }
-        session.verdict(
+        session.exact(
             again == 0,
             format!(
                 "{name}, {}: {again} requests when warm; 0 wanted",

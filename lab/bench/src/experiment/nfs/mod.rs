@@ -183,7 +183,10 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         }
     }
     tell(session, choice, &cases, few.is_ours());
-    for (pass, what) in verdicts::of_cases(&cases, &places) {
+    for (pass, what) in verdicts::counts(&cases, &places) {
+        session.exact(pass, what);
+    }
+    for (pass, what) in verdicts::random_writes(&cases) {
         session.verdict(pass, what);
     }
     if few.is_ours() {
@@ -192,7 +195,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     usual_memory(session, choice, repeats)?;
     session.step("counting calls")?;
     for (pass, what) in verdicts::exact_reads(few)? {
-        session.verdict(pass, what);
+        session.exact(pass, what);
     }
     drop(places);
     let threads = Configuration::Many.threads();

@@ -60,7 +60,10 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     for case in &cases {
         session.push(report::row(case));
     }
-    for (pass, what) in verdicts::verdicts(&cases) {
+    for (pass, what) in verdicts::counts(&cases) {
+        session.exact(pass, what);
+    }
+    for (pass, what) in verdicts::times(&cases) {
         session.verdict(pass, what);
     }
     Ok(())

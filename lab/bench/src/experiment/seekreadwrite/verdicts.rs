@@ -15,8 +15,8 @@ const SPREAD_MAX: f64 = 2.0;
 /// A slow device against one that takes no time.
 const SLOW_FACTOR: f64 = 1.1;
 
-/// What must hold of all cases, and whether it does.
-pub(super) fn verdicts(cases: &[Case]) -> Vec<(bool, String)> {
+/// Counts that must hold of all cases, and whether they do.
+pub(super) fn counts(cases: &[Case]) -> Vec<(bool, String)> {
     let mut verdicts = Vec::new();
     let delayed = || cases.iter().filter(|case| is_plain(case, Rule::Delayed));
     verdicts.extend(worst(
@@ -31,11 +31,18 @@ pub(super) fn verdicts(cases: &[Case]) -> Vec<(bool, String)> {
         case.runs.iter().map(|run| run.reads).max()
     }));
     for rule in Rule::ALL {
-        verdicts.extend(counts(cases, rule));
+        verdicts.extend(of_report(cases, rule));
     }
-    verdicts.extend(elapsed(cases));
-    verdicts.extend(slow_device(cases));
+    verdicts.extend(no_waits(cases));
     verdicts
+}
+
+/// Times that must hold of all cases, and whether they do.
+pub(super) fn times(cases: &[Case]) -> Vec<(bool, String)> {
+    elapsed(cases)
+        .into_iter()
+        .chain(slow_device(cases))
+        .collect()
 }
 
 /// A case of this rule without another thread that commits.
@@ -72,7 +79,7 @@ fn flushes<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<(bool, String)> 
 }
 
 /// The report's device operations, exactly.
-fn counts(cases: &[Case], rule: Rule) -> Option<(bool, String)> {
+fn of_report(cases: &[Case], rule: Rule) -> Option<(bool, String)> {
     let known = cases.iter().filter(|case| is_plain(case, rule));
     let known: Vec<(&Case, u64)> = known
         .filter_map(|case| Some((case, case.report()?.0)))
@@ -141,53 +148,43 @@ fn elapsed(cases: &[Case]) -> Vec<(bool, String)> {
 }
 
 /// What the device takes does not reach the program.
-fn slow_device(cases: &[Case]) -> Vec<(bool, String)> {
-    let mut verdicts = Vec::new();
-    for committed in [false, true] {
-        let of = |slow: bool| {
-            cases.iter().find(|case| {
-                let plan = &case.plan;
-                let is_slow = match plan.target {
-                    TargetName::Delay(time) => !time.is_zero(),
-                    _ => return false,
-                };
-                is_slow == slow
-                    && plan.rule == Rule::Delayed
-                    && plan.commit_interval.is_some() == committed
-            })
-        };
-        let (Some(fast), Some(slow)) = (of(false), of(true)) else {
-            continue;
-        };
-        let seconds = |case: &Case| case.least(|run| run.loop_time.as_secs_f64());
-        if !committed {
-            let factor = seconds(slow) / seconds(fast);
-            verdicts.push((
-                factor <= SLOW_FACTOR,
-                format!(
-                    "delayed: the program on {} within {SLOW_FACTOR} x of {}: {} x",
-                    slow.plan.target.title(),
-                    fast.plan.target.title(),
-                    rate(factor)
-                ),
-            ));
-            continue;
-        }
-        let waits = slow
-            .runs
-            .iter()
-            .map(|run| run.busy_waits)
-            .max()
-            .unwrap_or(0);
-        let writes = slow.count(|run| run.writes);
-        verdicts.push((
-            waits == 0 && writes > 0,
-            format!(
-                "{}: no update waits for a write of the same bytes: {waits} waits beside {writes} \
-                 writes",
-                slow.name()
-            ),
-        ));
-    }
-    verdicts
+fn slow_device(cases: &[Case]) -> Option<(bool, String)> {
+    let fast = delayed_on(cases, false, false)?;
+    let slow = delayed_on(cases, true, false)?;
+    let seconds = |case: &Case| case.least(|run| run.loop_time.as_secs_f64());
+    let factor = seconds(slow) / seconds(fast);
+    Some((
+        factor <= SLOW_FACTOR,
+        format!(
+            "delayed: the program on {} within {SLOW_FACTOR} x of {}: {} x",
+            slow.plan.target.title(),
+            fast.plan.target.title(),
+            rate(factor)
+        ),
+    ))
+}
+
+/// A commit that goes on does not stop the program.
+fn no_waits(cases: &[Case]) -> Option<(bool, String)> {
+    let slow = delayed_on(cases, true, true)?;
+    let waits = slow.runs.iter().map(|run| run.busy_waits).max()?;
+    let writes = slow.count(|run| run.writes);
+    Some((
+        waits == 0 && writes > 0,
+        format!(
+            "{}: no update waits for a write of the same bytes: {waits} waits beside {writes} \
+             writes",
+            slow.name()
+        ),
+    ))
+}
+
+/// The case of `delayed` on a device that takes time, or one that takes none.
+fn delayed_on(cases: &[Case], is_slow: bool, is_committed: bool) -> Option<&Case> {
+    cases.iter().find(|case| {
+        let plan = &case.plan;
+        matches!(plan.target, TargetName::Delay(time) if time.is_zero() != is_slow)
+            && plan.rule == Rule::Delayed
+            && plan.commit_interval.is_some() == is_committed
+    })
 }
