@@ -1,7 +1,9 @@
-//! A file with known bytes, made for an experiment and removed after it.
+//! A file with known bytes, made for an experiment. It has no name, so that it goes with the process
+//! however that ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,8 +12,10 @@ use pagewell_layers::Pattern;
 const PIECE_BYTES: usize = 1 << 20;
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// The file. Dropping it removes it.
+/// The file.
 pub struct Scratch {
+    /// What keeps it.
+    _file: File,
     path: PathBuf,
     pattern: Pattern,
 }
@@ -31,28 +35,17 @@ impl Scratch {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).open(&path);
         let file = file.map_err(named)?;
-        let scratch = Self {
-            pattern: Pattern::new(length_bytes, seed),
-            path: path.clone(),
-        };
-        scratch.write(&file, length_bytes).map_err(named)?;
-        Ok(scratch)
+        fs::remove_file(&path).map_err(named)?;
+        let pattern = Pattern::new(length_bytes, seed);
+        write(&file, &pattern, length_bytes).map_err(named)?;
+        Ok(Self {
+            path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
+            _file: file,
+            pattern,
+        })
     }
 
-    fn write(&self, mut file: &File, length_bytes: u64) -> io::Result<()> {
-        let mut piece = vec![0; PIECE_BYTES];
-        let mut at = 0;
-        while at < length_bytes {
-            let rest = usize::try_from(length_bytes - at).unwrap_or(PIECE_BYTES);
-            let piece = &mut piece[..rest.min(PIECE_BYTES)];
-            self.pattern.fill(at, piece);
-            file.write_all(piece)?;
-            at += piece.len() as u64;
-        }
-        file.sync_all()
-    }
-
-    /// Where it is.
+    /// Where this process opens it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -65,11 +58,17 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nobody is left to be told.
-        let _ = fs::remove_file(&self.path);
+fn write(mut file: &File, pattern: &Pattern, length_bytes: u64) -> io::Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut at = 0;
+    while at < length_bytes {
+        let rest = usize::try_from(length_bytes - at).unwrap_or(PIECE_BYTES);
+        let piece = &mut piece[..rest.min(PIECE_BYTES)];
+        pattern.fill(at, piece);
+        file.write_all(piece)?;
+        at += piece.len() as u64;
     }
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_its_pattern_and_goes_away() {
+    fn it_holds_its_pattern_and_has_no_name() {
         let directory = tempfile::tempdir().unwrap();
         let length = (PIECE_BYTES + 4097) as u64;
         let scratch = Scratch::new(directory.path(), length, 5).unwrap();
@@ -86,7 +85,6 @@ mod tests {
         let bytes = fs::read(scratch.path()).unwrap();
         assert_eq!(bytes.len() as u64, length);
         assert_eq!(scratch.pattern().check(0, &bytes), Ok(()));
-        drop((scratch, other));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         let missing = Scratch::new(Path::new("/nonexistent"), 1, 5).err().unwrap();
         assert!(missing.to_string().contains("/nonexistent/pagewell-bench"));

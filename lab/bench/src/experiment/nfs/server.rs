@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_load::measure::ProcessSample;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::experiment::{Error, Result, system};
 
@@ -78,6 +79,11 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(state.messages()?);
+        // Also when this process is killed, which drops nothing.
+        let end_too =
+            || set_parent_process_death_signal(Some(Signal::TERM)).map_err(std::io::Error::from);
+        // SAFETY: it makes one system call, and allocates nothing, in the child.
+        unsafe { command.pre_exec(end_too) };
         let child = command
             .spawn()
             .map_err(|error| system(&program.display().to_string(), error))?;
