@@ -77,9 +77,13 @@ impl Line {
     }
 
     fn name(&self) -> String {
+        let transfer = self.setting.transfer_bytes;
+        let transfer =
+            transfer.map(|bytes| format!("rsize {}, ", pagewell_load::report::bytes(bytes.into())));
         format!(
-            "{}, {} ms round trip, read-ahead {}",
+            "{}, {}{} ms round trip, read-ahead {}",
             self.workload.name(),
+            transfer.unwrap_or_default(),
             self.round_trip().as_secs_f64() * 1e3,
             self.read_ahead()
         )
@@ -111,25 +115,7 @@ impl Line {
 
 /// Measures all, and says what must hold.
 pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result<()> {
-    let near = |workload, count| {
-        let block = Some(REPORT_BLOCK_BYTES);
-        Line::new(workload, ReadAhead::Blocks(count), NEAR, block)
-    };
-    let mut pairs = vec![
-        near(Workload::READ_LARGE, 1),
-        near(Workload::READ_LARGE, 8),
-        near(Workload::RANDOM_READ_SMALL, 1),
-        near(Workload::RANDOM_READ_SMALL, 8),
-    ];
-    let mut grid = Vec::new();
-    for micro in ROUND_TRIPS_US {
-        let trip = Duration::from_micros(micro);
-        let ways = FIXED
-            .map(ReadAhead::Blocks)
-            .into_iter()
-            .chain([ReadAhead::Auto]);
-        grid.extend(ways.map(|way| Line::new(Workload::READ_LARGE, way, trip, None)));
-    }
+    let (mut pairs, mut grid) = lines();
     for lines in pairs.chunks_mut(2) {
         let place = if lines.iter().any(|line| line.workload.random) {
             place
@@ -161,6 +147,30 @@ pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result
         session.verdict(pass, what);
     }
     Ok(())
+}
+
+/// Read-ahead 8 beside 1, and every way beside `auto` at each round trip.
+fn lines() -> (Vec<Line>, Vec<Line>) {
+    let near = |workload, count| {
+        let block = Some(REPORT_BLOCK_BYTES);
+        Line::new(workload, ReadAhead::Blocks(count), NEAR, block)
+    };
+    let pairs = vec![
+        near(Workload::READ_LARGE, 1),
+        near(Workload::READ_LARGE, 8),
+        near(Workload::RANDOM_READ_SMALL, 1),
+        near(Workload::RANDOM_READ_SMALL, 8),
+    ];
+    let mut grid = Vec::new();
+    for micro in ROUND_TRIPS_US {
+        let trip = Duration::from_micros(micro);
+        let ways = FIXED
+            .map(ReadAhead::Blocks)
+            .into_iter()
+            .chain([ReadAhead::Auto]);
+        grid.extend(ways.map(|way| Line::new(Workload::READ_LARGE, way, trip, None)));
+    }
+    (pairs, grid)
 }
 
 /// Runs lines that are compared side by side, each time in another order, so that what changes on
@@ -271,4 +281,19 @@ fn whole_file(lines: &[Line]) -> Option<(bool, String)> {
             rate(steady)
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn lines_have_names_of_their_own() {
+        let (pairs, grid) = lines();
+        let names: HashSet<String> = pairs.iter().chain(&grid).map(Line::name).collect();
+        assert_eq!(names.len(), pairs.len() + grid.len());
+        let name = "sequential read 128k, rsize 64 KiB, 1 ms round trip, read-ahead 1";
+        assert!(names.contains(name), "{names:?}");
+    }
 }
