@@ -112,6 +112,11 @@ timed() {
     "$@" >/dev/null || return 1
     awk -v b="$begin" -v e="$EPOCHREALTIME" 'BEGIN { printf "%.4f\n", e - b }' >>"$work/runs.$name"
 }
+gives() { # BYTES COMMAND...
+    local bytes=$1
+    shift
+    [ "$("$@" | wc -c)" = "$bytes" ] || { echo "not $bytes bytes: $*" >"$work/errors"; return 1; }
+}
 read_small() {
     find "$place" -name 'file-*' -type f -print0 | xargs -0 cat 2>"$work/errors"
 }
@@ -123,7 +128,7 @@ read_random() {
     head -c "${size}m" "$place/big" >/dev/null
     fio --name=random --filename="$place/big" --readonly --rw=randread --bs=4k --ioengine=psync \
         --size="${size}m" --output-format=terse --output="$work/fio" >"$work/errors" 2>&1 || return 1
-    awk -F ';' '{ printf "%.4f\n", $9 / 1000 }' "$work/fio" >>"$work/runs.iso-random.$program"
+    awk -F ';' -v kib=$((size * 1024)) '$6 != kib { exit 1 } { printf "%.4f\n", $9 / 1000 }' "$work/fio" >>"$work/runs.iso-random.$program"
 }
 
 # read_image PROGRAM WHAT: one mount of the image, WHAT of it read cold and warm.
@@ -139,6 +144,11 @@ read_image() {
             small-*) timed "iso-small-$phase.$program" read_small ;;
         esac || return 1
     done
+    # What is timed goes to /dev/null: whether it is all that there is is asked after it.
+    case $what in
+        big) gives $((mebibytes << 20)) cat "$place/big" ;;
+        small) gives $((files * 2048)) read_small ;;
+    esac || return 1
     unmount_with "$program"
 }
 
@@ -191,6 +201,12 @@ one_round() {
     timed "$name-warm.pagewell" cat "$place/big"
     unmount_with pagewell
 }
+gives $((mebibytes << 20)) nfs-cat \
+    "nfs://127.0.0.1/shared/big?nfsport=$ganesha_port&mountport=$ganesha_mount_port&version=3" ||
+    die "$(cat "$work/errors")"
+gives $((mebibytes << 20)) "$pagewell" cat \
+    "nfs://127.0.0.1:$ganesha_port/shared?mountport=$ganesha_mount_port::/big" ||
+    die "$(cat "$work/errors")"
 for round in $(seq "$repeat"); do
     say "round $round of $repeat: nfs"
     timed nfs-big.bare "$bare_reader" 127.0.0.1 "$ganesha_port" "$ganesha_mount_port" /shared big 1 4

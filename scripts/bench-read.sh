@@ -97,7 +97,8 @@ rate() { awk -v seconds="$1" -v mib="$2" 'BEGIN { printf "%.1f", mib * 1.048576 
 
 run_engine() { # MB/s of 8 KiB reads in order, without the start of the program
     cold "$work/file"
-    "$programs/examples/read_file" "$work/file" | sed -n 's/.* s, \([0-9]*\) MB.*/\1/p'
+    "$programs/examples/read_file" "$work/file" |
+        sed -n "s/^$((mebibytes << 20)) bytes .* s, \([0-9]*\) MB.*/\1/p"
 }
 run_fio() { # DEPTH
     cold "$work/file"
@@ -123,6 +124,18 @@ run_small() { # of cat -r, bsdtar, 7z: files a second
     esac
     awk -v n="$files" -v s="$seconds" 'BEGIN { printf "%.0f", n / s }'
 }
+
+# What is timed goes to /dev/null: whether it is all that there is is asked once, before.
+gives() { # BYTES COMMAND...
+    local bytes=$1 found
+    shift
+    found=$("$@" 2>/dev/null | wc -c) || die "failed: $*"
+    [ "$found" = "$bytes" ] || die "$found bytes, not $bytes, of: $*"
+}
+gives $((image_mebibytes << 20)) "$pagewell" cat "$work/large.iso::/big"
+gives $((files * 4321)) "$pagewell" cat -r "$work/small.iso"
+gives $((files * 4321)) bsdtar -xOf "$work/small.iso"
+7z t "$work/small.iso" | grep -qx "Files: $files" || die "7z does not test $files files"
 
 median() { sort -g | awk '{ v[NR] = $1 } END { print (NR % 2) ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 low() { sort -g | head -n 1; }

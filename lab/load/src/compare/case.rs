@@ -50,7 +50,7 @@ const WRITE_FILE: &str = "write.data";
 const WRITE_FILE_BYTES: u64 = 512 << 20;
 /// The directory that is listed, and how many files it has.
 const LISTED_DIRECTORY: &str = "listed";
-const LISTED_FILES: u32 = 1000;
+pub(super) const LISTED_FILES: u32 = 1000;
 
 const KIB: u32 = 1 << 10;
 /// Ways of the bare server to answer a READ.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::case::{Case, Rate};
+use super::case::{Case, LISTED_FILES, Rate};
 use super::median::Spread;
 use crate::load::{Load, LoadError, Measurement, Target, Workload, remove, run};
 use crate::measure::number;
@@ -214,7 +214,19 @@ fn one(plan: &Plan, server: &Server, case: &Case) -> Result<Measurement, LoadErr
     if case.load.workload == Workload::Write {
         remove(&server.target, &case.load.path)?;
     }
+    check_entries(&result)?;
     Ok(result)
+}
+
+/// An empty answer would be the fastest. A listing may have "." and ".." or not.
+fn check_entries(result: &Measurement) -> Result<(), LoadError> {
+    let files = u64::from(LISTED_FILES);
+    match result.entries {
+        Some(now) if !(files..=files + 2).contains(&now) => {
+            Err(LoadError::WrongEntries { files, now })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Has the file system under the directory write what it has, freed blocks included, so that one
@@ -289,6 +301,19 @@ pub(super) mod tests {
             runs: vec![runs(own), runs(other)],
             system_calls: vec![Some(2.0), None],
         }
+    }
+
+    #[test]
+    fn a_listing_of_something_else_is_refused() {
+        let of = |entries| {
+            check_entries(&Measurement {
+                entries,
+                ..measured(1, 1)
+            })
+            .is_ok()
+        };
+        let each = [None, Some(0), Some(999), Some(1000), Some(1002), Some(1003)].map(of);
+        assert_eq!(each, [true, false, false, true, true, false]);
     }
 
     #[test]

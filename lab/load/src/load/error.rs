@@ -113,6 +113,14 @@ pub enum LoadError {
         /// In this one.
         now: u64,
     },
+    /// A listing is not as long as the directory.
+    #[error("a listing of {files} files has {now} entries")]
+    WrongEntries {
+        /// Files in the directory.
+        files: u64,
+        /// Entries of the listing.
+        now: u64,
+    },
     /// The file is too small for one block.
     #[error("the file has {bytes} bytes, less than one block")]
     FileTooSmall {

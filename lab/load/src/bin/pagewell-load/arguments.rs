@@ -26,7 +26,8 @@ pub(crate) enum Command {
     /// Have several servers do the same cases in turn; fail when the first is not as good as it
     /// must be.
     Compare(CompareArguments),
-    /// Make the files in a directory that `compare` needs there, as far as they are missing.
+    /// Make the files in a directory that `compare` needs there: read.data, random.data, and 1000
+    /// empty ones in listed. What has one of these names already and is not as long is replaced.
     Prepare {
         /// The directory that the servers export.
         directory: PathBuf,
@@ -99,7 +100,8 @@ pub(crate) struct CompareArguments {
     /// and may hold any character.
     #[arg(long = "server", value_name = "SERVER", value_parser = server, required = true)]
     pub(crate) servers: Vec<Server>,
-    /// The directory that all of them export; the files to read are made in it.
+    /// The directory that all of them export. The files of `prepare` are made in it, random.data is
+    /// written to, and write.data is replaced and removed.
     #[arg(long)]
     pub(crate) directory: PathBuf,
     /// How often each server does each case.
