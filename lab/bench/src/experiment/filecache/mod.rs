@@ -102,15 +102,14 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         let mut pair = runs::prepare_both(regime, settings.cache_bytes)?;
         for threads in &settings.threads {
             session.step(&what(&format!("{threads} threads")))?;
-            cells.push(pair.measure(*threads, settings)?);
+            let cell = pair.measure(*threads, settings)?;
+            for row in report::rows(&cell) {
+                session.push(row);
+            }
+            cells.push(cell);
         }
     }
     session.note(report::text(&cells, settings));
-    for cell in &cells {
-        for row in report::rows(cell) {
-            session.push(row);
-        }
-    }
     for (pass, what) in verdicts::counts(&cells) {
         session.exact(pass, what);
     }

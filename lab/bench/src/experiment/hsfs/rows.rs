@@ -56,15 +56,25 @@ pub(super) fn interleave(
 ) -> Result<Vec<Vec<Run>>> {
     let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
     let repeats = session.options().repeat.max(1);
-    for repeat in 0..repeats {
-        for (variant, runs) in variants.iter().zip(&mut runs) {
-            session.step(&format!("{name}, {}, {repeat}", variant.label()))?;
-            runs.push(once(session, variant)?);
+    let mut measure = || -> Result<()> {
+        for repeat in 0..repeats {
+            for (variant, runs) in variants.iter().zip(&mut runs) {
+                session.step(&format!("{name}, {}, {repeat}", variant.label()))?;
+                runs.push(once(session, variant)?);
+            }
         }
-    }
-    for (variant, runs) in variants.iter().zip(&runs) {
+        Ok(())
+    };
+    let ended = measure();
+    // Also when it ended early.
+    for (variant, runs) in variants
+        .iter()
+        .zip(&runs)
+        .filter(|(_, runs)| !runs.is_empty())
+    {
         session.push(row(variant, runs));
     }
+    ended?;
     let mut runs: Vec<_> = runs.into_iter().map(Vec::into_iter).collect();
     let of_repeat = |_| runs.iter_mut().filter_map(Iterator::next).collect();
     Ok((0..repeats).map(of_repeat).collect())

@@ -171,18 +171,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let few = of(Configuration::Few)?;
     session.note(few.describe()?);
     let mut cases = case::cases();
-    // Repeats in turn, so that what changes on the machine meets all cases alike.
-    for repeat in 1..=repeats {
-        for case in &mut cases {
-            let mode = case.mode.name();
-            session.step(&format!(
-                "{}, {mode}, {repeat} of {repeats}",
-                case.name(true)
-            ))?;
-            case.run(of(case.configuration)?)?;
-        }
-    }
+    let ended = run_cases(session, &mut cases, repeats, of);
     tell(session, choice, &cases, few.is_ours());
+    ended?;
     for (pass, what) in verdicts::counts(&cases, &places) {
         session.exact(pass, what);
     }
@@ -215,15 +206,9 @@ fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Resul
     session.step("laying a large file out")?;
     let place = choice.place(Configuration::Few.threads(), file_bytes)?;
     let mut cases = case::usual_cases();
-    for repeat in 1..=repeats {
-        for case in &mut cases {
-            let mode = case.mode.name();
-            let name = case.name(true);
-            session.step(&format!("{name}, {mode}, {repeat} of {repeats}"))?;
-            case.run(&place)?;
-        }
-    }
+    let ended = run_cases(session, &mut cases, repeats, |_| Ok(&place));
     tell(session, choice, &cases, place.is_ours());
+    ended?;
     let mebibytes = file_bytes >> 20;
     if !Memory::usual_holds(file_bytes) {
         session.note(format!(
@@ -238,6 +223,24 @@ fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Resul
     Ok(())
 }
 
+/// Repeats in turn, so that what changes on the machine meets all cases alike.
+fn run_cases<'a>(
+    session: &Session,
+    cases: &mut [Case],
+    repeats: usize,
+    of: impl Fn(Configuration) -> Result<&'a Place>,
+) -> Result<()> {
+    for repeat in 1..=repeats {
+        for case in &mut *cases {
+            let (name, mode) = (case.name(true), case.mode.name());
+            session.step(&format!("{name}, {mode}, {repeat} of {repeats}"))?;
+            case.run(of(case.configuration)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Also of what was measured before an early end.
 fn tell(session: &mut Session, choice: &Choice, cases: &[Case], ours: bool) {
     session.note(rows::table(cases, ours));
     for case in cases {

@@ -116,18 +116,10 @@ impl Line {
 /// Measures all, and says what must hold.
 pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result<()> {
     let (mut pairs, mut grid) = lines();
-    for lines in pairs.chunks_mut(2) {
-        let place = if lines.iter().any(|line| line.workload.random) {
-            place
-        } else {
-            small
-        };
-        interleave(session, place, lines)?;
-    }
-    for lines in grid.chunks_mut(FIXED.len() + 1) {
-        interleave(session, place, lines)?;
-    }
-    let all = || pairs.iter().chain(&grid);
+    let ended = run_lines(session, place, small, (&mut pairs, &mut grid));
+    // Also when it ended early.
+    let all = pairs.iter().chain(&grid);
+    let all = || all.clone().filter(|line| !line.runs.is_empty());
     session.note(text(all()));
     for line in all() {
         let phase = if line.workload.random {
@@ -143,8 +135,29 @@ pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result
             &line.runs,
         ));
     }
+    ended?;
     for (pass, what) in verdicts(&pairs, &grid, place.file_bytes) {
         session.verdict(pass, what);
+    }
+    Ok(())
+}
+
+fn run_lines(
+    session: &Session,
+    place: &Place,
+    small: &Place,
+    (pairs, grid): (&mut [Line], &mut [Line]),
+) -> Result<()> {
+    for lines in pairs.chunks_mut(2) {
+        let place = if lines.iter().any(|line| line.workload.random) {
+            place
+        } else {
+            small
+        };
+        interleave(session, place, lines)?;
+    }
+    for lines in grid.chunks_mut(FIXED.len() + 1) {
+        interleave(session, place, lines)?;
     }
     Ok(())
 }
@@ -175,7 +188,7 @@ fn lines() -> (Vec<Line>, Vec<Line>) {
 
 /// Runs lines that are compared side by side, each time in another order, so that what changes on
 /// the machine and what a run leaves to the next meet all alike.
-fn interleave(session: &mut Session, place: &Place, lines: &mut [Line]) -> Result<()> {
+fn interleave(session: &Session, place: &Place, lines: &mut [Line]) -> Result<()> {
     let repeats = lines.iter().map(Line::repeats).max().unwrap_or(0);
     let repeats = repeats.max(session.options().repeat);
     let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);

@@ -23,6 +23,7 @@ mod target;
 mod tests;
 mod verdicts;
 
+use case::Case;
 pub use case::Choice;
 pub use program::{Order, Program};
 pub use target::TargetName;
@@ -46,25 +47,33 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
 
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let mut cases = choice.cases()?;
+    let ended = run_cases(session, choice, &mut cases);
+    // Also when it ended early.
+    cases.retain(|case| !case.runs.is_empty());
+    session.note(report::text(&cases));
+    for case in &cases {
+        session.push(report::row(case));
+    }
+    ended?;
+    for (pass, what) in verdicts::counts(&cases) {
+        session.exact(pass, what);
+    }
+    for (pass, what) in verdicts::times(&cases) {
+        session.verdict(pass, what);
+    }
+    Ok(())
+}
+
+fn run_cases(session: &Session, choice: &Choice, cases: &mut [Case]) -> Result<()> {
     // Repeats in turn, so that what changes on the machine meets all cases alike.
     for repeat in 0..session.options().repeat.max(TIMED_RUNS_MIN) {
-        for case in &mut cases {
+        for case in &mut *cases {
             if repeat < case.repeats(session.options().repeat) {
                 let rule = case.plan.rule.name();
                 session.step(&format!("{}, {rule}, {}", case.name(), repeat + 1))?;
                 case.runs.push(case.plan.run(&choice.directory)?);
             }
         }
-    }
-    session.note(report::text(&cases));
-    for case in &cases {
-        session.push(report::row(case));
-    }
-    for (pass, what) in verdicts::counts(&cases) {
-        session.exact(pass, what);
-    }
-    for (pass, what) in verdicts::times(&cases) {
-        session.verdict(pass, what);
     }
     Ok(())
 }

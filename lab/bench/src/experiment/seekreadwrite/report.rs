@@ -80,7 +80,7 @@ pub(super) fn row(case: &Case) -> Row {
     row.bytes = updates.checked_mul(plan.program.block_bytes + plan.program.write_bytes);
     row.device = Some(DeviceUse {
         requests: case.count(|run| run.reads + run.writes + run.flush_writes),
-        bytes: case.count(|run| run.written_bytes),
+        bytes: case.count(|run| run.device_bytes),
         by_issuer: Vec::new(),
     });
     row.usage = Some(Usage {

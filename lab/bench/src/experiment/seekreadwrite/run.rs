@@ -8,7 +8,6 @@ use pagewell_cache::WriteRule as Rule;
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule};
 use pagewell_counters::names::CACHE_WRITE_BUSY_WAITS;
 use pagewell_device::Operation;
-use pagewell_layers::Snapshot;
 use pagewell_load::measure::{Counting, Usage, UsageSample};
 
 use super::program::Program;
@@ -40,8 +39,8 @@ pub(super) struct Run {
     pub(super) writes: u64,
     /// Device writes after it.
     pub(super) flush_writes: u64,
-    /// Bytes written in all.
-    pub(super) written_bytes: u64,
+    /// Bytes read and written in all.
+    pub(super) device_bytes: u64,
     /// What this process used for the program.
     pub(super) usage: Usage,
     /// Times that the program waited for a write of the same bytes.
@@ -86,10 +85,10 @@ impl Plan {
         Ok(Run {
             loop_time,
             flush_time,
-            reads: requests(&looped, Operation::Read),
-            writes: requests(&looped, Operation::Write),
-            flush_writes: requests(&after.difference(&middle), Operation::Write),
-            written_bytes: written_bytes(&after.difference(&before)),
+            reads: looped.count(Operation::Read),
+            writes: looped.count(Operation::Write),
+            flush_writes: after.difference(&middle).count(Operation::Write),
+            device_bytes: after.difference(&before).bytes(),
             usage,
             busy_waits,
         })
@@ -114,16 +113,4 @@ impl Plan {
             ran.and(committed)
         })
     }
-}
-
-fn requests(counted: &Snapshot, operation: Operation) -> u64 {
-    let flows = counted.flows.iter();
-    let flows = flows.filter(|flow| flow.operation == operation);
-    flows.map(|flow| flow.requests).sum()
-}
-
-fn written_bytes(counted: &Snapshot) -> u64 {
-    let flows = counted.flows.iter();
-    let flows = flows.filter(|flow| flow.operation == Operation::Write);
-    flows.map(|flow| flow.bytes).sum()
 }

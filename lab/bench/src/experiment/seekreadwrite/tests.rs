@@ -3,6 +3,8 @@ use pagewell_cache::WriteRule as Rule;
 use super::program::Program;
 use super::run::Plan;
 use super::target::TargetName;
+use super::{Choice, run_choice};
+use crate::experiment::{Options, Session};
 
 fn run(rule: Rule, program: Program) -> super::run::Run {
     let plan = Plan {
@@ -30,6 +32,9 @@ fn each_rule_asks_the_device_for_what_the_report_says() {
     assert_eq!(counts(Rule::NoCluster), (0, 1000));
     assert_eq!(counts(Rule::Sync), (0, 1000));
     assert_eq!(counts(Rule::BugReplica), (1000, 1000));
+    let run = run(Rule::BugReplica, program);
+    let least = 1000 * (program.block_bytes + program.write_bytes);
+    assert!(run.device_bytes >= least, "what is read counts: {run:?}");
 }
 
 #[test]
@@ -42,5 +47,24 @@ fn what_is_delayed_goes_in_few_writes() {
     };
     let run = run(Rule::Delayed, program);
     assert!((1..=9).contains(&run.flush_writes), "{run:?}");
-    assert!(run.written_bytes >= 8 * 8193, "{run:?}");
+    assert!(run.device_bytes >= 8 * 8193, "{run:?}");
+}
+
+#[test]
+fn what_was_measured_before_the_time_is_over_stays() {
+    let mut session = Session::new(Options {
+        quick: true,
+        repeat: 1_000_000,
+        time_max: std::time::Duration::from_millis(500),
+        progress: false,
+    });
+    run_choice(&mut session, &Choice::everything(true));
+    assert_eq!(session.failures().len(), 1);
+    assert!(!session.rows().is_empty());
+    assert!(
+        session.rows()[0]
+            .mean()
+            .is_some_and(|seconds| seconds > 0.0)
+    );
+    assert!(session.verdicts().is_empty());
 }
