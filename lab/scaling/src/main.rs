@@ -31,7 +31,7 @@ struct Arguments {
     /// The program to run, with line tables for the names of functions
     #[arg(long, value_name = "FILE", default_value = "target/release/pagewell")]
     program: PathBuf,
-    /// Operations of each of the two clients
+    /// Operations of each of the two clients, at least; so many at once as --depth says
     #[arg(long, value_name = "N", default_value_t = 32)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     operations: u32,
@@ -45,6 +45,18 @@ struct Arguments {
     /// Name the functions that write to shared lines
     #[arg(long)]
     places: bool,
+}
+
+impl Arguments {
+    /// How often a client sends as many operations as it sends at once.
+    fn rounds(&self) -> u32 {
+        self.operations.div_ceil(self.depth)
+    }
+
+    /// What each client does.
+    fn done(&self) -> u32 {
+        self.rounds() * self.depth
+    }
 }
 
 fn main() -> ExitCode {

@@ -223,8 +223,7 @@ impl Server {
             }
         };
         run(WARM_UP.div_ceil(arguments.depth));
-        self.running
-            .watch(|| run(arguments.operations / arguments.depth))
+        self.running.watch(|| run(arguments.rounds()))
     }
 }
 
@@ -310,7 +309,7 @@ fn counted(
     arguments: &Arguments,
     [one, own]: [&Seen; 2],
 ) -> anyhow::Result<Counted> {
-    let all = f64::from(2 * (arguments.operations / arguments.depth * arguments.depth));
+    let all = f64::from(2 * arguments.done());
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     let each = |count: u64| count as f64 / all;
     let places = |(writes, symbols): &Seen| -> anyhow::Result<Vec<_>> {
@@ -344,6 +343,10 @@ fn watch_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Seen> 
     command.arg(format!("image:{}", work.path().join("image").display()));
     command.arg(&mountpoint);
     let (running, _) = Running::start(&mut command)?;
+    let _mounted = Mounted {
+        program: &arguments.program,
+        mountpoint: &mountpoint,
+    };
     let open = || {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECT);
@@ -365,14 +368,21 @@ fn watch_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Seen> 
         });
     };
     run(WARM_UP);
-    let seen = running.watch(|| run(arguments.operations));
-    drop(files);
-    let mut command = Command::new(&arguments.program);
-    let unmounted = command.arg("umount").arg(&mountpoint).status()?;
-    if !unmounted.success() {
-        bail!("{} cannot be unmounted", mountpoint.display());
+    running.watch(|| run(arguments.done()))
+}
+
+/// A mount. Dropping it takes it away, also after an error.
+struct Mounted<'a> {
+    program: &'a Path,
+    mountpoint: &'a Path,
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let mut command = Command::new(self.program);
+        // It says itself what is wrong.
+        let _ = command.arg("umount").arg(self.mountpoint).status();
     }
-    seen
 }
 
 #[repr(align(4096))]
