@@ -24,6 +24,8 @@ const FILE_DEPTH: usize = 8;
 const RAW_PART: u64 = 16;
 /// An eighth of it may be on its way for read-ahead: 8 MiB for each of the disks.
 const CACHE_BYTES: u64 = 512 * MIB;
+/// What the name of a case ends with whose direct reads are none.
+const NOT_DIRECT: &str = ", without O_DIRECT, which is refused";
 const CHECKED_BYTES: u64 = 4 * MIB;
 /// So that the small pieces of the raw path do not take seconds.
 const CHECKED_BLOCK_BYTES: u64 = 128 << 10;
@@ -228,6 +230,10 @@ impl Case {
     fn learn(&mut self, targets: &[Target]) {
         let blocks = targets.iter().map(Target::piece_bytes);
         self.piece_bytes = blocks.max().unwrap_or(PIECE_BYTES);
+        let is_direct = targets.iter().all(|target| target.is_direct);
+        if !is_direct && !self.name.ends_with(NOT_DIRECT) {
+            self.name += NOT_DIRECT;
+        }
     }
 
     /// Each path once over a few bytes of known value, all compared.
@@ -266,5 +272,26 @@ impl Case {
     pub(super) fn line(&self, path: Path, one: bool) -> Option<&Line> {
         let mut lines = self.lines.iter();
         lines.find(|line| line.path == path && (line.depth == 1) == one)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_whose_direct_reads_are_none_says_so() {
+        let choice = Choice {
+            targets: vec!["model:nvme".parse().unwrap()],
+            ..Choice::everything(true)
+        };
+        let mut case = named(&choice).unwrap();
+        let mut targets = case.open().unwrap();
+        case.learn(&targets);
+        assert_eq!(case.name, "1 named");
+        targets[0].is_direct = false;
+        case.learn(&targets);
+        case.learn(&targets);
+        assert_eq!(case.name, "1 named, without O_DIRECT, which is refused");
     }
 }

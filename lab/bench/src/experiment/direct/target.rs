@@ -89,14 +89,15 @@ impl Maker {
                     stats,
                     metered: Some(metered),
                     pattern: Some(pattern),
+                    is_direct: true,
                 });
             }
             Self::Path(path) => path.as_path(),
             Self::Scratch(scratch) => scratch.path(),
         };
-        let stats = Arc::new(Stats::new(Arc::new(
-            FileDevice::open(path).map_err(failed)?,
-        )));
+        let file = FileDevice::open(path).map_err(failed)?;
+        let is_direct = file.is_direct();
+        let stats = Arc::new(Stats::new(Arc::new(file)));
         let pattern = match self {
             Self::Scratch(scratch) => Some(scratch.pattern().clone()),
             _ => None,
@@ -106,6 +107,7 @@ impl Maker {
             stats,
             metered: None,
             pattern,
+            is_direct,
         })
     }
 }
@@ -118,6 +120,8 @@ pub(super) struct Target {
     pub(super) metered: Option<Arc<Metered>>,
     /// Its bytes, when they are known.
     pub(super) pattern: Option<Pattern>,
+    /// Reads of it pass the kernel's page cache.
+    pub(super) is_direct: bool,
 }
 
 impl Target {

@@ -67,6 +67,7 @@ pub(super) fn row(
     row.copied_bytes = Some(mean(runs, |run| run.copied_bytes));
     row.device = Some(DeviceUse {
         requests: mean(runs, |run| run.calls.requests),
+        // The client counts none: those of the program.
         bytes: first.bytes(),
         by_issuer: vec![
             ("read", mean(runs, |run| run.calls.reads)),
