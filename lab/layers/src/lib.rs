@@ -11,4 +11,4 @@ pub use delay::{Delay, DelayAmount};
 pub use fault::{Fault, FaultHandle, Script, ScriptError};
 pub use pattern::Pattern;
 pub use power_cut::{Damage, PowerCut, PowerCutHandle};
-pub use stats::{Flow, Iostat, SizeHistogram, Snapshot, Stats};
+pub use stats::{Flow, SizeHistogram, Snapshot, Stats};

@@ -1,11 +1,10 @@
-//! Counts what goes to a device and how it answers, split by origin and by what was asked
-//! for: reads, writes and flushes apart, and the durable ones among the writes.
+//! Counts what goes to a device, split by origin and by what was asked for: reads, writes and
+//! flushes apart, and the durable ones among the writes.
 //!
-//! Sums and histograms are relaxed atomic additions. One short lock holds what needs an order:
+//! Sums are relaxed atomic additions. One short lock holds what needs an order:
 //! the number of requests outstanding and where the last one ended. To see what
 //! the device itself was asked, this layer is put next to it, below whatever cuts and merges.
 
-mod iostat;
 mod queue;
 mod sizes;
 mod snapshot;
@@ -15,9 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pagewell_base::sync::Mutex;
-use pagewell_counters::Histogram;
 
-pub use iostat::Iostat;
 pub use sizes::SizeHistogram;
 pub use snapshot::{Flow, Snapshot};
 
@@ -37,16 +34,13 @@ struct Shared {
     /// By issuer and operation.
     cells: [[Cell; OPERATIONS.len()]; Issuer::ALL.len()],
     queue: Mutex<Queue>,
-    merged: AtomicU64,
 }
 
 struct Cell {
     requests: AtomicU64,
     durable: AtomicU64,
     bytes: AtomicU64,
-    errors: AtomicU64,
     sizes: Box<[AtomicU64]>,
-    latency: Histogram,
 }
 
 impl Cell {
@@ -55,9 +49,7 @@ impl Cell {
             requests: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
             sizes: (0..sizes::BUCKETS).map(|_| AtomicU64::new(0)).collect(),
-            latency: Histogram::new(),
         }
     }
 
@@ -69,11 +61,9 @@ impl Cell {
             requests: load(&self.requests),
             durable: load(&self.durable),
             bytes: load(&self.bytes),
-            errors: load(&self.errors),
             sizes: SizeHistogram {
                 counts: self.sizes.iter().map(load).collect(),
             },
-            latency: self.latency.counts(),
         }
     }
 }
@@ -99,15 +89,13 @@ impl Stats {
     /// Counts what goes to `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
-        let depth = inner.geometry().queue_depth;
         let cells = Issuer::ALL.map(|_| OPERATIONS.map(|_| Cell::new()));
         Self {
             inner,
             shared: Arc::new(Shared {
                 began: Instant::now(),
                 cells,
-                queue: Mutex::new(Queue::new(depth)),
-                merged: AtomicU64::new(0),
+                queue: Mutex::new(Queue::default()),
             }),
         }
     }
@@ -127,30 +115,11 @@ impl Stats {
         let flows =
             pairs.map(|(issuer, operation)| shared.cell(issuer, operation).read(issuer, operation));
         Snapshot {
-            device: self.inner.name().to_owned(),
             time,
             flows: flows.collect(),
-            outstanding: queue.outstanding,
-            outstanding_max: queue.outstanding_max,
-            waiting_time: queue.waiting_time,
-            active_time: queue.active_time,
-            waiting_busy: queue.waiting_busy,
-            active_busy: queue.active_busy,
-            seek_distances: queue.distances.to_vec(),
+            outstanding_time: queue.outstanding_time,
             backward: queue.backward,
-            merged: shared.merged.load(Ordering::Relaxed),
         }
-    }
-
-    /// Tells that `count` requests became part of others before they came here.
-    pub fn note_merged(&self, count: u64) {
-        self.shared.merged.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Has the most outstanding requests counted anew.
-    pub fn reset_outstanding_max(&self) {
-        let mut queue = self.shared.queue.lock();
-        queue.outstanding_max = queue.outstanding;
     }
 }
 
@@ -184,26 +153,19 @@ impl Device for Stats {
         {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        let start = {
+        {
             let mut queue = self.shared.queue.lock();
-            let start = self.shared.began.elapsed();
-            queue.enter(start, place);
-            start
-        };
+            queue.enter(self.shared.began.elapsed(), place);
+        }
         let shared = self.shared.clone();
         request.observe(move |outcome| {
-            let now = {
+            {
                 let mut queue = shared.queue.lock();
-                let now = shared.began.elapsed();
-                queue.exit(now);
-                now
-            };
+                queue.exit(shared.began.elapsed());
+            }
             let cell = shared.cell(issuer, operation);
-            let failed = u64::from(outcome.result.is_err());
-            cell.errors.fetch_add(failed, Ordering::Relaxed);
             let bytes = outcome.transferred_bytes as u64;
             cell.bytes.fetch_add(bytes, Ordering::Relaxed);
-            cell.latency.record(now.saturating_sub(start));
         });
         self.inner.submit(request);
     }
