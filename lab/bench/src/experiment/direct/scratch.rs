@@ -1,5 +1,5 @@
-//! A file with known bytes, made for an experiment. It has no name, so that it goes with the process
-//! however that ends.
+//! A file with known bytes, made for an experiment. It has no name, so that it goes with the
+//! process however that ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
