@@ -25,7 +25,7 @@ register! { SERVER, Counter:
          its processor meanwhile.";
     READERS_MOVED = "pagewell_readers_moved_total",
         "Times that a receiving thread moved to the processor where packets of its connection \
-         arrive, because all processors had work.";
+         arrive, with more threads at work than half the processors.";
     REQUEST_MEMORY_REFUSED = "pagewell_request_memory_refused_total",
         "Times that a request had to wait for memory, because the memory for requests or its \
          client's share of it was used up, or others came first.";

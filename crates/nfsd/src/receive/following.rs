@@ -55,7 +55,7 @@ impl Default for Following {
 }
 
 impl Following {
-    /// The reader has waited, while all processors had work; `connection` was served last.
+    /// The reader has waited, while many were at work; `connection` was served last.
     pub(super) fn waited(&mut self, connection: impl AsFd) {
         self.waits += 1;
         if self.waits < self.interval {
@@ -89,16 +89,22 @@ impl Following {
 
 /// Moves this thread. False: it may not run there.
 fn move_to(processor: usize) -> bool {
-    let Ok(all) = sched_getaffinity(None) else {
+    let Ok(before) = sched_getaffinity(None) else {
         return false;
     };
-    if processor >= CpuSet::MAX_CPU || !all.is_set(processor) {
+    if processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
         return false;
     }
-    let mut one = CpuSet::new();
+    let (mut one, mut all) = (CpuSet::new(), CpuSet::new());
     one.set(processor);
-    let moved = sched_setaffinity(None, &one).is_ok();
-    moved && sched_setaffinity(None, &all).is_ok()
+    (0..CpuSet::MAX_CPU).for_each(|processor| all.set(processor));
+    if sched_setaffinity(None, &one).is_err() {
+        return false;
+    }
+    // What a thread asks for limits it for ever, also when its group may have more processors
+    // later. So it asks for all, unless that is more than it had: then it was started with fewer.
+    let is_free = sched_setaffinity(None, &all).is_ok() && sched_getaffinity(None) == Ok(before);
+    is_free || sched_setaffinity(None, &before).is_ok()
 }
 
 #[cfg(test)]

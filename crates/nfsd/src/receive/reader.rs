@@ -21,7 +21,7 @@
 //! a connection that is not read dry stays ready.
 //!
 //! A reader without work polls for a moment before it sleeps, where that pays
-//! ([`pagewell_policy::polling`]), and when all processors have work it moves to the one where its
+//! ([`pagewell_policy::polling`]), and when many are at work it moves to the processor where its
 //! calls arrive (`following`).
 //!
 //! # Turns
