@@ -96,6 +96,9 @@ impl FileSystem for RamFileSystem {
         make_symlink, make_node, link, remove, remove_directory, read_directory, open, hold, commit,
     }
 
+    // It opens nothing and starts no thread: whom the kernel takes the thread for is all the same.
+    fn prepare_thread(&self) {}
+
     fn describe(&self) -> String {
         let total_bytes = self.tree.storage.quota.total_bytes();
         format!("ram, {}", pagewell_base::size::display(total_bytes))
