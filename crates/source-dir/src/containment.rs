@@ -24,10 +24,9 @@
 //! the export later, while nobody used it and the kernel forgot its path, or by the removal of that
 //! one of its several names.
 
-use super::Tree;
-use super::mount;
 use super::object::{Object, link_to};
 use super::status::Status;
+use super::{Tree, mount, unless_short};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileType, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -85,10 +84,13 @@ impl Tree {
             return Ok(true);
         }
         names::DIR_CONTAINMENT_CHECKS.add(1);
-        let seen = self.original.as_ref().and_then(|original| {
-            self.acting.become_server().ok()?;
-            original.see(fd)
-        });
+        let seen = match &self.original {
+            Some(original) => {
+                self.acting.become_server()?;
+                unless_short(self.with_room(may_wait, || original.see(fd)))?
+            }
+            None => None,
+        };
         let root = self.root_path();
         let path = path_of(seen.as_ref().map_or(fd, AsFd::as_fd));
         let known = path.as_ref().is_some_and(|path| is_known(path));
@@ -146,8 +148,8 @@ impl Tree {
         let mut below = Status::of(fd)?.node;
         let mut at: Option<OwnedFd> = None;
         for _ in 0..DEPTH_MAX {
-            let parent = self.resolver.parent(at.as_ref().map_or(fd, AsFd::as_fd));
-            let parent = match parent {
+            let below_it = at.as_ref().map_or(fd, AsFd::as_fd);
+            let parent = match self.with_room(true, || self.resolver.parent(below_it)) {
                 Ok(parent) => parent,
                 // the top of the mount, or a directory that the mount does not show
                 Err(Error::AccessDenied | Error::NotFound) => return Ok(false),

@@ -117,12 +117,16 @@ impl Tree {
         let handle = handle_of(id)?;
         self.acting.become_server()?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut retries = 0;
+        let (mut retries, mut made_room) = (0, false);
         let opened = loop {
             match system::open_by_handle(self.root.as_fd(), &handle, flags) {
                 Err(Errno::NOMEM) if retries < REUSE_RETRIES => {
                     pause(retries);
                     retries += 1;
+                }
+                Err(Errno::MFILE | Errno::NFILE) if !made_room => {
+                    self.make_room(true);
+                    made_room = true;
                 }
                 Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
                 Err(Errno::INVAL) => return Err(Error::BadId),

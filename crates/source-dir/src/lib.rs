@@ -259,3 +259,11 @@ fn error_of(errno: Errno) -> Error {
         other => other.into(),
     }
 }
+
+/// What was opened, if it could be; an error only where the system is short of something.
+fn unless_short<T>(opened: Result<T>) -> Result<Option<T>> {
+    match opened {
+        Err(error @ (Error::TryLater | Error::WouldBlock)) => Err(error),
+        opened => Ok(opened.ok()),
+    }
+}

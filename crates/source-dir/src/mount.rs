@@ -15,7 +15,7 @@
 
 use super::object::open_directory;
 use super::status::Status;
-use super::{handle, system};
+use super::{error_of, handle, system};
 use pagewell_counters::names;
 use pagewell_fs::{OpenFile, Result};
 use rustix::fs::OFlags;
@@ -36,9 +36,10 @@ impl Original {
     }
 
     /// An object of the export, as it is seen in the original mount.
-    pub(super) fn see(&self, object: BorrowedFd<'_>) -> Option<OwnedFd> {
-        let made = system::name_to_handle(object, b"").ok()?;
-        system::open_by_handle(self.root.as_fd(), &made, OFlags::PATH | OFlags::CLOEXEC).ok()
+    pub(super) fn see(&self, object: BorrowedFd<'_>) -> Result<OwnedFd> {
+        let made = system::name_to_handle(object, b"").map_err(error_of)?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        system::open_by_handle(self.root.as_fd(), &made, flags).map_err(error_of)
     }
 }
 

@@ -312,32 +312,36 @@ impl Tree {
         blocking::may_wait(call)?;
         names::DIR_OBJECTS_MISSED.add(1);
         let (opened, status) = match &self.naming {
-            Naming::Handles => self.with_room(true, || self.open_handle(id))?,
+            Naming::Handles => self.open_handle(id)?,
             Naming::PathHints(places) => self.open_by_hint(places, id)?,
         };
         let object = Object::new(*id, &status, OpenFile::new(opened));
         self.hold_open(object, &status, true)
     }
 
+    /// Lets go of objects, for their descriptors: after a sync where no other may go, if the caller
+    /// may wait for it.
+    pub(super) fn make_room(&self, may_wait: bool) {
+        if let Some(unsynced) = self.cache.evict_some()
+            && may_wait
+        {
+            self.sync_unused(&unsynced);
+            drop(unsynced);
+            self.cache.evict_some();
+        }
+    }
+
     /// Opens something; lets go of objects first when there are many descriptors, or else when the
     /// program may have no more. [`Error::WouldBlock`] where only those can go that need a sync,
-    /// and the caller must not wait for it.
+    /// and the caller must not wait for it. What says [`Error::TryLater`] for another reason does
+    /// not belong in `open`.
     pub(super) fn with_room<T>(&self, may_wait: bool, open: impl Fn() -> Result<T>) -> Result<T> {
-        let make_room = || {
-            if let Some(unsynced) = self.cache.evict_some()
-                && may_wait
-            {
-                self.sync_unused(&unsynced);
-                drop(unsynced);
-                self.cache.evict_some();
-            }
-        };
         if self.cache.is_crowded() {
-            make_room();
+            self.make_room(may_wait);
         }
         let opened = match open() {
             Err(Error::TryLater) => {
-                make_room();
+                self.make_room(may_wait);
                 open()
             }
             opened => opened,
