@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
@@ -52,6 +53,8 @@ struct Shared {
     file: OwnedFd,
     /// Made when it is first asked for.
     mapping: Mutex<Option<Arc<Mapping>>>,
+    /// Nothing can be mapped where the file is: that is not asked again.
+    cannot_be_mapped: AtomicBool,
     seen: Seen,
 }
 
@@ -62,6 +65,7 @@ impl OpenFile {
         Self(Arc::new(Shared {
             file,
             mapping: Mutex::default(),
+            cannot_be_mapped: AtomicBool::new(false),
             seen: Seen::default(),
         }))
     }
@@ -76,13 +80,19 @@ impl OpenFile {
     /// mapped. Those behind the end of the file are nowhere.
     #[must_use]
     pub fn mapped(&self, offset: u64, length: usize) -> Option<MappedRange> {
+        if self.0.cannot_be_mapped.load(Ordering::Relaxed) {
+            return None;
+        }
         let end = offset.checked_add(length as u64)?;
         let mut mapping = self.0.mapping.lock();
         let mapped = match &*mapping {
             Some(mapped) if mapped.reaches(end) => mapped.clone(),
             _ => {
-                let mapped = Arc::new(Mapping::new(&self.0.file, end).ok()?);
-                mapping.insert(mapped).clone()
+                let mapped = Mapping::new(&self.0.file, end).inspect_err(|errno| {
+                    let never = *errno == Errno::NODEV;
+                    self.0.cannot_be_mapped.store(never, Ordering::Relaxed);
+                });
+                mapping.insert(Arc::new(mapped.ok()?)).clone()
             }
         };
         drop(mapping);
@@ -324,6 +334,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_asked_once() {
+        let directory = std::fs::File::open("/").unwrap();
+        let directory = OpenFile::new(directory.into());
+        assert!(directory.mapped(0, 1).is_none());
+        assert!(directory.0.cannot_be_mapped.load(Ordering::Relaxed));
+        let file = OpenFile::new(tempfile::tempfile().unwrap().into());
+        assert!(file.mapped(0, usize::MAX).is_none(), "too long");
+        assert!(file.mapped(0, 1).is_some());
     }
 
     #[test]
