@@ -26,12 +26,11 @@
 //! million files side by side) are not noted and count as "no". Where listings show other inode
 //! numbers than stat (some union mounts) nothing is found.
 
-use super::Tree;
 use super::entries::{entries, parse};
 use super::object::open_directory;
 use super::path_hint::Step;
 use super::status::{Inode, Node, Status};
-use super::system;
+use super::{Tree, system, unless_short};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, OpenFile, Result};
@@ -244,10 +243,9 @@ impl Level {
         if !status.attributes.file_type.is_directory() {
             return Ok(None);
         }
-        let file = match open_directory(directory.as_fd()) {
-            Ok(file) => file,
-            Err(Error::TryLater) => return Err(Error::TryLater), // short of descriptors or memory
-            Err(_) => return Ok(None),
+        let opened = tree.with_room(true, || open_directory(directory.as_fd()));
+        let Some(file) = unless_short(opened)? else {
+            return Ok(None);
         };
         Ok(Some(Self {
             file,
@@ -309,7 +307,7 @@ fn read_all(tree: &Weak<Tree>) -> Result<()> {
                 levels.push(below);
             }
         } else if level.fill() {
-            tree.note_entries(&levels);
+            tree.note_entries(&levels)?;
         } else {
             levels.pop();
         }
@@ -319,16 +317,17 @@ fn read_all(tree: &Weak<Tree>) -> Result<()> {
 
 impl Tree {
     fn enter(&self, level: &Level, name: &[u8]) -> Result<Option<Level>> {
-        match self.resolver.child(level.file.as_fd(), name, true) {
-            Ok(opened) => Level::open(self, &opened, name),
-            Err(Error::TryLater) => Err(Error::TryLater),
-            Err(_) => Ok(None), // gone meanwhile, a mount point, not ours to search
+        match self.child_if_any(level.file.as_fd(), name)? {
+            Some(opened) => Level::open(self, &opened, name),
+            None => Ok(None), // gone meanwhile, a mount point, not ours to search
         }
     }
 
     /// Notes what was just read of the last directory.
-    fn note_entries(&self, levels: &[Level]) {
-        let Some(level) = levels.last() else { return };
+    fn note_entries(&self, levels: &[Level]) -> Result<()> {
+        let Some(level) = levels.last() else {
+            return Ok(());
+        };
         let mut found = Vec::new();
         let mut state = self.census.state.lock();
         for (entry, _) in entries(&level.bytes).filter(|(entry, _)| !entry.is_dots()) {
@@ -339,14 +338,15 @@ impl Tree {
         }
         drop(state);
         for (name, Wanted { id, inode, .. }) in found {
-            let opened = self.resolver.child(level.file.as_fd(), &name, true);
-            if opened.and_then(|opened| self.inode_of(&opened, &Status::of(&opened)?)) == Ok(inode)
-            {
+            let opened = self.child_if_any(level.file.as_fd(), &name)?;
+            let found = opened.map(|opened| self.inode_of(&opened, &Status::of(&opened)?));
+            if found == Some(Ok(inode)) {
                 let above = levels.iter().skip(1).map(|level| &level.step);
                 self.note_path(above, Step { inode, name }, id);
                 self.census.state.lock().wanted.remove(&inode.number);
                 self.census.changed.notify_all();
             }
         }
+        Ok(())
     }
 }

@@ -97,12 +97,12 @@ impl Tree {
         if let (Some(root), Some(path), true) = (&root, &path, known)
             && let Some(below) = beneath(root, path)
             // where "/" is exported, what is outside has a path that begins so, too
-            && (root != b"/" || self.leads_to(below, status))
+            && (root != b"/" || self.leads_to(below, status)?)
         {
             return Ok(true);
         }
         if status.attributes.file_type == FileType::Directory {
-            return self.walks_to_root(fd);
+            return self.walks_to_root(fd, may_wait);
         }
         // the export itself may have been renamed between the two looks
         let settled = root.is_some() && self.root_path() == root;
@@ -119,37 +119,52 @@ impl Tree {
     }
 
     /// Whether a path from the export's root leads to this object.
-    fn leads_to(&self, path: &[u8], status: &Status) -> bool {
+    fn leads_to(&self, path: &[u8], status: &Status) -> Result<bool> {
         let names = path.split(|byte| *byte == b'/');
-        self.acting.become_server().is_ok()
-            && self
-                .open_below(names.filter(|name| !name.is_empty()))
-                .is_some_and(|(_, found)| found.node == status.node)
+        self.acting.become_server()?;
+        let found = self.open_below(names.filter(|name| !name.is_empty()))?;
+        Ok(found.is_some_and(|(_, found)| found.node == status.node))
     }
 
-    /// Opens what these names lead to from the export's root; `None` without any.
+    /// Opens what these names lead to from the export's root; `None` without any, or where they
+    /// lead nowhere.
     pub(super) fn open_below<'a>(
         &self,
         names: impl Iterator<Item = &'a [u8]>,
-    ) -> Option<(OwnedFd, Status)> {
+    ) -> Result<Option<(OwnedFd, Status)>> {
         let mut at: Option<OwnedFd> = None;
         for name in names {
             let directory = at.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
-            at = Some(self.resolver.child(directory, name, true).ok()?);
+            at = self.child_if_any(directory, name)?;
+            if at.is_none() {
+                return Ok(None);
+            }
         }
-        let opened = at?;
-        let status = Status::of(&opened).ok()?;
-        Some((opened, status))
+        let found = at.and_then(|opened| {
+            let status = Status::of(&opened).ok()?;
+            Some((opened, status))
+        });
+        Ok(found)
+    }
+
+    /// Opens what a name means, if that can be opened; an error only where descriptors or memory
+    /// are short.
+    pub(super) fn child_if_any(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<Option<OwnedFd>> {
+        unless_short(self.with_room(true, || self.resolver.child(directory, name, true)))
     }
 
     /// Whether `..`, again and again, leads from a directory to the export's root.
-    pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>) -> Result<bool> {
+    pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>, may_wait: bool) -> Result<bool> {
         self.acting.become_server()?;
         let mut below = Status::of(fd)?.node;
         let mut at: Option<OwnedFd> = None;
         for _ in 0..DEPTH_MAX {
             let below_it = at.as_ref().map_or(fd, AsFd::as_fd);
-            let parent = match self.with_room(true, || self.resolver.parent(below_it)) {
+            let parent = match self.with_room(may_wait, || self.resolver.parent(below_it)) {
                 Ok(parent) => parent,
                 // the top of the mount, or a directory that the mount does not show
                 Err(Error::AccessDenied | Error::NotFound) => return Ok(false),

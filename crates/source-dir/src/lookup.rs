@@ -179,9 +179,9 @@ impl Tree {
 
     /// The parent of a directory that is not the root; stale when the directory was moved out.
     pub(super) fn parent_of(&self, directory: &Object) -> Result<(Arc<Object>, Status)> {
-        let opened = match self.resolver.parent(directory.as_fd()) {
+        let opened = match self.with_room(true, || self.resolver.parent(directory.as_fd())) {
             Err(Error::AccessDenied | Error::NotFound)
-                if !self.walks_to_root(directory.as_fd())? =>
+                if !self.walks_to_root(directory.as_fd(), true)? =>
             {
                 return Err(Error::Stale);
             }
@@ -189,7 +189,7 @@ impl Tree {
         };
         let status = Status::of(&opened)?;
         let inside = self.resolver.same_mount(&status)
-            && (status.node == self.root.node || self.walks_to_root(opened.as_fd())?);
+            && (status.node == self.root.node || self.walks_to_root(opened.as_fd(), true)?);
         if !inside {
             names::DIR_OBJECTS_OUTSIDE.add(1);
             return Err(Error::Stale);

@@ -42,7 +42,7 @@ use super::entries::each_entry;
 use super::object::{Object, open_directory};
 use super::objects::Naming;
 use super::status::{Inode, Status, spread};
-use super::{ID_BYTES_MAX, Tree};
+use super::{ID_BYTES_MAX, Tree, unless_short};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
@@ -220,7 +220,7 @@ impl Tree {
     pub(super) fn open_by_hint(&self, places: &Places, id: &FileId) -> Result<(OwnedFd, Status)> {
         let (inode, hint) = parse(id)?;
         self.acting.become_server()?;
-        if let Some(found) = self.descend_known(places, inode) {
+        if let Some(found) = self.descend_known(places, inode)? {
             names::DIR_PATH_HINT_TABLE_HITS.add(1);
             return Ok(found);
         }
@@ -236,13 +236,13 @@ impl Tree {
             return Err(Error::Stale);
         }
         // moved again, or forgotten among many others
-        self.descend_known(places, inode).ok_or(Error::TryLater)
+        self.descend_known(places, inode)?.ok_or(Error::TryLater)
     }
 
-    fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
-        let chain = places.0.lock().chain(inode)?;
-        let found = self.open_below(chain.iter().map(|(_, name)| &**name));
-        found.filter(|(opened, status)| self.is_it(inode, opened, status))
+    fn descend_known(&self, places: &Places, inode: Inode) -> Result<Option<(OwnedFd, Status)>> {
+        let chain = places.0.lock().chain(inode).unwrap_or_default();
+        let found = self.open_below(chain.iter().map(|(_, name)| &**name))?;
+        Ok(found.filter(|(opened, status)| self.is_it(inode, opened, status)))
     }
 
     /// Whether what was opened is the object that was looked for.
@@ -311,7 +311,8 @@ impl Tree {
         (directory, parent): (BorrowedFd<'_>, Inode),
         hint: &[u8],
     ) -> Result<Option<(OwnedFd, Status)>> {
-        let Ok(listing) = open_directory(directory) else {
+        let Some(listing) = unless_short(self.with_room(true, || open_directory(directory)))?
+        else {
             return Ok(None); // not ours to read, or no directory
         };
         let (inode, _) = parse(id)?;
@@ -331,7 +332,7 @@ impl Tree {
         })?;
         drop(listing);
         for name in matches {
-            let Ok(opened) = self.resolver.child(directory, &name, true) else {
+            let Some(opened) = self.child_if_any(directory, &name)? else {
                 continue;
             };
             let status = Status::of(&opened)?;
@@ -342,7 +343,7 @@ impl Tree {
         }
         let below = hint.get(1..).unwrap_or(&[]);
         for name in candidates {
-            let Ok(child) = self.resolver.child(directory, &name, true) else {
+            let Some(child) = self.child_if_any(directory, &name)? else {
                 continue;
             };
             let inode = self.inode_of(&child, &Status::of(&child)?)?;

@@ -29,17 +29,19 @@ fn more_files_than_descriptors_can_be_used_one_after_the_other() {
             force_trails,
             ..Options::default()
         };
-        let files = Directory::open(top.path(), options).unwrap();
+        let files = Directory::open(top.path(), options.clone()).unwrap();
         let mode = CreateMode::Guarded(SetAttributes::default());
         for number in 0..500 {
             std::fs::write(top.path().join(number.to_string()), b"old").unwrap();
         }
+        let mut ids = Vec::new();
         for number in 0..500 {
             let name = number.to_string();
             let id = files
                 .lookup(&waiting, &files.root(), name.as_bytes())
                 .unwrap()
                 .id;
+            ids.push(id);
             let read = files.read(&waiting, &id, 0, 3).unwrap();
             let mut bytes = [0; 3];
             assert_eq!(read.payload.copy_to(&mut bytes, true), Ok(3));
@@ -64,6 +66,25 @@ fn more_files_than_descriptors_can_be_used_one_after_the_other() {
             let name = number.to_string();
             let found = files.lookup(&waiting, &files.root(), name.as_bytes());
             assert_eq!(found.unwrap().attributes.size, 3);
+        }
+        for id in &ids {
+            assert_eq!(files.attributes(&waiting, id).unwrap().size, 3);
+        }
+
+        // A later life knows identifiers only, and a file was moved before it.
+        drop((files, others));
+        std::fs::create_dir(top.path().join("below")).unwrap();
+        std::fs::rename(top.path().join("400"), top.path().join("below/moved")).unwrap();
+        let files = Directory::open(top.path(), options).unwrap();
+        for id in &ids[..100] {
+            assert!(files.attributes(&waiting, id).is_ok());
+        }
+        let mut others = Vec::new();
+        while let Ok(other) = std::fs::File::open(top.path()) {
+            others.push(other);
+        }
+        for id in &ids[100..] {
+            assert_eq!(files.attributes(&waiting, id).unwrap().size, 3);
         }
     }
 }
