@@ -26,7 +26,7 @@ use super::entries::{Filled, Listing, RawEntry, parse};
 use super::handle;
 use super::identity::Caller;
 use super::kept_names::Gathered;
-use super::object::Object;
+use super::object::{Object, open_directory};
 use super::objects::{Naming, Place};
 use super::remembered::Moment;
 use super::status::Status;
@@ -118,8 +118,8 @@ impl Tree {
     /// up to `from` were given. With the identity of the server.
     fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Listing> {
         let look = || self.look(directory);
-        let fd = directory.as_fd();
-        let window = self.ordered.window(fd, directory.node, from, &look)?;
+        let open = || self.with_room(true, || open_directory(directory.as_fd()));
+        let window = self.ordered.window(&open, directory.node, from, &look)?;
         let mut listing = Listing::of_window(window, from);
         listing.cookie = cookie;
         Ok(listing)

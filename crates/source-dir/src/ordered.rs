@@ -23,15 +23,14 @@
 //! is larger than a window for each window.
 
 use super::entries::{RawEntry, append, each_entry, parse, settled_times, times_of};
-use super::object::open_directory;
 use super::status::{Node, Status};
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Error, Result, Timestamp};
+use pagewell_fs::{Error, OpenFile, Result, Timestamp};
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use std::hash::Hasher;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,10 +63,10 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Reads the directory, with what comes behind `cookie`; `None` when that takes more than
-    /// `bytes_max` and need not be cut.
+    /// Reads a directory that was just opened, with what comes behind `cookie`; `None` when that
+    /// takes more than `bytes_max` and need not be cut.
     fn read(
-        directory: BorrowedFd<'_>,
+        opened: &OpenFile,
         cookie: u64,
         (bytes_max, may_cut): (usize, bool),
     ) -> Result<Option<Self>> {
@@ -78,7 +77,6 @@ impl Window {
             to: None,
             read_when: None,
         };
-        let opened = open_directory(directory)?;
         let mut fits = true;
         each_entry(opened.as_fd(), &mut |entry| {
             window.take(entry);
@@ -227,11 +225,11 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// A window with what comes behind `cookie`; `look` tells how the directory is now. With the
-    /// identity of the thread.
+    /// A window with what comes behind `cookie`; `look` tells how the directory is now, and `open`
+    /// opens it.
     pub(super) fn window(
         &self,
-        directory: BorrowedFd<'_>,
+        open: &dyn Fn() -> Result<OpenFile>,
         node: Node,
         cookie: u64,
         look: &dyn Fn() -> Result<Status>,
@@ -242,7 +240,7 @@ impl Ordered {
             return Ok(window);
         }
         names::DIR_LISTINGS_ORDERED.add(1);
-        if let Some(mut window) = Window::read(directory, cookie, (SMALL_BYTES_MAX, false))? {
+        if let Some(mut window) = Window::read(&open()?, cookie, (SMALL_BYTES_MAX, false))? {
             window.read_when = settled_times(&before, &look()?);
             return Ok(Arc::new(window));
         }
@@ -259,7 +257,7 @@ impl Ordered {
         }
         // It may be what another one is made of.
         self.evict_for(WINDOW_BYTES_MAX);
-        let made = Window::read(directory, cookie, (WINDOW_BYTES_MAX, true))?;
+        let made = Window::read(&open()?, cookie, (WINDOW_BYTES_MAX, true))?;
         let mut window = made.ok_or_else(|| Error::Io("directory cannot be read".to_owned()))?;
         window.read_when = settled_times(&before, &look()?);
         let window = Arc::new(window);
@@ -312,6 +310,10 @@ mod tests {
         found
     }
 
+    fn open(directory: &tempfile::TempDir) -> OpenFile {
+        OpenFile::new(File::open(directory.path()).unwrap().into())
+    }
+
     fn directory_of(count: usize) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for number in 0..count {
@@ -323,9 +325,8 @@ mod tests {
     #[test]
     fn ordered_listings_resume_behind_any_cookie() {
         let directory = directory_of(50);
-        let opened = File::open(directory.path()).unwrap();
         let names_after = |cookie| {
-            let window = Window::read(opened.as_fd(), cookie, (SMALL_BYTES_MAX, false));
+            let window = Window::read(&open(&directory), cookie, (SMALL_BYTES_MAX, false));
             names_behind(&window.unwrap().unwrap(), cookie)
         };
         let whole = names_after(0);
@@ -343,15 +344,14 @@ mod tests {
     #[test]
     fn windows_of_a_directory_that_is_too_large_for_one_join_up() {
         let directory = directory_of(500);
-        let opened = File::open(directory.path()).unwrap();
-        let all = Window::read(opened.as_fd(), 0, (usize::MAX, false)).unwrap();
+        let all = Window::read(&open(&directory), 0, (usize::MAX, false)).unwrap();
         let all = names_behind(&all.unwrap(), 0);
         let small = |cookie| {
-            let window = Window::read(opened.as_fd(), cookie, (4096, true));
+            let window = Window::read(&open(&directory), cookie, (4096, true));
             window.unwrap().unwrap()
         };
         assert!(
-            Window::read(opened.as_fd(), 0, (4096, false))
+            Window::read(&open(&directory), 0, (4096, false))
                 .unwrap()
                 .is_none()
         );
@@ -387,7 +387,7 @@ mod tests {
         let ordered = Ordered::default();
         std::thread::sleep(std::time::Duration::from_millis(50));
         let window = |cookie| {
-            let made = ordered.window(opened.as_fd(), node, cookie, &status);
+            let made = ordered.window(&|| Ok(open(&directory)), node, cookie, &status);
             made.unwrap()
         };
         let first = window(0);
@@ -410,7 +410,11 @@ mod tests {
         let ordered = Ordered::default();
         let turn = ordered.turn.lock();
         std::thread::scope(|scope| {
-            let ask = || ordered.window(opened.as_fd(), node, 0, &status).err();
+            let ask = || {
+                ordered
+                    .window(&|| Ok(open(&directory)), node, 0, &status)
+                    .err()
+            };
             let waiting: Vec<_> = (0..WAITING_MAX).map(|_| scope.spawn(ask)).collect();
             while ordered.waiting.load(Ordering::Relaxed) < WAITING_MAX {
                 std::thread::yield_now();
