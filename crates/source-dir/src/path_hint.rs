@@ -259,7 +259,7 @@ impl Tree {
         if matches!(self.naming, Naming::Handles) {
             return None;
         }
-        let opened = self.resolver.child(directory.as_fd(), name, true).ok()?;
+        let opened = self.child_if_any(directory.as_fd(), name).ok()??;
         let status = Status::of(&opened).ok()?;
         Some(compose(self.inode_of(&opened, &status).ok()?, &[]))
     }

@@ -8,6 +8,13 @@
 use pagewell_fs::{Call, CreateMode, Credentials, FileSystem, SetAttributes, Stability};
 use pagewell_source_dir::{Directory, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use std::fs::File;
+use std::path::Path;
+
+/// What else the program opens, until it has no descriptors left.
+fn leave_none(path: &Path) -> Vec<File> {
+    std::iter::from_fn(|| File::open(path).ok()).collect()
+}
 
 /// Files that are found, read and written take three descriptors each.
 #[test]
@@ -49,11 +56,7 @@ fn more_files_than_descriptors_can_be_used_one_after_the_other() {
                 .write(&waiting, &id, 0, b"new", Stability::Unstable)
                 .unwrap();
         }
-        // What else the program opens leaves it none.
-        let mut others = Vec::new();
-        while let Ok(other) = std::fs::File::open(top.path()) {
-            others.push(other);
-        }
+        let others = leave_none(top.path());
         let made = files
             .create(&waiting, &files.root(), b"made", &mode)
             .unwrap();
@@ -79,10 +82,7 @@ fn more_files_than_descriptors_can_be_used_one_after_the_other() {
         for id in &ids[..100] {
             assert!(files.attributes(&waiting, id).is_ok());
         }
-        let mut others = Vec::new();
-        while let Ok(other) = std::fs::File::open(top.path()) {
-            others.push(other);
-        }
+        let _others = leave_none(top.path());
         for id in &ids[100..] {
             assert_eq!(files.attributes(&waiting, id).unwrap().size, 3);
         }
