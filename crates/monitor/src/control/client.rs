@@ -9,13 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, connect, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::PREFIX;
+use super::{OtherEnd, PREFIX, other_end};
 use crate::metrics::Snapshot;
 
 /// Longer answers are not ours.
@@ -66,14 +63,14 @@ fn find(list: &str) -> Vec<Peer> {
 impl Peer {
     /// A connection, and who the kernel says is listening. One that does not accept is not waited
     /// for: another user may have made it so that it never does.
-    fn connect(&self) -> std::io::Result<(UnixStream, UCred)> {
+    fn connect(&self) -> std::io::Result<(UnixStream, OtherEnd)> {
         let name = format!("{PREFIX}{}/{}", self.process, self.kind);
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &address)?;
-        let listener = socket_peercred(&socket)?;
         let stream = UnixStream::from(socket);
+        let listener = other_end(&stream)?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(ANSWER_TIME))?;
         stream.set_write_timeout(Some(ANSWER_TIME))?;
@@ -85,7 +82,7 @@ impl Peer {
         let failed = || format!("process {}", self.process);
         let (mut stream, listener) = self.connect().with_context(failed)?;
         if !self.is_believed(&listener) {
-            let user = listener.uid.as_raw();
+            let user = listener.user.as_raw();
             bail!("process {}: user {user} listens in its name", self.process);
         }
         stream.write_all(b"stat\n").with_context(failed)?;
@@ -103,11 +100,11 @@ impl Peer {
 
     /// Whether the numbers of a listener are those of this process: of root or the own user, or of
     /// the process itself, whoever runs it.
-    fn is_believed(&self, listener: &UCred) -> bool {
-        let process = u32::try_from(listener.pid.as_raw_nonzero().get());
-        listener.uid.is_root()
-            || listener.uid == rustix::process::geteuid()
-            || process == Ok(self.process)
+    fn is_believed(&self, listener: &OtherEnd) -> bool {
+        let process = listener.process.map(number_of);
+        listener.user.is_root()
+            || listener.user == rustix::process::geteuid()
+            || process == Some(self.process)
     }
 }
 
@@ -150,11 +147,14 @@ pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
 /// answers nothing.
 fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
     let (mut stream, listener) = peer.connect().ok()?;
-    if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
+    if !listener.user.is_root() && Some(listener.user.as_raw()) != user {
         return None;
     }
     // Before the question: it is alive when it answers, so this number is not another's yet.
-    let process = pidfd_open(listener.pid, PidfdFlags::empty()).ok();
+    let process = listener.process.and_then(|process| {
+        let descriptor = pidfd_open(process, PidfdFlags::empty()).ok()?;
+        Some((process, descriptor))
+    });
     stream.write_all(b"end\n").ok()?;
     let mut lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
     // The first line says that the question was taken. Until then the program may end, when it is
@@ -165,11 +165,11 @@ fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
     if !is_used && !first.is_empty() {
         return None;
     }
-    let ending = Ending {
-        lines,
-        process: process.map(|descriptor| (listener.pid, descriptor)),
-    };
-    Some((ending, is_used))
+    Some((Ending { lines, process }, is_used))
+}
+
+fn number_of(process: Pid) -> u32 {
+    process.as_raw_nonzero().get().unsigned_abs()
 }
 
 impl Ending {
@@ -213,7 +213,7 @@ impl Ending {
                 timeout.as_ref(),
             ) {
                 Err(Errno::INTR) => {}
-                Ok(0) => return Some(process.as_raw_nonzero().get().unsigned_abs()),
+                Ok(0) => return Some(number_of(*process)),
                 // It cannot be watched: then there is nothing to wait for.
                 Ok(_) | Err(_) => return None,
             }
@@ -241,8 +241,8 @@ mod tests {
             process: 1,
             kind: "mount/test:7".to_owned(),
         };
-        let _only_place = peer.connect().unwrap();
-        let error = peer.connect().unwrap_err();
+        // There is one place, which what looks for peers may have taken.
+        let error = (0..2).find_map(|_| peer.connect().err()).unwrap();
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     }
 

@@ -19,8 +19,30 @@
 mod client;
 mod server;
 
+use std::os::unix::net::UnixStream;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use rustix::process::{Pid, Uid};
+
 pub use client::{Ended, Ending, Peer, ending_of, peers};
 pub use server::Control;
 
 /// How names begin.
 const PREFIX: &str = "pagewell/";
+
+/// Who is at the other end of a connection, as the kernel says.
+struct OtherEnd {
+    user: Uid,
+    /// Nothing when it is outside this namespace of processes.
+    process: Option<Pid>,
+}
+
+/// Asks the kernel. Not through rustix: it has no way to say that the process is 0, which stands
+/// for one that is outside.
+fn other_end(stream: &UnixStream) -> std::io::Result<OtherEnd> {
+    let credentials = getsockopt(stream, PeerCredentials)?;
+    Ok(OtherEnd {
+        user: Uid::from_raw(credentials.uid()),
+        process: Pid::from_raw(credentials.pid()),
+    })
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 
-use super::PREFIX;
+use super::{PREFIX, other_end};
 use crate::acceptor::Acceptor;
 use crate::metrics::Snapshot;
 
@@ -94,8 +94,7 @@ impl Control {
 /// Whether the other end is of the same user, or root.
 fn may_ask(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+    other_end(stream).is_ok_and(|asker| asker.user.is_root() || asker.user == own)
 }
 
 fn begin(stream: UnixStream, shared: &Arc<Shared>) {
