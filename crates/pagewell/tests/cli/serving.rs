@@ -2,12 +2,15 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Fixture, Serve, program, run, tool};
+use crate::support::{Fixture, Run, Serve, is_root, program, run, tool};
 
 #[test]
 fn the_ready_line_names_every_export() {
@@ -119,7 +122,7 @@ rpcinfo -p 127.0.0.1 | grep -c 2077 || true
 
 #[test]
 fn the_port_mapper_is_told_and_told_again_at_the_end() {
-    let namespace = std::process::Command::new("unshare")
+    let namespace = Command::new("unshare")
         .args([
             "-n",
             "-m",
@@ -133,7 +136,7 @@ fn the_port_mapper_is_told_and_told_again_at_the_end() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let output = std::process::Command::new("unshare")
+    let output = Command::new("unshare")
         .args(["-n", "-m", "bash", "-c", REGISTER])
         .current_dir(directory.path())
         .env("PROGRAM", env!("CARGO_BIN_EXE_pagewell"))
@@ -264,6 +267,41 @@ fn counters_are_served_and_shown() {
     let (code, _, err) = serve.end();
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("Server nfs v3:"), "{err}");
+}
+
+#[test]
+fn a_server_outside_the_namespace_of_processes_is_asked() {
+    let serve = Serve::start(&["ram:1m"]);
+    let run: Run = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(env!("CARGO_BIN_EXE_pagewell"))
+        .args(["counters", "--process", &serve.process_id().to_string()])
+        .output()
+        .unwrap()
+        .into();
+    if !is_root() && run.code != Some(0) {
+        return pagewell_skip::skip("needs root for another namespace");
+    }
+    assert!(run.text().contains("pagewell"));
+}
+
+#[test]
+fn names_that_another_user_has_taken_are_passed_over() {
+    if !is_root() {
+        return pagewell_skip::skip("only root can be two users");
+    }
+    let serve = Serve::start(&["ram:1m"]);
+    let process = serve.process_id().to_string();
+    let name = UnixAddress::from_abstract_name(format!("pagewell/{process}/a")).unwrap();
+    // A thread has a user of its own, as the kernel sees it.
+    let taken = std::thread::spawn(move || {
+        let other = rustix::process::Uid::from_raw(65_534);
+        rustix::thread::set_thread_res_uid(other, other, other).unwrap();
+        UnixListener::bind_addr(&name).unwrap()
+    });
+    let _taken = taken.join().unwrap();
+    let text = run(&["counters", "--process", &process]).text();
+    assert!(text.contains("pagewell"), "{text}");
 }
 
 /// This machine is let in beside the networks that --allow names, unless it is not to be.
