@@ -39,7 +39,8 @@ impl MountError {
 
     /// What was mounted there is in the way.
     fn died(place: &Path) -> Self {
-        let reason = "a mount whose program died is in the way; unmount it first (pagewell umount)";
+        let reason = "a mount whose program died is in the way; take it away first \
+                      (pagewell umount --lazy)";
         Self::of_place(place, reason)
     }
 }

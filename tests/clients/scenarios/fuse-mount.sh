@@ -128,7 +128,7 @@ refuses() { # STATUS TEXT ARGUMENT...
     grep -qF -- "$text" "$SCRATCH/err" || fail "'$text' is not named: $*"
 }
 refuses 1 'a mount whose program died' mount ram:1m "$MOUNT"
-"$PAGEWELL" umount "$MOUNT"
+"$PAGEWELL" umount --lazy "$MOUNT"
 refuses 1 "nothing is mounted on $MOUNT" umount "$MOUNT"
 refuses 1 "$SCRATCH/absent" mount "$SCRATCH/absent" "$MOUNT"
 refuses 1 "$SCRATCH/absent" mount --foreground ram:1m "$SCRATCH/absent"

@@ -18,8 +18,9 @@ const PROCESS_WAIT: Duration = Duration::from_secs(10);
 /// Unmount what `pagewell mount` mounted.
 ///
 /// Waits until what was written is on the source's device, and fails with what was lost if it could
-/// not be brought there. Then it waits until the process of the mount has ended, so that what the
-/// source lies on can be unmounted next. What is not a mount of pagewell is left alone.
+/// not be brought there, or when that is not known, as the process of the mount is gone. Then it
+/// waits until that process has ended, so that what the source lies on can be unmounted next. What
+/// is not a mount of pagewell is left alone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,10 +41,7 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     let place = resolved(&arguments.place)?;
     // Asked before it goes: then it is not known any more which program served it.
     let entry = mounted_on(&place).filter(|_| !arguments.lazy);
-    let ending = entry
-        .as_ref()
-        .and_then(|entry| ending_of(&entry.device, entry.user));
-    let has_died = ending.is_none() && entry.is_some_and(|entry| entry.has_died());
+    let ending = entry.and_then(|entry| ending_of(&entry.device, entry.user));
     match unmount(&place, arguments.lazy) {
         Ok(()) => {}
         Err(UnmountError::Busy(_)) => {
@@ -59,13 +57,12 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     match ending {
         Some(ending) => wait_for_end(ending, &place)?,
         None if arguments.lazy => {}
-        None if has_died => report(&format!(
-            "{shown} is unmounted; the program that served it was gone before: what it had not \
-             written is lost"
-        )),
+        // Which of the two it is cannot be found out: for a user whom the mount is not open to, the
+        // kernel answers itself.
         None => bail!(
-            "{shown} is unmounted, but the program that served it could not be asked (it may run \
-             in a container): the system log says whether all was written"
+            "{shown} is unmounted, but it is not known whether all was written: the program that \
+             served it is gone, or cannot be asked (it may run in a container); the system log may \
+             say more"
         ),
     }
     Ok(Outcome::Done)
