@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_overtaken_is_not_kept_and_a_first_one_begins_anew() {
+    fn a_page_that_was_overtaken_is_not_kept_and_leaves_newer_ones() {
         let (listings, directory) = (Listings::default(), node(1));
         let asked = directory.stamp();
         directory.begin_change();
@@ -246,8 +246,10 @@ mod tests {
         list(&listings, &directory, b"x", 1..5, false);
         list_at(&listings, (&directory, asked), b"x", 5..9, true);
         assert!(has(2) && !has(5));
-        list_at(&listings, (&directory, asked), b"x", 1..5, false);
-        assert!(!has(2));
+        list_at(&listings, (&directory, asked), b"y", 1..3, false);
+        assert!(has(3), "those of now");
+        list(&listings, &directory, b"x", 1..3, false);
+        assert!(!has(3), "a first page begins anew");
     }
 
     #[test]
