@@ -317,7 +317,7 @@ fn read_all(tree: &Weak<Tree>) -> Result<()> {
 
 impl Tree {
     fn enter(&self, level: &Level, name: &[u8]) -> Result<Option<Level>> {
-        match self.child_if_any(level.file.as_fd(), name)? {
+        match self.child_if_any(level.file.as_fd(), name, true)? {
             Some(opened) => Level::open(self, &opened, name),
             None => Ok(None), // gone meanwhile, a mount point, not ours to search
         }
@@ -338,7 +338,7 @@ impl Tree {
         }
         drop(state);
         for (name, Wanted { id, inode, .. }) in found {
-            let opened = self.child_if_any(level.file.as_fd(), &name)?;
+            let opened = self.child_if_any(level.file.as_fd(), &name, true)?;
             let found = opened.map(|opened| self.inode_of(&opened, &Status::of(&opened)?));
             if found == Some(Ok(inode)) {
                 let above = levels.iter().skip(1).map(|level| &level.step);

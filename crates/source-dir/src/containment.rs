@@ -97,7 +97,7 @@ impl Tree {
         if let (Some(root), Some(path), true) = (&root, &path, known)
             && let Some(below) = beneath(root, path)
             // where "/" is exported, what is outside has a path that begins so, too
-            && (root != b"/" || self.leads_to(below, status)?)
+            && (root != b"/" || self.leads_to(below, status, may_wait)?)
         {
             return Ok(true);
         }
@@ -119,10 +119,10 @@ impl Tree {
     }
 
     /// Whether a path from the export's root leads to this object.
-    fn leads_to(&self, path: &[u8], status: &Status) -> Result<bool> {
+    fn leads_to(&self, path: &[u8], status: &Status, may_wait: bool) -> Result<bool> {
         let names = path.split(|byte| *byte == b'/');
         self.acting.become_server()?;
-        let found = self.open_below(names.filter(|name| !name.is_empty()))?;
+        let found = self.open_below(names.filter(|name| !name.is_empty()), may_wait)?;
         Ok(found.is_some_and(|(_, found)| found.node == status.node))
     }
 
@@ -131,11 +131,12 @@ impl Tree {
     pub(super) fn open_below<'a>(
         &self,
         names: impl Iterator<Item = &'a [u8]>,
+        may_wait: bool,
     ) -> Result<Option<(OwnedFd, Status)>> {
         let mut at: Option<OwnedFd> = None;
         for name in names {
             let directory = at.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
-            at = self.child_if_any(directory, name)?;
+            at = self.child_if_any(directory, name, may_wait)?;
             if at.is_none() {
                 return Ok(None);
             }
@@ -153,8 +154,9 @@ impl Tree {
         &self,
         directory: BorrowedFd<'_>,
         name: &[u8],
+        may_wait: bool,
     ) -> Result<Option<OwnedFd>> {
-        unless_short(self.with_room(true, || self.resolver.child(directory, name, true)))
+        unless_short(self.with_room(may_wait, || self.resolver.child(directory, name, true)))
     }
 
     /// Whether `..`, again and again, leads from a directory to the export's root.

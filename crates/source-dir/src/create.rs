@@ -265,7 +265,7 @@ impl Making<'_> {
             judge.check_size(size)?;
             judge.truncate(size)?;
             drop((running, locked));
-            status = self.tree.look(&object)?;
+            status = self.tree.look(&object, true)?;
         }
         Ok(Made {
             object,
@@ -307,10 +307,10 @@ impl Making<'_> {
                     let flags = removal_flags(object.is_directory());
                     let _ = rustix::fs::unlinkat(self.directory, self.name, flags);
                 }
-                let _ = tree.look(&object); // lets go of it if that was its only name
+                let _ = tree.look(&object, true); // lets go of it if that was its only name
                 return Err(error);
             }
-            status = tree.look(&object)?;
+            status = tree.look(&object, true)?;
         }
         Ok(Made {
             object,

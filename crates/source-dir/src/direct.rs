@@ -27,7 +27,7 @@ impl Directory {
     pub fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
         let object = self.tree.object(call, id)?;
         object.file_type.expect_regular()?;
-        let status = self.tree.look(&object)?;
+        let status = self.tree.look(&object, true)?;
         self.tree.judge(call, &object, &status).check_write()?;
         self.tree.writable(&object).cloned()
     }

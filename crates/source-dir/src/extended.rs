@@ -30,7 +30,7 @@ impl Tree {
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
         check(name, caller.uid, false)?;
-        self.look(&object)?;
+        self.look(&object, true)?;
         self.acting.become_caller(&caller)?;
         let link = object.link();
         let query = || rustix::fs::getxattr_query(&link, name);
@@ -42,7 +42,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
-        self.look(&object)?;
+        self.look(&object, true)?;
         self.acting.become_caller(&caller)?;
         let link = object.link();
         let query = || rustix::fs::listxattr_query(&link);

@@ -37,7 +37,7 @@ impl Tree {
             Ok(victim)
         })?;
         if let Some(victim) = victim {
-            let _ = self.look(&victim); // lets go of it if that was its last name
+            let _ = self.look(&victim, true); // lets go of it if that was its last name
         }
         self.sync_names(&[&directory])?;
         Ok(change)
@@ -102,7 +102,7 @@ impl Tree {
             Ok(held)
         })?;
         for object in held.iter().flatten() {
-            let _ = self.look(object); // lets go of what was replaced
+            let _ = self.look(object, true); // lets go of what was replaced
         }
         if from.node == to.node {
             self.sync_names(&[&to])?;
@@ -145,7 +145,7 @@ impl Tree {
         let object = self.object(call, id)?;
         let directory = self.directory(call, directory)?;
         pagewell_fs::name::check_new(name)?;
-        self.look(&object)?;
+        self.look(&object, true)?;
         Error::NotPermitted.when(object.is_directory())?; // as link(2) says
         let caller = self.acting.caller(call);
         let (status, change) = self.change_directory(&directory, || {

@@ -51,7 +51,7 @@ impl Tree {
     ) -> Result<DirectoryPage> {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
-        let status = self.look(&directory)?;
+        let status = self.look(&directory, true)?;
         self.judge(call, &directory, &status).check(READ)?;
         let memory = match with_attributes {
             true => self.memory_for(call, &directory, &status)?,
@@ -64,7 +64,7 @@ impl Tree {
         // would take the names for those of a later state, and not ask again.
         let after = match listing.is_kept() {
             true => status,
-            false => self.look(&directory)?,
+            false => self.look(&directory, true)?,
         };
         if !end {
             listing.note_times(&status, &after);
@@ -117,7 +117,7 @@ impl Tree {
     /// A listing in an order of our own that stands behind the entry of `cookie`, when all entries
     /// up to `from` were given. With the identity of the server.
     fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Listing> {
-        let look = || self.look(directory);
+        let look = || self.look(directory, true);
         let open = || self.with_room(true, || open_directory(directory.as_fd()));
         let window = self.ordered.window(&open, directory.node, from, &look)?;
         let mut listing = Listing::of_window(window, from);

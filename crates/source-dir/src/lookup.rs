@@ -120,7 +120,9 @@ impl Tree {
         let open = || self.resolver.child(directory_fd, name, may_wait);
         let opened = match self.with_room(may_wait, open) {
             // there is no such name in a directory that is itself gone
-            Err(Error::NotFound) if self.look(directory).is_err() => return Err(Error::Stale),
+            Err(Error::NotFound) if self.look(directory, call.may_block).is_err() => {
+                return Err(Error::Stale);
+            }
             opened => opened?,
         };
         let status = Status::of(&opened)?;
@@ -145,7 +147,7 @@ impl Tree {
         let status = match status {
             Some(status) => {
                 // another caller may not be allowed to
-                let around = self.look_once(directory)?;
+                let around = self.look_once(call, directory)?;
                 if !self.judge(call, directory, &around).permits(EXECUTE)? {
                     return Ok(None);
                 }
@@ -161,7 +163,7 @@ impl Tree {
     }
 
     fn lookup_itself(&self, call: &Call<'_>, directory: &Held) -> Result<Entry> {
-        let status = self.look_once(directory)?;
+        let status = self.look_once(call, directory)?;
         self.judge(call, directory, &status).check(EXECUTE)?;
         Ok(directory.entry(&status))
     }
@@ -171,7 +173,7 @@ impl Tree {
             return self.lookup_itself(call, directory);
         }
         blocking::may_wait(call)?;
-        self.look(directory)?;
+        self.look(directory, call.may_block)?;
         self.acting.become_caller(&self.acting.caller(call))?;
         let (parent, status) = self.parent_of(directory)?;
         Ok(parent.entry(&status))

@@ -368,7 +368,7 @@ impl Tree {
             object,
             running,
             _locked: locked,
-            before: self.look(object)?,
+            before: self.look(object, may_wait)?,
         })
     }
 }

@@ -377,22 +377,22 @@ impl Tree {
 
     /// One look at an object. One that has no names any more is let go, so that its space is freed,
     /// unless a program has it open.
-    pub(super) fn look(&self, object: &Object) -> Result<Status> {
+    pub(super) fn look(&self, object: &Object, may_wait: bool) -> Result<Status> {
         let status = object.status()?;
         if self.is_gone(&status) && self.release(object) {
             return Err(Error::Stale);
         }
         if !self.whole_mount && object.may_have_moved(&status) {
-            self.check_place_of(object, &status, true)?; // a directory tells without waiting
+            self.check_place_of(object, &status, may_wait)?;
         }
         Ok(object.settled(status))
     }
 
     /// The same for a call that only looks: one look serves all calls of a moment.
-    pub(super) fn look_once(&self, object: &Held) -> Result<Status> {
+    pub(super) fn look_once(&self, call: &Call<'_>, object: &Held) -> Result<Status> {
         let status = match object.seen.get() {
             Some(status) => status,
-            None => self.look(object)?,
+            None => self.look(object, call.may_block)?,
         };
         object.seen.set(Some(status));
         Ok(status)
@@ -419,7 +419,7 @@ impl Tree {
     /// [`pagewell_fs::FileSystem::attributes`].
     pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let object = self.object(call, id)?;
-        Ok(self.look_once(&object)?.attributes)
+        Ok(self.look_once(call, &object)?.attributes)
     }
 
     /// Holds what was just opened and looked at.

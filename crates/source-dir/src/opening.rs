@@ -20,7 +20,7 @@ struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if self.object.release() {
-            let _ = self.tree.look(&self.object); // lets go of it if it has no name
+            let _ = self.tree.look(&self.object, true); // lets go of it if it has no name
         }
     }
 }
@@ -30,7 +30,7 @@ impl Tree {
     pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let hold = self.held_object(call, id)?;
         let object = &hold.object;
-        let attributes = self.look(object)?.attributes;
+        let attributes = self.look(object, true)?.attributes;
         // Opened as the server: good for a kernel that judges callers by itself, which only root
         // can tell it to do.
         let may_pass =
@@ -49,7 +49,7 @@ impl Tree {
     /// [`pagewell_fs::FileSystem::hold`].
     pub(super) fn hold(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<fs::Hold> {
         let hold = self.held_object(call, id)?;
-        self.look(&hold.object)?; // it may have left the export
+        self.look(&hold.object, true)?; // it may have left the export
         Ok(Box::new(hold))
     }
 

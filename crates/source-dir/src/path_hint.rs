@@ -241,7 +241,7 @@ impl Tree {
 
     fn descend_known(&self, places: &Places, inode: Inode) -> Result<Option<(OwnedFd, Status)>> {
         let chain = places.0.lock().chain(inode).unwrap_or_default();
-        let found = self.open_below(chain.iter().map(|(_, name)| &**name))?;
+        let found = self.open_below(chain.iter().map(|(_, name)| &**name), true)?;
         Ok(found.filter(|(opened, status)| self.is_it(inode, opened, status)))
     }
 
@@ -259,7 +259,7 @@ impl Tree {
         if matches!(self.naming, Naming::Handles) {
             return None;
         }
-        let opened = self.child_if_any(directory.as_fd(), name).ok()??;
+        let opened = self.child_if_any(directory.as_fd(), name, true).ok()??;
         let status = Status::of(&opened).ok()?;
         Some(compose(self.inode_of(&opened, &status).ok()?, &[]))
     }
@@ -332,7 +332,7 @@ impl Tree {
         })?;
         drop(listing);
         for name in matches {
-            let Some(opened) = self.child_if_any(directory, &name)? else {
+            let Some(opened) = self.child_if_any(directory, &name, true)? else {
                 continue;
             };
             let status = Status::of(&opened)?;
@@ -343,7 +343,7 @@ impl Tree {
         }
         let below = hint.get(1..).unwrap_or(&[]);
         for name in candidates {
-            let Some(child) = self.child_if_any(directory, &name)? else {
+            let Some(child) = self.child_if_any(directory, &name, true)? else {
                 continue;
             };
             let inode = self.inode_of(&child, &Status::of(&child)?)?;

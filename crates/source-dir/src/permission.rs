@@ -142,7 +142,7 @@ impl Tree {
         wanted: Access,
     ) -> Result<(Access, Attributes)> {
         let object = self.object(call, id)?;
-        let status = self.look_once(&object)?;
+        let status = self.look_once(call, &object)?;
         let judge = self.judge(call, &object, &status);
         let is_stored = object.can_open() || object.file_type == FileType::Symlink;
         let frozen = self.limits.read_only && is_stored;

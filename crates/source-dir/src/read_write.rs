@@ -35,7 +35,7 @@ impl Tree {
     ) -> Result<ReadReply> {
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
-        let status = self.look_once(&object)?;
+        let status = self.look_once(call, &object)?;
         self.judge(call, &object, &status).check_read()?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
             let file = self.readable(&object, call.may_block)?;
@@ -88,7 +88,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
-        let status = self.look_once(&object)?;
+        let status = self.look_once(call, &object)?;
         self.judge(call, &object, &status).check_read()?;
         let from = match wanted {
             Seek::Data => SeekFrom::Data(offset),
@@ -102,7 +102,7 @@ impl Tree {
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let object = self.object(call, id)?;
         Error::Invalid.unless(object.file_type == FileType::Symlink)?;
-        let status = self.look_once(&object)?;
+        let status = self.look_once(call, &object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
         Ok((target.into_bytes(), status.attributes))
@@ -165,7 +165,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         object.file_type.expect_regular()?;
-        self.look(&object)?;
+        self.look(&object, true)?;
         let open = object.write_if_open();
         let file = open.map_or_else(|| self.readable(&object, true), Ok)?;
         self.durability.sync_data(&object, file)?;

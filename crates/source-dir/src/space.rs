@@ -45,7 +45,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let (from, to) = (self.object(call, from)?, self.object(call, to)?);
         from.file_type.expect_regular()?;
-        let status = self.look(&from)?;
+        let status = self.look(&from, true)?;
         self.judge(call, &from, &status).check_read()?;
         let source = self.readable(&from, true)?;
         let length = usize::try_from(length)

@@ -53,7 +53,7 @@ impl Tree {
     /// Lets go of all held objects that have no names any more.
     pub(super) fn sweep(&self) {
         self.cache.each(|object| {
-            if matches!(self.look(object), Err(Error::Stale)) {
+            if matches!(self.look(object, true), Err(Error::Stale)) {
                 names::DIR_OBJECTS_SWEPT.add(1);
             }
         });

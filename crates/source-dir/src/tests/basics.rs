@@ -408,9 +408,9 @@ fn what_was_let_go_of_is_not_opened_and_what_is_open_is_not_let_go_of() {
         let key = tree.naming.key_of(&id).unwrap();
         std::fs::remove_file(fixture.path("f")).unwrap();
         let hold = tree.cache.hold(&key).unwrap();
-        assert!(tree.look(&object).is_ok(), "it is open");
+        assert!(tree.look(&object, true).is_ok(), "it is open");
         assert!(hold.release());
-        assert_eq!(tree.look(&object).err(), Some(Error::Stale));
+        assert_eq!(tree.look(&object, true).err(), Some(Error::Stale));
         assert!(tree.cache.hold(&key).is_none(), "no call would find it");
     });
 }
