@@ -1,6 +1,6 @@
 //! What every crate needs one of: sizes and times as people write them, locks, tables divided
 //! among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files that
-//! are replaced as a whole, what is said to people on one line.
+//! are replaced as a whole, the list of mounts, what is said to people on one line.
 
 pub mod clock;
 mod decimal;
@@ -8,6 +8,7 @@ pub mod duration;
 pub mod files;
 pub mod line;
 pub mod mix;
+pub mod mounts;
 pub mod shards;
 pub mod size;
 pub mod spans;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use pagewell_base::mounts::{fields, mountinfo, plain};
 use rustix::io::Errno;
 
 /// The kind of file system that `pagewell mount` makes.
@@ -40,38 +41,30 @@ impl Entry {
 /// What is mounted on `place`, the last of several.
 #[must_use]
 pub fn mounted_on(place: &Path) -> Option<Entry> {
-    entries(&list()).rfind(|entry| entry.place == place)
+    entries(&mountinfo()).rfind(|entry| entry.place == place)
 }
 
 /// Where a device is mounted: on `place` if it is there, for it may be in several places. The
 /// directory may have been renamed since it was mounted on.
 pub(crate) fn place_of(device: &str, place: &Path) -> Option<PathBuf> {
-    let list = list();
-    let mut places = entries(&list).filter(|entry| entry.device == device);
-    let first = places.next()?.place;
-    match places.any(|entry| entry.place == place) {
-        true => Some(place.to_owned()),
-        false => Some(first),
-    }
-}
-
-fn list() -> Vec<u8> {
-    std::fs::read("/proc/self/mountinfo").unwrap_or_default()
+    let list = mountinfo();
+    let places = || {
+        let of_device = entries(&list).filter(|entry| entry.device == device);
+        of_device.map(|entry| entry.place)
+    };
+    let there = places().find(|found| found == place);
+    there.or_else(|| places().next())
 }
 
 fn entries(list: &[u8]) -> impl DoubleEndedIterator<Item = Entry> {
-    list.split(|byte| *byte == b'\n').filter_map(entry)
+    fields(list).filter_map(|fields| entry(&fields))
 }
 
-/// The entry of a line: number, parent, device, root, place, options, more of them up to a dash,
-/// kind, source, options of the file system.
-fn entry(line: &[u8]) -> Option<Entry> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let device = fields.nth(2)?;
-    let place = fields.nth(1)?;
-    fields.find(|field| *field == b"-")?;
-    let kind = fields.next()?;
-    let options = fields.nth(1).unwrap_or_default();
+fn entry(fields: &[&[u8]]) -> Option<Entry> {
+    let (device, place) = (fields.get(2)?, fields.get(4)?);
+    let dash = fields.iter().position(|field| *field == b"-")?;
+    let kind = fields.get(dash + 1)?;
+    let options = fields.get(dash + 3).copied().unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let user = options
         .split(|byte| *byte == b',')
@@ -82,20 +75,6 @@ fn entry(line: &[u8]) -> Option<Entry> {
         kind: text(kind),
         user: user.and_then(|user| text(user).parse().ok()),
     })
-}
-
-/// A path as it is, of which the list writes spaces, tabs, newlines and backslashes as a backslash
-/// and three octal digits.
-fn plain(written: &[u8]) -> Vec<u8> {
-    let mut parts = written.split(|byte| *byte == b'\\');
-    let mut plain = parts.next().unwrap_or_default().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(3).unwrap_or((part, b""));
-        let code = std::str::from_utf8(digits).unwrap_or_default();
-        plain.extend(u8::from_str_radix(code, 8));
-        plain.extend(rest);
-    }
-    plain
 }
 
 #[cfg(test)]
@@ -117,6 +96,5 @@ mod tests {
         let ours = entries(list).find(Entry::is_ours).unwrap();
         assert_eq!(ours.place, Path::new("/mnt/a b"));
         assert_eq!((ours.device.as_str(), ours.user), ("0:40", Some(1000)));
-        assert_eq!(plain(b"a\\134\\040b\\012"), b"a\\ b\n");
     }
 }
