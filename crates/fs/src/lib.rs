@@ -41,5 +41,5 @@ pub use error::{Error, Result};
 pub use extended::Presence;
 pub use filesystem::FileSystem;
 pub use identity::{Credentials, FileId};
-pub use mapping::MappedRange;
+pub use mapping::{MappedRange, OVERLAY_MAGIC, magic_of};
 pub use payload::{OpenFile, PageSlice, Payload};

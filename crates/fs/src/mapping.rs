@@ -27,7 +27,13 @@ const ADDRESSES_PART: u64 = 8;
 const LENGTH_MIN: u64 = 16 << 20;
 
 /// Linux' number for overlay file systems (statfs `f_type`).
-const OVERLAY_MAGIC: i64 = 0x794c_7630;
+pub const OVERLAY_MAGIC: i64 = 0x794c_7630;
+
+/// Linux' number for the kind of file system that a file is on (statfs `f_type`).
+pub fn magic_of(file: impl AsFd) -> Result<i64, Errno> {
+    #[allow(clippy::useless_conversion)] // the type differs by architecture
+    i64::try_from(rustix::fs::fstatfs(file)?.f_type).map_err(|_| Errno::OVERFLOW)
+}
 
 /// Addresses that are filled in at once.
 #[allow(clippy::cast_possible_truncation)] // it is 2 MiB
@@ -85,9 +91,7 @@ impl Mapping {
     pub(crate) fn new(file: impl AsFd, end: u64) -> Result<Self, Errno> {
         // What a descriptor there maps is the file that it was opened at, also when the file has
         // been copied to the upper layer since and is written there.
-        #[allow(clippy::useless_conversion)] // the type differs by architecture
-        let magic = i64::try_from(rustix::fs::fstatfs(&file)?.f_type);
-        if magic == Ok(OVERLAY_MAGIC) {
+        if magic_of(&file)? == OVERLAY_MAGIC {
             return Err(Errno::NODEV);
         }
         let length = end.max(LENGTH_MIN).checked_next_power_of_two();

@@ -3,9 +3,7 @@
 use super::Tree;
 use super::durability::{Durability, KernelSync, SyncCalls};
 use super::entries::{Listings, gives_cookies};
-use super::handle::{
-    self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC,
-};
+use super::handle::{self, BTRFS_MAGIC, EXT4_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC};
 use super::identity::Acting;
 use super::object::Object;
 use super::objects::{Cache, Naming};
@@ -19,7 +17,7 @@ use super::{
     resolve::Resolver,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Call, Error, FileId, Limits, OpenFile, Result, Statistics};
+use pagewell_fs::{Call, FileId, Limits, OVERLAY_MAGIC, OpenFile, Result, Statistics, magic_of};
 use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
@@ -105,7 +103,7 @@ impl Tree {
         };
         let status = Status::of(&mount)?;
         let sizes = rustix::fs::fstatvfs(&mount).map_err(error_of)?;
-        let magic = magic_of(&mount)?;
+        let magic = magic_of(&mount).map_err(error_of)?;
         let (naming, id) = if handles {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
@@ -218,12 +216,6 @@ fn reason_of(errno: Errno) -> String {
         Errno::ACCESS | Errno::PERM => "not readable".to_owned(),
         other => other.to_string(),
     }
-}
-
-fn magic_of(mount: &OpenFile) -> Result<i64> {
-    let sizes = rustix::fs::fstatfs(mount).map_err(error_of)?;
-    #[allow(clippy::useless_conversion)] // the type differs by architecture
-    i64::try_from(sizes.f_type).map_err(|_| Error::NotSupported)
 }
 
 /// Whether objects there can have access control lists at all.
