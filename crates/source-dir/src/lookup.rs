@@ -119,9 +119,10 @@ impl Tree {
         let (directory_fd, may_wait) = (directory.as_fd(), call.may_block);
         let open = || self.resolver.child(directory_fd, name, may_wait);
         let opened = match self.with_room(may_wait, open) {
-            // there is no such name in a directory that is itself gone
-            Err(Error::NotFound) if self.look(directory, call.may_block).is_err() => {
-                return Err(Error::Stale);
+            Err(Error::NotFound) => {
+                // there is no such name in a directory that is itself gone
+                self.look(directory, may_wait)?;
+                return Err(Error::NotFound);
             }
             opened => opened?,
         };

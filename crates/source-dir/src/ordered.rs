@@ -225,6 +225,11 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
+    /// Lets go of all windows.
+    pub(super) fn forget_all(&self) {
+        self.kept.lock().clear();
+    }
+
     /// A window with what comes behind `cookie`; `look` tells how the directory is now, and `open`
     /// opens it.
     pub(super) fn window(

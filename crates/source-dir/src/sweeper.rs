@@ -65,6 +65,7 @@ impl Tree {
             self.release(object);
         });
         self.listings.forget_all();
+        self.ordered.forget_all();
         self.remembered.end();
     }
 }
