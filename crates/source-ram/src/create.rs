@@ -60,32 +60,27 @@ impl Tree {
             request,
             verifier,
         };
-        let tree = self.lock_names();
+        // Before the lock, so that it is dropped after it.
+        let mut discarded = Pages::default();
+        let _tree = self.lock_names();
         let (parent, existing) = self.place(call.credentials, directory, name)?;
-        let (created, discarded) = match existing {
-            Some(number) => self.reuse(call.credentials, &parent, number, mode)?,
-            None => (
-                self.make(call.credentials, &parent, name, new)?,
-                Pages::default(),
-            ),
-        };
-        drop(tree);
-        drop(discarded);
-        Ok(created)
+        match existing {
+            Some(number) => self.reuse(call.credentials, &parent, (number, mode), &mut discarded),
+            None => self.make(call.credentials, &parent, name, new),
+        }
     }
 
-    /// What a create does with a name that is there already. Returns also what is to be dropped
-    /// when no lock is held.
+    /// What a create does with a name that is there already. `discarded` is to be dropped when no
+    /// lock is held.
     fn reuse(
         &self,
         credentials: &Credentials,
         parent: &Inode,
-        number: u64,
-        mode: &CreateMode,
-    ) -> Result<(Created, Pages)> {
+        (number, mode): (u64, &CreateMode),
+        discarded: &mut Pages,
+    ) -> Result<Created> {
         let object = self.numbered(number)?;
         let mut state = object.write()?;
-        let mut discarded = Pages::default();
         match mode {
             CreateMode::Exclusive(verifier) if state.verifier == Some(*verifier) => {}
             CreateMode::Unchecked(request) if matches!(state.body, Body::Regular(_)) => {
@@ -93,14 +88,14 @@ impl Tree {
                     size: request.size,
                     ..SetAttributes::default()
                 };
-                discarded = setattr::set(credentials, &mut state, &request, &self.storage)?;
+                *discarded = setattr::set(credentials, &mut state, &request, &self.storage)?;
             }
             _ => return Err(Error::Exists),
         }
         let entry = self.entry_of(state.attributes());
         drop(state);
         let parent = parent.no_change()?;
-        Ok((Created { entry, parent }, discarded))
+        Ok(Created { entry, parent })
     }
 
     pub(super) fn make_directory(
