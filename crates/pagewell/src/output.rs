@@ -16,6 +16,13 @@ pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
         .context(OUTPUT)
 }
 
+/// Prints a JSON document, as [`json`] writes it.
+pub(crate) fn document(document: &impl Serialize) -> anyhow::Result<()> {
+    let mut bytes = Vec::new();
+    json(&mut bytes, document)?;
+    print(&bytes)
+}
+
 /// Writes a JSON document for programs, in a form that people can read, too.
 pub(crate) fn json(mut out: impl Write, document: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, document)?;

@@ -1,11 +1,10 @@
 //! `pagewell mirror`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use pagewell_base::size;
 use pagewell_device::{Assessment, Condition, Device, MirrorError, Resync, ResyncReport};
@@ -255,13 +254,11 @@ fn show_status(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let legs = Legs::open(&arguments.source, &storage, false)?;
     let assessment = Assessment::of(&*legs.records.record, &legs.devices);
     let status = status(&legs, assessment);
-    let mut out = std::io::stdout().lock();
-    let written = if arguments.json {
-        output::json(&mut out, &status)
+    if arguments.json {
+        output::document(&status)?;
     } else {
-        out.write_all(text(&status).as_bytes())
-    };
-    written.context(output::OUTPUT)?;
+        output::print(text(&status).as_bytes())?;
+    }
     let bad = |leg: &&LegJson| leg.condition != "current" && leg.condition != "unknown";
     let is_bad = status.problem.is_some() || status.legs.iter().find(bad).is_some();
     Ok(Outcome::from_failures(u64::from(is_bad)))

@@ -151,10 +151,10 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     };
     snapshot::start_clock();
     allocator::keep_little();
-    // Before any thread starts: threads inherit what is blocked.
     let (told, events) = channel();
     let signalled = told.clone();
     let stop = move || _ = signalled.send(Event::Signal);
+    // Before any thread starts: threads inherit what is blocked.
     let opening = signals::watch(&[], stop).context("signals")?;
     let purpose = Purpose::Mount(Writes::of(wanted.options.read_only, arguments.writable));
     let opened = open::source(&source, &shown, purpose, &engine)?;

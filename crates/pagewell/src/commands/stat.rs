@@ -74,9 +74,7 @@ pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
         }
     }
     if arguments.json {
-        let mut document = Vec::new();
-        output::json(&mut document, &json)?;
-        output::print(&document)?;
+        output::document(&json)?;
     }
     Ok(Outcome::from_failures(failures))
 }

@@ -226,6 +226,11 @@ impl Hand {
         to: &Target,
         existing: Option<Entry>,
     ) -> Result<(), Trouble> {
+        let has_others = |existing: &Entry| existing.attributes.link_count > 1;
+        let (keeps_links, is_in_turn) = (self.terms.rules.keep.links, self.is_in_turn);
+        if existing.as_ref().is_some_and(has_others) && !keeps_links && !is_in_turn {
+            return Err(Trouble::Aliased);
+        }
         if existing.is_some() {
             // As cp(1) does: what is there stays when the original cannot be opened.
             let reader = original.place.tree.reader(original.entry);
@@ -237,13 +242,10 @@ impl Hand {
         }
         let (object, made) = match existing {
             None => (self.new_file(original, to)?, Made::New),
-            Some(existing) if existing.attributes.link_count > 1 && self.terms.rules.keep.links => {
+            Some(existing) if has_others(&existing) && keeps_links => {
                 // Its other names are not to be written through.
                 self.terms.remove(to)?;
                 (self.new_file(original, to)?, Made::New)
-            }
-            Some(existing) if existing.attributes.link_count > 1 && !self.is_in_turn => {
-                return Err(Trouble::Aliased);
             }
             Some(existing) => (Object::Known(existing.id), self.empty(&existing)?),
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Fixture, Run, Serve, is_root, program, run, tool};
+use crate::support::{Fixture, Run, Serve, ended, is_root, program, run, tool};
 
 #[test]
 fn the_ready_line_names_every_export() {
@@ -82,7 +82,7 @@ fn a_server_whose_source_does_not_answer_can_be_stopped() {
     let _connection = mute.accept().unwrap();
     let id = child.id().to_string();
     tool(state.path(), &["kill", "-s", "TERM", &id]);
-    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    assert_eq!(ended(&mut child).signal(), Some(15));
 }
 
 /// In a network of its own, where a port mapper can be started without disturbing anybody.
@@ -115,8 +115,7 @@ kill -TERM $server; wait $server; echo "code $?"
 rpcinfo -p 127.0.0.1 | grep -c 20778
 kill -TERM $other; wait $other; echo "code $?"
 rpcinfo -p 127.0.0.1 | grep -c 2077 || true
-"$PROGRAM" serve --state-dir "$STATE" --listen 127.0.0.1:20779 --register ram:1m >/dev/full ||
-    echo "code $?"
+"${serve[@]}" 127.0.0.1:20779 >/dev/full || echo "code $?"
 rpcinfo -p 127.0.0.1 | grep -c 2077 || true
 "#;
 

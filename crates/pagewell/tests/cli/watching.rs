@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::support::{Fixture, Serve, program, run, tool};
+use crate::support::{Fixture, Serve, ended, program, run, tool};
 
 /// `pagewell top` on a terminal.
 struct Watched {
@@ -126,11 +125,7 @@ fn it_ends_with_its_terminal() {
     // Both ends go.
     watched.master = File::open("/dev/null").unwrap();
     watched.terminal = File::open("/dev/null").unwrap().into();
-    let begun = Instant::now();
-    while watched.child.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it goes on");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    ended(&mut watched.child);
 }
 
 #[test]
