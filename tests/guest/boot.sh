@@ -11,7 +11,7 @@
 # 124 when time ran out, 125 when the machine did not start. The loopback address of this host
 # is 10.0.2.2 there, so the guest is a true kernel NFS client of servers that listen on
 # 127.0.0.1 here. No root and no KVM is needed: QEMU translates every instruction, which makes
-# the guest about ten times slower than the host. Its speed is never a measurement.
+# the guest about ten times slower than the host. Only ratios of what runs there may be compared.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
