@@ -22,8 +22,8 @@ pub trait FileSystem: Send + Sync {
     fn describe(&self) -> String;
 
     /// Prepares the thread for a call, which a front that serves several file systems does before
-    /// each. Only a source that lets the kernel judge its callers by the thread need not have it
-    /// act for the server.
+    /// each. By default it acts for the server; a source that sets its identity itself, or opens
+    /// nothing and starts no thread, need not have that.
     fn prepare_thread(&self) {
         crate::identity::act_for_server();
     }

@@ -56,7 +56,7 @@ pub struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // What is in the way then is told by what looks at the place.
+        // If it stays mounted, the next mount there tells of it.
         let _ = self.unmount(true);
         // Programs may use it for long, and its threads end after the last of them.
         if let Some(session) = self.take_session() {
@@ -197,7 +197,7 @@ fn read_further_ahead(place: &Path) {
 }
 
 impl Mounted {
-    /// Takes it away from where it is now, which another name than at first may lead to. With
+    /// Takes it away from where it is now, also when its directory was renamed. With
     /// `lazy` it goes from its place at once, and ends when the last program that uses it is done.
     ///
     /// # Errors

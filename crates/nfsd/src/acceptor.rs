@@ -145,7 +145,9 @@ impl Acceptor {
             return;
         }
         let address = Address::of(peer.ip());
-        if !self.slots.lock().take_one(address) && !self.free_slot(address) {
+        // To free one takes the lock, too.
+        let has_slot = self.slots.lock().take_one(address);
+        if !has_slot && !self.free_slot(address) {
             names::CONNECTIONS_REFUSED.add(1);
             refusals::note(peer.ip(), Reason::NoSlot);
             return;

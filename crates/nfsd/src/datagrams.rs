@@ -10,7 +10,7 @@
 //! it with each datagram (IP_PKTINFO, RFC 3542 section 6.1).
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,9 +154,6 @@ fn send(
     bytes: &[u8],
     (to, local): (SocketAddr, Option<IpAddr>),
 ) -> nix::Result<usize> {
-    let in_four = |address: Ipv4Addr| in_addr {
-        s_addr: u32::from_ne_bytes(address.octets()),
-    };
     let (four, six);
     // The kernel chooses the interface by its routes.
     let from = match local {
@@ -164,8 +161,10 @@ fn send(
         Some(IpAddr::V4(local)) => {
             four = in_pktinfo {
                 ipi_ifindex: 0,
-                ipi_spec_dst: in_four(local),
-                ipi_addr: in_four(Ipv4Addr::UNSPECIFIED),
+                ipi_spec_dst: in_addr {
+                    s_addr: u32::from_ne_bytes(local.octets()),
+                },
+                ipi_addr: in_addr { s_addr: 0 },
             };
             Some(ControlMessage::Ipv4PacketInfo(&four))
         }

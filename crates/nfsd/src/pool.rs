@@ -132,7 +132,8 @@ impl<J: Send + 'static> Pool<J> {
         state.starting += 1;
         drop(state);
         let pool = self.clone();
-        pagewell_fs::identity::act_for_server(); // the new thread will act for whom this one does
+        // The new thread inherits the user that this one acts for.
+        pagewell_fs::identity::act_for_server();
         let started = std::thread::Builder::new()
             .name("pagewell-pool".into())
             .stack_size(256 << 10)

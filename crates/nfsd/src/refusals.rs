@@ -77,7 +77,9 @@ fn count(all: &mut VecDeque<Refused>, address: IpAddr, reason: Reason) {
     });
     match reason {
         Reason::NoSlot => refused.no_slot += 1,
-        _ => refused.not_allowed += 1,
+        Reason::NotAllowed | Reason::ExportNotAllowed | Reason::PortNotReserved => {
+            refused.not_allowed += 1;
+        }
     }
     if all.len() >= ADDRESSES_MAX {
         all.pop_front();

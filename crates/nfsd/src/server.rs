@@ -52,8 +52,8 @@ impl Server {
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
         // Calls about locks are answered at the same port of UDP, too.
-        let datagrams = config.locks.datagrams.then(|| datagrams::bind(address));
-        let datagrams = datagrams.transpose().map_err(refused)?;
+        let lock_socket = config.locks.datagrams.then(|| datagrams::bind(address));
+        let lock_socket = lock_socket.transpose().map_err(refused)?;
         // Not before: the list of clients with locks is that of the server that listens here.
         let service = Arc::new(Service::new(config)?);
         let dispatcher = Dispatcher::new(service, threads);
@@ -81,7 +81,7 @@ impl Server {
             stop_event,
             threads: Vec::new(),
         };
-        let started = server.start_threads(&shared, acceptor, datagrams);
+        let started = server.start_threads(&shared, acceptor, lock_socket);
         started.map_err(system)?;
         Ok(server)
     }
@@ -90,14 +90,14 @@ impl Server {
         &mut self,
         shared: &Arc<Shared>,
         acceptor: Acceptor,
-        datagrams: Option<UdpSocket>,
+        lock_socket: Option<UdpSocket>,
     ) -> std::io::Result<()> {
         let dispatcher = self.dispatcher.clone();
         for handle in self.readers.clone().0.iter() {
             let reader = Reader::new(shared.clone(), handle.clone())?;
             self.spawn("pagewell-reader", move || reader.run())?;
         }
-        if let Some(socket) = datagrams {
+        if let Some(socket) = lock_socket {
             let dispatcher = dispatcher.clone();
             self.spawn("pagewell-datagrams", move || {
                 datagrams::serve(&dispatcher, socket);

@@ -36,7 +36,6 @@
 
 use super::system;
 use pagewell_counters::names;
-use pagewell_fs::identity::GROUPS_MAX;
 use pagewell_fs::{Call, Credentials, Error, Result};
 use rustix::thread::{CapabilitySet, Gid};
 use std::cell::{Cell, RefCell};
@@ -161,18 +160,9 @@ fn assume(wanted: &Credentials) -> Result<()> {
 }
 
 fn set_groups(wanted: &Credentials) -> Result<()> {
-    // those of a call of NFS without an allocation
-    let (mut few, mut many) = ([Gid::ROOT; GROUPS_MAX], Vec::new());
-    let count = wanted.groups().len();
-    let groups = few.get_mut(..count).unwrap_or_else(|| {
-        many.resize(count, Gid::ROOT);
-        &mut many
-    });
-    for (slot, gid) in groups.iter_mut().zip(wanted.groups()) {
-        Error::AccessDenied.when(*gid == u32::MAX)?;
-        *slot = Gid::from_raw(*gid);
-    }
-    rustix::thread::set_thread_groups(groups)
+    Error::AccessDenied.when(wanted.groups().contains(&u32::MAX))?;
+    let groups: Vec<Gid> = wanted.groups().iter().copied().map(Gid::from_raw).collect();
+    rustix::thread::set_thread_groups(&groups)
         .map_err(|errno| refused(&format!("groups of user {}: {errno}", wanted.uid)))?;
     system::set_fs_gid(wanted.gid);
     if system::set_fs_gid(u32::MAX) == wanted.gid {

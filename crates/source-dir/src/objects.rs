@@ -21,8 +21,8 @@
 //!
 //! Data that no sync has covered keeps an object from eviction, because an error that the kernel
 //! reports after the last descriptor is closed would be lost. A thread that finds nothing else to
-//! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that whoever
-//! commits it meanwhile waits for the outcome of that sync ([`super::syncs`]).
+//! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that a
+//! commit meanwhile waits for the outcome of that sync ([`super::syncs`]).
 //!
 //! The bound on descriptors counts those of all exports. A descriptor that is opened when there are
 //! more pushes two objects out, and so does one that the system refuses.
@@ -332,8 +332,8 @@ impl Tree {
     }
 
     /// Opens something; lets go of objects first when there are many descriptors, or else when the
-    /// program may have no more. [`Error::WouldBlock`] where only those can go that need a sync,
-    /// and the caller must not wait for it. What says [`Error::TryLater`] for another reason does
+    /// program may have no more. [`Error::WouldBlock`] where that does not help, and the caller
+    /// must not wait. What says [`Error::TryLater`] for another reason does
     /// not belong in `open`.
     pub(super) fn with_room<T>(&self, may_wait: bool, open: impl Fn() -> Result<T>) -> Result<T> {
         if self.cache.is_crowded() {
@@ -403,7 +403,7 @@ impl Tree {
         status.attributes.link_count == 0 && self.counts_links
     }
 
-    /// Lets go of an object that is gone. False: a program has it open.
+    /// Lets go of a held object. False: a program has it open.
     pub(super) fn release(&self, object: &Object) -> bool {
         let key = self.naming.key_of(&object.id);
         if object.is_held() || key.is_ok_and(|key| !self.cache.remove(&key)) {

@@ -61,7 +61,7 @@ pub(super) struct Status {
     pub(super) is_frozen: bool,
     /// Whether names and data are encrypted by the file system (fscrypt).
     pub(super) is_encrypted: bool,
-    /// For others.
+    /// What callers of this layer get.
     pub(super) attributes: Attributes,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The file stands alone in a root directory, under the name that [`Origin`] gives it, and is read
 //! and written through the page cache; its data is sent from pinned pages. Its permissions are
-//! those of what it is made of, and nobody writes to it unless it was made
+//! those of what it is made of, and it cannot be written unless it was made
 //! [`writable`](ImageFileSystem::writable). The length never changes.
 //!
 //! Writes stay in memory until there is a reason to bring them to the device; a commit is one. What

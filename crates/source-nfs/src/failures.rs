@@ -31,8 +31,8 @@ impl Failures {
     }
 
     /// Whether anything is left to be done for a user: what was refused may still be in the cache,
-    /// or there is a failure that was not reported. The last user gets those of others, too, and
-    /// whoever comes first and has none that of users who are not known any more.
+    /// or there is a failure that was not reported. The last user gets those of others, too,
+    /// and the first one without a failure gets that of users that are not known any more.
     pub(super) fn concern(&self, user: &Credentials, is_last: bool) -> bool {
         self.is_cached
             || self.of_others.is_some()

@@ -96,7 +96,7 @@ impl FileSystem for RamFileSystem {
         make_symlink, make_node, link, remove, remove_directory, read_directory, open, hold, commit,
     }
 
-    // It opens nothing and starts no thread: whom the kernel takes the thread for is all the same.
+    // It opens nothing and starts no thread: the identity of the thread does not matter.
     fn prepare_thread(&self) {}
 
     fn describe(&self) -> String {

@@ -234,7 +234,7 @@ impl Client {
                 return answer;
             }
             let answer = self.next_answer();
-            // One that is asked for once more was sent once more.
+            // A test that waits for this number again has sent the call again.
             let is_twice = answer.xid() != xid && self.finished.contains(&answer.xid());
             let twice = self.early.insert(answer.xid(), answer);
             assert!(twice.is_none() && !is_twice, "two replies to one call");

@@ -17,6 +17,7 @@
 //!
 //! **Weakness.** With the fifth device and every one after it what each has for certain falls; what
 //! is above it counts as common, and goes only as it is written. Until then all together have more.
+//! Purged pages count until their writes end, so there can even be more than the cache has.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,6 +100,7 @@ mod tests {
         quota.set(2, 125);
         assert_eq!(quota.allowance(1, 1000), 625);
         assert_eq!(quota.allowance(3, 400), 125);
+        // With purged pages whose writes are under way.
         quota.set(1, 2100);
         assert_eq!(quota.allowance(2, 400), 125);
         quota.remove(1);

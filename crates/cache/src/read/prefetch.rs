@@ -88,8 +88,7 @@ impl Reader {
         kind: AccessKind,
         reading: &Reading,
     ) {
-        let now = reading.told.get().unwrap_or_else(|| self.dirty.now());
-        reading.told.set(Some(now));
+        let now = *reading.told.get_or_init(|| self.dirty.now());
         let access = Access {
             offset,
             length,

@@ -6,7 +6,7 @@
 //! is at work in the same page, for as long as it copies its bytes. The first touch of what
 //! read-ahead has fetched is noted with its policy, and that takes a lock.
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,12 +51,12 @@ pub(crate) struct Reading {
     pub(crate) mode: ReadMode,
     /// When the policy of read-ahead was told of its first part: it takes parts with the same time
     /// for one access.
-    pub(crate) told: Cell<Option<Duration>>,
+    pub(crate) told: OnceCell<Duration>,
 }
 
 impl Reading {
     pub(crate) fn new(mode: ReadMode) -> Self {
-        let told = Cell::new(None);
+        let told = OnceCell::new();
         Self { mode, told }
     }
 }

@@ -323,26 +323,14 @@ fn nothing_is_remembered_of_a_file_that_the_kernel_forgot() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::new(place.path());
     let node = mounted.create(b"file");
+    let remembered = || {
+        let parts = mounted.front.written.each();
+        parts.map(|part| part.len()).sum::<usize>()
+    };
     mounted.write(node);
-    assert_eq!(
-        mounted
-            .front
-            .written
-            .each()
-            .map(|part| part.len())
-            .sum::<usize>(),
-        1
-    );
+    assert_eq!(remembered(), 1);
     mounted.look_up_anew(b"file");
     mounted.front.forget(node, 2);
     assert_eq!(mounted.front.nodes.id(node), None);
-    assert_eq!(
-        mounted
-            .front
-            .written
-            .each()
-            .map(|part| part.len())
-            .sum::<usize>(),
-        0
-    );
+    assert_eq!(remembered(), 0);
 }

@@ -71,8 +71,8 @@ fn find(list: &str) -> Vec<Peer> {
 }
 
 impl Peer {
-    /// A connection, and who the kernel says is listening. One that does not accept is not waited
-    /// for: another user may have made it so that it never does.
+    /// A connection, and the listener as the kernel tells it. One that does not accept is not
+    /// waited for: another user may have made it so that it never does.
     fn connect(&self) -> std::io::Result<(UnixStream, OtherEnd)> {
         let name = format!("{PREFIX}{}/{}", self.process, self.kind);
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
@@ -109,7 +109,7 @@ impl Peer {
     }
 
     /// Whether the numbers of a listener are those of this process: of root or the own user, or of
-    /// the process itself, whoever runs it.
+    /// the process itself, of any user.
     fn is_believed(&self, listener: &OtherEnd) -> bool {
         let process = listener.process.map(number_of);
         listener.user.is_root()

@@ -30,7 +30,7 @@ pub use server::Control;
 /// How names begin.
 const PREFIX: &str = "pagewell/";
 
-/// Who is at the other end of a connection, as the kernel says.
+/// The other end of a connection, as the kernel tells it.
 struct OtherEnd {
     user: Uid,
     /// Nothing when it is outside this namespace of processes.

@@ -199,7 +199,7 @@ fn every_job_is_done_once_by_many_threads() {
     }
 }
 
-/// A thread inherits for whom the kernel takes the one that starts it.
+/// A thread inherits the user that the one acts for that starts it.
 #[test]
 fn threads_are_started_for_the_server() {
     static TURNED_BACK: AtomicBool = AtomicBool::new(false);

@@ -22,12 +22,10 @@ use crate::reply::file_range::{FileRange, Resident, resident};
 use crate::service::call::{Answering, Done, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::service::convert;
 use crate::service::exports::Stop;
+use crate::service::volume::SIZE_MAX;
 
 /// Reads up to this are copied: cheaper than a system call of their own.
 const COPIED_READ_BYTES_MAX: usize = 32 << 10;
-
-/// Where the longest file ends: systems count in signed numbers.
-const OFFSET_MAX: u64 = i64::MAX as u64;
 
 /// The head of a READ reply that is about to be written.
 struct Head {
@@ -41,8 +39,8 @@ impl Answering<'_> {
     pub(super) fn read(&mut self, arguments: ReadArguments<'_>) -> Result<Done, Stop> {
         let target = self.caller.target(arguments.file)?;
         // No file reaches farther, and no source need count past it.
-        let offset = arguments.offset.min(OFFSET_MAX);
-        let left = u32::try_from(OFFSET_MAX - offset).unwrap_or(u32::MAX);
+        let offset = arguments.offset.min(SIZE_MAX);
+        let left = u32::try_from(SIZE_MAX - offset).unwrap_or(u32::MAX);
         let count = arguments.count.min(READ_BYTES_MAX).min(left);
         let read = || -> fs::Result<Option<Done>> {
             let read = target

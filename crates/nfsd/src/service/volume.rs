@@ -11,7 +11,7 @@ use crate::service::exports::Stop;
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 
 /// Sizes above this are negative numbers to clients that count in signed 64 bits.
-const SIZE_MAX: u64 = i64::MAX as u64;
+pub(super) const SIZE_MAX: u64 = i64::MAX as u64;
 
 impl Answering<'_> {
     pub(super) fn fsstat(&mut self, root: Handle<'_>) -> Result<Done, Stop> {

@@ -18,8 +18,8 @@ const PROCESS_WAIT: Duration = Duration::from_secs(10);
 /// Unmount what `pagewell mount` mounted.
 ///
 /// Waits until what was written is on the source's device, and fails with what was lost if it could
-/// not be brought there, or when that is not known, as the process of the mount is gone or cannot be
-/// asked. Then it waits until that process has ended, so that what the source lies on can be
+/// not be brought there, or when that is not known, as the process of the mount is gone or cannot
+/// be asked. Then it waits until that process has ended, so that what the source lies on can be
 /// unmounted next. What is not a mount of pagewell is left alone.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -133,7 +133,7 @@ impl WriteBack {
         tag
     }
 
-    /// Forgets a tag: nobody waits for it any more. Its bytes are written in their own time.
+    /// Forgets a tag that no commit waits for any more. Its bytes are written in their own time.
     pub fn untag(&mut self, tag: Tag) {
         self.tags.pending.remove(&tag);
         self.tags.ended.remove(&tag);
