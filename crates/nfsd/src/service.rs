@@ -22,6 +22,7 @@
 //! A change that has begun cannot be taken back: its repetition, and so everything that a client
 //! sends after it was answered, comes after its end.
 
+pub mod adjoining;
 pub mod call;
 pub mod convert;
 pub mod cookies;
@@ -38,7 +39,6 @@ mod pseudo_tree;
 mod volume;
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -66,6 +66,40 @@ pub struct HeldCall {
     charge: Arc<Charge>,
     xid: u32,
     procedure: Procedure,
+}
+
+/// A change that the duplicate-request cache knows. It ends in one of three ways: it was answered,
+/// it goes to the pool, or it is dropped, as its thread has panicked, and can be asked again.
+struct Begun<'s> {
+    service: &'s Service,
+    key: Option<Key>,
+}
+
+impl Begun<'_> {
+    /// It was done, and answered with `reply`.
+    fn finish(mut self, reply: &[u8]) {
+        if let Some(key) = self.key.take() {
+            self.service.finish_change(&key, reply, true);
+        }
+    }
+
+    /// It goes to the pool, which ends it.
+    fn wait(mut self, call: &NfsCall<'_>) -> WaitingCall {
+        WaitingCall {
+            subject: self.service.served.subject(call.arguments),
+            duplicate: self.key.take(),
+            kind: Kind::Change,
+            ..WaitingCall::default()
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.service.finish_change(&key, &[], false);
+        }
+    }
 }
 
 /// Answers calls.
@@ -117,8 +151,8 @@ impl Service {
                     return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
                 };
                 let call = NfsCall {
-                    request,
-                    head: &call,
+                    request: *request,
+                    head: call,
                     procedure,
                     arguments,
                 };
@@ -148,7 +182,7 @@ impl Service {
     fn first_look(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
         let kind = kind(call.procedure);
         if kind == Kind::Change {
-            return self.begin_change(call, batch);
+            return self.change(call, batch);
         }
         match call.answer(&self.served, false, batch) {
             Answer::Done => Answer::Done,
@@ -160,56 +194,58 @@ impl Service {
         }
     }
 
-    fn begin_change(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
-        let (request, connection) = (call.request, call.request.connection);
+    /// Makes a change known. `None`: it is not to be done, and was answered if it is to be.
+    fn begin(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Option<Begun<'_>> {
+        let (request, connection) = (&call.request, call.request.connection);
         if connection.is_given_up() {
             counters::CALLS_ABANDONED.add(1);
             connection.close();
-            return Answer::Done;
+            return None;
         }
-        let is_write = call.procedure == Procedure::Write;
         let key = self.duplicates.key(
             connection.peer.ip(),
             (call.head.xid, request.record),
-            is_write,
+            call.procedure == Procedure::Write,
             connection.heard_before(),
         );
         match self.duplicates.begin(&key, connection, request.received_at) {
-            Seen::New => {}
+            Seen::New => Some(Begun {
+                service: self,
+                key: Some(key),
+            }),
             Seen::InProgress => {
                 counters::DUPLICATES_IN_PROGRESS.add(1);
-                return Answer::Done;
+                None
             }
             Seen::Answered(reply) => {
                 counters::DUPLICATES_REPLAYED.add(1);
                 batch.push(&reply);
-                return Answer::Done;
+                None
             }
         }
-        let wait = || {
-            Answer::Wait(WaitingCall {
-                duplicate: Some(key),
-                subject: self.served.subject(call.arguments),
-                kind: Kind::Change,
-                ..WaitingCall::default()
-            })
+    }
+
+    /// Answers a change at once, which only a write can be.
+    fn change(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
+        let Some(begun) = self.begin(call, batch) else {
+            return Answer::Done;
         };
-        if !is_write {
-            return wait();
+        if call.procedure == Procedure::Write {
+            self.write_now(call, begun, batch)
+        } else {
+            Answer::Wait(begun.wait(call))
         }
+    }
+
+    /// Makes a write unless it would have to wait.
+    fn write_now(&self, call: &NfsCall<'_>, begun: Begun<'_>, batch: &mut Batch) -> Answer {
         let mark = batch.mark();
-        let work = AssertUnwindSafe(|| call.answer(&self.served, false, batch));
-        let answer = catch_unwind(work).unwrap_or_else(|panic| {
-            // It can be asked again.
-            self.finish_change(&key, &[], false);
-            resume_unwind(panic)
-        });
-        match answer {
+        match call.answer(&self.served, false, batch) {
             Answer::Done => {
-                self.finish_change(&key, batch.body(mark), true);
+                begun.finish(batch.body(mark));
                 Answer::Done
             }
-            Answer::Wait(_) => wait(),
+            Answer::Wait(_) => Answer::Wait(begun.wait(call)),
         }
     }
 

@@ -65,6 +65,11 @@ pub trait Hook: Send + Sync {
         asked
     }
 
+    /// What clients see instead of what a write has done.
+    fn written(&self, inner: Written) -> Written {
+        inner
+    }
+
     /// What clients see instead of what a read has found.
     fn reply(&self, inner: ReadReply) -> ReadReply {
         inner
@@ -166,10 +171,10 @@ impl<H: Hook> FileSystem for Layer<H> {
             ..Event::of("write", call, id)
         })?;
         let written = self.inner.write(call, id, offset, data, stability)?;
-        Ok(Written {
+        Ok(self.hook.written(Written {
             verifier,
             ..written
-        })
+        }))
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed> {

@@ -16,6 +16,7 @@ use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
 use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
+use crate::service::adjoining::Adjoining;
 use crate::service::call::{Answer, Job, Request, WaitingCall};
 use crate::service::{put_off, refuse_oversized};
 use crate::share::Address;
@@ -258,8 +259,13 @@ impl Receiver {
                 && record.len() <= SMALL_RECORD_BYTES_MAX
             {
                 self.large_records = false;
-                self.small(shared, record);
-                rest = &rest[taken..];
+                if let Some(writes) = Adjoining::find(rest, SMALL_RECORD_BYTES_MAX) {
+                    self.adjoining(shared, &writes);
+                    rest = &rest[writes.length..];
+                } else {
+                    self.small(shared, record);
+                    rest = &rest[taken..];
+                }
             } else {
                 let (taken, progress) = self.assembly.take(rest);
                 rest = &rest[taken..];
@@ -286,6 +292,18 @@ impl Receiver {
             }
         }
         Consumed::All
+    }
+
+    /// Small WRITEs in the receive buffer that can be made as one.
+    fn adjoining(&mut self, shared: &Shared, writes: &Adjoining<'_>) {
+        self.calls += writes.calls() as u64;
+        let now = Instant::now();
+        let service = &shared.dispatcher.service;
+        let waiting = service.answer_adjoining(writes, (&self.connection, now), &mut self.batch);
+        for (record, state) in waiting {
+            let buffer = shared.budget.uncounted(record);
+            self.queue(shared, buffer, record.len(), (now, state));
+        }
     }
 
     /// A whole record in the receive buffer.

@@ -28,6 +28,7 @@ pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
 pub(super) const LISTING_BYTES_MAX: usize = 256 << 10;
 
 /// A call as it arrived.
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The record.
     pub record: &'a [u8],
@@ -50,8 +51,8 @@ impl<'a> Request<'a> {
 
 /// A call of NFS whose head was read.
 pub(super) struct NfsCall<'a> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) head: &'a Call<'a>,
+    pub(super) request: Request<'a>,
+    pub(super) head: Call<'a>,
     pub(super) procedure: Procedure,
     pub(super) arguments: Decoder<'a>,
 }
@@ -240,9 +241,9 @@ impl NfsCall<'_> {
     /// Answers the call, unless it would have to wait and may not.
     pub(super) fn answer(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
         let peer = self.request.connection.peer;
-        let caller = &Caller::new(served, self.head, peer, may_block);
+        let caller = &Caller::new(served, &self.head, peer, may_block);
         let procedure = self.procedure;
-        answer_with((self.request, self.head), &NFS, batch, |batch, mark| {
+        answer_with((&self.request, &self.head), &NFS, batch, |batch, mark| {
             let out = Out { batch, mark };
             let mut answering = Answering { caller, out };
             let result = answering.run(procedure, self.arguments);

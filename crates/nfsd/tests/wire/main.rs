@@ -14,6 +14,7 @@
 mod every_call;
 mod million;
 
+mod adjoining;
 mod admission;
 mod attributes;
 mod creation;
