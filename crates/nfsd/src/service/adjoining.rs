@@ -22,7 +22,7 @@ use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{self, Procedure, StableHow, Status, WccData, WriteArguments, WriteOk};
 use pagewell_sunrpc::record;
 use pagewell_sunrpc::rpc::{self, Call};
-use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
+use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, padded};
 
 use crate::connection::Connection;
 use crate::reply::batch::Batch;
@@ -55,21 +55,21 @@ impl<'a> Adjoining<'a> {
     pub fn find(input: &'a [u8], record_bytes_max: usize) -> Option<Self> {
         let next = |at: usize| {
             let (record, taken) = record::whole(input.get(at..)?)?;
-            let write = Some(record).filter(|record| record.len() <= record_bytes_max);
-            Some((Write::parse(write?)?, at + taken))
+            (record.len() <= record_bytes_max).then_some((record, at + taken))
         };
-        let (first, mut length) = next(0)?;
-        let (second, behind) = next(length).filter(|(second, _)| first.is_before(second))?;
-        length = behind;
-        let mut writes = vec![first, second];
+        let (record, mut length) = next(0).filter(|(record, _)| is_write(record))?;
+        let (second, _) = next(length)?;
+        let first = Write::parse(record).filter(|first| first.is_before(second))?;
+        let mut writes = vec![first];
         while writes.len() < CALLS_MAX
-            && let Some((write, behind)) = next(length)
-            && writes.last().is_some_and(|last| last.is_before(&write))
+            && let Some((record, behind)) = next(length)
+            && writes.last().is_some_and(|last| last.is_before(record))
+            && let Some(write) = Write::parse(record)
         {
             writes.push(write);
             length = behind;
         }
-        Some(Self { writes, length })
+        (writes.len() > 1).then_some(Self { writes, length })
     }
 
     /// How many there are.
@@ -81,9 +81,6 @@ impl<'a> Adjoining<'a> {
 impl<'a> Write<'a> {
     /// An unstable WRITE that is well formed.
     fn parse(record: &'a [u8]) -> Option<Self> {
-        if !is_write(record) {
-            return None;
-        }
         let (head, encoded) = rpc::parse_call(record).ok()?;
         let arguments: WriteArguments<'a> = decode(encoded).ok()?;
         let is_plain = arguments.stable == StableHow::Unstable
@@ -96,15 +93,25 @@ impl<'a> Write<'a> {
         })
     }
 
-    fn is_before(&self, next: &Self) -> bool {
-        let (this, next_one) = (&self.arguments, &next.arguments);
-        this.offset.checked_add(u64::from(this.count)) == Some(next_one.offset)
-            && this.file == next_one.file
-            && self.head.credential == next.head.credential
+    /// Whether `record` is a call of the same procedure, caller and file, and goes on where this one
+    /// ends. Equal heads are equal bytes, and the arguments end with offset, count, stability and
+    /// data, so nothing of it need be decoded.
+    fn is_before(&self, record: &[u8]) -> bool {
+        let WriteArguments { offset, data, .. } = self.arguments;
+        let behind = 8 + 4 + 4 + 4 + padded(data.len());
+        let offset_at = self.record.len().saturating_sub(behind);
+        let head = CONSTANT_FROM..offset_at;
+        let end = offset.wrapping_add(data.len() as u64).to_be_bytes();
+        record.get(head.clone()) == self.record.get(head)
+            && record.get(offset_at..offset_at + end.len()) == Some(&end)
     }
 }
 
-/// Program, version and procedure, where they are in each call (RFC 5531 section 9).
+/// Where what does not change from call to call begins, behind xid and message type (RFC 5531
+/// section 9).
+const CONSTANT_FROM: usize = 8;
+
+/// Goes by program, version and procedure, behind the version of RPC.
 fn is_write(record: &[u8]) -> bool {
     let words = record.get(12..24).unwrap_or_default().as_chunks().0;
     let wanted = [nfs3::PROGRAM, nfs3::VERSION, Procedure::Write.number()];
