@@ -9,7 +9,7 @@
 //!
 //! - It is opened with `O_DIRECT` where that works, so that the cache above is the only one, and
 //!   through the kernel's page cache where it does not: said once, counted.
-//! - Requests are carried by a ring ([`Engine::Ring`]) or by threads ([`Engine::Workers`]). The
+//! - Requests are carried by rings ([`Engine::Ring`]) or by threads ([`Engine::Workers`]). The
 //!   engine starts with the first request.
 //! - The last block of a file may be a part. A short transfer anywhere else means that the file
 //!   was truncated after it was opened: [`Error::PastEnd`], never zeros.
@@ -23,6 +23,7 @@
 mod lock;
 mod open;
 mod ring;
+mod rings;
 mod sysfs;
 mod transfer;
 mod workers;
@@ -40,7 +41,7 @@ use crate::device::check;
 use crate::request::pieces;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
-use ring::Ring;
+use rings::{RINGS_MAX, Rings};
 use transfer::{Target, Transfer};
 use workers::Workers;
 
@@ -77,6 +78,9 @@ pub struct FileOptions {
     pub unnoticed: bool,
     /// Requests in the kernel at a time, 1 to 4096; more wait in front of it.
     pub queue_depth: u32,
+    /// Rings, each with a thread that completes what it carries, 1 to 8; by default one for each 8
+    /// processors.
+    pub rings: u32,
     /// Threads of the workers, 1 to 256.
     pub workers: u32,
 }
@@ -89,13 +93,14 @@ impl Default for FileOptions {
             writable: false,
             unnoticed: false,
             queue_depth: QUEUE_DEPTH,
+            rings: rings::usual_count(),
             workers: WORKERS,
         }
     }
 }
 
 enum Carrier {
-    Ring(Ring),
+    Rings(Rings),
     Workers(Workers),
 }
 
@@ -120,6 +125,7 @@ impl FileDevice {
         let name = path.display().to_string();
         let options = FileOptions {
             queue_depth: options.queue_depth.clamp(1, QUEUE_DEPTH_MAX),
+            rings: options.rings.clamp(1, RINGS_MAX),
             workers: options.workers.clamp(1, WORKERS_MAX),
             ..options
         };
@@ -148,7 +154,7 @@ impl FileDevice {
     #[must_use]
     pub fn engine(&self) -> Engine {
         match self.carrier() {
-            Carrier::Ring(_) => Engine::Ring,
+            Carrier::Rings(_) => Engine::Ring,
             Carrier::Workers(_) => Engine::Workers,
         }
     }
@@ -159,8 +165,11 @@ impl FileDevice {
             if self.options.engine == Engine::Workers {
                 return workers();
             }
-            match Ring::start(&self.target, self.options.queue_depth) {
-                Ok(ring) => Carrier::Ring(ring),
+            let FileOptions {
+                queue_depth, rings, ..
+            } = self.options;
+            match Rings::start(&self.target, queue_depth, rings) {
+                Ok(rings) => Carrier::Rings(rings),
                 Err(error) => {
                     static ONCE: Once = Once::new();
                     DEVICE_RING_FALLBACKS.add(1);
@@ -222,7 +231,7 @@ impl FileDevice {
             return;
         }
         match self.carrier() {
-            Carrier::Ring(ring) => ring.submit(transfers),
+            Carrier::Rings(rings) => rings.submit(transfers),
             Carrier::Workers(workers) => workers.submit(transfers),
         }
     }
@@ -256,8 +265,8 @@ impl Device for FileDevice {
     }
 
     fn register_memory(&self, memory: &Memory) {
-        if let Carrier::Ring(ring) = self.carrier() {
-            ring.register(memory);
+        if let Carrier::Rings(rings) = self.carrier() {
+            rings.register(memory);
         }
     }
 }

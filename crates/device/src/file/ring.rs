@@ -1,4 +1,4 @@
-//! Transfers by `io_uring`: one ring and one thread for each device.
+//! Transfers by `io_uring`: a ring and its thread.
 //!
 //! ```text
 //!   callers ──> waiting ──> slots ──> submission queue ──> kernel
@@ -166,7 +166,7 @@ impl Ring {
         let mut state = shared.state.lock();
         let count = transfers.len();
         state.waiting.extend(transfers);
-        let is_reaper = shared.reaper.get() == Some(&std::thread::current().id());
+        let is_reaper = self.is_completing_here();
         let pushed = shared.fill(&mut state);
         DEVICE_RING_QUEUED.add(state.waiting.len().min(count) as u64);
         if state.parked {
@@ -182,7 +182,12 @@ impl Ring {
         }
     }
 
-    /// Prepares the memory, so that the kernel need not look up its pages for each request.
+    /// Whether this thread is the one that completes what this ring carries.
+    pub(super) fn is_completing_here(&self) -> bool {
+        self.shared.reaper.get() == Some(&std::thread::current().id())
+    }
+
+    /// See [`super::rings::Rings::register`].
     pub(super) fn register(&self, memory: &Memory) {
         let mut state = self.shared.state.lock();
         let submitter = self.shared.ring.submitter();

@@ -27,10 +27,11 @@ fn file_of(bytes: &[u8]) -> tempfile::NamedTempFile {
 fn kinds() -> Vec<FileOptions> {
     let mut kinds = Vec::new();
     for direct in [true, false] {
-        for engine in [Engine::Ring, Engine::Workers] {
+        for (engine, rings) in [(Engine::Ring, 1), (Engine::Ring, 3), (Engine::Workers, 1)] {
             kinds.push(FileOptions {
                 direct,
                 engine,
+                rings,
                 writable: true,
                 ..FileOptions::default()
             });
@@ -404,8 +405,8 @@ fn without_a_ring_there_are_workers() {
     let file = file_of(&pattern(8192));
     let device = FileDevice::open(file.path()).unwrap();
     // More than the kernel's 32,768 entries.
-    assert!(Ring::start(&device.target, 1 << 20).is_err());
-    assert!(Ring::start(&device.target, u32::MAX).is_err());
+    assert!(Rings::start(&device.target, 1 << 20, 1).is_err());
+    assert!(Rings::start(&device.target, u32::MAX, 1).is_err());
     let few = FileOptions {
         queue_depth: 0,
         workers: 0,
