@@ -132,7 +132,7 @@ impl Reader {
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         while !self.shared.dispatcher.is_stopping() {
-            self.wait(&mut events);
+            let now = self.wait(&mut events);
             for event in &events {
                 let event: &epoll::Event = event;
                 self.dispatch(event.data.u64(), event.flags);
@@ -142,20 +142,21 @@ impl Reader {
                     self.turn(token);
                 }
             }
-            if self.last_tick.elapsed() >= TICK {
+            if now - self.last_tick >= TICK {
                 self.tick();
             }
         }
         self.drain();
     }
 
-    fn wait(&mut self, events: &mut Vec<epoll::Event>) {
+    /// Waits for events, unless connections are ready; returns the time afterwards.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Instant {
+        let began = Instant::now();
         if !self.ready.is_empty() {
             self.look(events, Duration::ZERO);
-            return;
+            return began;
         }
         events.clear();
-        let began = Instant::now();
         let limit = self.polling.begin(self.handle.is_crowded());
         let mut was_interrupted = false;
         if !limit.is_zero() {
@@ -172,8 +173,9 @@ impl Reader {
             // Others may poll when this one has had no work for a while.
             self.look(events, if was_at_work { PAUSE } else { TICK });
         }
+        let ended = Instant::now();
         self.polling.waited(Waited {
-            total: began.elapsed(),
+            total: ended - began,
             slept,
             was_interrupted,
         });
@@ -181,6 +183,7 @@ impl Reader {
         if is_at_work != was_at_work {
             self.handle.set_at_work(is_at_work);
         }
+        ended
     }
 
     /// Looks for events until there are some, for `limit` at the most. Returns whether something

@@ -32,6 +32,8 @@ const RECEIVES_PER_TURN: usize = 4;
 
 /// A block of replies this long is sent before more calls are answered.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
+/// The same of replies whose data goes from where it is.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Fewer bytes of a record than this are no progress: a client that announces a large record and
 /// sends it byte by byte must not hold the memory for it.
@@ -171,7 +173,7 @@ impl Receiver {
             }
             if !self.leftover.is_empty() {
                 let leftover = std::mem::take(&mut self.leftover);
-                match self.consume(shared, &leftover) {
+                match self.consume(shared, &leftover, Instant::now()) {
                     Consumed::All => {}
                     Consumed::Paused(taken) => return self.put_aside(&leftover[taken..]),
                     Consumed::Broken => return Turn::Closed,
@@ -213,15 +215,16 @@ impl Receiver {
         self.connection.heard(self.empty_at);
         // Fewer bytes than would have fitted: there will be an event for the next ones.
         let is_empty = count < wanted + extra;
+        let now = Instant::now();
         if is_empty {
-            self.empty_at = Instant::now();
+            self.empty_at = now;
         }
         self.received_bytes += count as u64;
         let direct = count.min(wanted);
         if wanted > 0 && self.assembly.received(direct) {
-            self.assembled(shared);
+            self.assembled(shared, now);
         }
-        let result = match self.consume(shared, &scratch[..count - direct]) {
+        let result = match self.consume(shared, &scratch[..count - direct], now) {
             Consumed::All => None,
             Consumed::Paused(taken) => Some(self.put_aside(&scratch[taken..count - direct])),
             Consumed::Broken => Some(Turn::Closed),
@@ -247,7 +250,8 @@ impl Receiver {
         }
     }
 
-    fn consume(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
+    /// Takes the records of `input`, which arrived at `now`.
+    fn consume(&mut self, shared: &Shared, input: &[u8], now: Instant) -> Consumed {
         let _moment = moment::begin();
         let mut rest = input;
         while !rest.is_empty() {
@@ -260,10 +264,10 @@ impl Receiver {
             {
                 self.large_records = false;
                 if let Some(writes) = Adjoining::find(rest, SMALL_RECORD_BYTES_MAX) {
-                    self.adjoining(shared, &writes);
+                    self.adjoining(shared, &writes, now);
                     rest = &rest[writes.length..];
                 } else {
-                    self.small(shared, record);
+                    self.small(shared, record, now);
                     rest = &rest[taken..];
                 }
             } else {
@@ -271,7 +275,7 @@ impl Receiver {
                 rest = &rest[taken..];
                 match progress {
                     Progress::Partial => {}
-                    Progress::Whole => self.assembled(shared),
+                    Progress::Whole => self.assembled(shared, now),
                     Progress::Broken => {
                         names::RECORDS_BROKEN.add(1);
                         return Consumed::Broken;
@@ -284,7 +288,8 @@ impl Receiver {
                     }
                 }
             }
-            if self.batch.length() >= BLOCK_BYTES_MAX {
+            if self.batch.block_bytes() >= BLOCK_BYTES_MAX || self.batch.length() >= BATCH_BYTES_MAX
+            {
                 self.flush();
             }
             if !rest.is_empty() && !self.connection.may_read() {
@@ -295,9 +300,8 @@ impl Receiver {
     }
 
     /// Small WRITEs in the receive buffer that can be made as one.
-    fn adjoining(&mut self, shared: &Shared, writes: &Adjoining<'_>) {
+    fn adjoining(&mut self, shared: &Shared, writes: &Adjoining<'_>, now: Instant) {
         self.calls += writes.calls() as u64;
-        let now = Instant::now();
         let service = &shared.dispatcher.service;
         let waiting = service.answer_adjoining(writes, (&self.connection, now), &mut self.batch);
         for (record, state) in waiting {
@@ -307,17 +311,17 @@ impl Receiver {
     }
 
     /// A whole record in the receive buffer.
-    fn small(&mut self, shared: &Shared, record: &[u8]) {
+    fn small(&mut self, shared: &Shared, record: &[u8], now: Instant) {
         self.calls += 1;
-        if let Some(waiting) = self.answer(shared, record) {
+        if let Some(state) = self.answer(shared, record, now) {
             let buffer = shared.budget.uncounted(record);
-            self.queue(shared, buffer, record.len(), waiting);
+            self.queue(shared, buffer, record.len(), (now, state));
         }
     }
 
-    /// Answers the call in a record. One that waits comes back with when it arrived.
-    fn answer(&mut self, shared: &Shared, record: &[u8]) -> Option<(Instant, WaitingCall)> {
-        let request = Request::new(record, &self.connection, Instant::now());
+    /// Answers the call in a record, unless it has to wait.
+    fn answer(&mut self, shared: &Shared, record: &[u8], now: Instant) -> Option<WaitingCall> {
+        let request = Request::new(record, &self.connection, now);
         match shared
             .dispatcher
             .service
@@ -327,7 +331,7 @@ impl Receiver {
                 names::CALLS_INLINE.add(1);
                 None
             }
-            Answer::Wait(state) => Some((request.received_at, state)),
+            Answer::Wait(state) => Some(state),
         }
     }
 
@@ -349,7 +353,7 @@ impl Receiver {
     }
 
     /// A record that was put together in memory of its own.
-    fn assembled(&mut self, shared: &Shared) {
+    fn assembled(&mut self, shared: &Shared, now: Instant) {
         self.calls += 1;
         let record = self.assembly.finish();
         let buffer = self.memory.whole(record.buffer);
@@ -366,8 +370,8 @@ impl Receiver {
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
         // A record that came whole is progress, however small.
         self.received_bytes += PROGRESS_BYTES_MIN;
-        if let Some(waiting) = self.answer(shared, &buffer[..record.length]) {
-            self.queue(shared, buffer, record.length, waiting);
+        if let Some(state) = self.answer(shared, &buffer[..record.length], now) {
+            self.queue(shared, buffer, record.length, (now, state));
         }
     }
 

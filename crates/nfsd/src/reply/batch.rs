@@ -9,6 +9,9 @@ use pagewell_sunrpc::xdr::{padded, padding};
 use crate::reply::file_range::FileRange;
 use crate::reply::way::{Meter, Ways};
 
+/// The head of a READ reply, and most other replies.
+const REPLY_BYTES: usize = 256;
+
 /// Consecutive bytes of the stream.
 pub enum Piece {
     /// In memory of their own.
@@ -66,6 +69,8 @@ impl Batch {
     /// [`Batch::bytes`] and ended with [`Batch::end`] or [`Batch::end_with`].
     pub fn begin(&mut self) -> Mark {
         let mark = self.mark();
+        // Behind a payload the block is a new one, which must not grow word by word.
+        self.bytes.reserve(REPLY_BYTES);
         self.bytes.extend_from_slice(&[0; MARKER_BYTES]);
         mark
     }
@@ -126,6 +131,11 @@ impl Batch {
     /// Bytes in it.
     pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
+    }
+
+    /// Bytes in the block itself.
+    pub fn block_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether no reply is in it.

@@ -33,6 +33,9 @@ use rustix::net::sockopt;
 use crate::reply::batch::{Batch, Piece};
 use crate::reply::unsent::Unsent;
 
+/// A longer queue gives its memory back when it is empty.
+const PIECES_KEPT_MAX: usize = 64;
+
 fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
     pieces.iter().map(Piece::memory_bytes).sum()
 }
@@ -172,6 +175,10 @@ impl SendQueue {
             let is_full = match result {
                 Ok(()) => {
                     state.offset = 0;
+                    // The next replies need no memory of their own.
+                    if state.pieces.is_empty() && pieces.capacity() <= PIECES_KEPT_MAX {
+                        state.pieces = pieces;
+                    }
                     false
                 }
                 Err(Errno::AGAIN) => {
