@@ -193,9 +193,9 @@ impl Export {
     }
 }
 
-/// The time from a reply to the next call of a client on this machine or in its rack, and twice
-/// what it takes to wake a thread.
-pub const POLL_FOR: Duration = Duration::from_micros(50);
+/// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack, and
+/// twice what it takes to wake a thread.
+pub const POLL_FOR: Duration = Duration::from_micros(100);
 
 /// A server.
 pub struct Config {

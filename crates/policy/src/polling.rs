@@ -20,6 +20,8 @@
 //! that finds work halves it. A poll during which the thread did not have the processor counts as
 //! one that found nothing.
 //!
+//! What was seen of some clients is not held against another one: a new connection ends all doubt.
+//!
 //! A poll needs a processor, and so does a client on the same machine that is to send what the
 //! poll looks for. A thread is *at work* while its waits are short. While more threads are at work
 //! than half of the processors, which is told from outside, no thread polls: there is work for the
@@ -90,6 +92,11 @@ impl Polling {
         } else {
             Duration::ZERO
         }
+    }
+
+    /// Another client has come.
+    pub fn trust_again(&mut self) {
+        self.asked_for = TRUSTED;
     }
 
     /// Whether the last wait was short.

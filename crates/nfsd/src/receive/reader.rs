@@ -307,6 +307,7 @@ impl Reader {
             let line = self.ready.join(Address::of(connection.peer.ip()));
             let receiver = Receiver::new(connection, &self.shared, line);
             self.receivers.insert(token, receiver);
+            self.polling.trust_again();
             self.make_ready(token);
         } else {
             self.handle.lose();

@@ -83,6 +83,15 @@ fn polls_come_back_when_the_processor_is_free_again() {
 }
 
 #[test]
+fn a_new_client_is_not_doubted_for_what_others_did() {
+    let mut polling = Polling::new(LIMIT);
+    run(&mut polling, true, microseconds(repeat_n(15, 100_000)));
+    polling.trust_again();
+    let cost = run(&mut polling, false, microseconds(repeat_n(15, 100)));
+    assert!(cost.polls >= 100 - TRUSTED, "{cost:?}");
+}
+
+#[test]
 fn an_interrupted_poll_is_no_success() {
     let mut polling = Polling::new(LIMIT);
     let mut polls = 0;
