@@ -67,9 +67,15 @@ fn address_of<S>(source: &S) -> usize {
     std::ptr::from_ref(source).addr()
 }
 
-/// Lets go of everything, which may call other code.
+/// Lets go of everything, which may call other code, but for the memory of the list.
 fn forget() {
-    drop(KEPT.take());
+    let mut kept = KEPT.take();
+    kept.clear();
+    KEPT.with_borrow_mut(|now| {
+        if now.is_empty() {
+            *now = kept;
+        }
+    });
 }
 
 /// A moment of this thread; dropping it ends the moment.

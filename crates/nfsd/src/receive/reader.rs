@@ -43,11 +43,13 @@
 //! ```
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pagewell_base::mix::NumberHasher;
 use pagewell_counters::names;
 use pagewell_policy::polling::{Polling, Waited};
 use rustix::event::{Timespec, epoll};
@@ -86,7 +88,8 @@ pub struct Reader {
     epoll: OwnedFd,
     handle: Arc<ReaderHandle>,
     shared: Arc<Shared>,
-    receivers: HashMap<u64, Receiver>,
+    /// By the tokens of their connections, which the server numbers.
+    receivers: HashMap<u64, Receiver, BuildHasherDefault<NumberHasher>>,
     ready: Ready,
     scratch: Vec<u8>,
     batch: Batch,
@@ -116,7 +119,7 @@ impl Reader {
             handle,
             polling: Polling::new(shared.poll_for),
             shared,
-            receivers: HashMap::new(),
+            receivers: HashMap::default(),
             ready: Ready::default(),
             scratch: vec![0; SCRATCH_BYTES],
             batch: Batch::default(),
