@@ -76,7 +76,7 @@ pub struct FileOptions {
     /// Leaves the time of access alone when it reads (`O_NOATIME`), where the kernel lets it: of
     /// files of others it does not.
     pub unnoticed: bool,
-    /// Requests in the kernel at a time, 1 to 4096; more wait in front of it.
+    /// Requests of a ring in the kernel at a time, 1 to 4096; more wait in front of it.
     pub queue_depth: u32,
     /// Rings, each with a thread that completes what it carries, 1 to 8; by default one for each 8
     /// processors.

@@ -7,9 +7,11 @@
 //! the rings take turns. A thread that completes submits to its own ring: what its completions
 //! submit is handed over with few system calls.
 //!
-//! Known weaknesses: the rings share the depth of the device evenly, so a ring may be full while
-//! another one has room; memory is pinned once for each ring, which counts against the limit of
-//! locked memory.
+//! Each ring has all of the depth of the device: a stream that one thread keeps going stays on one
+//! ring.
+//!
+//! Known weaknesses: callers that do not keep to the depth may have as much in the kernel for each
+//! ring; memory is pinned once for each ring, which counts against the limit of locked memory.
 
 use std::io;
 use std::sync::Arc;
@@ -39,11 +41,10 @@ pub(super) fn usual_count() -> u32 {
 }
 
 impl Rings {
-    /// Up to `count` rings with room for `depth` requests together. Fails where there is not one.
+    /// Up to `count` rings with room for `depth` requests each. Fails where there is not one.
     pub(super) fn start(target: &Arc<Target>, depth: u32, count: u32) -> io::Result<Self> {
-        let each = depth.div_ceil(count.max(1));
-        let first = Ring::start(target, each)?;
-        let others = (1..count).map_while(|_| Ring::start(target, each).ok());
+        let first = Ring::start(target, depth)?;
+        let others = (1..count).map_while(|_| Ring::start(target, depth).ok());
         Ok(Self {
             rings: std::iter::once(first).chain(others).collect(),
             next: AtomicUsize::new(0),

@@ -30,9 +30,9 @@ const HEAD_BYTES: usize = 4 << 10;
 /// Receives per turn.
 const RECEIVES_PER_TURN: usize = 4;
 
-/// A block of replies this long is sent before more calls are answered.
+/// Replies that take this much memory are sent before more calls are answered.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
-/// The same of replies whose data goes from where it is.
+/// The same of all replies, whose data may go from where it is.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Fewer bytes of a record than this are no progress: a client that announces a large record and
@@ -288,7 +288,8 @@ impl Receiver {
                     }
                 }
             }
-            if self.batch.block_bytes() >= BLOCK_BYTES_MAX || self.batch.length() >= BATCH_BYTES_MAX
+            if self.batch.memory_bytes() >= BLOCK_BYTES_MAX
+                || self.batch.length() >= BATCH_BYTES_MAX
             {
                 self.flush();
             }
@@ -302,12 +303,13 @@ impl Receiver {
     /// Small WRITEs in the receive buffer that can be made as one.
     fn adjoining(&mut self, shared: &Shared, writes: &Adjoining<'_>, now: Instant) {
         self.calls += writes.calls() as u64;
-        let service = &shared.dispatcher.service;
-        let waiting = service.answer_adjoining(writes, (&self.connection, now), &mut self.batch);
-        for (record, state) in waiting {
+        let connection = &self.connection;
+        let wait = |record: &[u8], state| {
             let buffer = shared.budget.uncounted(record);
-            self.queue(shared, buffer, record.len(), (now, state));
-        }
+            queue(shared, connection, (buffer, record.len()), (now, state));
+        };
+        let service = &shared.dispatcher.service;
+        service.answer_adjoining(writes, (connection, now), &mut self.batch, wait);
     }
 
     /// A whole record in the receive buffer.
@@ -315,7 +317,12 @@ impl Receiver {
         self.calls += 1;
         if let Some(state) = self.answer(shared, record, now) {
             let buffer = shared.budget.uncounted(record);
-            self.queue(shared, buffer, record.len(), (now, state));
+            queue(
+                shared,
+                &self.connection,
+                (buffer, record.len()),
+                (now, state),
+            );
         }
     }
 
@@ -333,23 +340,6 @@ impl Receiver {
             }
             Answer::Wait(state) => Some(state),
         }
-    }
-
-    /// Has the pool do a call whose record is the first `length` bytes of a buffer.
-    fn queue(
-        &self,
-        shared: &Shared,
-        record: Buffer,
-        length: usize,
-        (received_at, state): (Instant, WaitingCall),
-    ) {
-        shared.dispatcher.queue(Job {
-            charge: Charge::begin(self.connection.clone(), state.charged_bytes(length)),
-            record,
-            length,
-            received_at,
-            state,
-        });
     }
 
     /// A record that was put together in memory of its own.
@@ -371,7 +361,8 @@ impl Receiver {
         // A record that came whole is progress, however small.
         self.received_bytes += PROGRESS_BYTES_MIN;
         if let Some(state) = self.answer(shared, &buffer[..record.length], now) {
-            self.queue(shared, buffer, record.length, (now, state));
+            let record = (buffer, record.length);
+            queue(shared, &self.connection, record, (now, state));
         }
     }
 
@@ -436,6 +427,22 @@ impl Receiver {
         }
         now.duration_since(self.progress.0) > limit
     }
+}
+
+/// Has the pool do a call whose record is the first `length` bytes of a buffer.
+fn queue(
+    shared: &Shared,
+    connection: &Arc<Connection>,
+    (record, length): (Buffer, usize),
+    (received_at, state): (Instant, WaitingCall),
+) {
+    shared.dispatcher.queue(Job {
+        charge: Charge::begin(connection.clone(), state.charged_bytes(length)),
+        record,
+        length,
+        received_at,
+        state,
+    });
 }
 
 impl Drop for Receiver {

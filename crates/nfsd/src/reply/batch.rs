@@ -51,6 +51,8 @@ pub struct Batch {
     /// What goes before `bytes`.
     pieces: Vec<Piece>,
     pieces_bytes: usize,
+    /// Memory that the pieces have for themselves.
+    pieces_memory_bytes: usize,
     /// What measures the blocks of one connection.
     pub meter: Meter,
 }
@@ -103,9 +105,11 @@ impl Batch {
         let length = self.bytes.len() - mark.0 + padded(payload_bytes);
         self.set_marker(mark, length - MARKER_BYTES);
         self.pieces_bytes += self.bytes.len() + payload_bytes;
-        self.pieces
-            .push(Piece::Bytes(std::mem::take(&mut self.bytes)));
-        self.pieces.extend(payload);
+        let head = Piece::Bytes(std::mem::take(&mut self.bytes));
+        for piece in std::iter::once(head).chain(payload) {
+            self.pieces_memory_bytes += piece.memory_bytes();
+            self.pieces.push(piece);
+        }
         self.bytes.extend_from_slice(padding(payload_bytes));
         length
     }
@@ -133,9 +137,9 @@ impl Batch {
         self.bytes.len() + self.pieces_bytes
     }
 
-    /// Bytes in the block itself.
-    pub fn block_bytes(&self) -> usize {
-        self.bytes.len()
+    /// Memory that it takes for itself; pages, mappings and files are elsewhere.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.pieces_memory_bytes
     }
 
     /// Whether no reply is in it.
@@ -151,6 +155,7 @@ impl Batch {
     /// Takes everything out, in order.
     pub fn take(&mut self) -> impl Iterator<Item = Piece> {
         self.pieces_bytes = 0;
+        self.pieces_memory_bytes = 0;
         let rest = std::mem::take(&mut self.bytes);
         let last = (!rest.is_empty()).then_some(Piece::Bytes(rest));
         self.pieces.drain(..).chain(last)
@@ -181,6 +186,8 @@ mod tests {
         assert_eq!(length, 12);
         batch.push(b"tail");
         assert_eq!(batch.length(), 8 + 8 + 3 + 1 + 8);
+        let memory_bytes: usize = batch.pieces.iter().map(Piece::memory_bytes).sum();
+        assert_eq!(batch.memory_bytes(), memory_bytes + 1 + 8);
         let Piece::Bytes(first) = &batch.pieces[0] else {
             panic!()
         };

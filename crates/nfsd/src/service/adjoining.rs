@@ -12,7 +12,9 @@
 //! that each has its own error. Nothing is lost by having tried: the bytes are the same.
 //!
 //! Known weaknesses: the bytes are copied once more, to lie behind one another (some 2 % of what a
-//! write costs); one call among them that was sent again makes all of them single ones.
+//! write costs); one call among them that was sent again makes all of them single ones. A write of
+//! an image that is done in part before it would wait changes the times of the file, which the
+//! replies to the single calls show as a change by another client.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -119,13 +121,15 @@ fn is_write(record: &[u8]) -> bool {
 }
 
 impl Service {
-    /// Answers WRITEs that adjoin. Returns the records of those that have to wait.
+    /// Answers WRITEs that adjoin. A call that has to wait is given to `wait` before the next one
+    /// is made.
     pub fn answer_adjoining<'a>(
         &self,
         adjoining: &Adjoining<'a>,
         (connection, received_at): (&Arc<Connection>, Instant),
         batch: &mut Batch,
-    ) -> Vec<(&'a [u8], WaitingCall)> {
+        mut wait: impl FnMut(&[u8], WaitingCall),
+    ) {
         let call_of = |write: &Write<'a>| NfsCall {
             request: Request::new(write.record, connection, received_at),
             head: write.head,
@@ -141,20 +145,18 @@ impl Service {
             None
         };
         let mut results = results.unwrap_or_default().into_iter();
-        let mut waiting = Vec::new();
-        for ((write, call), begun) in adjoining.writes.iter().zip(&calls).zip(begun) {
+        for (call, begun) in calls.iter().zip(begun) {
             let result = results.next();
-            let Some(begun) = begun else { continue };
-            let answer = match result {
-                Some(results) => answer_written(call, begun, &results, batch),
-                None => self.write_now(call, begun, batch),
+            let answer = match (begun, result) {
+                (None, _) => Answer::Done,
+                (Some(begun), Some(results)) => answer_written(call, begun, &results, batch),
+                (Some(begun), None) => self.write_now(call, begun, batch),
             };
             match answer {
                 Answer::Done => counters::CALLS_INLINE.add(1),
-                Answer::Wait(state) => waiting.push((write.record, state)),
+                Answer::Wait(state) => wait(call.request.record, state),
             }
         }
-        waiting
     }
 
     /// Makes one write of all. Returns the results of the calls that it did whole; nothing when it

@@ -237,3 +237,37 @@ fn one_that_was_sent_again_is_not_done_again() {
         assert!(content(&mut client, &file) == data);
     }
 }
+
+/// A thread that may not wait panics at the third of the calls.
+struct Panics;
+
+impl Hook for Panics {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if event.operation != "write" || event.may_block {
+            return Ok(());
+        }
+        assert!(
+            event.offset != 2 * PIECE as u64,
+            "expected in this test: the third call panics"
+        );
+        Err(Error::WouldBlock)
+    }
+}
+
+#[test]
+fn calls_that_wait_are_answered_although_another_one_panics() {
+    let (layer, _) = Layer::new(ram(), Panics);
+    let server = serve(vec![export("/", layer)]);
+    let (mut client, root) = connect(&server);
+    let file = client.make_file(&root, b"file", b"");
+    let data = data(1);
+    let calls = Calls::of(&client, &file, &data[..2 * PIECE]);
+    let with_third = Calls::of(&client, &file, &data);
+    client.send(&[&calls.bytes[..], &with_third.bytes[calls.bytes.len()..]].concat());
+    // The connection ends with the panic; two calls were under way then.
+    while client.try_next_answer().is_some() {}
+    let (mut again, _) = connect(&server);
+    for result in results(&calls.make(&mut again)) {
+        assert_eq!(result.unwrap().count as usize, PIECE);
+    }
+}
