@@ -21,15 +21,15 @@ use super::ring::Ring;
 use super::transfer::{Target, Transfer};
 use crate::Memory;
 
-/// On the threads of so many processors one thread can complete what the others ask for.
+/// One thread completes what the threads of so many processors ask for.
 const PROCESSORS_PER_RING: usize = 8;
-/// More rings than this for one device.
+/// The most rings of one device.
 pub(super) const RINGS_MAX: u32 = 8;
 
 /// One ring or more.
 pub(super) struct Rings {
     rings: Vec<Ring>,
-    /// Whose turn it is.
+    /// The ring for the next requests.
     next: AtomicUsize,
 }
 
