@@ -3,8 +3,8 @@
 //! Problem: what a completion does (marking pages, waking readers, choosing the next request) takes
 //! microseconds. One thread that runs them all ends at some hundred thousand requests a second, and
 //! a fast disk answers millions. Rule: there is a ring, and with it a thread that completes, for
-//! each [`PROCESSORS_PER_RING`] processors. Requests that are submitted together go to one ring, and
-//! the rings take turns. A thread that completes submits to its own ring: what its completions
+//! each [`PROCESSORS_PER_RING`] processors. Requests that are submitted together go to one ring,
+//! and the rings take turns. A thread that completes submits to its own ring: what its completions
 //! submit is handed over with few system calls.
 //!
 //! Each ring has all of the depth of the device: a stream that one thread keeps going stays on one

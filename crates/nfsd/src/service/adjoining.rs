@@ -95,9 +95,9 @@ impl<'a> Write<'a> {
         })
     }
 
-    /// Whether `record` is a call of the same procedure, caller and file, and goes on where this one
-    /// ends. Equal heads are equal bytes, and the arguments end with offset, count, stability and
-    /// data, so nothing of it need be decoded.
+    /// Whether `record` is a call of the same procedure, caller and file, and goes on where this
+    /// one ends. Equal heads are equal bytes, and the arguments end with offset, count, stability
+    /// and data, so nothing of it need be decoded.
     fn is_before(&self, record: &[u8]) -> bool {
         let WriteArguments { offset, data, .. } = self.arguments;
         let behind = 8 + 4 + 4 + 4 + padded(data.len());
