@@ -226,3 +226,78 @@ fn answer_written(
     begun.finish(batch.body(mark));
     answer
 }
+
+#[cfg(test)]
+mod tests {
+    use pagewell_sunrpc::nfs3::Handle;
+    use pagewell_sunrpc::record::LAST_FRAGMENT;
+    use pagewell_sunrpc::rpc::Credential;
+
+    use super::*;
+
+    fn write(xid: u32, offset: u64) -> Vec<u8> {
+        let call = Call {
+            xid,
+            program: nfs3::PROGRAM,
+            version: nfs3::VERSION,
+            procedure: Procedure::Write.number(),
+            credential: Credential::None,
+        };
+        let arguments = WriteArguments {
+            file: Handle::new(b"a file").unwrap(),
+            offset,
+            count: 10,
+            stable: StableHow::Unstable,
+            data: b"ten bytes.",
+        };
+        let mut body = Vec::new();
+        rpc::encode_call(&mut Encoder::new(&mut body), &call);
+        arguments.encode(&mut Encoder::new(&mut body));
+        let marker = u32::try_from(body.len()).unwrap() | LAST_FRAGMENT;
+        [&marker.to_be_bytes()[..], &body].concat()
+    }
+
+    fn found(input: &[u8]) -> Option<(usize, usize)> {
+        let found = Adjoining::find(input, 1000)?;
+        Some((found.calls(), found.length))
+    }
+
+    #[test]
+    fn writes_that_go_on_are_found_and_no_others() {
+        let three = [write(1, 5), write(2, 15), write(3, 25)].concat();
+        assert_eq!(found(&three), Some((3, three.len())));
+        let two = [write(1, 5), write(2, 15)].concat();
+        assert_eq!(
+            found(&[&two[..], &write(3, 26)].concat()),
+            Some((2, two.len()))
+        );
+        assert_eq!(found(&[write(1, 5), write(2, 5)].concat()), None);
+        // Offsets that wrap are found, and refused when they are written.
+        assert_eq!(
+            found(&[write(1, u64::MAX - 4), write(2, 5)].concat()),
+            Some((2, two.len()))
+        );
+        assert!(Adjoining::find(&two, 50).is_none());
+    }
+
+    #[test]
+    fn whatever_is_changed_in_records_or_cut_off_is_no_trouble() {
+        let two = [write(1, 5), write(2, 15)].concat();
+        let each = two.len() / 2;
+        for length in 0..two.len() {
+            assert_eq!(found(&two[..length]), None, "{length} bytes");
+        }
+        // Of the second record: all but its identifier and its data.
+        let decisive = (each..each + 4).chain(each + 8..two.len() - 12);
+        for (at, change) in decisive.flat_map(|at| [1, 0x80, 0xff].map(|change| (at, change))) {
+            let mut changed = two.clone();
+            changed[at] ^= change;
+            assert_eq!(found(&changed), None, "byte {at}, {change:#x}");
+        }
+        for at in 0..each {
+            let mut changed = two.clone();
+            changed[at] ^= 0xff;
+            assert!(found(&changed).is_none_or(|(_, length)| length <= two.len()));
+        }
+    }
+}
