@@ -170,7 +170,10 @@ impl Acceptor {
         let totals = self.dispatcher.service.served.totals.clone();
         let waker = Waker::new(reader.inbox.clone(), totals.new_token());
         let (latest, slots) = (self.latest.of(peer.ip()), self.slots.clone());
-        let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slots));
+        let connection = Arc::new_cyclic(|this| {
+            let this = this.clone();
+            Connection::new(socket, peer, waker, totals, latest, slots, this)
+        });
         if self.accepted.len() == self.accepted.capacity() {
             self.accepted
                 .retain(|(_, connection)| connection.strong_count() > 0);

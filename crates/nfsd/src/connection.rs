@@ -1,11 +1,12 @@
 //! What all threads share of one client connection.
 
 pub mod inbox;
+pub mod line;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
@@ -13,9 +14,9 @@ use pagewell_counters::names;
 use pagewell_sunrpc::stream::stays_here;
 
 use crate::connection::inbox::Waker;
-use crate::duplicate::Asker;
+use crate::connection::line::{ConnectionLine, Standing, standing};
 use crate::reply::batch::Batch;
-use crate::reply::send_queue::{SendQueue, unacknowledged_bytes};
+use crate::reply::send_queue::SendQueue;
 use crate::reply::unsent::Unsent;
 use crate::share::{Address, Shares};
 
@@ -45,6 +46,8 @@ pub struct Connection {
     pub waker: Waker,
     queue: SendQueue,
     in_flight_bytes: AtomicUsize,
+    /// Calls in the pool whose replies have not been sent.
+    unanswered: AtomicUsize,
     /// Memory that replies to calls in the pool may take.
     reply_bytes: AtomicUsize,
     totals: Arc<Totals>,
@@ -57,8 +60,10 @@ pub struct Connection {
     heard_before: AtomicU64,
     /// [`time_of`]: what was received last arrived after this.
     arrived_after: AtomicU64,
-    /// [`time_of`]: when something was sent last.
-    sent_at: AtomicU64,
+    /// Turns of its reader that have ended, with all of their replies in the queue.
+    turns: AtomicU64,
+    /// What the cache of replies knows of it.
+    pub line: ConnectionLine,
     /// The latest connection of the client's address.
     latest: Arc<AtomicU64>,
     asked_to_leave: AtomicBool,
@@ -74,6 +79,7 @@ pub struct Charge {
     pub connection: Arc<Connection>,
     bytes: usize,
     reply_bytes: usize,
+    is_answered: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -85,12 +91,22 @@ impl Charge {
             connection,
             bytes,
             reply_bytes,
+            is_answered: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         })
     }
 
+    /// The reply is about to be sent, or none will be: what the client sends when it has it does
+    /// not overlap with the call.
+    pub fn answer(&self) {
+        if !self.is_answered.swap(true, Ordering::AcqRel) {
+            self.connection.unanswered.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
     /// The call is answered; its thread may still be held.
     pub fn end(&self) {
+        self.answer();
         if !self.is_over.swap(true, Ordering::AcqRel) {
             self.connection.end_call(self.bytes, self.reply_bytes);
         }
@@ -139,6 +155,7 @@ impl Connection {
         totals: Arc<Totals>,
         latest: Arc<AtomicU64>,
         slots: Arc<Mutex<Shares<Address>>>,
+        this: Weak<Self>,
     ) -> Self {
         names::CONNECTIONS.add(1);
         latest.fetch_max(waker.token, Ordering::Relaxed);
@@ -148,6 +165,7 @@ impl Connection {
             peer,
             queue: SendQueue::new(totals.unsent.clone()),
             in_flight_bytes: AtomicUsize::new(0),
+            unanswered: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -155,7 +173,8 @@ impl Connection {
             ended_at: OnceLock::new(),
             heard_before: AtomicU64::new(waker.token + 1),
             arrived_after: AtomicU64::new(0),
-            sent_at: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            line: ConnectionLine::new(waker.token, this),
             latest,
             waker,
             asked_to_leave: AtomicBool::new(false),
@@ -170,8 +189,6 @@ impl Connection {
         if batch.is_empty() {
             return;
         }
-        self.sent_at
-            .store(time_of(Instant::now()), Ordering::Relaxed);
         let is_measured = batch.meter.is_measuring();
         let length = batch.length();
         let mut queued = 0;
@@ -202,6 +219,7 @@ impl Connection {
     }
 
     fn begin_call(&self, bytes: usize, reply_bytes: usize) {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
         self.reply_bytes.fetch_add(reply_bytes, Ordering::SeqCst);
         self.totals.unsent.add(reply_bytes);
         let bytes = bytes.max(CALL_BYTES_MIN);
@@ -263,6 +281,11 @@ impl Connection {
         self.in_flight_bytes.load(Ordering::SeqCst) >= limit
     }
 
+    /// Whether calls wait or run in the pool whose replies have not been sent.
+    pub fn has_calls_under_way(&self) -> bool {
+        self.unanswered.load(Ordering::Acquire) > 0
+    }
+
     /// Whether calls are under way.
     pub fn is_busy(&self) -> bool {
         self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
@@ -305,6 +328,7 @@ impl Connection {
 
     /// Ends the connection: the reader will see the end of the stream and let go of it.
     pub fn close(&self) {
+        self.observe();
         if !self.closed.swap(true, Ordering::AcqRel) {
             // The reader learns of it from epoll; a peer that is gone already is no error.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
@@ -326,6 +350,7 @@ impl Connection {
 
     /// The client has ended its side.
     pub fn set_ended(&self) {
+        self.observe();
         let _ = self.ended_at.set(Instant::now());
     }
 
@@ -343,44 +368,53 @@ impl Connection {
             })
     }
 
+    /// Bytes of all replies that were sent so far.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queue.queued_bytes()
+    }
+
+    /// How many turns of its reader have ended.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// A turn of its reader has ended, and its replies were sent. Only the reader says so.
+    pub fn end_turn(&self) {
+        self.turns.store(self.turns() + 1, Ordering::Release);
+    }
+
+    /// When what was received last arrived, or a time before: [`time_of`].
+    fn arrived_after(&self) -> Duration {
+        Duration::from_nanos(self.arrived_after.load(Ordering::Relaxed))
+    }
+
+    /// Notes what its client's machine has acknowledged, if the connection tells.
+    fn observe(&self) -> Standing {
+        let turns = self.turns.load(Ordering::Acquire);
+        let standing = standing(self);
+        if standing != Standing::Over
+            && let Some((bytes, is_all)) = self.queue.acknowledged_bytes(&self.socket)
+        {
+            self.line.arrived(bytes, is_all.then_some(turns));
+        }
+        standing
+    }
+
     /// Whether [`Connection::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 }
 
-/// A time as a number: nanoseconds since the first time that was asked for.
-fn time_of(time: Instant) -> u64 {
+/// A time since the first that was asked for.
+pub fn since_start(time: Instant) -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
-    let first = FIRST.get_or_init(|| time);
-    u64::try_from(time.saturating_duration_since(*first).as_nanos()).unwrap_or(u64::MAX)
+    time.saturating_duration_since(*FIRST.get_or_init(|| time))
 }
 
-impl Asker for Connection {
-    fn token(&self) -> u64 {
-        self.waker.token
-    }
-
-    fn port(&self) -> u16 {
-        self.peer.port()
-    }
-
-    fn is_gone(&self) -> bool {
-        self.is_closed()
-    }
-
-    fn has_talked_since(&self, then: Instant) -> bool {
-        let then = time_of(then);
-        self.sent_at.load(Ordering::Relaxed) > then
-            && self.arrived_after.load(Ordering::Relaxed) > then
-    }
-
-    fn has_delivered_all(&self) -> bool {
-        !self.is_closed()
-            && self.ended_at.get().is_none()
-            && self.unsent_bytes() == 0
-            && unacknowledged_bytes(&self.socket) == Ok(0)
-    }
+/// The same as a number of nanoseconds.
+fn time_of(time: Instant) -> u64 {
+    u64::try_from(since_start(time).as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl AsFd for Connection {
@@ -391,6 +425,7 @@ impl AsFd for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.observe();
         names::CONNECTIONS.add(-1);
         let address = Address::of(self.peer.ip());
         self.slots.lock().subtract(address, 1);

@@ -8,16 +8,17 @@
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 
 use crate::pool::{Flow, Pool};
-use crate::service::Service;
 use crate::service::call::{Job, WaitingCall};
+use crate::service::{Decision, Service};
 use crate::share::Address;
 use crate::slow::{Kind, Subject};
 
@@ -30,6 +31,10 @@ const LISTING_THREADS_PART: usize = 4;
 
 /// Space for so many calls that wait without a thread is kept when there are fewer.
 const DEFERRED_KEPT: usize = 64;
+
+/// How often calls are looked at of which it is not known yet whether they are new. What is waited
+/// for is mostly an acknowledgement, which comes within 40 ms.
+const UNDECIDED_PERIOD: Duration = Duration::from_millis(10);
 
 /// How long a stopping server lets clients fetch the replies to what was begun.
 pub const DRAIN_FOR: Duration = Duration::from_secs(10);
@@ -45,6 +50,9 @@ pub struct Dispatcher {
     /// take a thread, which would be held too, nor be answered "ask again" at once: clients do ask
     /// again, hundreds of thousands of times. What each connection may have under way bounds them.
     deferred: Mutex<Vec<Job>>,
+    /// Whether the watcher looks often, as of some it is not known yet whether they are new.
+    watches_closely: AtomicBool,
+    watcher: OnceLock<Thread>,
     stopping: AtomicBool,
 }
 
@@ -64,6 +72,8 @@ impl Dispatcher {
                 deferred: Mutex::default(),
                 listings: Pool::polite(listing_threads, LISTING_NICENESS, run.clone()),
                 pool: Pool::new(threads, run),
+                watches_closely: AtomicBool::new(false),
+                watcher: OnceLock::new(),
                 stopping: AtomicBool::new(false),
                 service,
             }
@@ -103,7 +113,21 @@ impl Dispatcher {
         pool.queue(&flow, job);
     }
 
-    fn run(&self, job: Job) {
+    fn run(&self, mut job: Job) {
+        match self.service.decide(&mut job, self.is_stopping()) {
+            Decision::Do => self.run_decided(job),
+            Decision::Done => {}
+            Decision::LookAgain => {
+                self.deferred.lock().push(job);
+                let is_awake = self.watches_closely.swap(true, Ordering::AcqRel);
+                if let Some(watcher) = self.watcher.get().filter(|_| !is_awake) {
+                    watcher.unpark();
+                }
+            }
+        }
+    }
+
+    fn run_decided(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.charge.connection.clone(), job.state);
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
@@ -145,20 +169,30 @@ impl Dispatcher {
         let due: Vec<Job> = deferred.extract_if(.., |job| is_due(&job.state)).collect();
         deferred.shrink_to(DEFERRED_KEPT); // there may have been tens of thousands
         drop(deferred);
+        if due.iter().any(|job| job.state.undecided.is_some()) {
+            self.watches_closely.store(true, Ordering::Release);
+        }
         due.into_iter().for_each(|job| self.enqueue(job));
     }
 
     /// Answers calls that storage holds, until the server stops: what the watcher does.
     pub fn watch(&self) {
         let slow = &self.service.slow;
-        let period = slow.period();
+        // It is called when a call is undecided.
+        let _ = self.watcher.set(std::thread::current());
         while !self.is_stopping() {
+            let period = if self.watches_closely.load(Ordering::Acquire) {
+                UNDECIDED_PERIOD
+            } else {
+                slow.period()
+            };
             std::thread::park_timeout(period);
             let now = Instant::now();
             self.service.locks.tick(now);
             let held = self.service.answer_held(now);
             self.pool.set_held(&held);
             self.listings.set_held(&held);
+            self.watches_closely.store(false, Ordering::Release);
             let is_held = |subject, kind| slow.is_held(subject, kind);
             self.resume(|state| is_due(state, self.delay(), now, is_held));
         }
@@ -179,7 +213,9 @@ fn is_due(
     now: Instant,
     is_held: impl Fn(Subject, Kind) -> bool,
 ) -> bool {
-    has_waited(state, delay, now) || !is_held(state.subject, state.kind)
+    state.undecided.is_some()
+        || has_waited(state, delay, now)
+        || !is_held(state.subject, state.kind)
 }
 
 #[cfg(test)]

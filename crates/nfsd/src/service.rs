@@ -14,13 +14,14 @@
 //!
 //! | a change that | guard |
 //! |---|---|
-//! | waits or runs and is sent again elsewhere | it is not begun again, both are answered |
+//! | waits or runs and is sent again elsewhere | that waits without a thread until this is done |
 //! | was done and is sent again | the kept reply, however many changes came since |
 //! | is read after it was sent again and done | the same |
 //! | waits or is unread when its client is gone | dropped (`Connection::is_given_up`) |
 //!
-//! A change that has begun cannot be taken back: its repetition, and so everything that a client
-//! sends after it was answered, comes after its end.
+//! Which calls are the same, and which only look so, is in [`pagewell_policy::reply_cache`]. A
+//! change that has begun cannot be taken back: its repetition, and so everything that a client sends
+//! after it was answered, comes after its end.
 
 pub mod adjoining;
 pub mod call;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_counters::names as counters;
+use pagewell_policy::reply_cache::{Key, Place, SentAt};
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
@@ -50,7 +52,7 @@ use pagewell_sunrpc::{nlm4, nsm};
 
 use crate::config::{Config, Error};
 use crate::connection::{Charge, Connection};
-use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key, Seen};
+use crate::duplicate::{Duplicates, Seen};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
@@ -75,11 +77,31 @@ struct Begun<'s> {
     key: Option<Key>,
 }
 
+/// What a first look at a change has come to.
+enum FirstLook<'s> {
+    /// It is new.
+    Begin(Begun<'s>),
+    /// It is not to be done, and was answered if it is to be.
+    Said,
+    /// It is not known yet whether it is new.
+    Undecided(WaitingCall),
+}
+
+/// What a later look at a change has come to.
+pub enum Decision {
+    /// It is new: do it.
+    Do,
+    /// It was answered, or no client waits for it.
+    Done,
+    /// It is still not known.
+    LookAgain,
+}
+
 impl Begun<'_> {
-    /// It was done, and answered with `reply`.
-    fn finish(mut self, reply: &[u8]) {
+    /// It was done, and answered with `reply`, which leaves at `sent_at`.
+    fn finish(mut self, reply: &[u8], sent_at: SentAt) {
         if let Some(key) = self.key.take() {
-            self.service.finish_change(&key, reply, true);
+            self.service.duplicates.finish(&key, reply, sent_at);
         }
     }
 
@@ -97,8 +119,19 @@ impl Begun<'_> {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.service.finish_change(&key, &[], false);
+            self.service.duplicates.abandon(&key);
         }
+    }
+}
+
+/// Where the reply ends that was added to a batch last, which leaves with the reader's turn.
+fn sent_with(request: &Request<'_>, batch: &Batch) -> SentAt {
+    let connection = request.connection;
+    if request.place.overlaps {
+        // Other threads may send in between.
+        SentAt::Turn(connection.turns())
+    } else {
+        SentAt::Byte(connection.queued_bytes() + batch.length() as u64)
     }
 }
 
@@ -109,7 +142,7 @@ pub struct Service {
     mount: MountProgram,
     /// The locks of the server.
     pub locks: Arc<Locks>,
-    duplicates: Duplicates<Connection>,
+    duplicates: Duplicates,
     /// The calls that run in the pool.
     pub slow: SlowCalls<HeldCall>,
 }
@@ -127,7 +160,7 @@ impl Service {
             served,
             mount: MountProgram::default(),
             locks,
-            duplicates: Duplicates::new(secret, KEPT_BYTES_MAX),
+            duplicates: Duplicates::new(secret),
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
         })
     }
@@ -194,46 +227,84 @@ impl Service {
         }
     }
 
-    /// Makes a change known. `None`: it is not to be done, and was answered if it is to be.
-    fn begin(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Option<Begun<'_>> {
+    /// Makes a change known.
+    fn begin(&self, call: &NfsCall<'_>, batch: &mut Batch) -> FirstLook<'_> {
         let (request, connection) = (&call.request, call.request.connection);
         if connection.is_given_up() {
             counters::CALLS_ABANDONED.add(1);
             connection.close();
-            return None;
+            return FirstLook::Said;
         }
-        let key = self.duplicates.key(
-            connection.peer.ip(),
-            (call.head.xid, request.record),
-            call.procedure == Procedure::Write,
-            connection.heard_before(),
-        );
-        match self.duplicates.begin(&key, connection, request.received_at) {
-            Seen::New => Some(Begun {
+        let named = (call.head.xid, request.record);
+        let is_write = call.procedure == Procedure::Write;
+        let key = self.duplicates.key(connection.peer.ip(), named, is_write);
+        let (place, received_at) = (request.place, request.received_at);
+        match self.duplicates.look(key, connection, place, received_at) {
+            Seen::New => FirstLook::Begin(Begun {
                 service: self,
                 key: Some(key),
             }),
-            Seen::InProgress => {
-                counters::DUPLICATES_IN_PROGRESS.add(1);
-                None
-            }
-            Seen::Answered(reply) => {
-                counters::DUPLICATES_REPLAYED.add(1);
+            Seen::InProgress => FirstLook::Said,
+            Seen::Undecided(undecided) => FirstLook::Undecided(WaitingCall {
+                undecided: Some(undecided),
+                subject: self.served.subject(call.arguments),
+                kind: Kind::Change,
+                ..WaitingCall::default()
+            }),
+            Seen::Answered(reply, replayed) => {
                 batch.push(&reply);
-                None
+                let sent_at = sent_with(request, batch);
+                self.duplicates.sent_again(replayed, connection, sent_at);
+                FirstLook::Said
+            }
+        }
+    }
+
+    /// Looks again at a call of the pool that is undecided.
+    pub fn decide(&self, job: &mut Job, is_stopping: bool) -> Decision {
+        let Some(undecided) = job.state.undecided else {
+            return Decision::Do;
+        };
+        let connection = &job.charge.connection;
+        if connection.is_given_up() {
+            counters::CALLS_ABANDONED.add(1);
+            connection.close();
+            return Decision::Done;
+        }
+        match self.duplicates.look_again(undecided, connection) {
+            Seen::New => {
+                job.state.undecided = None;
+                job.state.duplicate = Some(undecided.key);
+                Decision::Do
+            }
+            Seen::InProgress => Decision::Done,
+            Seen::Undecided(_) if is_stopping => {
+                // No answer will come: the client asks again on another connection.
+                connection.close();
+                Decision::Done
+            }
+            Seen::Undecided(_) => Decision::LookAgain,
+            Seen::Answered(reply, replayed) => {
+                let mut batch = Batch::default();
+                batch.push(&reply);
+                job.charge.answer();
+                connection.send(&mut batch);
+                let sent_at = SentAt::Byte(connection.queued_bytes());
+                self.duplicates.sent_again(replayed, connection, sent_at);
+                Decision::Done
             }
         }
     }
 
     /// Answers a change at once, which only a write can be.
     fn change(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
-        let Some(begun) = self.begin(call, batch) else {
-            return Answer::Done;
-        };
-        if call.procedure == Procedure::Write {
-            self.write_now(call, begun, batch)
-        } else {
-            Answer::Wait(begun.wait(call))
+        match self.begin(call, batch) {
+            FirstLook::Said => Answer::Done,
+            FirstLook::Undecided(state) => Answer::Wait(state),
+            FirstLook::Begin(begun) if call.procedure == Procedure::Write => {
+                self.write_now(call, begun, batch)
+            }
+            FirstLook::Begin(begun) => Answer::Wait(begun.wait(call)),
         }
     }
 
@@ -242,7 +313,7 @@ impl Service {
         let mark = batch.mark();
         match call.answer(&self.served, false, batch) {
             Answer::Done => {
-                begun.finish(batch.body(mark));
+                begun.finish(batch.body(mark), sent_with(&call.request, batch));
                 Answer::Done
             }
             Answer::Wait(_) => Answer::Wait(begun.wait(call)),
@@ -256,8 +327,11 @@ impl Service {
             None => connection.is_closed(),
             Some(_) => connection.is_given_up(),
         };
-        if !is_gone || change.is_some_and(|key| !self.duplicates.abandon(key)) {
+        if !is_gone {
             return false;
+        }
+        if let Some(key) = change {
+            self.duplicates.abandon(key);
         }
         counters::CALLS_ABANDONED.add(1);
         // A client that is there after all learns that no answer will come.
@@ -265,28 +339,10 @@ impl Service {
         true
     }
 
-    /// A change was answered with `reply`, or with nothing: all others that asked for it get
-    /// the same.
-    fn finish_change(&self, key: &Key, reply: &[u8], keep: bool) {
-        let reply = Some(reply).filter(|reply| !reply.is_empty());
-        let kept = reply.filter(|_| keep);
-        for waiter in self.duplicates.finish(key, kept, Instant::now()) {
-            match reply {
-                Some(reply) => {
-                    let mut again = Batch::default();
-                    again.push(reply);
-                    waiter.send(&mut again);
-                }
-                // It will not be answered: the client asks again on another connection.
-                None => waiter.close(),
-            }
-        }
-    }
-
     /// Forgets a call whose thread has panicked: it can be asked again.
     pub fn give_up(&self, state: &WaitingCall) {
         if let Some(key) = &state.duplicate {
-            self.finish_change(key, &[], false);
+            self.duplicates.abandon(key);
         }
     }
 
@@ -302,15 +358,33 @@ impl Service {
         if may_wait && is_held {
             return Some(job);
         }
-        let request = Request::new(&job.record[..job.length], connection, job.received_at);
+        let request = Request {
+            record: &job.record[..job.length],
+            connection,
+            received_at: job.received_at,
+            place: Place::default(),
+        };
         let mut batch = Batch::default();
         batch.meter = Meter::unmeasured(connection.stays_here);
         let mark = batch.mark();
         let was_done = self.run_watched(&request, &job, is_held, &mut batch);
-        if let Some(key) = &state.duplicate {
-            self.finish_change(key, batch.body(mark), was_done);
+        job.charge.answer();
+        match &state.duplicate {
+            Some(key) if was_done && !batch.is_empty() => {
+                // The reply is known before its client can send anything because of it, and where
+                // it is among others when it has left.
+                self.duplicates
+                    .finish(key, batch.body(mark), SentAt::UNKNOWN);
+                connection.send(&mut batch);
+                let sent_at = SentAt::Byte(connection.queued_bytes());
+                self.duplicates.sent(key, sent_at);
+            }
+            Some(key) => {
+                self.duplicates.abandon(key);
+                connection.send(&mut batch);
+            }
+            None => connection.send(&mut batch),
         }
-        connection.send(&mut batch);
         None
     }
 
@@ -366,6 +440,7 @@ impl Service {
                 let call = &running.context;
                 let mut batch = Batch::default();
                 push_jukebox(&mut batch, call.xid, call.procedure);
+                call.charge.answer();
                 call.charge.connection.send(&mut batch);
                 // Its thread may be held for ever, and the other calls of the connection go on. How
                 // many threads are held, and with them the memory of replies, the pool bounds.

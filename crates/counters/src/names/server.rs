@@ -73,7 +73,7 @@ register! { SERVER, Counter:
     DUPLICATES_REPLAYED = "pagewell_duplicates_replayed_total",
         "Retransmitted calls answered with the kept reply to the first.";
     DUPLICATES_IN_PROGRESS = "pagewell_duplicates_in_progress_total",
-        "Retransmitted calls that came while the first was still being worked on.";
+        "Calls like one that was still being worked on, or whose reply had not arrived yet.";
     DUPLICATES_PUSHED_OUT = "pagewell_duplicates_pushed_out_total",
         "Kept replies forgotten before their time because later ones needed the memory; a \
          retransmission of their calls would be done again.";

@@ -12,6 +12,7 @@
 use std::hash::Hasher;
 use std::net::IpAddr;
 
+use pagewell_policy::reply_cache::Identity;
 use siphasher::sip::SipHasher13;
 
 /// Bytes at the beginning of a call that go through SipHash: all of every call but WRITE and
@@ -26,13 +27,6 @@ const BLOCK_WORDS: usize = BLOCK_BYTES / 4;
 const FLAVOR_AT: usize = 24;
 const STAMP_AT: usize = 32;
 const AUTH_SYS: [u8; 4] = [0, 0, 0, 1];
-
-/// What calls that look alike have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Identity {
-    xid: u32,
-    digest: u64,
-}
 
 /// Makes identities.
 pub(super) struct Digester {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 use pagewell_fs::moment;
+use pagewell_policy::reply_cache::Place;
 use pagewell_sunrpc::record::{self, Assembly, Progress};
 use rustix::io::Errno;
 
@@ -94,6 +95,8 @@ pub struct Receiver {
     empty_at: Instant,
     /// Calls that have come.
     pub calls: u64,
+    /// Several were under way at once, some time.
+    overlaps: bool,
     /// Those of which the connection knows.
     noted_calls: u64,
 }
@@ -128,6 +131,7 @@ impl Receiver {
             received_bytes_seen: 0,
             empty_at: Instant::now(),
             calls: 0,
+            overlaps: false,
             noted_calls: 0,
         }
     }
@@ -154,6 +158,7 @@ impl Receiver {
         let turn = self.receive_and_answer(shared, scratch);
         // All replies of a turn leave together: a client whose calls still come waits for none.
         self.flush();
+        self.connection.end_turn();
         std::mem::swap(&mut self.meter, &mut self.batch.meter);
         std::mem::swap(&mut self.batch, batch);
         turn
@@ -213,6 +218,7 @@ impl Receiver {
             return Ok(None);
         }
         self.connection.heard(self.empty_at);
+        self.overlaps |= self.connection.has_calls_under_way();
         // Fewer bytes than would have fitted: there will be an event for the next ones.
         let is_empty = count < wanted + extra;
         let now = Instant::now();
@@ -267,6 +273,7 @@ impl Receiver {
                     self.adjoining(shared, &writes, now);
                     rest = &rest[writes.length..];
                 } else {
+                    self.overlaps |= taken < rest.len();
                     self.small(shared, record, now);
                     rest = &rest[taken..];
                 }
@@ -303,13 +310,15 @@ impl Receiver {
     /// Small WRITEs in the receive buffer that can be made as one.
     fn adjoining(&mut self, shared: &Shared, writes: &Adjoining<'_>, now: Instant) {
         self.calls += writes.calls() as u64;
+        self.overlaps = true;
+        let last = self.calls;
         let connection = &self.connection;
         let wait = |record: &[u8], state| {
             let buffer = shared.budget.uncounted(record);
             queue(shared, connection, (buffer, record.len()), (now, state));
         };
         let service = &shared.dispatcher.service;
-        service.answer_adjoining(writes, (connection, now), &mut self.batch, wait);
+        service.answer_adjoining(writes, (connection, now, last), &mut self.batch, wait);
     }
 
     /// A whole record in the receive buffer.
@@ -328,7 +337,16 @@ impl Receiver {
 
     /// Answers the call in a record, unless it has to wait.
     fn answer(&mut self, shared: &Shared, record: &[u8], now: Instant) -> Option<WaitingCall> {
-        let request = Request::new(record, &self.connection, now);
+        self.overlaps |= !self.batch.is_empty();
+        let request = Request {
+            record,
+            connection: &self.connection,
+            received_at: now,
+            place: Place {
+                number: self.calls,
+                overlaps: self.overlaps,
+            },
+        };
         match shared
             .dispatcher
             .service

@@ -46,6 +46,8 @@ struct State {
     /// Bytes of the first piece that have left already.
     offset: usize,
     unsent_bytes: usize,
+    /// Bytes of all replies that there have been.
+    queued_bytes: u64,
     /// Memory that all connections together are charged for.
     charged_bytes: usize,
     sending: bool,
@@ -91,6 +93,7 @@ impl SendQueue {
         }
         for piece in pieces {
             state.unsent_bytes += piece.length();
+            state.queued_bytes += piece.length() as u64;
             state.pieces.push_back(piece);
         }
         self.drain(state, &socket)
@@ -102,6 +105,7 @@ impl SendQueue {
         if state.dead {
             return false;
         }
+        state.queued_bytes += bytes.len() as u64;
         if state.sending || !state.pieces.is_empty() {
             state.unsent_bytes += bytes.len();
             state.pieces.push_back(kept(bytes));
@@ -149,6 +153,23 @@ impl SendQueue {
     /// Bytes that have not left yet.
     pub fn unsent_bytes(&self) -> usize {
         self.state.lock().unsent_bytes
+    }
+
+    /// Bytes of all replies that there have been.
+    pub fn queued_bytes(&self) -> u64 {
+        self.state.lock().queued_bytes
+    }
+
+    /// How many of these bytes the client's machine has acknowledged at least, and whether all.
+    /// Nothing is known while a thread sends.
+    pub fn acknowledged_bytes(&self, socket: impl AsFd) -> Option<(u64, bool)> {
+        let state = self.state.lock();
+        if state.sending || state.dead {
+            return None;
+        }
+        let on_its_way = u64::try_from(unacknowledged_bytes(socket).ok()?).ok()?;
+        let left = on_its_way + state.unsent_bytes as u64;
+        Some((state.queued_bytes.saturating_sub(left), left == 0))
     }
 
     fn drain<'a>(&'a self, mut state: MutexGuard<'a, State>, socket: &impl AsFd) -> bool {
@@ -248,7 +269,7 @@ fn kept(bytes: &mut Vec<u8>) -> Piece {
 }
 
 /// Bytes that were sent and that the other side's machine has not acknowledged.
-pub fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
+fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
     // SAFETY: TIOCOUTQ writes one int, which is what the getter has space for.
     unsafe {
         let get = Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new();

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use pagewell_counters::names as counters;
 use pagewell_fs as fs;
+use pagewell_policy::reply_cache::Place;
 use pagewell_sunrpc::nfs3::{self, Procedure, StableHow, Status, WccData, WriteArguments, WriteOk};
 use pagewell_sunrpc::record;
 use pagewell_sunrpc::rpc::{self, Call};
@@ -31,7 +32,7 @@ use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Done, NfsCall, Request, WaitingCall, answer_with, decode};
 use crate::service::convert;
 use crate::service::exports::Caller;
-use crate::service::{Begun, Service};
+use crate::service::{Begun, FirstLook, Service, sent_with};
 use crate::statistics::NFS;
 
 /// More are no cheaper for each.
@@ -122,23 +123,34 @@ fn is_write(record: &[u8]) -> bool {
 
 impl Service {
     /// Answers WRITEs that adjoin. A call that has to wait is given to `wait` before the next one
-    /// is made.
+    /// is made. `last` is the number of the last one among the calls of the connection.
     pub fn answer_adjoining<'a>(
         &self,
         adjoining: &Adjoining<'a>,
-        (connection, received_at): (&Arc<Connection>, Instant),
+        (connection, received_at, last): (&Arc<Connection>, Instant, u64),
         batch: &mut Batch,
         mut wait: impl FnMut(&[u8], WaitingCall),
     ) {
-        let call_of = |write: &Write<'a>| NfsCall {
-            request: Request::new(write.record, connection, received_at),
+        let before = last - adjoining.writes.len() as u64;
+        let call_of = |(number, write): (u64, &Write<'a>)| NfsCall {
+            request: Request {
+                record: write.record,
+                connection,
+                received_at,
+                place: Place {
+                    number,
+                    overlaps: true,
+                },
+            },
             head: write.head,
             procedure: Procedure::Write,
             arguments: write.encoded,
         };
-        let calls: Vec<_> = adjoining.writes.iter().map(call_of).collect();
+        let numbered = (before + 1..).zip(&adjoining.writes);
+        let calls: Vec<_> = numbered.map(call_of).collect();
         let begun: Vec<_> = calls.iter().map(|call| self.begin(call, batch)).collect();
-        let all_are_new = begun.iter().all(Option::is_some);
+        let is_new = |look: &FirstLook<'_>| matches!(look, FirstLook::Begin(_));
+        let all_are_new = begun.iter().all(is_new);
         let results = if all_are_new {
             self.write_together(&adjoining.writes, connection)
         } else {
@@ -148,9 +160,12 @@ impl Service {
         for (call, begun) in calls.iter().zip(begun) {
             let result = results.next();
             let answer = match (begun, result) {
-                (None, _) => Answer::Done,
-                (Some(begun), Some(results)) => answer_written(call, begun, &results, batch),
-                (Some(begun), None) => self.write_now(call, begun, batch),
+                (FirstLook::Said, _) => Answer::Done,
+                (FirstLook::Undecided(state), _) => Answer::Wait(state),
+                (FirstLook::Begin(begun), Some(results)) => {
+                    answer_written(call, begun, &results, batch)
+                }
+                (FirstLook::Begin(begun), None) => self.write_now(call, begun, batch),
             };
             match answer {
                 Answer::Done => counters::CALLS_INLINE.add(1),
@@ -223,7 +238,7 @@ fn answer_written(
         results.encode(encoder);
         Ok(Done::default())
     });
-    begun.finish(batch.body(mark));
+    begun.finish(batch.body(mark), sent_with(&call.request, batch));
     answer
 }
 

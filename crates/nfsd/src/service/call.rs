@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_fs as fs;
+use pagewell_policy::reply_cache::{Key, Place};
 use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::connection::{Charge, Connection};
-use crate::duplicate::Key;
+use crate::duplicate::Undecided;
 use crate::reply::batch::{Batch, Mark};
 use crate::request_memory::budget::Buffer;
 use crate::service::convert;
@@ -36,17 +37,8 @@ pub struct Request<'a> {
     pub connection: &'a Arc<Connection>,
     /// When its last byte arrived.
     pub received_at: Instant,
-}
-
-impl<'a> Request<'a> {
-    /// A call in `record`.
-    pub fn new(record: &'a [u8], connection: &'a Arc<Connection>, received_at: Instant) -> Self {
-        Self {
-            record,
-            connection,
-            received_at,
-        }
-    }
+    /// Its place among the calls of the connection.
+    pub place: Place,
 }
 
 /// A call of NFS whose head was read.
@@ -70,6 +62,8 @@ pub enum Answer {
 pub struct WaitingCall {
     /// What it is known by, if it changes something.
     pub duplicate: Option<Key>,
+    /// It is to be found out first whether it is new.
+    pub undecided: Option<Undecided>,
     /// Bytes that the reply may take.
     pub reply_bytes_max: usize,
     /// The same of a listing, which is memory of its own until it has left.

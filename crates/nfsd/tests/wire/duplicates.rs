@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_fs::{Error, Result};
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, LinkArguments, Procedure, SetattrArguments, Status,
+    CreateArguments, CreateHow, LinkArguments, MkdirArguments, Procedure, SetattrArguments,
+    StableHow, Status, WriteArguments,
 };
 
 use crate::client::{Client, User, encoded, marked, next_xid};
@@ -20,8 +21,8 @@ fn remove_record(client: &Client, xid: u32, directory: &[u8], name: &[u8]) -> Ve
     marked(&client.record(xid, Procedure::Remove, &arguments))
 }
 
-/// Pitfall 19: a REMOVE sent again on a new connection, from another port, gets the first reply to
-/// the byte, not NOENT; again and again, also after other calls.
+/// Pitfall 19: a REMOVE whose connection was reset gets the first reply to the byte on a new one,
+/// from another port, not NOENT; again and again, also after other calls.
 #[test]
 fn row_19_a_retransmission_on_another_connection_is_replayed() {
     on_each_kind(|fixture| {
@@ -34,13 +35,14 @@ fn row_19_a_retransmission_on_another_connection_is_replayed() {
         removed(&first).unwrap();
         client.send(&record);
         assert_eq!(client.finish(xid), first);
-        drop(client);
+        client.reset();
         for _ in 0..2 {
             let (mut again, _) = fixture.client();
             again.make_file(&root, b"file", b"the name is in use again");
             again.send(&record);
             assert_eq!(again.finish(xid), first);
             again.remove(&root, b"file").expect("it was not removed");
+            again.reset();
         }
     });
 }
@@ -93,9 +95,11 @@ fn row_19_every_change_is_done_once() {
             }
             let arguments = prepare(&mut client, &root, &file, call);
             let xid = next_xid();
-            let record = marked(&client.record(xid, procedure, &arguments));
-            client.send(&record);
-            let first = client.finish(xid);
+            let (mut lost, _) = fixture.client();
+            let record = marked(&lost.record(xid, procedure, &arguments));
+            lost.send(&record);
+            let first = lost.finish(xid);
+            lost.reset();
             let status = status_of(procedure, &first);
             let no_devices = procedure == Procedure::Mknod && !fixture.knows_users();
             assert!(
@@ -159,11 +163,11 @@ impl Hook for SlowRemove {
     }
 }
 
-/// Pitfall 19: a retransmission while the first is still being done is not done too, and when the
-/// first connection is gone the answer goes to the one that asked again.
+/// Pitfall 19: a retransmission while the first is still being done is not done too: once the first
+/// connection is gone the answer goes to the one that asked again, and once only.
 #[test]
 fn row_19_a_call_under_way_is_done_once_and_answered_on_the_new_connection() {
-    for first_stays in [true, false] {
+    for is_reset in [false, true] {
         let (layer, slow) = Layer::new(ram(), SlowRemove::default());
         let server = serve(vec![export("/", layer)]);
         let (mut client, root) = connect(&server);
@@ -177,23 +181,189 @@ fn row_19_a_call_under_way_is_done_once_and_answered_on_the_new_connection() {
             again.send(&record);
             again.check_usable();
         }
-        let first = if first_stays {
-            Some(client)
+        if is_reset {
+            client.reset();
         } else {
             drop(client);
-            None
-        };
+        }
         again.check_usable();
         slow.gate.open();
         let answer = again.finish(xid);
         removed(&answer).unwrap();
-        if let Some(mut first) = first {
-            assert_eq!(first.finish(xid), answer);
-        }
         assert_eq!(slow.done.load(Ordering::SeqCst), 1);
         again.check_usable();
         assert!(!again.has_answer(), "answered more than once");
     }
+}
+
+/// Sends a MKDIR or RMDIR of `d` with an identifier of the test's choice.
+fn change_d(client: &mut Client, (procedure, xid): (Procedure, u32), root: &[u8]) -> Status {
+    let what = entry(root, b"d");
+    let arguments = match procedure {
+        Procedure::Mkdir => encoded(&MkdirArguments {
+            what,
+            attributes: mode(0o700),
+        }),
+        _ => encoded(&what),
+    };
+    let record = marked(&client.record(xid, procedure, &arguments));
+    client.send(&record);
+    status_of(procedure, &client.finish(xid))
+}
+
+/// A client that numbers its calls from a constant on each connection, and has closed the one
+/// before in order, is not answered with what it did there.
+#[test]
+fn a_new_client_is_not_answered_out_of_the_replies_of_one_that_has_gone() {
+    on_each_kind(|fixture| {
+        let xid = next_xid();
+        let (mut first, root) = fixture.client();
+        let made = change_d(&mut first, (Procedure::Mkdir, xid), &root);
+        let removed = change_d(&mut first, (Procedure::Rmdir, xid + 1), &root);
+        assert_eq!((made, removed), (Status::Ok, Status::Ok));
+        drop(first);
+        for expected in [Status::Ok, Status::Exists] {
+            let mut next = Client::connect(fixture.address(), User::root());
+            let status = change_d(&mut next, (Procedure::Mkdir, xid), &root);
+            assert_eq!(status, expected);
+            next.lookup(&root, b"d").expect("it is there");
+        }
+    });
+}
+
+/// The same program run twice, with CREATE, WRITE FILE_SYNC and LOOKUP, numbers from 10.
+#[test]
+fn a_program_that_is_run_again_makes_its_file_again() {
+    on_each_kind(|fixture| {
+        let (mut other, root) = fixture.client();
+        for _ in 0..3 {
+            let mut program = Client::connect(fixture.address(), User::root());
+            let what = entry(&root, b"file");
+            let how = CreateHow::Unchecked(mode(0o600));
+            let create = encoded(&CreateArguments { what, how });
+            program.send(&marked(&program.record(10, Procedure::Create, &create)));
+            let answer = program.finish(10);
+            assert_eq!(status_of(Procedure::Create, &answer), Status::Ok);
+            let file = other.lookup(&root, b"file").expect("it was made").handle;
+            let write = encoded(&WriteArguments {
+                file: handle(&file),
+                offset: 0,
+                count: 4,
+                stable: StableHow::FileSync,
+                data: b"data",
+            });
+            program.send(&marked(&program.record(11, Procedure::Write, &write)));
+            let answer = program.finish(11);
+            assert_eq!(status_of(Procedure::Write, &answer), Status::Ok);
+            let found = program.lookup(&root, b"file").expect("it is there");
+            assert_eq!(other.read(&found.handle, 0, 10).unwrap().bytes, b"data");
+            other.remove(&root, b"file").unwrap();
+        }
+    });
+}
+
+/// A MKDIR whose connection was reset is not done twice.
+#[test]
+fn a_directory_whose_reply_was_lost_is_not_made_twice() {
+    on_each_kind(|fixture| {
+        let xid = next_xid();
+        let (mut lost, root) = fixture.client();
+        assert_eq!(
+            change_d(&mut lost, (Procedure::Mkdir, xid), &root),
+            Status::Ok
+        );
+        lost.reset();
+        let (mut again, _) = fixture.client();
+        assert_eq!(
+            change_d(&mut again, (Procedure::Mkdir, xid), &root),
+            Status::Ok
+        );
+    });
+}
+
+/// Two programs on one machine take the second of the clock as identifier, and one directory as
+/// their lock. Whichever connection is the older, and whether the first call is done or not, only
+/// one has it.
+#[test]
+fn two_programs_with_one_identifier_do_not_both_have_the_lock() {
+    on_each_kind(|fixture| {
+        for older_is_first in [true, false] {
+            let (older, root) = fixture.client();
+            let (newer, _) = fixture.client();
+            let mut programs = [older, newer];
+            if !older_is_first {
+                programs.reverse();
+            }
+            let xid = next_xid();
+            let lock = (Procedure::Mkdir, xid);
+            let statuses = programs.each_mut().map(|one| change_d(one, lock, &root));
+            assert_eq!(statuses, [Status::Ok, Status::Exists]);
+            change_d(&mut programs[0], (Procedure::Rmdir, xid + 1), &root);
+        }
+    });
+}
+
+/// MKDIR stays at a gate, and is counted.
+#[derive(Default)]
+struct SlowMkdir {
+    gate: Gate,
+    done: AtomicUsize,
+}
+
+impl Hook for SlowMkdir {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if event.operation == "make_directory" {
+            if !event.may_block {
+                return Err(Error::WouldBlock);
+            }
+            self.done.fetch_add(1, Ordering::SeqCst);
+            self.gate.pass();
+        }
+        Ok(())
+    }
+}
+
+/// The same while the first call is still being done.
+#[test]
+fn a_call_like_one_under_way_is_made_when_that_one_has_its_answer() {
+    let (layer, slow) = Layer::new(ram(), SlowMkdir::default());
+    let server = serve(vec![export("/", layer)]);
+    let (mut first, root) = connect(&server);
+    let (mut second, _) = connect(&server);
+    let xid = next_xid();
+    let arguments = encoded(&MkdirArguments {
+        what: entry(&root, b"d"),
+        attributes: mode(0o700),
+    });
+    let record = marked(&first.record(xid, Procedure::Mkdir, &arguments));
+    first.send(&record);
+    slow.gate.wait_for(1);
+    second.send(&record);
+    second.check_usable();
+    slow.gate.open();
+    let status = |client: &mut Client| status_of(Procedure::Mkdir, &client.finish(xid));
+    assert_eq!(status(&mut first), Status::Ok);
+    assert_eq!(status(&mut second), Status::Exists);
+    assert_eq!(slow.done.load(Ordering::SeqCst), 2);
+}
+
+/// On a connection that works no client sends a call again that was answered, unless it makes
+/// nothing else in between.
+#[test]
+fn on_one_connection_an_identifier_can_be_used_again() {
+    on_each_kind(|fixture| {
+        let (mut client, root) = fixture.client();
+        let xid = next_xid();
+        for step in [0, 1] {
+            for (procedure, number) in [(Procedure::Mkdir, 0), (Procedure::Rmdir, step)] {
+                let call = (procedure, xid + number);
+                assert_eq!(change_d(&mut client, call, &root), Status::Ok);
+            }
+        }
+        let lock = (Procedure::Mkdir, xid);
+        assert_eq!(change_d(&mut client, lock, &root), Status::Ok);
+        client.lookup(&root, b"d").expect("it is there");
+    });
 }
 
 /// Pitfall 19: two clients may have the same identifier for calls that look alike but are made at

@@ -1,0 +1,138 @@
+//! What the cache of replies sees of a connection.
+//!
+//! It outlives the connection: which replies have arrived still counts when a client has closed one
+//! and opened another.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use pagewell_policy::reply_cache::{Delivery, Line, SentAt};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::connection::{Connection, since_start};
+
+/// A connection that there is or was.
+#[derive(Clone)]
+pub struct ConnectionLine(Arc<Shared>);
+
+struct Shared {
+    token: u64,
+    connection: Weak<Connection>,
+    /// Bytes of replies that are known to have arrived.
+    arrived_bytes: AtomicU64,
+    /// All replies of so many turns are.
+    arrived_turns: AtomicU64,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Both sides may send.
+    Live,
+    /// The client has ended it in order.
+    Ended,
+    /// It was closed here, or reset.
+    Over,
+}
+
+impl ConnectionLine {
+    /// For a connection of this number.
+    pub fn new(token: u64, connection: Weak<Connection>) -> Self {
+        Self(Arc::new(Shared {
+            token,
+            connection,
+            arrived_bytes: AtomicU64::new(0),
+            arrived_turns: AtomicU64::new(0),
+        }))
+    }
+
+    /// So many bytes have arrived, and all replies of so many turns.
+    pub fn arrived(&self, bytes: u64, turns: Option<u64>) {
+        self.0.arrived_bytes.fetch_max(bytes, Ordering::Relaxed);
+        if let Some(turns) = turns {
+            self.0.arrived_turns.fetch_max(turns, Ordering::Relaxed);
+        }
+    }
+
+    fn observe(&self) -> Standing {
+        let connection = self.0.connection.upgrade();
+        connection.map_or(Standing::Over, |connection| connection.observe())
+    }
+}
+
+impl Line for ConnectionLine {
+    fn token(&self) -> u64 {
+        self.0.token
+    }
+
+    fn delivery(&self, sent_at: SentAt) -> Delivery {
+        let standing = self.observe();
+        let has_arrived = match sent_at {
+            SentAt::Byte(end) => self.0.arrived_bytes.load(Ordering::Relaxed) >= end,
+            SentAt::Turn(turn) => self.0.arrived_turns.load(Ordering::Relaxed) > turn,
+        };
+        match standing {
+            _ if has_arrived => Delivery::Arrived,
+            Standing::Live | Standing::Ended => Delivery::Open,
+            Standing::Over => Delivery::Lost,
+        }
+    }
+
+    fn arrived_after(&self, overlaps: bool, now: Duration) -> Duration {
+        let Some(connection) = self.0.connection.upgrade() else {
+            return Duration::ZERO;
+        };
+        let known = connection.arrived_after();
+        if overlaps {
+            return known;
+        }
+        // Nothing came behind it, so the last segment with data was its own.
+        let last = last_data_ago(&*connection).map(|ago| now.saturating_sub(ago));
+        known.max(last.unwrap_or_default())
+    }
+
+    fn is_live(&self) -> bool {
+        self.observe() == Standing::Live
+    }
+}
+
+/// How a connection stands, as the kernel sees it now.
+pub(super) fn standing(connection: &Connection) -> Standing {
+    let mut sockets = [PollFd::new(connection, PollFlags::RDHUP)];
+    let polled = poll(&mut sockets, Some(&Timespec::default()));
+    let seen = sockets[0].revents();
+    if connection.is_closed() || polled.is_err() || seen.intersects(PollFlags::HUP | PollFlags::ERR)
+    {
+        Standing::Over
+    } else if seen.contains(PollFlags::RDHUP) {
+        Standing::Ended
+    } else {
+        Standing::Live
+    }
+}
+
+/// How long ago the last segment with data arrived, to a few milliseconds.
+fn last_data_ago(socket: impl AsFd) -> Option<Duration> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
+    // SAFETY: the kernel writes at most `length` bytes, the size of what they are written to.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    // SAFETY: zeroed bytes are a value of this structure of numbers, and the kernel's are, too.
+    let info = unsafe { info.assume_init() };
+    (status == 0).then(|| Duration::from_millis(info.tcpi_last_data_recv.into()))
+}
+
+/// The time by which the cache of replies goes.
+pub fn now() -> Duration {
+    since_start(Instant::now())
+}

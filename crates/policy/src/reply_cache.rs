@@ -1,0 +1,239 @@
+//! The duplicate-request cache: a call that changes something is done once.
+//!
+//! Problem: a client that lost the reply to a REMOVE (its connection broke) sends the call again.
+//! Done twice, the second gives NOENT, and the program on the client sees a failure that was
+//! none; a WRITE that is done twice destroys what was written in between. But clients also make a
+//! *new* call that equals an old one to the byte: libraries that number their calls from a constant
+//! on each connection, or by the second of the clock. Answered from the cache, such a call was
+//! never made: two programs hold one lock, or a file was "created" that is not there.
+//!
+//! What equals what: calls of one address with the same identifier, credential and content (the
+//! caller makes the [`Identity`]). The port does not count, as most clients come back from another
+//! one. Over TCP no reply is lost on a connection that works, so a client sends a call again only
+//! when it has no reply and its connection is lost, and then on a connection that it opens for
+//! that (RFC 1813 section 4.5 asks for the cache, RFC 5531 section 9 for identifiers that do not
+//! repeat among the calls under way, and no more). So one question decides: **has the client the
+//! first reply?** A reply *has arrived* when the client's machine has acknowledged it on a
+//! connection that lives or that the client has ended in order. A reset says nothing: what was
+//! acknowledged may never have been read.
+//!
+//! ```text
+//!  an equal call came ...          first under way   reply arrived   not yet known   reply lost
+//!  on the same connection          say nothing       the kept reply while nothing but this call
+//!                                                    came since, or calls overlap; else new
+//!  on another one, late            wait              kept reply      wait            kept reply
+//!  on another one                  wait              new             wait            kept reply
+//! ```
+//!
+//! *Calls overlap* on a connection that has ever had two under way: its client tells replies apart
+//! by identifiers, which are unique there. *Late* is a call that may have arrived more than
+//! [`GIVEN_UP_AFTER_MIN`] before the answered one, or came on the older of the two connections when
+//! that is over or its calls overlap (one of them may have been given up with another, however
+//! young): it may be an earlier transmission of the answered one. *Not yet known* ends with the acknowledgement, with the
+//! connection, or [`HELD_FOR`] after the reply was made; then the reply counts as lost.
+//!
+//! Others: Linux knfsd compares the port, too, and so knows again only clients that come back from
+//! the same one; nfs-ganesha has a cache for each connection; FreeBSD compares lengths and
+//! checksums across connections and forgets replies once they are acknowledged.
+//!
+//! **What is kept** is bounded in bytes. Each address has an equal share; one that makes many
+//! calls uses what others leave, and loses its own oldest replies first. Writes push out writes.
+//!
+//! Known weaknesses, each of which no server can tell from its opposite: the kept reply goes to an
+//! equal call that is new when the first one's connection was reset, when it follows the first one
+//! on one connection with nothing in between, when the first one's client has just lost its
+//! connection, and when the server has left it unread or waiting for longer than some client
+//! would. A proxy acknowledges what its client may never get. Besides: an address that has made so many changes since that a reply
+//! was pushed out has its repetition done again. All is forgotten when the server ends.
+
+#[cfg(test)]
+mod model;
+mod table;
+
+use std::time::Duration;
+
+pub use table::{KEPT_FOR, REPLY_BYTES_MAX, ReplyCache};
+
+/// No client gives up a connection that works sooner than this after it has sent a call (the
+/// shortest that is known is 0.8 s, the usual 5 to 60 s).
+pub const GIVEN_UP_AFTER_MIN: Duration = Duration::from_millis(500);
+
+/// How long after a reply was made its acknowledgement is waited for: machines put it off for up
+/// to 0.2 s, and may by 0.5 s (RFC 9293 section 3.8.6.3).
+pub const HELD_FOR: Duration = Duration::from_secs(1);
+
+/// What equal calls of one address have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The call's identifier.
+    pub xid: u32,
+    /// Of all else that counts.
+    pub digest: u64,
+}
+
+/// Names a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Whose share of the memory it takes.
+    pub share: u128,
+    /// What it shares with its repetitions.
+    pub identity: Identity,
+    /// Replies to writes push out each other only.
+    pub is_write: bool,
+}
+
+/// What is known of a reply's way to its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It has arrived.
+    Arrived,
+    /// It may still arrive.
+    Open,
+    /// The connection has ended, and it is not known to have arrived.
+    Lost,
+}
+
+/// Where the end of a reply is in what its connection sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentAt {
+    /// At this byte of the stream, or before it.
+    Byte(u64),
+    /// In what leaves at the end of this turn of the connection's reader.
+    Turn(u64),
+}
+
+impl SentAt {
+    /// It has not left: it cannot have arrived.
+    pub const UNKNOWN: Self = Self::Byte(u64::MAX);
+}
+
+/// A connection, as far as the cache looks at it.
+pub trait Line: Clone {
+    /// Its number: later connections have larger ones.
+    fn token(&self) -> u64;
+    /// Whether a reply that was sent there has arrived.
+    fn delivery(&self, sent_at: SentAt) -> Delivery;
+    /// When the call that was received last arrived, or a time before that. When calls overlap,
+    /// others may have come with it.
+    fn arrived_after(&self, overlaps: bool, now: Duration) -> Duration;
+    /// Whether its client has neither ended nor lost it, as far as is known.
+    fn is_live(&self) -> bool;
+}
+
+/// The place of a call among those of its connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// How many came before it, and it.
+    pub number: u64,
+    /// Whether several have ever been under way at once.
+    pub overlaps: bool,
+}
+
+/// A call that waits until it is known whether it is new.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// When it was looked at first.
+    came_at: Duration,
+    /// See [`Line::arrived_after`].
+    arrived_after: Duration,
+}
+
+/// What is to be done about a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is new: do it, then [`ReplyCache::finish`] or [`ReplyCache::abandon`].
+    New,
+    /// Its reply will come on this connection: say nothing.
+    InProgress,
+    /// Not known yet: look again soon.
+    Held(Held),
+    /// It was done: send this reply. When it is *moved*, then call [`ReplyCache::moved`].
+    Answered(Vec<u8>, Moved),
+}
+
+/// Whether a kept reply is known from now on where it was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It is.
+    Yes,
+    /// It stays where it was sent before.
+    No,
+}
+
+/// A call that is under way or was done.
+struct Call<L> {
+    /// Where its reply goes, or went last.
+    line: L,
+    /// Its number there, and when it came there, that of its latest repetition.
+    number: u64,
+    came_at: Duration,
+    answer: Option<Answer>,
+}
+
+struct Answer {
+    reply: Box<[u8]>,
+    made_at: Duration,
+    sent_at: SentAt,
+    /// Tells it from another call of the same identity, of which a queue still knows.
+    number: u64,
+}
+
+/// What a call that equals another one comes to.
+enum Equal {
+    New,
+    InProgress,
+    Held,
+    Answered(Vec<u8>, Moved),
+}
+
+impl<L: Line> Call<L> {
+    /// The same call again, or another one that equals it.
+    fn compare(&mut self, line: &L, place: Place, held: Option<Held>, now: Duration) -> Equal {
+        if self.line.token() == line.token() {
+            self.on_the_same(place, held, now)
+        } else {
+            self.on_another((line, place.overlaps), held, now)
+        }
+    }
+
+    fn on_the_same(&mut self, place: Place, held: Option<Held>, now: Duration) -> Equal {
+        if held.is_some() {
+            // It came here more than once, and its reply went or goes to the first.
+            return Equal::InProgress;
+        }
+        let is_next = place.number == self.number + 1;
+        if self.answer.is_some() && !is_next && !place.overlaps {
+            return Equal::New;
+        }
+        (self.number, self.came_at) = (place.number, now);
+        let answer = self.answer.as_ref();
+        answer.map_or(Equal::InProgress, |answer| {
+            Equal::Answered(answer.reply.to_vec(), Moved::No)
+        })
+    }
+
+    fn on_another(&self, (line, overlaps): (&L, bool), held: Option<Held>, now: Duration) -> Equal {
+        let Some(answer) = &self.answer else {
+            return Equal::Held;
+        };
+        let delivery = self.line.delivery(answer.sent_at);
+        if delivery == Delivery::Open && now < answer.made_at + HELD_FOR {
+            return Equal::Held;
+        }
+        let is_earlier = line.token() < self.line.token();
+        let arrived_after = held.map_or_else(
+            || line.arrived_after(overlaps, now),
+            |held| held.arrived_after,
+        );
+        let is_late = arrived_after + GIVEN_UP_AFTER_MIN < self.came_at
+            || (is_earlier && (overlaps || !line.is_live()));
+        let moved = if is_late {
+            Moved::No
+        } else if delivery == Delivery::Arrived {
+            return Equal::New;
+        } else {
+            Moved::Yes
+        };
+        Equal::Answered(answer.reply.to_vec(), moved)
+    }
+}
