@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use repository::{Source, files, repository, sources};
 use scanner::{functions, is_word, line_of, modules, words};
 
-const FILE_LINES_MAX: usize = 500;
+const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 const COLUMNS_MAX: usize = 100;
 
