@@ -36,12 +36,9 @@ pub enum Seen {
     InProgress,
     /// Not known yet: look again soon.
     Undecided(Undecided),
-    /// It was done: send this reply, and then call [`Duplicates::sent_again`].
-    Answered(Vec<u8>, Replayed),
+    /// It was done: send this reply, and then call [`Duplicates::sent`] if there is a key.
+    Answered(Vec<u8>, Option<Key>),
 }
-
-/// A reply that is sent again.
-pub struct Replayed(Option<(Key, Place, Option<Held>)>);
 
 /// The cache.
 pub struct Duplicates {
@@ -100,15 +97,6 @@ impl Duplicates {
         self.cache.lock().sent(key, sent_at);
     }
 
-    /// A kept reply was sent again on `connection`.
-    pub fn sent_again(&self, replayed: Replayed, connection: &Connection, sent_at: SentAt) {
-        if let Some((key, place, held)) = replayed.0 {
-            let line = (&connection.line, place);
-            let sent = (held, sent_at);
-            self.cache.lock().moved(&key, line, sent, now());
-        }
-    }
-
     /// Forgets a call that was not done.
     pub fn abandon(&self, key: &Key) {
         self.cache.lock().abandon(key);
@@ -129,8 +117,7 @@ fn seen(verdict: Verdict, (key, place, held): (Key, Place, Option<Held>)) -> See
         }
         Verdict::Answered(reply, moved) => {
             names::DUPLICATES_REPLAYED.add(1);
-            let is_moved = moved == Moved::Yes;
-            Seen::Answered(reply, Replayed(is_moved.then_some((key, place, held))))
+            Seen::Answered(reply, (moved == Moved::Yes).then_some(key))
         }
     }
 }

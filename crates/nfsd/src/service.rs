@@ -251,10 +251,11 @@ impl Service {
                 kind: Kind::Change,
                 ..WaitingCall::default()
             }),
-            Seen::Answered(reply, replayed) => {
+            Seen::Answered(reply, moved) => {
                 batch.push(&reply);
-                let sent_at = sent_with(request, batch);
-                self.duplicates.sent_again(replayed, connection, sent_at);
+                if let Some(key) = moved {
+                    self.duplicates.sent(&key, sent_with(request, batch));
+                }
                 FirstLook::Said
             }
         }
@@ -284,13 +285,15 @@ impl Service {
                 Decision::Done
             }
             Seen::Undecided(_) => Decision::LookAgain,
-            Seen::Answered(reply, replayed) => {
+            Seen::Answered(reply, moved) => {
                 let mut batch = Batch::default();
                 batch.push(&reply);
                 job.charge.answer();
                 connection.send(&mut batch);
-                let sent_at = SentAt::Byte(connection.queued_bytes());
-                self.duplicates.sent_again(replayed, connection, sent_at);
+                if let Some(key) = moved {
+                    let sent_at = SentAt::Byte(connection.queued_bytes());
+                    self.duplicates.sent(&key, sent_at);
+                }
                 Decision::Done
             }
         }

@@ -147,7 +147,7 @@ pub enum Verdict {
     InProgress,
     /// Not known yet: look again soon.
     Held(Held),
-    /// It was done: send this reply. When it is *moved*, then call [`ReplyCache::moved`].
+    /// It was done: send this reply. When it is *moved*, then call [`ReplyCache::sent`].
     Answered(Vec<u8>, Moved),
 }
 
@@ -192,7 +192,7 @@ impl<L: Line> Call<L> {
         if self.line.token() == line.token() {
             self.on_the_same(place, held, now)
         } else {
-            self.on_another((line, place.overlaps), held, now)
+            self.on_another(line, place, held, now)
         }
     }
 
@@ -212,8 +212,8 @@ impl<L: Line> Call<L> {
         })
     }
 
-    fn on_another(&self, (line, overlaps): (&L, bool), held: Option<Held>, now: Duration) -> Equal {
-        let Some(answer) = &self.answer else {
+    fn on_another(&mut self, line: &L, place: Place, held: Option<Held>, now: Duration) -> Equal {
+        let Some(answer) = &mut self.answer else {
             return Equal::Held;
         };
         let delivery = self.line.delivery(answer.sent_at);
@@ -222,16 +222,20 @@ impl<L: Line> Call<L> {
         }
         let is_earlier = line.token() < self.line.token();
         let arrived_after = held.map_or_else(
-            || line.arrived_after(overlaps, now),
+            || line.arrived_after(place.overlaps, now),
             |held| held.arrived_after,
         );
         let is_late = arrived_after + GIVEN_UP_AFTER_MIN < self.came_at
-            || (is_earlier && (overlaps || !line.is_live()));
+            || (is_earlier && (place.overlaps || !line.is_live()));
         let moved = if is_late {
             Moved::No
         } else if delivery == Delivery::Arrived {
             return Equal::New;
         } else {
+            self.line = line.clone();
+            self.number = place.number;
+            self.came_at = held.map_or(now, |held| held.came_at);
+            (answer.made_at, answer.sent_at) = (now, SentAt::UNKNOWN);
             Moved::Yes
         };
         Equal::Answered(answer.reply.to_vec(), moved)

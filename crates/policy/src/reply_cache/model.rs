@@ -518,7 +518,7 @@ impl World {
                 let key = Self::key(&sent);
                 let sent_at = self.reply(pipe, sent, made_for as usize);
                 if moved == Moved::Yes {
-                    self.cache.moved(&key, (&line, place), (held, sent_at), now);
+                    self.cache.sent(&key, sent_at);
                 }
             }
         }

@@ -120,7 +120,7 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// The reply to a call that is done was sent, as is known now.
+    /// The reply to a call that is done, or that moved, was sent.
     pub fn sent(&mut self, key: &Key, sent_at: SentAt) {
         let share = self.shares.get_mut(&key.share);
         let call = share.and_then(|share| share.calls.get_mut(&key.identity));
@@ -128,26 +128,6 @@ impl<L: Line> ReplyCache<L> {
             && answer.sent_at == SentAt::UNKNOWN
         {
             answer.sent_at = sent_at;
-        }
-    }
-
-    /// A kept reply was sent again, where a call came that repeats it: it is known from there on.
-    pub fn moved(
-        &mut self,
-        key: &Key,
-        (line, place): (&L, Place),
-        (held, sent_at): (Option<Held>, SentAt),
-        now: Duration,
-    ) {
-        let share = self.shares.get_mut(&key.share);
-        let call = share.and_then(|share| share.calls.get_mut(&key.identity));
-        if let Some(call) = call
-            && let Some(answer) = &mut call.answer
-        {
-            call.line = line.clone();
-            call.number = place.number;
-            call.came_at = held.map_or(now, |held| held.came_at);
-            (answer.made_at, answer.sent_at) = (now, sent_at);
         }
     }
 
