@@ -232,9 +232,9 @@ pub enum Refusal {
     ProgramUnavailable,
     /// PROG_MISMATCH: these versions of it are.
     ProgramMismatch {
-        /// Lowest version served.
+        /// Lowest version served; 0 when the server names none.
         low: u32,
-        /// Highest version served.
+        /// Highest version served; 0 when the server names none.
         high: u32,
     },
     /// PROC_UNAVAIL: the version has no such procedure.
@@ -245,13 +245,26 @@ pub enum Refusal {
     SystemError,
     /// RPC_MISMATCH: these versions of RPC are spoken.
     RpcMismatch {
-        /// Lowest version.
+        /// Lowest version; 0 when the server names none.
         low: u32,
-        /// Highest version.
+        /// Highest version; 0 when the server names none.
         high: u32,
     },
     /// AUTH_ERROR: the caller was refused.
     Authentication(AuthenticationStatus),
+}
+
+impl Refusal {
+    /// Whether a server that serves this version of the program has no such procedure. It says so,
+    /// or that it does not serve the version, though it does: some mix up the two numbers.
+    #[must_use]
+    pub fn lacks_procedure(&self, version: u32) -> bool {
+        match self {
+            Self::ProcedureUnavailable | Self::ProgramMismatch { low: 0, high: 0 } => true,
+            Self::ProgramMismatch { low, high } => (*low..=*high).contains(&version),
+            _ => false,
+        }
+    }
 }
 
 /// What cannot be decoded is garbage.
@@ -342,10 +355,10 @@ fn decode_refusal(decoder: &mut Decoder<'_>) -> Result<Option<Refusal>, Error> {
     Ok(Some(match decoder.u32()? {
         SUCCESS => return Ok(None),
         PROGRAM_UNAVAILABLE => Refusal::ProgramUnavailable,
-        PROGRAM_MISMATCH => Refusal::ProgramMismatch {
-            low: decoder.u32()?,
-            high: decoder.u32()?,
-        },
+        PROGRAM_MISMATCH => {
+            let (low, high) = decode_versions(decoder);
+            Refusal::ProgramMismatch { low, high }
+        }
         PROCEDURE_UNAVAILABLE => Refusal::ProcedureUnavailable,
         GARBAGE_ARGUMENTS => Refusal::GarbageArguments,
         SYSTEM_ERROR => Refusal::SystemError,
@@ -355,12 +368,25 @@ fn decode_refusal(decoder: &mut Decoder<'_>) -> Result<Option<Refusal>, Error> {
 
 fn decode_denied(decoder: &mut Decoder<'_>) -> Result<Refusal, Error> {
     match decoder.u32()? {
-        RPC_MISMATCH => Ok(Refusal::RpcMismatch {
-            low: decoder.u32()?,
-            high: decoder.u32()?,
-        }),
-        AUTHENTICATION_ERROR => AuthenticationStatus::decode(decoder).map(Refusal::Authentication),
+        RPC_MISMATCH => {
+            let (low, high) = decode_versions(decoder);
+            Ok(Refusal::RpcMismatch { low, high })
+        }
+        AUTHENTICATION_ERROR => {
+            let status = AuthenticationStatus::decode(decoder);
+            let status = status.unwrap_or(AuthenticationStatus::Failed);
+            Ok(Refusal::Authentication(status))
+        }
         _ => Err(Error::BadValue),
+    }
+}
+
+/// The lowest and highest version that a refusal names. Servers have been seen that end with the
+/// status, which says that the call was refused all the same: then both are 0.
+fn decode_versions(decoder: &mut Decoder<'_>) -> (u32, u32) {
+    match (decoder.u32(), decoder.u32()) {
+        (Ok(low), Ok(high)) => (low, high),
+        _ => (0, 0),
     }
 }
 

@@ -5,7 +5,7 @@ use super::options::Options;
 use super::outgoing::Outgoing;
 use super::statistics::Statistics;
 use crate::rpc::Refusal;
-use crate::xdr::{Decode, Decoder};
+use crate::xdr::{self, Decode, Decoder};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_base::timer::Timer;
 use pagewell_counters::names;
@@ -74,7 +74,16 @@ pub struct Reply<'a> {
 impl<'a> Reply<'a> {
     /// The results, decoded. Those that cannot be are garbage: see [`Reply::garbage`].
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, CallError> {
-        T::decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
+        self.decode_with(T::decode)
+    }
+
+    /// The results as `decode` reads them. Those that cannot be are garbage: see
+    /// [`Reply::garbage`].
+    pub fn decode_with<T>(
+        &self,
+        decode: impl FnOnce(&mut Decoder<'a>) -> xdr::Result<T>,
+    ) -> Result<T, CallError> {
+        decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
     }
 
     /// Says that the results make no sense: counts it, reports it, gives the connection up.

@@ -1,8 +1,8 @@
 //! Procedures on the data of a file: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7 and
 //! 3.3.21).
 
-use super::{FileAttributes, Handle, Reply, Verifier, WccData};
-use crate::xdr::{Decode, Decoder, Result, xdr_enumeration, xdr_structure};
+use super::{DecodeReply, FileAttributes, Handle, Reply, Verifier, WccData};
+use crate::xdr::{Decoder, Result, xdr_enumeration, xdr_structure};
 
 xdr_structure! {
     /// READ3args.
@@ -53,7 +53,7 @@ pub type ReadHeadReply = Reply<ReadHead, Option<FileAttributes>>;
 
 /// Reads the results of READ up to the data. Returns how many bytes of data follow, if any do.
 pub fn read_data_length(results: &mut Decoder<'_>) -> Result<Option<usize>> {
-    let reply = ReadHeadReply::decode(results)?;
+    let reply = ReadHeadReply::decode_reply(results)?;
     Ok(reply.ok().map(|head| head.data_length as usize))
 }
 
@@ -138,7 +138,7 @@ pub type CommitReply = Reply<CommitOk, WccData>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xdr::{Encode, Encoder, Error};
+    use crate::xdr::{Decode, Encode, Encoder, Error};
 
     #[test]
     fn a_head_and_its_data_make_a_whole_reply() {
@@ -200,6 +200,7 @@ mod tests {
         let mut buffer = Vec::new();
         failed.encode(&mut Encoder::new(&mut buffer));
         assert_eq!(read_data_length(&mut Decoder::new(&buffer)), Ok(None));
+        assert_eq!(read_data_length(&mut Decoder::new(&buffer[..4])), Ok(None));
         let malformed = read_data_length(&mut Decoder::new(&[0, 0, 0, 0, 0, 0, 0, 9]));
         assert_eq!(malformed, Err(Error::BadValue));
     }

@@ -187,6 +187,28 @@ impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
     }
 }
 
+/// A reply as servers send it: see [`DecodeReply::decode_reply`].
+pub trait DecodeReply<'a>: Sized {
+    /// Takes a reply off the front of what is left, as [`Decode::decode`] does, and is content with
+    /// the status of a failure: a call that has failed has failed, also where the server ends with
+    /// the status, writes the body of another procedure behind it, or has a status of its own
+    /// ([`Status::ServerFault`]). What cannot be read of the body is as if it were not told.
+    fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self>;
+}
+
+impl<'a, S: Decode<'a>, F: Decode<'a> + Default> DecodeReply<'a> for Reply<S, F> {
+    fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self> {
+        let number = decoder.u32()?;
+        if number == Status::Ok.number() {
+            return S::decode(decoder).map(Ok);
+        }
+        Ok(Err(Failure {
+            status: Status::from_number(number).unwrap_or(Status::ServerFault),
+            body: F::decode(decoder).unwrap_or_default(),
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +244,27 @@ mod tests {
         let strange = [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         let result = Sample::decode(&mut Decoder::new(&strange));
         assert_eq!(result, Err(Error::BadValue));
+    }
+
+    #[test]
+    fn a_failure_without_a_body_that_can_be_read_is_its_status() {
+        let status = |bytes: &[u8]| {
+            let reply = LinkReply::decode_reply(&mut Decoder::new(bytes));
+            reply.map(|reply| reply.map_err(|failure| (failure.status, failure.body)))
+        };
+        let untold = |status| Ok(Err((status, LinkBody::default())));
+        assert_eq!(status(&[0, 0, 0, 22]), untold(Status::Invalid));
+        // The body of SYMLINK, which is shorter.
+        assert_eq!(
+            status(&[0, 0, 0, 22, 0, 0, 0, 0, 0, 0, 0, 0]),
+            untold(Status::Invalid)
+        );
+        assert_eq!(status(&[0, 0, 0, 70, 0, 0, 0, 9]), untold(Status::Stale));
+        assert_eq!(status(&[0, 0, 0, 95]), untold(Status::ServerFault));
+        assert_eq!(status(&[0, 0, 0]), Err(Error::Truncated));
+        // Of what went well all is needed.
+        assert_eq!(status(&[0, 0, 0, 0]), Err(Error::Truncated));
+        assert_eq!(status(&[0; 16]), Ok(Ok(LinkBody::default())));
     }
 
     #[test]

@@ -185,6 +185,7 @@ xdr_structure! {
 
 xdr_structure! {
     /// RENAME3resok and RENAME3resfail.
+    #[derive(Default)]
     pub struct RenameBody {
         /// Of the old directory.
         pub from_directory_wcc: WccData,
@@ -208,6 +209,7 @@ xdr_structure! {
 
 xdr_structure! {
     /// LINK3resok and LINK3resfail.
+    #[derive(Default)]
     pub struct LinkBody {
         /// Of the object.
         pub file_attributes: Option<FileAttributes>,

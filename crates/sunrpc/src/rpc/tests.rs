@@ -164,10 +164,48 @@ fn each_refusal_has_the_bytes_of_the_rfc() {
         let xid = 0xdead_beef;
         let error = ReplyError::Refused { xid, refusal };
         assert_eq!(parse_reply(&buffer), Err(error));
-        for length in 0..buffer.len() {
+        // The last word of the status: what comes behind it is not needed.
+        let status_end = if tail[3] == 0 { 24 } else { 16 };
+        for length in 0..status_end {
             let error = parse_reply(&buffer[..length]).unwrap_err();
             assert!(!matches!(error, ReplyError::Refused { .. }), "{length}");
         }
+    }
+}
+
+#[test]
+fn a_refusal_that_ends_with_its_status_is_that_refusal() {
+    let (low, high) = (0, 0);
+    let failed = AuthenticationStatus::Failed;
+    for (number, refusal) in [
+        (1, Refusal::ProgramMismatch { low, high }),
+        (5, Refusal::RpcMismatch { low, high }),
+        (6, Refusal::Authentication(failed)),
+    ] {
+        let (_, tail) = table()[number].clone();
+        let status_end = if tail[3] == 0 { 16 } else { 8 };
+        for length in [status_end, status_end + 2] {
+            let record = [&HEAD[..], &tail[..length]].concat();
+            let xid = 0xdead_beef;
+            let refused = ReplyError::Refused { xid, refusal };
+            assert_eq!(parse_reply(&record), Err(refused));
+        }
+    }
+}
+
+#[test]
+fn a_server_lacks_a_procedure_when_it_says_so_or_denies_a_version_that_it_has() {
+    for (refusal, lacks) in [
+        (Refusal::ProcedureUnavailable, true),
+        (Refusal::ProgramMismatch { low: 0, high: 0 }, true),
+        (Refusal::ProgramMismatch { low: 3, high: 3 }, true),
+        (Refusal::ProgramMismatch { low: 2, high: 4 }, true),
+        (Refusal::ProgramMismatch { low: 4, high: 4 }, false),
+        (Refusal::ProgramUnavailable, false),
+        (Refusal::GarbageArguments, false),
+        (Refusal::SystemError, false),
+    ] {
+        assert_eq!(refusal.lacks_procedure(3), lacks, "{refusal:?}");
     }
 }
 
