@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use pagewell_fs::{Credentials, Error, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
-use pagewell_sunrpc::nfs3;
-use pagewell_sunrpc::xdr::{self, Decode, Decoder};
+use pagewell_sunrpc::nfs3::{self, DecodeReply};
+use pagewell_sunrpc::xdr::{self, Decoder};
 
 use super::attributes::{Moment, Moments, Reported};
 use super::convert;
@@ -22,8 +22,13 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Decodes an answer that borrows nothing.
-pub(super) fn whole<T: for<'a> Decode<'a>>(decoder: &mut Decoder<'_>) -> xdr::Result<T> {
-    T::decode(decoder)
+pub(super) fn whole<T: for<'a> DecodeReply<'a>>(decoder: &mut Decoder<'_>) -> xdr::Result<T> {
+    T::decode_reply(decoder)
+}
+
+/// Whether the server has no such procedure at all. That is no answer to this call alone.
+pub(super) fn lacks_procedure(error: &CallError) -> bool {
+    matches!(error, CallError::Refused(refusal) if refusal.lacks_procedure(nfs3::VERSION))
 }
 
 /// How a mount makes calls.
@@ -90,6 +95,7 @@ impl Calls {
     /// What a caller is told of a call that has no answer.
     pub(super) fn failure(&self, error: &CallError) -> Error {
         match error {
+            error if lacks_procedure(error) => Error::NotSupported,
             CallError::QueueFull => Error::TryLater,
             other => Error::Io(format!("{}: {other}", self.name)),
         }

@@ -12,14 +12,14 @@ use pagewell_fs::{
     Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
     Hold, Limits, Result, forward,
 };
-use pagewell_sunrpc::client::{Mounted, Outgoing};
+use pagewell_sunrpc::client::{Answer, Mounted, Outgoing};
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessReply, FileAttributes, GetattrReply, Procedure, Reply, Status,
+    AccessArguments, AccessReply, Failure, FileAttributes, GetattrReply, Procedure, Reply, Status,
 };
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::attributes::Moment;
-use super::calls::{Calls, whole};
+use super::calls::{Calls, lacks_procedure, whole};
 use super::convert;
 use super::files::Files;
 use super::names::Names;
@@ -148,8 +148,9 @@ impl Shared {
         Self::may_wait(call)
     }
 
-    /// Makes a call for a caller and waits for its answer.
-    pub(super) fn ask<T, F>(
+    /// Makes a call for a caller and waits for its answer. A server without the procedure says what
+    /// one says that has it and cannot do it: not supported.
+    pub(super) fn ask<T, F: Default>(
         &self,
         call: &Call<'_>,
         procedure: Procedure,
@@ -163,8 +164,16 @@ impl Shared {
         loop {
             let sent = calls.now();
             let outgoing = Outgoing::new(number, &credential, arguments);
-            let answer = calls.client.call(outgoing, &decode);
-            let answer = answer.map_err(|error| calls.failure(&error))?;
+            let answer = match calls.client.call(outgoing, &decode) {
+                Err(error) if lacks_procedure(&error) => Answer {
+                    value: Err(Failure {
+                        status: Status::NotSupported,
+                        body: F::default(),
+                    }),
+                    resent: false,
+                },
+                answer => answer.map_err(|error| calls.failure(&error))?,
+            };
             // An attempt before this one may have been done: its answer was lost, and the server
             // was not ready to look when it came again.
             was_resent |= answer.resent;

@@ -20,10 +20,9 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names;
 use pagewell_fs::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{
-    FileAttributes, Procedure, ReaddirArguments, ReaddirOk, ReaddirPlusArguments, ReaddirPlusOk,
-    ReaddirPlusReply, ReaddirReply, Status, Verifier,
+    DecodeReply, FileAttributes, Procedure, ReaddirArguments, ReaddirOk, ReaddirPlusArguments,
+    ReaddirPlusOk, ReaddirPlusReply, ReaddirReply, Status, Verifier,
 };
-use pagewell_sunrpc::xdr::Decode;
 
 use super::attributes::{Moment, Stamp};
 use super::convert;
@@ -241,7 +240,7 @@ impl Shared {
                 count_max: bytes,
             };
             self.ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
-                Ok(ReaddirPlusReply::decode(decoder)?.map(|page| with_attributes(&page)))
+                Ok(ReaddirPlusReply::decode_reply(decoder)?.map(|page| with_attributes(&page)))
             })
         } else {
             let arguments = ReaddirArguments {
@@ -251,7 +250,7 @@ impl Shared {
                 count: bytes,
             };
             self.ask(call, Procedure::Readdir, &arguments, |decoder| {
-                Ok(ReaddirReply::decode(decoder)?.map(|page| without_attributes(&page)))
+                Ok(ReaddirReply::decode_reply(decoder)?.map(|page| without_attributes(&page)))
             })
         }
     }

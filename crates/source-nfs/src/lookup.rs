@@ -8,9 +8,9 @@ use pagewell_fs::{
     Timestamp,
 };
 use pagewell_sunrpc::nfs3::{
-    FsstatReply, LookupReply, Procedure, ReadlinkReply, SetattrArguments, SetattrReply, Status,
+    DecodeReply, FsstatReply, LookupReply, Procedure, ReadlinkReply, SetattrArguments,
+    SetattrReply, Status,
 };
-use pagewell_sunrpc::xdr::Decode;
 
 use super::calls::whole;
 use super::convert;
@@ -77,7 +77,7 @@ impl Shared {
         let before = node.stamp();
         let arguments = operation(node, name);
         let answer = self.ask(call, Procedure::Lookup, &arguments, |decoder| {
-            Ok(LookupReply::decode(decoder)?.map(|found| {
+            Ok(LookupReply::decode_reply(decoder)?.map(|found| {
                 let id = convert::id(found.object);
                 (id, found.object_attributes, found.directory_attributes)
             }))
@@ -147,7 +147,7 @@ impl Shared {
         counters::CLIENT_LINK_MISSES.add(1);
         let arguments = convert::handle(id);
         let answer = self.ask(call, Procedure::Readlink, &arguments, |decoder| {
-            let reply = ReadlinkReply::decode(decoder)?;
+            let reply = ReadlinkReply::decode_reply(decoder)?;
             Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
         })?;
         let found = answer.value;

@@ -8,16 +8,21 @@ use pagewell_fs::{
     SetAttributes, SetTime,
 };
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, LinkArguments,
-    LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, SymlinkArguments,
+    CreateArguments, CreateHow, CreateReply, DecodeReply, DeviceNumber, DirectoryOperation,
+    Failure, LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, Status,
+    SymlinkArguments,
 };
-use pagewell_sunrpc::xdr::{Decode, Encode};
+use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::calls::whole;
 use super::convert;
 use super::filesystem::Shared;
 use super::naming::{NameChange, either, operation};
 use super::node::Node;
+
+/// Bytes of an answer to LINK that failed and tells no attributes: status, `post_op_attr` and
+/// `wcc_data` (RFC 1813 section 3.3.15).
+const LINK_FAILURE_BYTES_MIN: usize = 16;
 
 /// A call that makes something.
 struct Making<'a> {
@@ -226,7 +231,7 @@ impl Shared {
             directory,
             (making.procedure, arguments),
             |decoder| {
-                Ok(CreateReply::decode(decoder)?.map(|made| {
+                Ok(CreateReply::decode_reply(decoder)?.map(|made| {
                     let id = made.object.and_then(|handle| convert::id(handle).ok());
                     (id, made.object_attributes, made.directory_wcc)
                 }))
@@ -282,7 +287,7 @@ impl Shared {
             call,
             directory,
             (Procedure::Link, &arguments),
-            whole::<LinkReply>,
+            decode_link,
             |reply| either(reply).directory_wcc,
         )?;
         let attributes = either(&answer.value).file_attributes;
@@ -295,6 +300,20 @@ impl Shared {
         self.names.enter(directory, name, Some(*id), since);
         Ok((self.attributes_of(call, &node)?, change))
     }
+}
+
+/// The answer to LINK. A server that reads the arguments as those of SYMLINK cannot make sense of
+/// them, and its answer has the body of SYMLINK, which is shorter: it makes no links at all.
+fn decode_link(decoder: &mut Decoder<'_>) -> xdr::Result<LinkReply> {
+    let is_short = decoder.remaining() < LINK_FAILURE_BYTES_MIN;
+    let reply: LinkReply = whole(decoder)?;
+    Ok(reply.map_err(|failure| match failure.status {
+        Status::Invalid | Status::NotDirectory if is_short => Failure {
+            status: Status::NotSupported,
+            ..failure
+        },
+        _ => failure,
+    }))
 }
 
 /// A verifier that no other call has.

@@ -14,11 +14,12 @@ use pagewell_sunrpc::client::{
     Patience, ProcedureStatistics,
 };
 use pagewell_sunrpc::nfs3::{
-    self, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure, Reply, Status, properties,
+    self, DecodeReply, Failure, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure,
+    Reply, Status, properties,
 };
-use pagewell_sunrpc::xdr::{Decode, Encode};
+use pagewell_sunrpc::xdr::Encode;
 
-use super::calls::{self, Calls};
+use super::calls::{self, Calls, lacks_procedure, whole};
 use super::convert;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
@@ -122,6 +123,7 @@ impl NfsFileSystem {
                 information.write_bytes_preferred,
             ),
             nobody: EncodedCredential::of_process(),
+            lacks_commit: AtomicBool::new(false),
         });
         let mut open = open_options(device, options.read_ahead, remote.read_bytes);
         open.latency = Some(volume.latency);
@@ -216,13 +218,13 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    fn ask<T, F>(
+    fn ask<T, F: Default>(
         &mut self,
         procedure: Procedure,
         arguments: &impl Encode,
     ) -> Result<Reply<T, F>, String>
     where
-        Reply<T, F>: for<'a> Decode<'a> + Send + 'static,
+        Reply<T, F>: for<'a> DecodeReply<'a> + Send + 'static,
     {
         let until = Instant::now() + self.within;
         let mut patience = calls::Patience::new(Some(until));
@@ -232,12 +234,18 @@ impl Asking<'_> {
             let began = Instant::now();
             self.client.submit(call, move |outcome| {
                 // A receiver that is gone has waited long enough.
-                let _ = sender.send(outcome.and_then(|reply| reply.decode()));
+                let _ = sender.send(outcome.and_then(|reply| reply.decode_with(whole)));
             });
             let answer = receiver.recv_timeout(until.saturating_duration_since(began));
             let after = self.within;
             let answer = answer.unwrap_or(Err(CallError::TimedOut { after }));
-            let reply: Reply<T, F> = answer.map_err(|error| error.to_string())?;
+            let reply: Reply<T, F> = match answer {
+                Err(error) if lacks_procedure(&error) => Err(Failure {
+                    status: Status::NotSupported,
+                    body: F::default(),
+                }),
+                answer => answer.map_err(|error| error.to_string())?,
+            };
             self.latency = self.latency.min(began.elapsed());
             if matches!(&reply, Err(failure) if failure.status == Status::Jukebox)
                 && let Some(pause) = patience.next()

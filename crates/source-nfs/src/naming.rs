@@ -90,7 +90,7 @@ impl Shared {
     /// the directory. Besides the answer what became of the directory, and its stamp then, unless
     /// other changes of ours were on their way together with this one: what their order was nobody
     /// knows.
-    pub(super) fn change_names<T, F>(
+    pub(super) fn change_names<T, F: Default>(
         &self,
         call: &Call<'_>,
         directory: &Node,

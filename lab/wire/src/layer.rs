@@ -20,11 +20,14 @@ pub struct Event<'a> {
     pub may_block: bool,
     /// The user it is made for.
     pub uid: u32,
+    /// Of a listing: the cookie.
     pub offset: u64,
     pub count: usize,
     pub name: &'a [u8],
     /// A write that is to be durable when it is answered.
     pub is_stable: bool,
+    /// What is to be set, now or of something new.
+    pub attributes: SetAttributes,
 }
 
 impl Event<'_> {
@@ -39,6 +42,7 @@ impl Event<'_> {
             count: 0,
             name: b"",
             is_stable: false,
+            attributes: SetAttributes::default(),
         }
     }
 }
@@ -103,8 +107,22 @@ impl<H: Hook> Layer<H> {
         id: &FileId,
         name: &[u8],
     ) -> Result<()> {
-        let event = Event::of(operation, call, id);
-        self.hook.before(&Event { name, ..event })
+        self.before_making(operation, call, id, name, &SetAttributes::default())
+    }
+
+    fn before_making(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<()> {
+        self.hook.before(&Event {
+            name,
+            attributes: *attributes,
+            ..Event::of(operation, call, id)
+        })
     }
 }
 
@@ -130,7 +148,7 @@ impl<H: Hook> FileSystem for Layer<H> {
         attributes: &SetAttributes,
         guard: Option<Timestamp>,
     ) -> Result<Change> {
-        self.before("set_attributes", call, id)?;
+        self.before_making("set_attributes", call, id, b"", attributes)?;
         self.inner.set_attributes(call, id, attributes, guard)
     }
 
@@ -201,7 +219,11 @@ impl<H: Hook> FileSystem for Layer<H> {
         name: &[u8],
         mode: &CreateMode,
     ) -> Result<Created> {
-        self.before_name("create", call, directory, name)?;
+        let attributes = match mode {
+            CreateMode::Unchecked(attributes) | CreateMode::Guarded(attributes) => *attributes,
+            CreateMode::Exclusive(_) => SetAttributes::default(),
+        };
+        self.before_making("create", call, directory, name, &attributes)?;
         self.inner.create(call, directory, name, mode)
     }
 
@@ -212,7 +234,7 @@ impl<H: Hook> FileSystem for Layer<H> {
         name: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.before_name("make_directory", call, directory, name)?;
+        self.before_making("make_directory", call, directory, name, attributes)?;
         self.inner.make_directory(call, directory, name, attributes)
     }
 
@@ -224,7 +246,7 @@ impl<H: Hook> FileSystem for Layer<H> {
         target: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.before_name("make_symlink", call, directory, name)?;
+        self.before_making("make_symlink", call, directory, name, attributes)?;
         self.inner
             .make_symlink(call, directory, name, target, attributes)
     }
@@ -237,7 +259,7 @@ impl<H: Hook> FileSystem for Layer<H> {
         kind: NodeKind,
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.before_name("make_node", call, directory, name)?;
+        self.before_making("make_node", call, directory, name, attributes)?;
         self.inner
             .make_node(call, directory, name, kind, attributes)
     }
@@ -284,7 +306,10 @@ impl<H: Hook> FileSystem for Layer<H> {
         with_attributes: bool,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
-        self.before("read_directory", call, directory)?;
+        self.hook.before(&Event {
+            offset: cookie,
+            ..Event::of("read_directory", call, directory)
+        })?;
         let mut visit = |entry: &DirectoryEntry<'_>| {
             let cookie = self.hook.cookie(entry.cookie);
             visit(&DirectoryEntry { cookie, ..*entry })

@@ -30,6 +30,7 @@
 
 mod write;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,8 @@ use pagewell_sunrpc::client::{
     BorrowedSlice, CallError, EncodedCredential, Outcome, Outgoing, Sink,
 };
 use pagewell_sunrpc::nfs3::{
-    FileAttributes, Procedure, ReadArguments, ReadHead, ReadHeadReply, Status, WccData,
-    read_data_length,
+    DecodeReply, FileAttributes, Procedure, ReadArguments, ReadHead, ReadHeadReply, Status,
+    WccData, read_data_length,
 };
 
 use super::attributes::{Moment, Stamp};
@@ -68,6 +69,8 @@ pub(super) struct Remote {
     pub(super) write_bytes: u32,
     /// For data that nobody in particular asked for.
     pub(super) nobody: EncodedCredential,
+    /// The server has no COMMIT.
+    pub(super) lacks_commit: AtomicBool,
 }
 
 impl Device for RemoteDevice {
@@ -281,7 +284,7 @@ impl Remote {
     fn end_read(self: &Arc<Self>, mut reading: Reading, sent: Moment, outcome: Outcome<'_>) {
         let address = reading.request.offset();
         let answer = outcome.and_then(|reply| {
-            let answer: ReadHeadReply = reply.decode()?;
+            let answer = reply.decode_with(ReadHeadReply::decode_reply)?;
             match &answer {
                 Ok(head) if head.count as usize != reply.data_bytes => {
                     Err(reply.garbage("READ counts other bytes than it brings"))

@@ -46,6 +46,7 @@ impl Rig {
             read_bytes: 1 << 16,
             write_bytes: 1 << 16,
             nobody: EncodedCredential::of_process(),
+            lacks_commit: AtomicBool::new(false),
         });
         Self {
             device: RemoteDevice(remote),

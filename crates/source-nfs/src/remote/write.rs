@@ -1,10 +1,16 @@
 //! WRITE, from pages straight to the server; and COMMIT, of each file with unstable writes, a few
 //! at a time, and of one that a write needs by itself.
 //!
+//! **A server without COMMIT** is asked for it once. What it has taken and may forget is then
+//! written again, as after a restart, and from there on each WRITE is asked to be stable
+//! (FILE_SYNC), which needs no COMMIT. One that makes no write stable either can promise nothing:
+//! the write fails.
+//!
 //! What a flush covers was complete before it. So the file's record of unstable writes is taken
 //! away when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next
 //! flush.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use pagewell_base::sync::Mutex;
@@ -12,13 +18,13 @@ use pagewell_device::{Error as DeviceError, Request};
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
 use pagewell_sunrpc::nfs3::{
-    CommitArguments, CommitReply, Procedure, StableHow, Status, WccData, WriteHead, WriteOk,
-    WriteReply,
+    CommitArguments, CommitReply, DecodeReply, Procedure, StableHow, Status, WccData, WriteHead,
+    WriteOk, WriteReply,
 };
 
 use super::{Remote, memory_of, pieces, split};
 use crate::attributes::Moment;
-use crate::calls::Patience;
+use crate::calls::{Patience, lacks_procedure};
 use crate::convert;
 use crate::node::{Node, Uncommitted};
 
@@ -34,6 +40,8 @@ struct Writing {
     said: Arc<OnceLock<[u8; 8]>>,
     /// Of a durable write: what the server has taken otherwise.
     unstable: Option<Uncommitted>,
+    /// It was sent last as one that is to be stable when it is answered.
+    is_asked_stable: bool,
     patience: Patience,
 }
 
@@ -55,12 +63,13 @@ impl Remote {
                 done: 0,
                 said: said.clone(),
                 unstable: None,
+                is_asked_stable: false,
                 patience: self.calls.patience(),
             });
         }
     }
 
-    fn send_write(self: &Arc<Self>, writing: Writing) {
+    fn send_write(self: &Arc<Self>, mut writing: Writing) {
         let memory = memory_of(&writing.request);
         // SAFETY: the memory is the request's, which is kept by the completion: valid and not
         // written to until the request is completed, which the completion does or what it sends
@@ -68,7 +77,9 @@ impl Remote {
         let data = unsafe { DataSegments::new(memory, writing.done) };
         let rest = writing.request.len() - writing.done;
         let count = u32::try_from(rest).unwrap_or(u32::MAX);
-        let is_stable = self.calls.options.synchronous || writing.request.is_durable();
+        let is_stable =
+            self.calls.options.synchronous || writing.request.is_durable() || self.lacks_commit();
+        writing.is_asked_stable = is_stable;
         let head = WriteHead {
             file: convert::handle(&writing.node.id),
             offset: writing.offset + writing.done as u64,
@@ -90,12 +101,13 @@ impl Remote {
 
     fn end_write(self: &Arc<Self>, writing: Writing, sent: Moment, outcome: Outcome<'_>) {
         let rest = writing.request.len() - writing.done;
-        let answer = outcome.and_then(|reply| match reply.decode::<WriteReply>()? {
-            Ok(done) if done.count as usize > rest => {
-                Err(reply.garbage("WRITE counts more bytes than it was given"))
-            }
-            answer => Ok(answer),
-        });
+        let answer =
+            outcome.and_then(|reply| match reply.decode_with(WriteReply::decode_reply)? {
+                Ok(done) if done.count as usize > rest => {
+                    Err(reply.garbage("WRITE counts more bytes than it was given"))
+                }
+                answer => Ok(answer),
+            });
         let wcc = match &answer {
             Ok(Ok(done)) => done.file_wcc,
             Ok(Err(failure)) => failure.body,
@@ -140,6 +152,10 @@ impl Remote {
         };
         if answer.committed != StableHow::Unstable {
             drop(state);
+        } else if writing.is_asked_stable && self.lacks_commit() {
+            drop(state);
+            let reason = "the server makes no write stable, and has no COMMIT";
+            return self.refuse(writing, Error::Io(reason.to_owned()));
         } else if writing.request.is_durable() {
             drop(state);
             let known = writing.unstable.get_or_insert(fresh);
@@ -168,7 +184,7 @@ impl Remote {
     /// (RFC 1813 section 3.3.7): no flush comes after it.
     fn commit_write(self: &Arc<Self>, mut writing: Writing, unstable: Uncommitted) {
         writing.done = 0;
-        if unstable.differs {
+        if unstable.differs || self.lacks_commit() {
             return self.write_later(writing);
         }
         let node = writing.node.clone();
@@ -253,8 +269,8 @@ impl Remote {
                 None => Ok(()),
                 // Completions would run here, one inside the other.
                 Some(_) if self.calls.have_ended() => Err(DeviceError::Abandoned { offset: 0 }),
-                // It has said already that it has forgotten.
-                Some(taken) if taken.differs => self.forgotten(),
+                // It has said already that it has forgotten, or may.
+                Some(taken) if taken.differs || self.lacks_commit() => self.forgotten(),
                 Some(taken) => {
                     let flushing = flushing.clone();
                     return self.commit(node, taken.verifier, move |this, ended| {
@@ -298,7 +314,7 @@ impl Remote {
     }
 
     fn end_commit(self: &Arc<Self>, committing: Committing, sent: Moment, outcome: Outcome<'_>) {
-        let answer = outcome.and_then(|reply| reply.decode::<CommitReply>());
+        let answer = outcome.and_then(|reply| reply.decode_with(CommitReply::decode_reply));
         let wcc = match &answer {
             Ok(Ok(done)) => done.file_wcc,
             Ok(Err(failure)) => failure.body,
@@ -311,6 +327,8 @@ impl Remote {
             Ok(Err(failure)) if failure.status == Status::Jukebox => {
                 return self.commit_later(committing);
             }
+            Ok(Err(failure)) if failure.status == Status::NotSupported => self.have_no_commit(),
+            Err(error) if lacks_procedure(&error) => self.have_no_commit(),
             Ok(Err(failure)) => {
                 self.write_failed(&committing.node, convert::error(failure.status));
                 Ok(())
@@ -331,6 +349,16 @@ impl Remote {
             return (committing.then)(self, Ok(()));
         };
         self.after(pause, |this| this.send_commit(committing));
+    }
+
+    fn lacks_commit(&self) -> bool {
+        self.lacks_commit.load(Ordering::Acquire)
+    }
+
+    /// Nothing that the server has taken as unstable will ever be known to be safe there.
+    fn have_no_commit(&self) -> Ended {
+        self.lacks_commit.store(true, Ordering::Release);
+        self.forgotten()
     }
 
     fn forgotten(&self) -> Ended {

@@ -10,6 +10,8 @@ use pagewell_fs::{
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
 
+use super::lenient::{PROCEDURE_UNAVAILABLE, refuse};
+use super::without_attributes::Silencer;
 use super::{Mount, pattern, root_call};
 use crate::fixture::{export, ram, serve};
 use crate::layer::{Event, Hook, Layer};
@@ -33,6 +35,8 @@ struct Forgetful {
     crashes_before_commit: AtomicUsize,
     /// No write is stable, though it should be, and it is said so.
     is_never_stable: AtomicBool,
+    /// There is no COMMIT.
+    lacks_commit: AtomicBool,
 }
 
 impl Forgetful {
@@ -90,6 +94,9 @@ impl Hook for Forgetful {
                     size,
                 });
             }
+            "commit" if self.lacks_commit.load(Ordering::Acquire) => {
+                return Err(Error::NotSupported);
+            }
             "commit" => {
                 let left = self.crashes_before_commit.load(Ordering::Acquire);
                 if left > 0 {
@@ -125,6 +132,7 @@ fn forgetful_server() -> (Server, Arc<Forgetful>) {
         crashes: AtomicU64::new(0),
         crashes_before_commit: AtomicUsize::new(0),
         is_never_stable: AtomicBool::new(false),
+        lacks_commit: AtomicBool::new(false),
     };
     let (layer, hook) = Layer::new(memory, forgetful);
     (serve(vec![export("/", layer)]), hook)
@@ -345,6 +353,75 @@ fn a_server_that_makes_nothing_stable_is_asked_to_commit() {
             hook.crash();
             let seen = Mount::new(&server, "").read(&id).unwrap();
             assert!(seen == bytes, "{options}, {crashes} crashes");
+        }
+    }
+}
+
+/// Calls of COMMIT and what they are answered by a server that has none: `is_refused` as by one that
+/// does not know the procedure.
+fn without_commit(is_refused: bool) -> (Server, Arc<Forgetful>, Silencer) {
+    let (server, hook) = forgetful_server();
+    hook.lacks_commit.store(true, Ordering::Release);
+    let answer = move |record: &mut Vec<u8>, number| {
+        if is_refused && number == Procedure::Commit.number() {
+            refuse(record, &[PROCEDURE_UNAVAILABLE]);
+        }
+    };
+    let between = Silencer::with(&server, |_| true, answer);
+    (server, hook, between)
+}
+
+#[test]
+fn what_is_written_to_a_server_without_commit_is_made_stable_by_writing() {
+    for is_refused in [false, true] {
+        let (server, hook, between) = without_commit(is_refused);
+        let mount = between.mount("wsize=64k");
+        let files: Vec<_> = (0..5)
+            .map(|number| {
+                let bytes = pattern(300_000, number);
+                let id = mount.create(&format!("file{number}"));
+                mount.write(&id, 0, &bytes[..200_000]).unwrap();
+                // It is at the server, and may be forgotten there.
+                mount.attributes(&id);
+                mount.write(&id, 200_000, &bytes[200_000..]).unwrap();
+                (id, bytes)
+            })
+            .collect();
+        for (id, _) in &files {
+            mount.commit(id).unwrap();
+        }
+        mount.filesystem.sync().unwrap();
+        hook.crash();
+        let other = Mount::new(&server, "");
+        for (id, bytes) in &files {
+            assert!(other.read(id).unwrap() == *bytes);
+        }
+        // Those of one flush leave together.
+        assert!(mount.calls(Procedure::Commit) <= 5);
+        let commits = mount.calls(Procedure::Commit);
+        mount.write(&files[0].0, 0, b"more").unwrap();
+        mount.commit(&files[0].0).unwrap();
+        assert_eq!(mount.calls(Procedure::Commit), commits, "it is known");
+        hook.crash();
+        let seen = Mount::new(&server, "").read(&files[0].0).unwrap();
+        assert!(seen[..4] == *b"more" && seen[4..] == files[0].1[4..]);
+    }
+}
+
+#[test]
+fn a_server_that_can_promise_nothing_is_an_error() {
+    for is_refused in [false, true] {
+        for options in ["", "sync"] {
+            let (_server, hook, between) = without_commit(is_refused);
+            hook.is_never_stable.store(true, Ordering::Release);
+            let mount = between.mount(options);
+            let id = mount.create("file");
+            let written = mount.write(&id, 0, &pattern(100_000, 1));
+            let ended = written.and_then(|()| mount.commit(&id));
+            let Err(Error::Io(text)) = ended else {
+                panic!("{ended:?}");
+            };
+            assert!(text.contains("COMMIT"), "{text}");
         }
     }
 }

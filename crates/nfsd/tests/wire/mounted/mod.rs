@@ -6,6 +6,7 @@ mod data;
 mod faults;
 mod forgetful;
 mod late;
+mod lenient;
 mod model;
 mod names;
 mod resent;
