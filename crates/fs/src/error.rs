@@ -83,7 +83,7 @@ pub enum Error {
     #[error("guard does not match")]
     NotSync,
     /// A directory cookie that names no place.
-    #[error("bad directory cookie")]
+    #[error("bad directory cookie (NFS3ERR_BAD_COOKIE)")]
     BadCookie,
     /// The source has no such operation.
     #[error("operation not supported")]

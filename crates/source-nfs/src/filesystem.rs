@@ -125,6 +125,8 @@ pub(super) struct Shared {
     pub(super) opens: AtomicUsize,
     /// The server has no READDIRPLUS.
     pub(super) lacks_plus: AtomicBool,
+    /// The server does not take its own cookies.
+    pub(super) refuses_cookies: AtomicBool,
     /// The server has no CREATE with a verifier.
     pub(super) lacks_exclusive: AtomicBool,
     pub(super) listed: Listings,

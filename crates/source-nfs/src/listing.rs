@@ -10,6 +10,17 @@
 //!
 //! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
 //!
+//! **Cookies.** Only the cookie of the last entry of a page that is not the last one is given back to
+//! the server, and it must be one that was not given back before. All others are for fronts, which
+//! may go on after any entry. Servers have been seen whose "." has cookie 0, which begins anew, and
+//! such whose last entry has; of others several entries share one. An entry that cannot be found
+//! again by its cookie gets one of our own, which is its position in the listing. When the page is
+//! not kept any more, the directory is listed from its beginning up to there.
+//!
+//! A server that does not take its own cookie (BAD_COOKIE) is asked once more from the beginning,
+//! for as much as fits into one answer, and so is every other directory of it from then on. A
+//! directory that does not fit cannot be listed.
+//!
 //! How much is kept, [`super::pages`] says.
 
 use std::collections::HashSet;
@@ -34,6 +45,8 @@ use super::pages::{Listed, Page, Spot};
 const PAGES_MAX: usize = 1 << 16;
 /// Largest page that is asked for, in bytes.
 const PAGE_BYTES_MAX: u32 = 1 << 20;
+/// What cookies of our own begin with ("Page"); the position follows. Offsets of programs are signed.
+const OWN_COOKIE: u64 = 0x5061_6765 << 32;
 /// A listing that goes on within this time shows attributes of its page.
 const ONE_LOOK: Duration = Duration::from_secs(1);
 
@@ -65,14 +78,19 @@ impl Shared {
         let node = self.directory(call, directory)?;
         self.check(call, &node, Access::READ)?;
         let mut cookie = cookie;
+        let (mut position, mut skip) = (None, 0);
+        if let Some(own) = own_position(cookie)
+            && self.kept(&node, cookie, with_attributes).is_none()
+        {
+            (cookie, skip) = (0, own);
+        }
         let mut begun = HashSet::new();
         let mut unusable = 0;
         loop {
             if begun.len() == PAGES_MAX || !begun.insert(cookie) {
-                return Err(Error::Io("the listing does not end".to_owned()));
+                return Err(does_not_go_on());
             }
-            let kept = self.kept(&node, cookie, with_attributes);
-            let spot = match kept {
+            let mut spot = match self.kept(&node, cookie, with_attributes) {
                 Some(spot) => {
                     names::CLIENT_DIRECTORY_HITS.add(1);
                     names::CLIENT_ENTRY_HITS.add(u64::from(cookie != 0));
@@ -80,14 +98,16 @@ impl Shared {
                 }
                 None => {
                     names::CLIENT_DIRECTORY_MISSES.add(u64::from(call.may_block));
-                    let page = self.ask_page(call, &node, cookie)?;
-                    Spot { page, index: 0 }
+                    self.ask_page(call, &node, cookie, position)?
                 }
             };
             if spot.index == 0 {
                 unusable += spot.page.unusable;
             }
-            let all = self.show(&spot, &mut cookie, visit);
+            let skipped = skip.min(spot.page.entries.len() - spot.index);
+            spot.index += skipped;
+            skip -= skipped;
+            let all = self.show(&spot, visit);
             let is_end = all && spot.page.is_last;
             if is_end || !all {
                 let attributes = node.lock().known().ok_or(Error::Stale)?;
@@ -98,6 +118,7 @@ impl Shared {
                 });
             }
             cookie = spot.page.next;
+            position = spot.page.end_position();
         }
     }
 
@@ -112,18 +133,11 @@ impl Shared {
         }
         let least = if is_new { Duration::ZERO } else { ONE_LOOK };
         let good_for = self.calls.options.ages.file_min.max(least);
-        let is_good =
-            !with_attributes || spot.page.has_attributes && spot.page.came.elapsed() < good_for;
-        is_good.then_some(spot)
+        (!with_attributes || spot.page.came.elapsed() < good_for).then_some(spot)
     }
 
     /// Gives entries to the visitor; whether it took all.
-    fn show(
-        &self,
-        spot: &Spot,
-        cookie: &mut u64,
-        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
-    ) -> bool {
+    fn show(&self, spot: &Spot, visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
             let entry = listed.id().and_then(|id| {
                 let attributes = self.files.node(&id).lock().known()?;
@@ -138,43 +152,92 @@ impl Shared {
             if !taken {
                 return false;
             }
-            *cookie = listed.cookie;
         }
         true
     }
 
-    /// Asks for the page after `cookie`, and keeps it, unless it was overtaken.
-    fn ask_page(&self, call: &Call<'_>, node: &Arc<Node>, cookie: u64) -> Result<Arc<Page>> {
+    /// Asks for the page after `cookie`, before which the listing has `position` entries if that is
+    /// known, and keeps it, unless it was overtaken.
+    fn ask_page(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        cookie: u64,
+        position: Option<usize>,
+    ) -> Result<Spot> {
         Self::may_wait(call)?;
+        let position = match cookie {
+            0 => Some(0),
+            _ => position.or_else(|| self.listed.position(node, cookie)),
+        };
         let mut bytes = self.directory_bytes;
+        if self.refuses_cookies.load(Ordering::Relaxed) {
+            bytes = PAGE_BYTES_MAX;
+        }
         let mut verifier = if cookie == 0 {
             [0; 8]
         } else {
             node.lock().cookie_verifier
         };
         let before = node.stamp();
-        let (answer, sent, has_attributes) = loop {
+        loop {
             // Also for names alone: a front tells the type of each, and then is asked for them.
             let plus = !self.lacks_plus.load(Ordering::Relaxed);
             let asked = self.send_readdir(call, node, (cookie, verifier), bytes, plus)?;
             match asked.value.map_err(|failure| failure.status) {
-                Ok(answer) => break (answer, asked.sent, plus),
+                Ok(answer) => {
+                    let place = (cookie, position);
+                    let page = self.take_page(node, place, answer, (asked.sent, before))?;
+                    return Ok(Spot { page, index: 0 });
+                }
                 Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
                 Err(Status::TooSmall) if bytes < PAGE_BYTES_MAX => bytes *= 2,
                 // Some servers take a cookie back only without its verifier.
                 Err(Status::BadCookie) if verifier != [0; 8] => verifier = [0; 8],
+                Err(Status::BadCookie) if cookie != 0 => {
+                    self.refuses_cookies.store(true, Ordering::Relaxed);
+                    let index = position.ok_or(Error::BadCookie)?;
+                    let page = self.ask_whole(call, node)?;
+                    let index = index.min(page.entries.len());
+                    return Ok(Spot { page, index });
+                }
                 Err(status) => return Err(convert::error(status)),
             }
-        };
-        self.remote.look(node, answer.directory.as_ref(), sent)?;
-        let cookies = answer.entries.iter().map(|(listed, _)| listed.cookie);
-        if answer.entries.is_empty() && !answer.is_last || goes_back(cookie, cookies) {
-            return Err(Error::Io("the listing does not go on".to_owned()));
         }
-        let next = answer
-            .entries
-            .last()
-            .map_or(cookie, |(last, _)| last.cookie);
+    }
+
+    /// Asks for a whole directory at once: with attributes, and when these are too much, without.
+    fn ask_whole(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<Arc<Page>> {
+        let before = node.stamp();
+        let has_plus = !self.lacks_plus.load(Ordering::Relaxed);
+        for plus in [true, false] {
+            if plus && !has_plus {
+                continue;
+            }
+            let asked = self.send_readdir(call, node, (0, [0; 8]), PAGE_BYTES_MAX, plus)?;
+            if let Ok(answer) = asked.value
+                && answer.is_last
+            {
+                return self.take_page(node, (0, Some(0)), answer, (asked.sent, before));
+            }
+        }
+        Err(Error::BadCookie)
+    }
+
+    /// Takes what an answer tells of a directory, and keeps it as a page.
+    fn take_page(
+        &self,
+        node: &Arc<Node>,
+        (cookie, position): (u64, Option<usize>),
+        answer: Answer,
+        (sent, before): (Moment, Stamp),
+    ) -> Result<Arc<Page>> {
+        self.remote.look(node, answer.directory.as_ref(), sent)?;
+        let last = answer.entries.last().map(|(last, _)| last.cookie);
+        let next = last.filter(|last| *last != cookie && *last != 0 && !answer.is_last);
+        if next.is_none() && !answer.is_last {
+            return Err(does_not_go_on());
+        }
         let mut entries = Vec::with_capacity(answer.entries.len());
         let mut unusable = 0;
         for (mut listed, attributes) in answer.entries {
@@ -187,14 +250,15 @@ impl Shared {
                 unusable += 1;
             }
         }
+        give_own_cookies((cookie, next), position, &mut entries)?;
         let page = Arc::new(Page {
             after: cookie,
-            next,
+            position,
+            next: next.unwrap_or(cookie),
             bytes: Page::bytes_with(&entries),
             entries,
             unusable,
             is_last: answer.is_last,
-            has_attributes,
             came: Instant::now(),
             stamp: before,
         });
@@ -256,19 +320,40 @@ impl Shared {
     }
 }
 
-/// Whether a reader that goes on after some entry of a page would come to where it was. Neighbours
-/// may share a cookie, as servers have that make them of hashes.
-fn goes_back(after: u64, cookies: impl Iterator<Item = u64>) -> bool {
-    // The first page comes after none.
-    let mut seen = HashSet::from([0, after]);
-    let mut last = None;
-    for cookie in cookies {
-        if last != Some(cookie) && !seen.insert(cookie) {
-            return true;
+fn does_not_go_on() -> Error {
+    Error::Io("the listing does not go on".to_owned())
+}
+
+/// The entries of a listing up to the one with this cookie, if that is one of our own.
+fn own_position(cookie: u64) -> Option<usize> {
+    let position = cookie ^ OWN_COOKIE;
+    usize::try_from(position)
+        .ok()
+        .filter(|_| position >> 32 == 0)
+}
+
+/// Gives cookies of our own to those entries of a page that cannot be found again by the server's:
+/// 0 is the beginning, `after` that of the page, `next` its end, and of several with one cookie the
+/// first is found. `position`: entries of the listing before the page.
+fn give_own_cookies(
+    (after, next): (u64, Option<u64>),
+    position: Option<usize>,
+    entries: &mut [Listed],
+) -> Result<()> {
+    let mut taken = HashSet::from([0, after]);
+    taken.extend(next);
+    let count = entries.len();
+    for (number, listed) in (1..).zip(entries) {
+        let is_end = number == count && next == Some(listed.cookie);
+        let is_new = taken.insert(listed.cookie) || is_end;
+        if is_new && own_position(listed.cookie).is_none() {
+            continue;
         }
-        last = Some(cookie);
+        let position = position.map(|position| (position + number) as u64);
+        let position = position.filter(|position| position >> 32 == 0);
+        listed.cookie = OWN_COOKIE | position.ok_or_else(does_not_go_on)?;
     }
-    false
+    Ok(())
 }
 
 fn with_attributes(page: &ReaddirPlusOk<'_>) -> Answer {
@@ -303,13 +388,37 @@ fn without_attributes(page: &ReaddirOk<'_>) -> Answer {
 mod tests {
     use super::*;
 
+    /// The cookies that fronts see of entries with these.
+    fn shown(
+        between: (u64, Option<u64>),
+        position: Option<usize>,
+        cookies: &[u64],
+    ) -> Result<Vec<u64>> {
+        let listed = |cookie: &u64| Listed::new(b"x", 1, *cookie, None);
+        let mut entries: Vec<_> = cookies.iter().map(listed).collect();
+        give_own_cookies(between, position, &mut entries)?;
+        Ok(entries.iter().map(|entry| entry.cookie).collect())
+    }
+
     #[test]
-    fn a_page_that_leads_back_is_known() {
-        for (after, cookies) in [(0, vec![]), (4, vec![5, 9, 2]), (4, vec![5, 5, 5, 6])] {
-            assert!(!goes_back(after, cookies.into_iter()));
-        }
-        for cookies in [vec![4], vec![5, 4], vec![5, 0], vec![5, 6, 5]] {
-            assert!(goes_back(4, cookies.into_iter()));
+    fn an_entry_that_cannot_be_found_again_by_its_cookie_has_one_of_our_own() {
+        let own = |position| OWN_COOKIE | position;
+        let last = |after| (after, None);
+        assert_eq!(shown(last(0), Some(0), &[0, 1, 2]), Ok(vec![own(1), 1, 2]));
+        assert_eq!(
+            shown(last(4), Some(10), &[5, 5, 4, 6, 0, own(1)]),
+            Ok(vec![5, own(12), own(13), 6, own(15), own(16)])
+        );
+        assert_eq!(
+            shown((4, Some(5)), Some(10), &[5, 6, 5]),
+            Ok(vec![own(11), 6, 5])
+        );
+        assert_eq!(shown(last(4), None, &[5, 9, 2]), Ok(vec![5, 9, 2]));
+        assert!(shown(last(4), None, &[5, 0]).is_err());
+        assert!(shown(last(4), Some(u32::MAX as usize), &[0]).is_err());
+        assert_eq!(own_position(own(7)), Some(7));
+        for foreign in [0, 7, u64::MAX, OWN_COOKIE << 1, 1 << 63] {
+            assert_eq!(own_position(foreign), None);
         }
     }
 }

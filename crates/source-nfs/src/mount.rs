@@ -143,6 +143,7 @@ impl NfsFileSystem {
                 directory_bytes: preferred.clamp(DIRECTORY_BYTES_MIN, DIRECTORY_BYTES_MAX),
                 opens: AtomicUsize::new(0),
                 lacks_plus: AtomicBool::new(false),
+                refuses_cookies: AtomicBool::new(false),
                 lacks_exclusive: AtomicBool::new(false),
                 listed: Listings::default(),
             }),

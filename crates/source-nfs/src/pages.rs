@@ -26,6 +26,7 @@ const ALLOCATION_BYTES: usize = 24;
 pub(super) struct Listed {
     pub(super) name: Box<[u8]>,
     pub(super) file_id: u64,
+    /// By which a front goes on after it.
     pub(super) cookie: u64,
     /// As long as it is, not as it may be.
     id: Option<Box<[u8]>>,
@@ -56,7 +57,9 @@ impl Listed {
 pub(super) struct Page {
     /// The cookie that it was asked for with.
     pub(super) after: u64,
-    /// The cookie of its last entry, also when that cannot be shown.
+    /// Entries of the listing before it, if that is known.
+    pub(super) position: Option<usize>,
+    /// The server's cookie of its last entry, also when that cannot be shown.
     pub(super) next: u64,
     pub(super) entries: Vec<Listed>,
     /// What it takes.
@@ -64,7 +67,6 @@ pub(super) struct Page {
     /// Entries that cannot be shown.
     pub(super) unusable: u64,
     pub(super) is_last: bool,
-    pub(super) has_attributes: bool,
     pub(super) came: Instant,
     /// Of the directory, when it was asked for.
     pub(super) stamp: Stamp,
@@ -76,16 +78,21 @@ impl Page {
         size_of::<Self>() + entries.iter().map(Listed::bytes).sum::<usize>()
     }
 
+    /// Entries of the listing up to its end, if that is known.
+    pub(super) fn end_position(&self) -> Option<usize> {
+        Some(self.position? + self.entries.len())
+    }
+
     /// Where in it the entry after `cookie` is.
     fn find(&self, cookie: u64) -> Option<usize> {
-        let index = if self.after == cookie {
-            0
-        } else {
-            let mut entries = self.entries.iter();
-            1 + entries.position(|entry| entry.cookie == cookie)?
-        };
-        // After the last entry of a page the next page goes on.
-        (index < self.entries.len() || self.is_last).then_some(index)
+        if self.after == cookie {
+            return Some(0);
+        }
+        let mut entries = self.entries.iter();
+        let index = 1 + entries.position(|entry| entry.cookie == cookie)?;
+        // After the last entry of a page the next page goes on, which has its cookie.
+        let is_next = index == self.entries.len() && cookie == self.next;
+        (!is_next || self.is_last).then_some(index)
     }
 }
 
@@ -125,6 +132,19 @@ impl Listings {
                 .filter(|_| page.stamp.changes == changes)?;
             let page = page.clone();
             Some(Spot { page, index })
+        })
+    }
+
+    /// The entries of the listing up to the one with this cookie, if its page is kept.
+    pub(super) fn position(&self, directory: &Node, cookie: u64) -> Option<usize> {
+        let listings = self.0.lock();
+        let mut listings = listings.iter();
+        let listing = listings.find(|listing| listing.directory == directory.number)?;
+        listing.pages.iter().rev().find_map(|page| {
+            if page.next == cookie {
+                return page.end_position();
+            }
+            Some(page.position? + page.find(cookie)?)
         })
     }
 
@@ -194,12 +214,12 @@ mod tests {
         let entries: Vec<Listed> = cookies.map(listed).collect();
         let page = Page {
             after,
+            position: None,
             next,
             bytes: Page::bytes_with(&entries),
             entries,
             unusable: 0,
             is_last,
-            has_attributes: true,
             came: Instant::now(),
             stamp,
         };

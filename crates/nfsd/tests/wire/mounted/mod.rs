@@ -7,6 +7,7 @@ mod faults;
 mod forgetful;
 mod late;
 mod lenient;
+mod listings;
 mod model;
 mod names;
 mod resent;
