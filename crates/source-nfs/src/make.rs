@@ -1,14 +1,24 @@
 //! Making objects and names: CREATE, MKDIR, SYMLINK, MKNOD, LINK.
+//!
+//! **Attributes.** A call that makes something says which mode it is to have and nothing else:
+//! servers may refuse more with it (RFC 1813 sections 3.3.8 to 3.3.11), and some then leave behind
+//! what they have made. Owner, group and times are set afterwards (SETATTR). What the server refuses
+//! of these stays as it has made it, since the object is there; the attributes that are returned
+//! tell. The mode of a symbolic link is never set: servers have been seen that set it of what the
+//! link points to.
+//!
+//! **Errors.** A server that says that it has failed (IO, SERVERFAULT) may have made the object all
+//! the same: see `naming.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Created, Error, FileId, FileType, NodeKind, Result,
-    SetAttributes, SetTime,
+    Attributes, Call, Change, CreateMode, Created, Entry, Error, FileId, FileType, NodeKind,
+    Result, SetAttributes, SetTime,
 };
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, CreateReply, DecodeReply, DeviceNumber, DirectoryOperation,
+    self, CreateArguments, CreateHow, CreateReply, DecodeReply, DeviceNumber, DirectoryOperation,
     Failure, LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, Status,
     SymlinkArguments,
 };
@@ -24,6 +34,10 @@ use super::node::Node;
 /// `wcc_data` (RFC 1813 section 3.3.15).
 const LINK_FAILURE_BYTES_MIN: usize = 16;
 
+const SET_GROUP_ID_BIT: u32 = 0o2000;
+/// Set-user-id and set-group-id.
+const SET_ID_BITS: u32 = 0o6000;
+
 /// A call that makes something.
 struct Making<'a> {
     directory: Arc<Node>,
@@ -32,6 +46,8 @@ struct Making<'a> {
     file_type: FileType,
     /// Of a symbolic link.
     target: Option<&'a [u8]>,
+    /// That it is to have from its beginning.
+    mode: Option<u32>,
     /// The name meant nothing just before, as far as is believed.
     was_free: bool,
 }
@@ -39,6 +55,20 @@ struct Making<'a> {
 impl Making<'_> {
     fn what(&self) -> DirectoryOperation<'_> {
         operation(&self.directory, self.name)
+    }
+
+    /// The same, with the mode that is wanted. Refuses attributes that cannot be set on the wire.
+    fn with_mode(self, wanted: &SetAttributes) -> Result<Self> {
+        let mode = convert::set_attributes(wanted)?.mode;
+        Ok(Self { mode, ..self })
+    }
+
+    /// What is sent with the call.
+    fn attributes(&self) -> nfs3::SetAttributes {
+        nfs3::SetAttributes {
+            mode: self.mode,
+            ..nfs3::SetAttributes::default()
+        }
     }
 }
 
@@ -60,6 +90,7 @@ impl Shared {
             procedure,
             file_type,
             target: None,
+            mode: None,
             was_free,
         })
     }
@@ -76,9 +107,10 @@ impl Shared {
     ) -> Result<Created> {
         let what = (Procedure::Create, FileType::Regular);
         let making = self.making(call, directory, name, what)?;
-        let (request, size) = match mode {
-            CreateMode::Unchecked(request) => (request, request.size),
+        let request = match mode {
+            CreateMode::Unchecked(request) => request,
             CreateMode::Guarded(request) => {
+                let making = making.with_mode(request)?;
                 let created = self.create_new(call, &making, request)?;
                 let node = self.files.node(&created.entry.id);
                 node.lock()
@@ -89,21 +121,16 @@ impl Shared {
                 return self.send_create(call, &making, CreateHow::Exclusive(*verifier));
             }
         };
-        let without_size = SetAttributes {
-            size: None,
-            ..*request
-        };
-        let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
+        let making = making.with_mode(request)?;
+        let how = CreateHow::Unchecked(making.attributes());
         let mut created = self.send_create(call, &making, how)?;
-        if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
-            let request = SetAttributes {
-                size: Some(size),
-                ..SetAttributes::default()
-            };
-            self.set_attributes(call, &created.entry.id, &request, None)?;
-            created.entry.attributes = self.attributes(call, &created.entry.id)?;
-        }
-        Ok(created)
+        let length = created.entry.attributes.size;
+        self.set_length(
+            call,
+            &mut created,
+            request.size.filter(|size| *size != length),
+        )?;
+        self.dress(call, created, request)
     }
 
     /// Makes a file that must not be there, with a verifier, so that a repeated call finds its own.
@@ -113,29 +140,33 @@ impl Shared {
         making: &Making<'_>,
         request: &SetAttributes,
     ) -> Result<Created> {
+        let length = request.size.filter(|size| *size > 0);
         if !self.lacks_exclusive.load(Ordering::Relaxed) {
             let how = CreateHow::Exclusive(fresh_verifier());
             match self.send_create(call, making, how) {
                 Ok(mut created) => {
                     // The verifier may be in the times.
                     let now = Some(SetTime::ToServerTime);
-                    let request = SetAttributes {
-                        size: request.size.filter(|size| *size > 0),
-                        accessed: request.accessed.or(now),
-                        modified: request.modified.or(now),
-                        ..*request
+                    let first = SetAttributes {
+                        mode: request.mode,
+                        size: length,
+                        accessed: now,
+                        modified: now,
+                        ..SetAttributes::default()
                     };
-                    let change = self.set_attributes(call, &created.entry.id, &request, None)?;
+                    let change = self.set_attributes(call, &created.entry.id, &first, None)?;
                     let ask = || self.attributes(call, &created.entry.id);
                     created.entry.attributes = change.after.map_or_else(ask, Ok)?;
-                    return Ok(created);
+                    return self.dress(call, created, &given(request));
                 }
                 Err(Error::NotSupported) => self.lacks_exclusive.store(true, Ordering::Relaxed),
                 refused => return refused,
             }
         }
-        let how = CreateHow::Guarded(convert::set_attributes(request)?);
-        self.send_create(call, making, how)
+        let how = CreateHow::Guarded(making.attributes());
+        let mut created = self.send_create(call, making, how)?;
+        self.set_length(call, &mut created, length)?;
+        self.dress(call, created, &given(request))
     }
 
     fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Created> {
@@ -143,6 +174,59 @@ impl Shared {
         // Of its verifier the server knows whether it has seen it.
         let may_be_ours = making.was_free && !matches!(how, CreateHow::Exclusive(_));
         self.make(call, making, &CreateArguments { what, how }, may_be_ours)
+    }
+
+    /// Sets the length of a file, which the cache must know, if there is one to be set.
+    fn set_length(&self, call: &Call<'_>, created: &mut Created, size: Option<u64>) -> Result<()> {
+        if size.is_some() {
+            let request = SetAttributes {
+                size,
+                ..SetAttributes::default()
+            };
+            self.set_attributes(call, &created.entry.id, &request, None)?;
+            created.entry.attributes = self.attributes(call, &created.entry.id)?;
+        }
+        Ok(())
+    }
+
+    /// Sets what is wanted of something new besides its mode and length, as far as the server does.
+    fn dress(
+        &self,
+        call: &Call<'_>,
+        mut created: Created,
+        wanted: &SetAttributes,
+    ) -> Result<Created> {
+        let id = created.entry.id;
+        let is_link = created.entry.attributes.file_type == FileType::Symlink;
+        let mut owner = SetAttributes {
+            uid: wanted.uid,
+            gid: wanted.gid,
+            ..SetAttributes::default()
+        };
+        if owner != SetAttributes::default() && !is_link {
+            // Who gives a file away takes these bits from it.
+            owner.mode = wanted.mode.filter(|mode| mode & SET_ID_BITS != 0);
+        }
+        let times = SetAttributes {
+            accessed: wanted.accessed,
+            modified: wanted.modified,
+            ..SetAttributes::default()
+        };
+        let both = SetAttributes {
+            accessed: times.accessed,
+            modified: times.modified,
+            ..owner
+        };
+        if both == SetAttributes::default() {
+            return Ok(created);
+        }
+        let set = |part: &SetAttributes| self.set_attributes(call, &id, part, None);
+        if set(&both).is_err() && both != owner && both != times {
+            // What is refused costs nothing else.
+            let _ = (set(&owner), set(&times));
+        }
+        created.entry.attributes = self.attributes(call, &id)?;
+        Ok(created)
     }
 
     /// [`pagewell_fs::FileSystem::make_directory`].
@@ -155,11 +239,13 @@ impl Shared {
     ) -> Result<Created> {
         let what = (Procedure::Mkdir, FileType::Directory);
         let making = self.making(call, directory, name, what)?;
+        let making = making.with_mode(attributes)?;
         let arguments = MkdirArguments {
             what: making.what(),
-            attributes: convert::set_attributes(attributes)?,
+            attributes: making.attributes(),
         };
-        self.make(call, &making, &arguments, making.was_free)
+        let created = self.make(call, &making, &arguments, making.was_free)?;
+        self.dress(call, created, &given(attributes))
     }
 
     /// [`pagewell_fs::FileSystem::make_symlink`].
@@ -176,12 +262,14 @@ impl Shared {
             target: Some(target),
             ..self.making(call, directory, name, what)?
         };
+        let making = making.with_mode(attributes)?;
         let arguments = SymlinkArguments {
             what: making.what(),
-            attributes: convert::set_attributes(attributes)?,
+            attributes: making.attributes(),
             target,
         };
-        self.make(call, &making, &arguments, making.was_free)
+        let created = self.make(call, &making, &arguments, making.was_free)?;
+        self.dress(call, created, &given(attributes))
     }
 
     /// [`pagewell_fs::FileSystem::make_node`].
@@ -193,31 +281,34 @@ impl Shared {
         kind: NodeKind,
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        let attributes = convert::set_attributes(attributes)?;
-        let device = |major, minor| DeviceNumber { major, minor };
-        let (node, file_type) = match kind {
-            NodeKind::CharacterDevice(major, minor) => (
-                NodeData::CharacterDevice(attributes, device(major, minor)),
-                FileType::CharacterDevice,
-            ),
-            NodeKind::BlockDevice(major, minor) => (
-                NodeData::BlockDevice(attributes, device(major, minor)),
-                FileType::BlockDevice,
-            ),
-            NodeKind::Socket => (NodeData::Socket(attributes), FileType::Socket),
-            NodeKind::Fifo => (NodeData::Fifo(attributes), FileType::Fifo),
+        let file_type = match kind {
+            NodeKind::CharacterDevice(..) => FileType::CharacterDevice,
+            NodeKind::BlockDevice(..) => FileType::BlockDevice,
+            NodeKind::Socket => FileType::Socket,
+            NodeKind::Fifo => FileType::Fifo,
         };
         let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
+        let making = making.with_mode(attributes)?;
+        let first = making.attributes();
+        let device = |major, minor| DeviceNumber { major, minor };
+        let node = match kind {
+            NodeKind::CharacterDevice(major, minor) => {
+                NodeData::CharacterDevice(first, device(major, minor))
+            }
+            NodeKind::BlockDevice(major, minor) => {
+                NodeData::BlockDevice(first, device(major, minor))
+            }
+            NodeKind::Socket => NodeData::Socket(first),
+            NodeKind::Fifo => NodeData::Fifo(first),
+        };
         let what = making.what();
-        self.make(
-            call,
-            &making,
-            &MknodArguments { what, node },
-            making.was_free,
-        )
+        let arguments = MknodArguments { what, node };
+        let created = self.make(call, &making, &arguments, making.was_free)?;
+        self.dress(call, created, &given(attributes))
     }
 
-    /// `may_be_ours`: what is there after a repeated call may have been made by it.
+    /// `may_be_ours`: what is there after a repeated call, or one that failed, may have been made by
+    /// it.
     fn make(
         &self,
         call: &Call<'_>,
@@ -249,15 +340,10 @@ impl Shared {
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
                 let (made, status) = (NameChange::Make(making.file_type), failure.status);
-                let is_doubtful = answer.was_resent && may_be_ours;
+                let is_doubtful = may_be_ours && made.is_doubtful(status, answer.was_resent);
                 let found = self.prove(call, (directory, name), made, status, is_doubtful)?;
                 let found = found.ok_or_else(|| convert::error(status))?;
-                if let Some(target) = making.target
-                    && self.read_link(call, &found.id)?.0 != target
-                {
-                    return Err(convert::error(status));
-                }
-                found
+                self.check_made(call, making, &found, status)?
             }
         };
         self.names.enter(directory, name, Some(entry.id), since);
@@ -265,6 +351,41 @@ impl Shared {
             entry,
             parent: change,
         })
+    }
+
+    /// Checks that what is there is all that was to be made by a call that was answered with
+    /// `status`: a link with that target, or something with the mode, which is set if it has not.
+    fn check_made(
+        &self,
+        call: &Call<'_>,
+        making: &Making<'_>,
+        found: &Entry,
+        status: Status,
+    ) -> Result<Entry> {
+        let refusal = || convert::error(status);
+        if let Some(target) = making.target {
+            let (known, _) = self.read_link(call, &found.id)?;
+            return (known == target).then_some(*found).ok_or_else(refusal);
+        }
+        // A directory may have one bit from the one it is in.
+        let is_directory = making.file_type.is_directory();
+        let inherited = if is_directory { SET_GROUP_ID_BIT } else { 0 };
+        let has_mode = |mode: &u32| (found.attributes.mode ^ mode) & !inherited == 0;
+        if making.mode.as_ref().is_none_or(has_mode) {
+            return Ok(*found);
+        }
+        let request = SetAttributes {
+            mode: making.mode,
+            ..SetAttributes::default()
+        };
+        match self.set_attributes(call, &found.id, &request, None) {
+            // A server without modes makes all objects alike.
+            Ok(_) | Err(Error::NotSupported) => Ok(Entry {
+                attributes: self.attributes(call, &found.id)?,
+                ..*found
+            }),
+            Err(_) => Err(refusal()),
+        }
     }
 
     /// [`pagewell_fs::FileSystem::link`].
@@ -295,7 +416,8 @@ impl Shared {
         self.remote.look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {
             let (made, status) = (NameChange::Link(*id), failure.status);
-            self.prove(call, (directory, name), made, status, answer.was_resent)?;
+            let is_doubtful = made.is_doubtful(status, answer.was_resent);
+            self.prove(call, (directory, name), made, status, is_doubtful)?;
         }
         self.names.enter(directory, name, Some(*id), since);
         Ok((self.attributes_of(call, &node)?, change))
@@ -314,6 +436,16 @@ fn decode_link(decoder: &mut Decoder<'_>) -> xdr::Result<LinkReply> {
         },
         _ => failure,
     }))
+}
+
+/// What is to be set of something new: the time is the server's by itself.
+fn given(wanted: &SetAttributes) -> SetAttributes {
+    let is_given = |time: &SetTime| matches!(time, SetTime::To(_));
+    SetAttributes {
+        accessed: wanted.accessed.filter(is_given),
+        modified: wanted.modified.filter(is_given),
+        ..*wanted
+    }
 }
 
 /// A verifier that no other call has.

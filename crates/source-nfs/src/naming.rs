@@ -16,6 +16,12 @@
 //! | LINK | exists | the linked object |
 //! | MKDIR, SYMLINK, MKNOD, CREATE | exists | an object of that type, with that target |
 //!
+//! Some servers make what they are asked for, fail at its attributes, say that they have failed and
+//! leave it there. So the answers IO and SERVERFAULT to a call that makes something are doubts also
+//! when it was sent once, with the same proof. All other refusals are the truth: to be told by one
+//! that has no rights in a directory that a lock was made there which another client has is worse
+//! than any error.
+//!
 //! Something that was to be made is taken for ours only where the name was known to be free when
 //! the call was sent: else it may have been there all the time, as the lock of another program.
 //!
@@ -51,13 +57,14 @@ pub(super) enum NameChange {
 }
 
 impl NameChange {
-    /// Whether an answer may come of the call having been done before.
-    fn is_doubtful(&self, status: Status, was_resent: bool) -> bool {
-        let after_itself = match self {
-            Self::Remove | Self::Rename(_) => Status::NotFound,
-            Self::Link(_) | Self::Make(_) => Status::Exists,
-        };
-        was_resent && status == after_itself
+    /// Whether a call may have been done although this was answered to it.
+    pub(super) fn is_doubtful(&self, status: Status, was_resent: bool) -> bool {
+        match (self, status) {
+            (Self::Remove | Self::Rename(_), Status::NotFound)
+            | (Self::Link(_) | Self::Make(_), Status::Exists) => was_resent,
+            (Self::Link(_) | Self::Make(_), Status::Io | Status::ServerFault) => true,
+            _ => false,
+        }
     }
 
     /// Whether what is found at the name, at the new one of a rename, proves that it was.
@@ -107,7 +114,7 @@ impl Shared {
         Ok((answer, change, since))
     }
 
-    /// Takes a refusal for success when a repeated call has been done before, as is proven by what
+    /// Takes a refusal that is doubtful for success when the call has been done, as is proven by what
     /// is at the name now: that, or none.
     pub(super) fn prove(
         &self,
@@ -115,11 +122,11 @@ impl Shared {
         (directory, name): (&Node, &[u8]),
         change: NameChange,
         status: Status,
-        was_resent: bool,
+        is_doubtful: bool,
     ) -> Result<Option<Entry>> {
         self.names.forget(directory, name);
         let refusal = convert::error(status);
-        if !change.is_doubtful(status, was_resent) {
+        if !is_doubtful {
             return Err(refusal);
         }
         let found = match self.ask_name(call, directory, name) {
@@ -141,7 +148,7 @@ mod tests {
     use crate::testing::attributes;
 
     #[test]
-    fn only_repeated_calls_are_doubted_and_only_proof_helps() {
+    fn only_repeated_and_failed_calls_are_doubted_and_only_proof_helps() {
         let entry = |number: u8| Entry {
             id: FileId::new(&[number]).unwrap(),
             attributes: attributes(FileType::Directory),
@@ -171,6 +178,10 @@ mod tests {
         for (change, status, proof, refutation) in cases {
             assert!(change.is_doubtful(status, true) && !change.is_doubtful(status, false));
             assert!(!change.is_doubtful(Status::AccessDenied, true));
+            let makes = matches!(change, NameChange::Make(_) | NameChange::Link(_));
+            for failed in [Status::Io, Status::ServerFault] {
+                assert_eq!(change.is_doubtful(failed, false), makes);
+            }
             assert!(change.is_proven_by(proof.as_ref()), "{change:?}");
             assert!(!change.is_proven_by(refutation.as_ref()), "{change:?}");
         }

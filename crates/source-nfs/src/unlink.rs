@@ -201,7 +201,8 @@ impl Shared {
         )?;
         if let Err(failure) = answer.value {
             let (gone, status) = (NameChange::Remove, failure.status);
-            self.prove(call, (directory, name), gone, status, answer.was_resent)?;
+            let is_doubtful = gone.is_doubtful(status, answer.was_resent);
+            self.prove(call, (directory, name), gone, status, is_doubtful)?;
         }
         self.names.enter(directory, name, None, since);
         Ok(change)
@@ -291,8 +292,9 @@ impl Shared {
         if let Err(failure) = answer.value {
             self.names.forget(from, from_name);
             let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
-            let (status, was_resent) = (failure.status, answer.was_resent);
-            self.prove(call, (to, to_name), change, status, was_resent)?;
+            let status = failure.status;
+            let is_doubtful = change.is_doubtful(status, answer.was_resent);
+            self.prove(call, (to, to_name), change, status, is_doubtful)?;
         }
         // What it was that moved is known when the old name has meant the same all the time.
         let is_known = moved.is_some() && from_ended == known_at.next().next();

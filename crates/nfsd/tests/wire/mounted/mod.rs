@@ -8,6 +8,7 @@ mod forgetful;
 mod late;
 mod lenient;
 mod listings;
+mod making;
 mod model;
 mod names;
 mod resent;
