@@ -42,6 +42,16 @@ pub(super) fn error(status: Status) -> Error {
     }
 }
 
+/// What a caller is told of a status of a call that names its object by the handle alone. There is
+/// no name that could be missing: a server that looks its files up by path says so of one that was
+/// moved or removed, and the name is to be looked up again, as for any handle that is stale.
+pub(super) fn error_of_object(status: Status) -> Error {
+    match status {
+        Status::NotFound => Error::Stale,
+        status => error(status),
+    }
+}
+
 /// The identifier of a handle.
 pub(super) fn id(handle: Handle<'_>) -> Result<FileId> {
     FileId::new(handle.as_bytes()).ok_or(Error::BadId)
@@ -173,6 +183,9 @@ mod tests {
         }
         assert_eq!(error(Status::Jukebox), Error::TryLater);
         assert_eq!(error(Status::BadHandle), Error::Stale);
+        assert_eq!(error(Status::NotFound), Error::NotFound);
+        assert_eq!(error_of_object(Status::NotFound), Error::Stale);
+        assert_eq!(error_of_object(Status::Invalid), Error::Invalid);
     }
 
     #[test]

@@ -318,5 +318,5 @@ impl Shared {
 /// is in doubt then.
 pub(super) fn refused(node: &Node, status: Status) -> Error {
     node.lock().doubt();
-    convert::error(status)
+    convert::error_of_object(status)
 }

@@ -37,7 +37,7 @@ use pagewell_sunrpc::nfs3::{
 
 use super::attributes::{Moment, Stamp};
 use super::convert;
-use super::filesystem::{Answered, Shared};
+use super::filesystem::{Answered, Shared, refused};
 use super::node::Node;
 use super::pages::{Listed, Page, Spot};
 
@@ -201,7 +201,7 @@ impl Shared {
                     let index = index.min(page.entries.len());
                     return Ok(Spot { page, index });
                 }
-                Err(status) => return Err(convert::error(status)),
+                Err(status) => return Err(refused(node, status)),
             }
         }
     }

@@ -235,7 +235,7 @@ impl Shared {
                 node.lock().was_set(self.calls.now(), is_reported);
                 Ok(change)
             }
-            Err(failure) => Err(convert::error(failure.status)),
+            Err(failure) => Err(convert::error_of_object(failure.status)),
         }
     }
 }

@@ -62,7 +62,11 @@ impl Shared {
         if target.lock().opens == 0 || silly::is_silly(name) {
             return Ok(false);
         }
-        let attributes = self.ask_attributes(call, target)?;
+        let attributes = match self.ask_attributes(call, target) {
+            // What is open is gone already; the name may mean another object.
+            Err(Error::Stale) => return Ok(false),
+            asked => asked?,
+        };
         let is_hidden = target.lock().silly.is_some();
         Ok(!attributes.file_type.is_directory() && attributes.link_count <= 1 && !is_hidden)
     }

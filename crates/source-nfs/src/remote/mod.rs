@@ -316,7 +316,7 @@ impl Remote {
             Ok(Err(failure)) => {
                 let _ = self.look(&reading.node, failure.body.as_ref(), sent);
                 reading.node.lock().doubt();
-                let error = self.failed(address, &convert::error(failure.status));
+                let error = self.failed(address, &convert::error_of_object(failure.status));
                 reading.request.fail(reading.done, error);
             }
             Err(CallError::QueueFull) => self.read_later(reading),

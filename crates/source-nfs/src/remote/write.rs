@@ -117,7 +117,7 @@ impl Remote {
         match answer {
             Ok(Ok(done)) => self.go_on_writing(writing, &done),
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.write_later(writing),
-            Ok(Err(failure)) => self.refuse(writing, convert::error(failure.status)),
+            Ok(Err(failure)) => self.refuse(writing, convert::error_of_object(failure.status)),
             Err(CallError::QueueFull) => self.write_later(writing),
             // The mount ends: the cache counts what is lost.
             Err(error @ CallError::Stopped) => {
@@ -330,7 +330,7 @@ impl Remote {
             Ok(Err(failure)) if failure.status == Status::NotSupported => self.have_no_commit(),
             Err(error) if lacks_procedure(&error) => self.have_no_commit(),
             Ok(Err(failure)) => {
-                self.write_failed(&committing.node, convert::error(failure.status));
+                self.write_failed(&committing.node, convert::error_of_object(failure.status));
                 Ok(())
             }
             Err(CallError::QueueFull) => return self.commit_later(committing),
