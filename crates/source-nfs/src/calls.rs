@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_fs::{Credentials, Error, Result, Timestamp};
+use pagewell_fs::{Credentials, Error, FileId, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
 use pagewell_sunrpc::nfs3::{self, DecodeReply};
 use pagewell_sunrpc::xdr::{self, Decoder};
@@ -14,6 +14,7 @@ use pagewell_sunrpc::xdr::{self, Decoder};
 use super::attributes::{Moment, Moments, Reported};
 use super::convert;
 use super::options::NfsOptions;
+use super::pages::Listed;
 use super::url::Url;
 
 /// First pause when the server is not ready.
@@ -101,16 +102,33 @@ impl Calls {
         }
     }
 
-    /// The number of an object that a listing of a directory reported, which has these attributes.
-    pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
+    /// The number of an entry of a listing of a directory, which has these attributes.
+    pub(super) fn listed_id(
+        &self,
+        listed: &Listed,
+        directory: Option<&nfs3::FileAttributes>,
+    ) -> u64 {
+        let file_id = listed.file_id;
+        if file_id == 0 {
+            let id = listed.id();
+            return convert::number_of(id.as_ref().map_or(&listed.name, FileId::as_bytes));
+        }
         let mounted = self.filesystem_id;
         let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
         convert::file_id((listed, file_id), mounted)
     }
 
-    /// Attributes that were reported in answer to a call that was sent at `sent`.
-    pub(super) fn reported(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Reported {
-        let attributes = convert::attributes(attributes, self.filesystem_id);
+    /// Attributes of an object that were reported in answer to a call that was sent at `sent`.
+    pub(super) fn reported(
+        &self,
+        id: &FileId,
+        reported: &nfs3::FileAttributes,
+        sent: Moment,
+    ) -> Reported {
+        let mut attributes = convert::attributes(reported, self.filesystem_id);
+        if reported.file_id == 0 {
+            attributes.file_id = convert::number_of(id.as_bytes());
+        }
         let lifetime = self.options.ages.lifetime(&attributes, Timestamp::now());
         Reported {
             attributes,

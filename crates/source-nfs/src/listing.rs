@@ -242,7 +242,7 @@ impl Shared {
         let mut unusable = 0;
         for (mut listed, attributes) in answer.entries {
             let directory = answer.directory.as_ref();
-            listed.file_id = self.calls.listed_id(listed.file_id, directory);
+            listed.file_id = self.calls.listed_id(&listed, directory);
             if pagewell_fs::name::check(&listed.name).is_ok() {
                 self.remember(node, &listed, attributes.as_ref(), (sent, before));
                 entries.push(listed);

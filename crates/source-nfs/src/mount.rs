@@ -36,6 +36,8 @@ const DIRECTORY_BYTES_MIN: u32 = 32 << 10;
 const DIRECTORY_BYTES_MAX: u32 = 256 << 10;
 /// How long each step of mounting may take.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest name, in bytes: what Linux takes.
+const NAME_BYTES_MAX: u32 = 255;
 /// What a link count of a server without PATHCONF may be.
 const LINKS_MAX: u32 = 32_000;
 
@@ -259,6 +261,11 @@ impl Asking<'_> {
     }
 }
 
+/// What a server tells of a limit: 0 is none that a file system can have.
+fn told(limit: Option<u32>) -> Option<u32> {
+    limit.filter(|limit| *limit > 0)
+}
+
 /// Asks for the server's description of the export, or says why it cannot be had.
 fn ask_volume(
     (client, within): (&Client, Duration),
@@ -295,9 +302,10 @@ fn ask_volume(
                 0 => FILE_BYTES_MAX,
                 most => most.min(FILE_BYTES_MAX),
             },
-            name_bytes_max: pathconf.map_or(255, |known| known.name_bytes_max.clamp(1, 255)),
+            name_bytes_max: told(pathconf.map(|known| known.name_bytes_max))
+                .map_or(NAME_BYTES_MAX, |most| most.min(NAME_BYTES_MAX)),
             links_max: if has(properties::HARD_LINKS) {
-                pathconf.map_or(LINKS_MAX, |known| known.links_max.max(1))
+                told(pathconf.map(|known| known.links_max)).unwrap_or(LINKS_MAX)
             } else {
                 1
             },

@@ -160,13 +160,15 @@ impl Remote {
         let Some(attributes) = attributes else {
             return Ok(());
         };
-        let looked = node.look(&self.calls.reported(attributes, sent));
+        let looked = node.look(&self.calls.reported(&node.id, attributes, sent));
         looked.inspect_err(|_| self.files.forget(node))
     }
 
     /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
     pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
-        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
+        let reported = wcc
+            .after
+            .map(|after| self.calls.reported(&node.id, &after, sent));
         let before = wcc.before.map(convert::wcc);
         let (after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
         let after = after.inspect_err(|_| self.files.forget(node));
@@ -330,7 +332,7 @@ impl Remote {
     fn go_on_reading(self: &Arc<Self>, reading: Reading, head: &ReadHead) {
         if reading.done == reading.request.len() {
             reading.request.succeed();
-        } else if head.end_of_file {
+        } else if head.end_of_file || is_past_end(&reading, head) {
             // Another client made it shorter: what is behind the end is nothing.
             fill_with_zeros(reading.request, reading.done);
         } else if head.count > 0 {
@@ -349,6 +351,14 @@ impl Remote {
         };
         self.after(pause, |this| this.send_read(reading));
     }
+}
+
+/// Whether a READ brought nothing because there was nothing, which some servers tell by the length of
+/// the file alone.
+fn is_past_end(reading: &Reading, head: &ReadHead) -> bool {
+    let position = reading.offset + reading.done as u64;
+    let size = head.file_attributes.map(|attributes| attributes.size);
+    head.count == 0 && size.is_some_and(|size| size <= position)
 }
 
 /// Ends a read with zeros behind its first `done` bytes.

@@ -11,6 +11,7 @@ mod listings;
 mod making;
 mod model;
 mod names;
+mod numbers;
 mod resent;
 #[cfg(debug_assertions)]
 mod shared;
