@@ -3,7 +3,7 @@
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles: without end, or
 //! on a soft mount for as long as that waits for an answer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Credentials, Error, FileId, Result, Timestamp};
@@ -38,7 +38,9 @@ pub(super) struct Calls {
     /// The server and its export, for messages.
     pub(super) name: String,
     pub(super) options: NfsOptions,
-    filesystem_id: u64,
+    /// What fronts see as the number of the file system, and what the server calls it now.
+    shown_filesystem_id: u64,
+    filesystem_id: AtomicU64,
     moments: Moments,
     has_ended: AtomicBool,
 }
@@ -50,10 +52,16 @@ impl Calls {
             client,
             name: url.name(),
             options: url.options.clone(),
-            filesystem_id,
+            shown_filesystem_id: filesystem_id,
+            filesystem_id: AtomicU64::new(filesystem_id),
             moments: Moments::default(),
             has_ended: AtomicBool::new(false),
         }
+    }
+
+    /// The server calls the file system of the root so from here on. Objects keep their numbers.
+    pub(super) fn set_filesystem_id(&self, filesystem_id: u64) {
+        self.filesystem_id.store(filesystem_id, Ordering::Relaxed);
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -113,7 +121,7 @@ impl Calls {
             let id = listed.id();
             return convert::number_of(id.as_ref().map_or(&listed.name, FileId::as_bytes));
         }
-        let mounted = self.filesystem_id;
+        let mounted = self.filesystem_id.load(Ordering::Relaxed);
         let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
         convert::file_id((listed, file_id), mounted)
     }
@@ -125,7 +133,9 @@ impl Calls {
         reported: &nfs3::FileAttributes,
         sent: Moment,
     ) -> Reported {
-        let mut attributes = convert::attributes(reported, self.filesystem_id);
+        let mounted = self.filesystem_id.load(Ordering::Relaxed);
+        let mut attributes = convert::attributes(reported, mounted);
+        attributes.filesystem_id = self.shown_filesystem_id;
         if reported.file_id == 0 {
             attributes.file_id = convert::number_of(id.as_bytes());
         }

@@ -1,6 +1,7 @@
 //! A mounted export as a [`FileSystem`]: what all its calls share, and what most of them begin
 //! with.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
@@ -9,10 +10,11 @@ use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
-    Access, Attributes, Call, Coherence, Committed, Entry, Error, FileId, FileSystem, FileType,
-    Hold, Limits, Result, forward,
+    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Hold, Limits, NodeKind, Result,
+    SetAttributes, Statistics, Timestamp, forward,
 };
-use pagewell_sunrpc::client::{Answer, Mounted, Outgoing};
+use pagewell_sunrpc::client::{Answer, Outgoing};
 use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, Failure, FileAttributes, GetattrReply, Procedure, Reply, Status,
 };
@@ -26,6 +28,7 @@ use super::names::Names;
 use super::node::{Node, User};
 use super::pages::Listings;
 use super::remote::Remote;
+use super::root::Root;
 
 /// How long a front may believe a name.
 const NAMES_FOR: Duration = Duration::from_secs(1);
@@ -36,7 +39,6 @@ const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
 /// A mounted export. Dropping it brings everything to the server and unmounts.
 pub struct NfsFileSystem {
     pub(super) shared: Arc<Shared>,
-    pub(super) mounted: Mounted,
 }
 
 impl std::fmt::Debug for NfsFileSystem {
@@ -47,9 +49,140 @@ impl std::fmt::Debug for NfsFileSystem {
 
 impl FileSystem for NfsFileSystem {
     forward! { self => self.shared;
-        lookup, attributes, set_attributes, access, read_link, read, write, write_verifier,
-        verifier_of, create, make_directory, make_symlink, make_node, link, remove,
-        remove_directory, rename, read_directory, statistics, sync, open, close,
+        read_link, read, write, write_verifier, verifier_of, sync, open, close,
+    }
+
+    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
+        let work = || self.shared.lookup(call, directory, name);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        let work = || self.shared.attributes(call, id);
+        self.shared.with_root(call, &[id], work)
+    }
+
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let work = || self.shared.set_attributes(call, id, attributes, guard);
+        self.shared.with_root(call, &[id], work)
+    }
+
+    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
+        let work = || self.shared.access(call, id, wanted);
+        self.shared.with_root(call, &[id], work)
+    }
+
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        let work = || self.shared.create(call, directory, name, mode);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let work = || (self.shared).make_directory(call, directory, name, attributes);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let work = || (self.shared).make_symlink(call, directory, name, target, attributes);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let work = || (self.shared).make_node(call, directory, name, kind, attributes);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        let work = || self.shared.link(call, id, directory, name);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        let work = || self.shared.remove(call, directory, name);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        let work = || self.shared.remove_directory(call, directory, name);
+        self.shared.with_root(call, &[directory], work)
+    }
+
+    fn rename(
+        &self,
+        call: &Call<'_>,
+        from: &FileId,
+        from_name: &[u8],
+        to: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        let work = || (self.shared).rename(call, from, from_name, to, to_name);
+        self.shared.with_root(call, &[from, to], work)
+    }
+
+    fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        let shared = &self.shared;
+        let begun = Cell::new(false);
+        let mut visit = |entry: &DirectoryEntry<'_>| {
+            begun.set(true);
+            visit(entry)
+        };
+        let list = || {
+            // What was shown of a listing is not shown again.
+            Error::Stale.when(begun.get())?;
+            shared.read_directory(call, directory, cookie, with_attributes, &mut visit)
+        };
+        shared.with_root(call, &[directory], list)
+    }
+
+    fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
+        let root = &self.shared.root.id;
+        let work = || self.shared.statistics(call);
+        self.shared.with_root(call, &[root], work)
     }
 
     fn describe(&self) -> String {
@@ -57,7 +190,7 @@ impl FileSystem for NfsFileSystem {
     }
 
     fn root(&self) -> FileId {
-        self.shared.root
+        self.shared.root.id
     }
 
     fn limits(&self) -> Limits {
@@ -115,7 +248,7 @@ pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) device: CachedDevice,
     pub(super) bytes: Bytes,
-    pub(super) root: FileId,
+    pub(super) root: Root,
     pub(super) limits: Limits,
     /// Before any loss.
     pub(super) verifier: u64,
@@ -208,7 +341,8 @@ impl Shared {
     pub(super) fn ask_attributes(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         Self::may_wait(call)?;
         names::CLIENT_ATTRIBUTE_MISSES.add(1);
-        let arguments = convert::handle(&node.id);
+        let object = self.root.on_wire(&node.id);
+        let arguments = convert::handle(&object);
         let answer = self.ask(call, Procedure::Getattr, &arguments, whole::<GetattrReply>)?;
         let found = answer.value;
         let found = found.map_err(|failure| refused(node, failure.status))?;
@@ -226,6 +360,7 @@ impl Shared {
         attributes: Option<&FileAttributes>,
         sent: Moment,
     ) -> Result<Entry> {
+        let id = self.root.from_wire(id);
         let mut node = self.files.node(&id);
         if self.remote.look(&node, attributes, sent).is_err() {
             // A server that uses handles again: what was known is of another object.
@@ -274,8 +409,9 @@ impl Shared {
         drop(state);
         Self::may_wait(call)?;
         names::CLIENT_ACCESS_MISSES.add(1);
+        let object = self.root.on_wire(&node.id);
         let arguments = AccessArguments {
-            object: convert::handle(&node.id),
+            object: convert::handle(&object),
             access: Access::ALL.0,
         };
         let answer = self.ask(call, Procedure::Access, &arguments, whole::<AccessReply>)?;

@@ -44,6 +44,7 @@ mod options;
 mod pages;
 mod regions;
 mod remote;
+mod root;
 mod silly;
 #[cfg(test)]
 mod testing;

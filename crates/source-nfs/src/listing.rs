@@ -140,6 +140,7 @@ impl Shared {
     fn show(&self, spot: &Spot, visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
             let entry = listed.id().and_then(|id| {
+                let id = self.root.from_wire(id);
                 let attributes = self.files.node(&id).lock().known()?;
                 Some(Entry { id, attributes })
             });
@@ -278,6 +279,7 @@ impl Shared {
         let (Some(id), Some(attributes)) = (listed.id(), attributes) else {
             return;
         };
+        let id = self.root.from_wire(id);
         let node = self.files.node(&id);
         let is_right = self.remote.look(&node, Some(attributes), sent).is_ok();
         if is_right && !matches!(&*listed.name, b"." | b"..") {
@@ -294,7 +296,8 @@ impl Shared {
         bytes: u32,
         plus: bool,
     ) -> Result<Answered<Answer, Option<FileAttributes>>> {
-        let directory = convert::handle(&node.id);
+        let directory = self.root.on_wire(&node.id);
+        let directory = convert::handle(&directory);
         if plus {
             let arguments = ReaddirPlusArguments {
                 directory,

@@ -24,7 +24,7 @@ impl Shared {
     pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
         let node = self.directory(call, directory)?;
-        if name == b"." || name == b".." && *directory == self.root {
+        if name == b"." || name == b".." && *directory == self.root.id {
             let attributes = self.attributes_of(call, &node)?;
             return Ok(Entry {
                 id: node.id,
@@ -75,7 +75,8 @@ impl Shared {
     /// Asks what a name means.
     pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
         let before = node.stamp();
-        let arguments = operation(node, name);
+        let directory = self.root.on_wire(&node.id);
+        let arguments = operation(&directory, name);
         let answer = self.ask(call, Procedure::Lookup, &arguments, |decoder| {
             Ok(LookupReply::decode_reply(decoder)?.map(|found| {
                 let id = convert::id(found.object);
@@ -161,7 +162,8 @@ impl Shared {
     /// [`pagewell_fs::FileSystem::statistics`].
     pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
         Self::may_wait(call)?;
-        let arguments = convert::handle(&self.root);
+        let root = self.root.on_wire(&self.root.id);
+        let arguments = convert::handle(&root);
         let answer = self.ask(call, Procedure::Fsstat, &arguments, whole::<FsstatReply>)?;
         let sizes = answer
             .value
@@ -213,8 +215,9 @@ impl Shared {
         attributes: &SetAttributes,
         guard: Option<Timestamp>,
     ) -> Result<Change> {
+        let object = self.root.on_wire(&node.id);
         let arguments = SetattrArguments {
-            object: convert::handle(&node.id),
+            object: convert::handle(&object),
             attributes: convert::set_attributes(attributes)?,
             guard: guard.map(convert::time).transpose()?,
         };

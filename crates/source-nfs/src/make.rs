@@ -41,6 +41,8 @@ const SET_ID_BITS: u32 = 0o6000;
 /// A call that makes something.
 struct Making<'a> {
     directory: Arc<Node>,
+    /// What the server calls the directory.
+    parent: FileId,
     name: &'a [u8],
     procedure: Procedure,
     file_type: FileType,
@@ -54,7 +56,7 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn what(&self) -> DirectoryOperation<'_> {
-        operation(&self.directory, self.name)
+        operation(&self.parent, self.name)
     }
 
     /// The same, with the mode that is wanted. Refuses attributes that cannot be set on the wire.
@@ -85,6 +87,7 @@ impl Shared {
         let directory = self.directory(call, directory)?;
         let was_free = self.names.find(&directory, name) == Some(None);
         Ok(Making {
+            parent: self.root.on_wire(&directory.id),
             directory,
             name,
             procedure,
@@ -400,9 +403,10 @@ impl Shared {
         pagewell_fs::name::check_new(name)?;
         let directory = &*self.directory(call, directory)?;
         let node = self.files.node(id);
+        let parent = self.root.on_wire(&directory.id);
         let arguments = LinkArguments {
             file: convert::handle(id),
-            link: operation(directory, name),
+            link: operation(&parent, name),
         };
         let (answer, change, since) = self.change_names(
             call,

@@ -28,6 +28,7 @@ use super::options::{NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_M
 use super::pages::Listings;
 use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
 use super::remote::{Remote, RemoteDevice};
+use super::root::Root;
 use super::url::Url;
 
 /// Least bytes of a page of a directory.
@@ -139,7 +140,7 @@ impl NfsFileSystem {
                 names: Names::new(NAMES_MAX),
                 bytes: Bytes::new(device.clone()),
                 device,
-                root: volume.root,
+                root: Root::new(volume.root, mounted),
                 limits: volume.limits,
                 verifier: pagewell_fs::verifier::fresh(),
                 directory_bytes: preferred.clamp(DIRECTORY_BYTES_MIN, DIRECTORY_BYTES_MAX),
@@ -149,7 +150,6 @@ impl NfsFileSystem {
                 lacks_exclusive: AtomicBool::new(false),
                 listed: Listings::default(),
             }),
-            mounted,
         }
     }
 
@@ -176,7 +176,7 @@ impl Drop for NfsFileSystem {
                 say(&format!("{}: {error}", self.shared.calls.name));
             }
             self.shared.remote.end();
-            self.mounted.unmount();
+            self.shared.root.mounted.unmount();
         }
     }
 }

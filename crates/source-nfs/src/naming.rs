@@ -85,11 +85,9 @@ pub(super) fn either<T>(reply: &Reply<T, T>) -> &T {
 }
 
 /// A name in a directory, as calls name it.
-pub(super) fn operation<'a>(directory: &'a Node, name: &'a [u8]) -> DirectoryOperation<'a> {
-    DirectoryOperation {
-        directory: convert::handle(&directory.id),
-        name,
-    }
+pub(super) fn operation<'a>(directory: &'a FileId, name: &'a [u8]) -> DirectoryOperation<'a> {
+    let directory = convert::handle(directory);
+    DirectoryOperation { directory, name }
 }
 
 impl Shared {

@@ -195,7 +195,8 @@ impl Shared {
         name: &[u8],
         procedure: Procedure,
     ) -> Result<Change> {
-        let object = operation(directory, name);
+        let parent = self.root.on_wire(&directory.id);
+        let object = operation(&parent, name);
         let (answer, change, since) = self.change_names(
             call,
             directory,
@@ -264,9 +265,10 @@ impl Shared {
     ) -> Result<(Change, Change)> {
         let known_at = from.stamp();
         let moved = self.known_meaning(from, from_name);
+        let (from_id, to_id) = (self.root.on_wire(&from.id), self.root.on_wire(&to.id));
         let arguments = RenameArguments {
-            from: operation(from, from_name),
-            to: operation(to, to_name),
+            from: operation(&from_id, from_name),
+            to: operation(&to_id, to_name),
         };
         let is_one = from.number == to.number;
         let from_begun = from.begin_change();

@@ -333,6 +333,12 @@ fn exports(client: &Client) -> Vec<String> {
 }
 
 impl Mounted {
+    /// Asks for the export once more, and returns the handle of its root: that of a server that was
+    /// started again may be another one.
+    pub fn ask_again(&self) -> Result<Vec<u8>, MountError> {
+        mount(&self.options).map(|mounted| mounted.handle)
+    }
+
     /// Tells the server that the export is used no more. A server that cannot be reached does not
     /// matter: nothing relies on it.
     pub fn unmount(&self) {

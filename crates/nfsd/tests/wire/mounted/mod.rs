@@ -13,6 +13,7 @@ mod model;
 mod names;
 mod numbers;
 mod resent;
+mod restarted;
 #[cfg(debug_assertions)]
 mod shared;
 mod stopping;
