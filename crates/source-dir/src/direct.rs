@@ -11,8 +11,8 @@
 
 use super::objects::Naming;
 use super::{Directory, handle};
-use pagewell_fs::{Call, FileId, OpenFile, Result};
-use rustix::fs::Mode;
+use pagewell_fs::{Call, Error, FileId, OpenFile, Result};
+use rustix::fs::{Mode, OFlags};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -23,13 +23,16 @@ impl Directory {
         &self.tree.path
     }
 
-    /// A regular file, open for reading and writing, if the caller may write to it.
+    /// A regular file, open for writing if the caller may do that, and for reading where it may.
     pub fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
         let object = self.tree.object(call, id)?;
         object.file_type.expect_regular()?;
         let status = self.tree.look(&object, true)?;
         self.tree.judge(call, &object, &status).check_write()?;
-        self.tree.writable(&object).cloned()
+        match self.tree.writable(&object) {
+            Err(Error::AccessDenied) => object.reopen(OFlags::WRONLY),
+            opened => opened.cloned(),
+        }
     }
 
     /// Makes a regular file where nothing of that name is, as the caller, and opens it for reading

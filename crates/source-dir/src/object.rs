@@ -189,7 +189,7 @@ impl Object {
     }
 
     /// Opens the same inode again. Only for regular files: they cannot block or have effects.
-    fn reopen(&self, access: OFlags) -> Result<OpenFile> {
+    pub(super) fn reopen(&self, access: OFlags) -> Result<OpenFile> {
         self.file_type.expect_regular()?;
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = rustix::fs::open(self.link(), flags, Mode::empty()).map_err(error_of)?;
