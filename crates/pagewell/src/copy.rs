@@ -12,9 +12,11 @@ mod attributes;
 mod data;
 mod durable;
 mod fill;
+mod followed;
 mod hand;
 mod leaf;
 mod links;
+mod losses;
 mod object;
 pub(crate) mod rules;
 mod terms;
@@ -29,10 +31,13 @@ use crate::escape;
 use crate::failure::{Outcome, OutputFailed};
 use crate::location::Place;
 
+pub(crate) use leaf::check_write;
 pub(crate) use object::Target;
 
 use fill::Filling;
+use followed::Followed;
 use hand::{Hand, Notice};
+use losses::Losses;
 use object::{Original, Trouble, refuse};
 use rules::Rules;
 use terms::{INTO_ITSELF, Terms};
@@ -44,7 +49,10 @@ pub(crate) struct Copier {
     verifier: [u8; 8],
     /// What the first message on was said.
     said: HashSet<&'static str>,
+    losses: Losses,
+    followed: Followed,
     output: Option<std::io::Error>,
+    /// All but directories.
     copied: u64,
     told_end: bool,
 }
@@ -56,6 +64,8 @@ impl Copier {
             verifier: target.tree.filesystem.write_verifier(),
             hand: Hand::first(Arc::new(Terms::new(target, rules))),
             said: HashSet::new(),
+            losses: Losses::default(),
+            followed: Followed::default(),
             output: None,
             copied: 0,
             told_end: false,
@@ -79,6 +89,9 @@ impl Copier {
                 Notice::Line(line) => self.print(&line),
                 Notice::Message(text) => self.hand.progress.report(&text),
                 Notice::Failure(text) => self.fail(&text),
+                Notice::Lost(part, is_directory, reason) => {
+                    self.losses.count(part, is_directory, reason);
+                }
                 Notice::First(about, text) if self.said.insert(about) => {
                     self.hand.progress.report(&text);
                 }
@@ -108,7 +121,8 @@ impl Copier {
     fn settle(&mut self, copied: Result<(), Trouble>, original: &Original<'_>, to: &[u8]) {
         let trouble = match copied {
             Ok(()) => {
-                self.copied += 1;
+                let is_directory = original.entry.attributes.file_type.is_directory();
+                self.copied += u64::from(!is_directory);
                 return;
             }
             Err(trouble) => trouble,
@@ -131,7 +145,8 @@ impl Copier {
 
     /// Brings everything to the device and says how it went.
     pub(crate) fn finish(self) -> anyhow::Result<Outcome> {
-        let (copied, terms, mut progress) = (self.copied, self.hand.terms, self.hand.progress);
+        let (copied, losses) = (self.copied, self.losses);
+        let (terms, mut progress) = (self.hand.terms, self.hand.progress);
         progress.begin("to the device");
         let tree = &terms.target.tree;
         match terms.local() {
@@ -142,12 +157,17 @@ impl Copier {
         if tree.filesystem.write_verifier() != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
         }
+        let lost = losses.sentences();
+        for sentence in &lost {
+            progress.report(&format!("{}: {sentence}", terms.target.shown()));
+        }
         let failures = progress.failures;
         if failures > 0 && failures + copied > 1 {
             progress.report(&format!("{copied} copied, {failures} failed"));
         }
         match self.output {
             Some(error) => Err(OutputFailed(error).into()),
+            None if !lost.is_empty() => Ok(Outcome::Incomplete),
             None => Ok(progress.outcome()),
         }
     }
@@ -161,6 +181,12 @@ impl Copier {
             self.hand.progress.report(&text);
             return;
         }
+        self.object_at(place, entry, to);
+    }
+
+    /// The same, whether it was given before or not.
+    fn object_at(&mut self, place: &Place, entry: &Entry, to: &Target) {
+        let original = Original::of_place(place, entry);
         if !entry.attributes.file_type.is_directory() {
             self.hand.progress.begin(&place.shown());
             self.hand.progress.expect(Some(entry.attributes.size));

@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewell_base::files::folder_of;
@@ -43,6 +43,15 @@ pub(crate) enum Follow {
     Never,
 }
 
+/// Where symbolic links below a place lead from.
+#[derive(Clone)]
+pub(crate) enum Links {
+    /// From this path, as the system follows them.
+    System(PathBuf),
+    /// From this path in the source, and never out of that.
+    Source(Vec<u8>),
+}
+
 /// A location, looked at: an open source and a place in it, where something is or could be.
 #[derive(Clone)]
 pub(crate) struct Place {
@@ -61,6 +70,8 @@ pub(crate) struct Place {
     pub(crate) copy_name: Vec<u8>,
     /// The object, if there is one.
     pub(crate) entry: Option<Entry>,
+    /// Where the links below it lead from.
+    pub(crate) links: Links,
     /// Whether a server has the objects of the source.
     pub(crate) is_remote: bool,
     /// Whether the location can only mean a directory: it ends with a slash.
@@ -207,8 +218,13 @@ impl Location {
         if self.text_ends_with_slash() && is_other {
             return Err(pagewell_fs::Error::NotDirectory).context(self.shown());
         }
+        let links = match self.plain_path().filter(|_| is_local) {
+            Some(path) => Links::System(path.to_owned()),
+            None => Links::Source(path.to_vec()),
+        };
         Ok(Place {
             tree,
+            links,
             label: self.text.as_bytes().to_vec(),
             label_below: self.label_below(is_local),
             copy_name: only_file.unwrap_or_else(|| self.copy_name(is_local)),
@@ -295,6 +311,37 @@ impl Place {
     /// and not on a server.
     pub(crate) fn is_alone(&self) -> bool {
         !self.is_local() && !self.is_remote
+    }
+
+    /// What the symbolic link with this path below the place leads to, under the label of the link.
+    pub(crate) fn behind_link(&self, below: &[u8]) -> anyhow::Result<(Self, Entry)> {
+        let (tree, path, links) = match &self.links {
+            Links::System(path) => {
+                let path = path.join(OsStr::from_bytes(below)).canonicalize()?;
+                let links = Links::System(path.clone());
+                let name = path.file_name().filter(|_| !path.is_dir());
+                let directory = name.map_or(path.as_path(), |_| folder_of(&path));
+                let tree = open::directory(directory, Purpose::Read)?.tree;
+                (tree, name.unwrap_or_default().as_bytes().to_vec(), links)
+            }
+            Links::Source(path) => {
+                let path = [path, b"/".as_slice(), below].concat();
+                (self.tree.clone(), path.clone(), Links::Source(path))
+            }
+        };
+        let spot = tree.resolve(&path, true)?;
+        let entry = spot.entry.ok_or(pagewell_fs::Error::NotFound)?;
+        let place = Self {
+            tree,
+            links,
+            label: self.label_of(below),
+            label_below: self.label_of(below),
+            directory: spot.directory,
+            name: spot.name,
+            entry: spot.entry,
+            ..self.clone()
+        };
+        Ok((place, entry))
     }
 
     /// How many threads work on its objects at the same time.

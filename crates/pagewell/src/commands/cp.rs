@@ -3,24 +3,30 @@
 use std::ffi::OsString;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pagewell_fs::{Entry, FileType};
 
-use crate::copy::rules::{Existing, Keep, Rules};
-use crate::copy::{Copier, Target};
+use crate::copy::rules::{Dereference, Existing, Keep, Rules};
+use crate::copy::{Copier, Target, check_write};
 use crate::engine::{Engine, EngineArguments};
 use crate::failure::{self, Outcome};
 use crate::location::{Follow, Location, Place, is_directory};
 use crate::open::Purpose;
 
+/// Where the options for symbolic links stand among the others: behind -d.
+const PLACE_IN_HELP: usize = 3;
+
 /// Copy files and directories between any two locations, as cp(1) does.
 ///
 /// The last LOCATION is the target: a directory to copy into, or the name of the copy. A new file
 /// has the permissions of the original that the umask leaves; -p and -a keep more. Existing files
-/// are overwritten, directories are merged, and nothing replaces a directory, a special file or a
-/// copy that the same command has made. With -r symbolic links are copied as links, without it what
-/// they lead to is copied, and devices are only copied with -p or -a. The root of an ISO image has
-/// no name: its contents are copied.
+/// are overwritten, those that may not be written only with -f, directories are merged, and nothing
+/// replaces a directory, a special file or a copy that the same command has made. With -r symbolic
+/// links are copied as links, without it what they lead to is copied, and devices are only copied
+/// with -p or -a. The root of an ISO image has no name: its contents are copied.
+///
+/// An attribute that is to be kept and that the target refuses costs no other: it is said at the
+/// end, and the exit status is 1. The owner of other users' files is only kept by root.
 ///
 /// A disk image (image:PATH) as the target is written to, from its first byte: it keeps its length,
 /// which must be enough, its name and its permissions, and what is behind the copy.
@@ -39,6 +45,8 @@ Examples:
   pagewell cp -a /srv/data /backup            with owners, times, links and attributes
   pagewell cp -au /srv/data /backup           again: what has become newer")]
 pub(crate) struct CpArguments {
+    #[command(flatten)]
+    dereference: DereferenceArguments,
     /// Copy directories and all that is in them
     #[arg(short, visible_short_alias = 'R', long)]
     recursive: bool,
@@ -48,9 +56,9 @@ pub(crate) struct CpArguments {
     /// Copy symbolic links as links, and keep hard links among the files: -P --preserve=links
     #[arg(short = 'd')]
     links: bool,
-    /// Copy symbolic links as links
-    #[arg(short = 'P', long)]
-    no_dereference: bool,
+    /// Remove a file that is there and cannot be written, and make it anew
+    #[arg(short, long)]
+    force: bool,
     /// Keep mode, ownership, timestamps and access control lists
     #[arg(short = 'p')]
     usual: bool,
@@ -90,6 +98,59 @@ pub(crate) struct CpArguments {
     engine: EngineArguments,
 }
 
+/// What of -L, -H, -P, -d and -a was given last.
+#[derive(Debug)]
+struct DereferenceArguments {
+    last: Option<Dereference>,
+}
+
+impl Args for DereferenceArguments {
+    fn augment_args(command: Command) -> Command {
+        let flag = |id: &'static str, short: char| {
+            let flag = Arg::new(id).short(short).action(ArgAction::SetTrue);
+            flag.display_order(PLACE_IN_HELP)
+        };
+        command
+            .arg(flag("no_dereference", 'P').long("no-dereference").help(
+                "Copy symbolic links as links, which is what -r does by itself; the last of -P, \
+                 -H, -L, -d and -a counts",
+            ))
+            .arg(flag("given", 'H').help(
+                "Copy what symbolic links lead to that are named as a source, and others as links",
+            ))
+            .arg(flag("dereference", 'L').long("dereference").help(
+                "Copy what symbolic links lead to, also those in directories: of a directory of \
+                 this machine anywhere, of other sources within the source",
+            ))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for DereferenceArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = [
+            ("no_dereference", Dereference::Never),
+            ("links", Dereference::Never),
+            ("archive", Dereference::Never),
+            ("given", Dereference::Given),
+            ("dereference", Dereference::Always),
+        ];
+        let given = given.into_iter().filter(|(id, _)| matches.get_flag(id));
+        let last = given.max_by_key(|(id, _)| matches.indices_of(id).and_then(Iterator::max));
+        Ok(Self {
+            last: last.map(|(_, dereference)| dereference),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SyncWhen {
     /// When the command ends
@@ -103,6 +164,13 @@ impl CpArguments {
         self.recursive || self.archive
     }
 
+    fn dereference(&self) -> Dereference {
+        self.dereference.last.unwrap_or(match self.is_recursive() {
+            true => Dereference::Never,
+            false => Dereference::Always,
+        })
+    }
+
     fn rules(&self, umask: u32, several: bool) -> Rules {
         let asked = [(self.usual, Keep::USUAL), (self.archive, Keep::ALL)];
         let asked = asked.iter().filter(|(is_asked, _)| *is_asked);
@@ -110,6 +178,7 @@ impl CpArguments {
         let mut keep = all.fold(Keep::default(), |keep, more| keep.and(*more));
         keep.links |= self.links;
         Rules {
+            dereference: self.dereference(),
             keep,
             existing: if self.no_clobber {
                 Existing::Stay
@@ -118,6 +187,7 @@ impl CpArguments {
             } else {
                 Existing::Overwrite
             },
+            forces: self.force,
             verbose: self.verbose,
             umask,
             syncs: self.sync == SyncWhen::End,
@@ -135,7 +205,7 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         return Err(failure::usage("cp needs a source and a target"));
     };
     let engine = Engine::command(&arguments.engine)?;
-    let target = target.open(Follow::Always, Purpose::Fill, &engine)?;
+    let target = open_target(target, arguments.force, &engine)?;
     let into = target.entry.filter(is_directory);
     if sources.len() > 1 && into.is_none() {
         bail!(
@@ -143,11 +213,9 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
             target.shown()
         );
     }
-    let keeps_links = arguments.is_recursive() || arguments.links || arguments.no_dereference;
-    let follow = if keeps_links {
-        Follow::Never
-    } else {
-        Follow::Always
+    let follow = match arguments.dereference() {
+        Dereference::Never => Follow::Never,
+        Dereference::Given | Dereference::Always => Follow::Always,
     };
     let rules = arguments.rules(umask, sources.len() > 1);
     let mut copier = Copier::new(&target, rules);
@@ -168,6 +236,21 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
     copier.finish().with_context(|| target.shown())
 }
 
+/// Opens what is copied to. Where a file is forced that cannot be written, a link to it is what is
+/// in the way, and is removed.
+fn open_target(location: &Location, forces: bool, engine: &Engine) -> anyhow::Result<Place> {
+    let target = location.open(Follow::Always, Purpose::Fill, engine)?;
+    let file = target.entry.filter(|entry| {
+        forces && entry.attributes.file_type == FileType::Regular && !target.is_image
+    });
+    match file {
+        Some(file) if check_write(&target.tree, &file.id).is_err() => {
+            location.open(Follow::Never, Purpose::Fill, engine)
+        }
+        _ => Ok(target),
+    }
+}
+
 /// Refuses what is copied only when it is asked for.
 fn check(place: &Place, entry: &Entry, arguments: &CpArguments) -> anyhow::Result<()> {
     let recursive = arguments.is_recursive();
@@ -176,7 +259,7 @@ fn check(place: &Place, entry: &Entry, arguments: &CpArguments) -> anyhow::Resul
             bail!("{}: is a directory (-r copies directories)", place.shown())
         }
         FileType::Directory | FileType::Regular => Ok(()),
-        FileType::Symlink if arguments.links || arguments.no_dereference => Ok(()),
+        FileType::Symlink => Ok(()),
         _ if recursive => Ok(()),
         _ => bail!("{}: is not a regular file", place.shown()),
     }

@@ -12,6 +12,7 @@ use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes
 use pagewell_source_dir::ExtendedAttribute;
 
 use super::hand::{Hand, Notice};
+use super::losses::{Part, is_refusal};
 use super::object::{Object, Original, Trouble, refuse};
 use super::rules::Extended;
 use super::terms::Terms;
@@ -28,10 +29,10 @@ const LABEL: &[u8] = b"security.selinux";
 pub(super) enum Made {
     /// For this copy.
     New,
-    /// It was there; with the mode to give back to it.
-    Before { mode: Option<u32> },
-    /// For this copy: a directory, with the bits that it has from the one it is in.
-    Directory { inherited: u32 },
+    /// It was there.
+    Before,
+    /// For this copy: a directory, with the mode that it has until it is filled.
+    Directory { mode: u32 },
 }
 
 /// A mode alone.
@@ -42,15 +43,24 @@ pub(super) fn with_mode(mode: u32) -> SetAttributes {
     }
 }
 
+fn with_group(gid: u32) -> SetAttributes {
+    SetAttributes {
+        gid: Some(gid),
+        ..SetAttributes::default()
+    }
+}
+
 impl Terms {
-    /// Owner and times that are kept of an original.
+    /// Owner and times that are kept of an original. Only root gives files away; to others a group
+    /// that they are in is left.
     pub(super) fn kept(&self, original: &Attributes) -> SetAttributes {
         let keep = self.rules.keep;
-        let owned = keep.ownership && self.is_root;
+        let is_root = self.is_root();
+        let has_group = is_root || self.target.tree.call().credentials.in_group(original.gid);
         let time = |time| keep.timestamps.then_some(SetTime::To(time));
         SetAttributes {
-            uid: owned.then_some(original.uid),
-            gid: owned.then_some(original.gid),
+            uid: (keep.ownership && is_root).then_some(original.uid),
+            gid: (keep.ownership && has_group).then_some(original.gid),
             accessed: time(original.accessed),
             modified: time(original.modified),
             ..SetAttributes::default()
@@ -69,28 +79,42 @@ impl Terms {
     }
 
     /// The mode in the end; nothing when it is right already.
-    fn mode_at_last(&self, original: &Attributes, made: Made) -> Option<u32> {
+    fn mode_at_last(&self, original: &Attributes, object: &Object, made: Made) -> Option<u32> {
         let keep = self.rules.keep;
         let as_original = original.mode & 0o777 & !self.rules.umask;
         match made {
-            _ if keep.mode => Some(self.mode_kept(original)),
+            _ if keep.mode => Some(self.mode_kept(original, object)),
             Made::New if keep.ownership => Some(as_original),
-            Made::New => None,
-            Made::Before { mode } => mode,
-            Made::Directory { inherited } => Some(as_original | inherited),
+            Made::New | Made::Before => None,
+            Made::Directory { mode } => {
+                Some(as_original | mode & 0o2000).filter(|wanted| *wanted != mode)
+            }
         }
     }
 
-    fn mode_kept(&self, original: &Attributes) -> u32 {
-        let owned = self.rules.keep.ownership && self.is_root;
-        let mut mode = original.mode & 0o7777;
-        if !owned && original.uid != self.target.tree.call().credentials.uid {
-            mode &= !0o4000;
+    /// Without the set-id bits where the object belongs to another user or group than the original,
+    /// whatever was answered to giving it away.
+    fn mode_kept(&self, original: &Attributes, object: &Object) -> u32 {
+        let mode = original.mode & 0o7777;
+        let owner = (original.uid, original.gid);
+        if mode & 0o6000 == 0 || self.owner_of(object).is_ok_and(|now| now == owner) {
+            return mode;
         }
-        if !owned && original.gid != self.target.tree.call().credentials.gid {
-            mode &= !0o2000;
+        mode & !0o6000
+    }
+
+    fn owner_of(&self, object: &Object) -> Result<(u32, u32), Error> {
+        match object {
+            Object::Known(id) => {
+                let (filesystem, call) = self.at_target();
+                let found = filesystem.attributes(&call, id)?;
+                Ok((found.uid, found.gid))
+            }
+            Object::Open(file) => {
+                let found = rustix::fs::fstat(file)?;
+                Ok((found.st_uid, found.st_gid))
+            }
         }
-        mode
     }
 
     /// Removes the access control lists that the original does not have: a new object has those of
@@ -134,32 +158,70 @@ impl Hand {
         object: &Object,
         made: Made,
     ) -> Result<(), Trouble> {
+        let terms = self.terms.clone();
         let source = &original.entry.attributes;
-        let mut attributes = self.terms.kept(source);
-        if self.terms.rules.keep.extended != Extended::Nothing {
-            // The owner first: changing it takes attributes away that give rights. The mode last:
-            // without permission to write there would be none to set attributes.
-            let extended = self.extended(original)?;
-            if let (Object::Known(id), [_, ..]) = (object, extended.as_slice()) {
-                let owner = SetAttributes {
-                    uid: attributes.uid.take(),
-                    gid: attributes.gid.take(),
-                    ..SetAttributes::default()
-                };
-                self.terms.set(object, &owner)?;
-                self.set_extended(id, &extended)?;
+        let keep = terms.rules.keep;
+        let mut wanted = terms.kept(source);
+        // Those that are known are set, whatever fails.
+        let (extended, known) = match self.extended(original) {
+            Ok(extended) => (extended, Ok(())),
+            Err(trouble) => (Vec::new(), Err(trouble)),
+        };
+        if !extended.is_empty() || keep.mode && source.mode & 0o6000 != 0 {
+            // The owner first: changing it takes attributes away that give rights, and whose it is
+            // decides which are given.
+            let owner = Part::Ownership.of(&wanted);
+            (wanted.uid, wanted.gid) = (None, None);
+            self.give(original, object, &owner)?;
+        }
+        let set = self.set_extended(original, object, &extended);
+        // The mode last: without permission to write there would be none to set attributes.
+        wanted.mode = terms.mode_at_last(source, object, made);
+        self.give(original, object, &wanted)?;
+        known.and(set)
+    }
+
+    /// Sets attributes of a copy, all with one call where the target takes them. One that it
+    /// refuses costs no other: it is noted.
+    pub(super) fn give(
+        &mut self,
+        original: &Original<'_>,
+        object: &Object,
+        wanted: &SetAttributes,
+    ) -> Result<(), Trouble> {
+        let Err(refusal) = self.terms.set(object, wanted) else {
+            return Ok(());
+        };
+        for part in Part::ALL {
+            let alone = part.of(wanted);
+            let set = match alone == *wanted {
+                true => Err(refusal.clone()),
+                false => self.terms.set(object, &alone),
+            };
+            let Err(error) = set else { continue };
+            if !is_refusal(&error) {
+                return Err(error.into());
             }
-            if self.terms.rules.keep.mode {
-                self.terms.remove_lists(source, object, &extended)?;
+            if let (Some(_), Some(gid)) = (alone.uid, alone.gid) {
+                // As cp(1) does: it may be one that the user of the target is in.
+                let _ = self.terms.set(object, &with_group(gid));
+            }
+            // Only root is told, again as by cp(1): no other can expect to give files away.
+            if part != Part::Ownership || alone.uid.is_some() {
+                let is_directory = original.entry.attributes.file_type.is_directory();
+                self.notices.push(Notice::Lost(part, is_directory, error));
             }
         }
-        attributes.mode = self.terms.mode_at_last(source, made);
-        Ok(self.terms.set(object, &attributes)?)
+        Ok(())
     }
 
     /// The extended attributes of the original that are to be kept, where they are known.
     fn extended(&mut self, original: &Original<'_>) -> Result<Vec<ExtendedAttribute>, Trouble> {
-        let lists_only = self.terms.rules.keep.extended == Extended::Lists;
+        let wanted = self.terms.rules.keep.extended;
+        if wanted == Extended::Nothing {
+            return Ok(Vec::new());
+        }
+        let lists_only = wanted == Extended::Lists;
         let place = original.place;
         let Some(local) = &place.tree.local else {
             if place.is_remote {
@@ -178,7 +240,27 @@ impl Hand {
         Ok(known)
     }
 
-    fn set_extended(&mut self, id: &FileId, extended: &[ExtendedAttribute]) -> Result<(), Trouble> {
+    /// Gives a copy extended attributes, and takes away the access control lists that are not among
+    /// them.
+    fn set_extended(
+        &mut self,
+        original: &Original<'_>,
+        object: &Object,
+        extended: &[ExtendedAttribute],
+    ) -> Result<(), Trouble> {
+        let terms = self.terms.clone();
+        let mut kept = Ok(());
+        if let (Object::Known(id), [_, ..]) = (object, extended) {
+            kept = self.set_each(id, extended);
+        }
+        let keep = terms.rules.keep;
+        if keep.mode && keep.extended != Extended::Nothing {
+            terms.remove_lists(&original.entry.attributes, object, extended)?;
+        }
+        kept
+    }
+
+    fn set_each(&mut self, id: &FileId, extended: &[ExtendedAttribute]) -> Result<(), Trouble> {
         let terms = self.terms.clone();
         let Some(local) = terms.local() else {
             let what = "the target takes no extended attributes and access control lists: they \
@@ -186,17 +268,16 @@ impl Hand {
             return self.lost(what.into());
         };
         let call = terms.target.tree.call();
+        let mut kept = Ok(());
         for (name, value) in extended {
-            match local.set_extended_attribute(&call, id, name, value, Presence::Any) {
-                Ok(()) => {}
-                Err(error @ (Error::NoSpace | Error::QuotaExceeded)) => return Err(error.into()),
-                Err(error) => {
-                    let name = name.to_string_lossy();
-                    self.lost(format!("extended attributes are not kept: {name}: {error}").into())?;
-                }
+            let set = local.set_extended_attribute(&call, id, name, value, Presence::Any);
+            if let Err(error) = set {
+                let name = name.to_string_lossy();
+                let what = format!("extended attributes are not kept: {name}: {error}");
+                kept = kept.and(self.lost(what.into()));
             }
         }
-        Ok(())
+        kept
     }
 
     /// Something is not kept: a failure when it was asked for by name, else said once.

@@ -23,7 +23,7 @@ use super::attributes::{Made, with_mode};
 use super::hand::{Hand, Leaf, Notice, Tried};
 use super::object::{Object, Original, Target, Trouble, refuse};
 use super::rules;
-use super::terms::{INTO_ITSELF, Terms};
+use super::terms::{INTO_ITSELF, Terms, identity};
 use crate::escape;
 use crate::location::Place;
 
@@ -42,7 +42,7 @@ impl Filling {
     /// A directory that is there. It gets the attributes of the original when any are kept.
     pub(super) fn existing(terms: &Terms, id: FileId, label: &[u8], original: &Entry) -> Self {
         let keeps = terms.rules.keep != rules::Keep::default();
-        let made = Made::Before { mode: None };
+        let made = Made::Before;
         Self {
             id,
             label: label.to_vec(),
@@ -75,13 +75,13 @@ impl Hand {
         let (filesystem, call) = terms.at_target();
         match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
             Ok(created) => {
-                let inherited = created.entry.attributes.mode & 0o2000;
+                let mode = created.entry.attributes.mode & 0o7777;
                 terms.unsynced.note(&Object::Known(to.directory));
                 self.tell(original, to);
                 Ok(Filling {
                     id: created.entry.id,
                     label: to.label.clone(),
-                    original: Some((*original.entry, Made::Directory { inherited })),
+                    original: Some((*original.entry, Made::Directory { mode })),
                 })
             }
             Err(error @ (Error::Exists | Error::ReadOnly | Error::AccessDenied)) => {
@@ -140,6 +140,8 @@ impl Copier {
     /// Walks a source directory and rebuilds it below `top`.
     pub(super) fn fill(&mut self, place: &Place, start: &Entry, top: Filling) {
         self.hand.progress.expect(None);
+        let depth = self.followed.above.len();
+        self.followed.above.push(identity(start));
         let terms = self.hand.terms.clone();
         let worker = || -> Worker<'_, Item> {
             let mut hand = Hand::further(terms.clone());
@@ -160,10 +162,16 @@ impl Copier {
         };
         pipeline::run(&worker, width, |line| {
             self.fill_by(line, place, start, top);
-            while let Some(item) = line.finish() {
-                self.settle_item(place, item);
-            }
+            self.finish_line(line, place);
         });
+        self.followed.above.truncate(depth);
+    }
+
+    /// Settles everything that was given.
+    fn finish_line(&mut self, line: &mut Line<'_, '_, '_>, place: &Place) {
+        while let Some(item) = line.finish() {
+            self.settle_item(place, item);
+        }
     }
 
     fn fill_by(&mut self, line: &mut Line<'_, '_, '_>, place: &Place, start: &Entry, top: Filling) {
@@ -181,26 +189,20 @@ impl Copier {
             match step {
                 Step::Enter(path, entry) => {
                     match self.enter(line, (place, path, entry), (&filling, top_entry.as_ref())) {
-                        Some(made) => filling.push(made),
+                        Some(made) => {
+                            filling.push(made);
+                            self.followed.above.push(identity(entry));
+                        }
                         None => next = Next::Skip,
                     }
                 }
                 Step::Object(path, entry) => {
                     if let Some(to) = filling.last().and_then(|into| into.target_of(path)) {
-                        let mut leaf = Leaf {
-                            path: path.to_vec(),
-                            entry: *entry,
-                            to,
-                            tried: None,
-                        };
-                        if entry.attributes.size > SMALL_BYTES {
-                            self.hand.progress.begin(&escape::text(&leaf.to.label));
-                            self.hand.copy(place, &mut leaf);
-                        }
-                        line.give(Item::Leaf(leaf));
+                        self.give_leaf(line, (place, path, entry), to);
                     }
                 }
                 Step::Leave(path) => {
+                    self.followed.above.pop();
                     if let Some(made) = filling.pop() {
                         line.give(Item::Leave(Some(path.to_vec()), made));
                     }
@@ -225,6 +227,29 @@ impl Copier {
         }
     }
 
+    fn give_leaf(
+        &mut self,
+        line: &mut Line<'_, '_, '_>,
+        (place, path, entry): (&Place, &[u8], &Entry),
+        to: Target,
+    ) {
+        if self.follows(entry) {
+            self.finish_line(line, place);
+            return self.follow(place, path, &to);
+        }
+        let mut leaf = Leaf {
+            path: path.to_vec(),
+            entry: *entry,
+            to,
+            tried: None,
+        };
+        if entry.attributes.size > SMALL_BYTES {
+            self.hand.progress.begin(&escape::text(&leaf.to.label));
+            self.hand.copy(place, &mut leaf);
+        }
+        line.give(Item::Leaf(leaf));
+    }
+
     /// Makes a directory of the target; nothing when its original is not to be entered.
     fn enter(
         &mut self,
@@ -237,6 +262,8 @@ impl Copier {
         let is_top = top.is_some_and(|top| self.hand.terms.is_same(place, entry, top));
         let made = if is_top {
             refuse(INTO_ITSELF)
+        } else if self.followed.leads_back_to(entry) {
+            refuse("contains itself, by way of a symbolic link")
         } else {
             self.hand.make_directory(&original, &to)
         };
@@ -274,12 +301,10 @@ impl Copier {
                 let path = path.as_deref();
                 let closed = self.hand.close_directory((place, path), &filling);
                 self.tell_own();
-                let Some((entry, _)) = &filling.original else {
-                    self.copied += 1;
-                    return;
-                };
-                let original = Original { place, path, entry };
-                self.settle(closed, &original, &filling.label);
+                if let Some((entry, _)) = &filling.original {
+                    let original = Original { place, path, entry };
+                    self.settle(closed, &original, &filling.label);
+                }
             }
             Item::Tell(notices) => self.tell(notices),
         }

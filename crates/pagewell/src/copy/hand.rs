@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pagewell_fs::Entry;
+use pagewell_fs::{Entry, Error};
 
+use super::losses::Part;
 use super::object::{Original, Target, Trouble};
 use super::terms::Terms;
 use crate::escape;
@@ -23,6 +24,8 @@ pub(super) enum Notice {
     Message(String),
     /// A failure of the walk.
     Failure(String),
+    /// A part of the attributes of a copy, of a directory or not, that the target does not take.
+    Lost(Part, bool, Error),
     /// A message, the first on what it is about.
     First(&'static str, Cow<'static, str>),
 }
@@ -90,6 +93,14 @@ impl Hand {
         if self.terms.rules.verbose {
             let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
             let line = format!("'{from}' -> '{to}'");
+            self.notices.push(Notice::Line(line));
+        }
+    }
+
+    /// Says that what was in the way is gone.
+    pub(super) fn tell_removed(&mut self, to: &Target) {
+        if self.terms.rules.verbose {
+            let line = format!("removed '{}'", escape::text(&to.label));
             self.notices.push(Notice::Line(line));
         }
     }

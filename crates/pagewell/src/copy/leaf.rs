@@ -1,16 +1,16 @@
 //! Copies what is not a directory: files, links, special files.
 
 use pagewell_fs::{
-    CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime, name,
+    Access, CreateMode, Entry, Error, FileId, FileType, NodeKind, OpenFile, SetAttributes, SetTime,
+    name,
 };
-use pagewell_tree::READ_BYTES;
+use pagewell_tree::{READ_BYTES, Tree, type_text};
 
 use super::attributes::{Made, with_mode};
 use super::data::{Moved, Sink};
 use super::hand::{Hand, Notice};
 use super::object::{Object, Original, Target, Trouble, refuse};
 use super::rules::Existing;
-use super::terms::Terms;
 use crate::escape;
 use crate::listing::is_device;
 
@@ -35,7 +35,7 @@ impl Hand {
             return refuse(NO_DEVICE);
         }
         let terms = self.terms.clone();
-        let claim = terms.links.claim(original, keep.links);
+        let claim = terms.links.claim(original, terms.has_names(original));
         let at_once = is_file
             && !self.terms.target.is_image
             && claim.linked.is_none()
@@ -69,8 +69,9 @@ impl Hand {
     ) -> Result<(), Trouble> {
         let source = original.entry;
         let existing = self.terms.lookup(to)?;
-        if let (Some(refusal), None) = (refusal, existing) {
-            return Err(refusal.into());
+        match refusal {
+            Some(refusal) if existing.is_none() => return Err(refusal.into()),
+            _ => {}
         }
         if self.terms.shares_bytes(original, existing.as_ref()) {
             return refuse("its copy would be written over what is being read");
@@ -85,12 +86,16 @@ impl Hand {
             if self.stays(original, &existing) {
                 return Ok(());
             }
-            if let Some(reason) = obstacle(source, &existing) {
+            let may_go = self.terms.rules.forces && self.terms.is_named(&existing);
+            if let Some(reason) = obstacle(source, &existing, may_go) {
                 return refuse(reason);
             }
             if self.terms.links.is_made(&existing) {
                 return refuse("will not overwrite what this copy has just made there");
             }
+        }
+        if let Some(Error::ReadOnly) = refusal {
+            return Err(Error::ReadOnly.into());
         }
         if let Some(id) = linked
             && self.link(original, &id, to, existing.as_ref())?
@@ -159,7 +164,9 @@ impl Hand {
             Existing::Stay => true,
             Existing::Update if old.modified < new.modified => false,
             Existing::Update => {
-                if old.file_type == new.file_type && !old.file_type.is_directory() {
+                let is_directory = old.file_type.is_directory();
+                let is_alike = old.file_type == new.file_type && !is_directory;
+                if is_alike && self.terms.has_names(original) {
                     self.terms.links.remember(original, existing.id);
                 }
                 true
@@ -190,12 +197,24 @@ impl Hand {
             }
             // Also on file systems that have no links, FAT for one.
             Err(
-                Error::NotSupported
+                error @ (Error::NotSupported
                 | Error::NotPermitted
+                | Error::Invalid
                 | Error::TooManyLinks
-                | Error::CrossDevice,
+                | Error::CrossDevice),
             ) => {
-                let what = "the target takes no more hard links: their files are copied";
+                let who = match self.terms.target.is_remote {
+                    true => "the server",
+                    false => "the target",
+                };
+                let more = match error {
+                    Error::TooManyLinks => "more ",
+                    _ => "",
+                };
+                let what = format!(
+                    "{who} makes no {more}hard links ({error}): a file with several names is \
+                     copied for each"
+                );
                 self.notices.push(Notice::First("links", what.into()));
                 Ok(false)
             }
@@ -247,41 +266,20 @@ impl Hand {
                 self.terms.remove(to)?;
                 (self.new_file(original, to)?, Made::New)
             }
-            Some(existing) => (Object::Known(existing.id), self.empty(&existing)?),
+            Some(existing) => match empty(&self.terms.target.tree, &existing.id) {
+                Ok(()) => (Object::Known(existing.id), Made::Before),
+                Err(_) if self.terms.rules.forces => {
+                    self.terms.remove(to)?;
+                    self.tell_removed(to);
+                    (self.new_file(original, to)?, Made::New)
+                }
+                Err(error) => {
+                    self.tell(original, to);
+                    return Err(error.into());
+                }
+            },
         };
         self.file(original, to, &object, made)
-    }
-
-    /// Empties a file. One without permission to write is given it for as long as it is filled:
-    /// copying a second time from an image, where most files are read-only, must work like the
-    /// first.
-    fn empty(&self, existing: &Entry) -> Result<Made, Error> {
-        let (filesystem, call) = self.terms.at_target();
-        let set = |attributes: SetAttributes| {
-            filesystem.set_attributes(&call, &existing.id, &attributes, None)
-        };
-        let none = SetAttributes {
-            size: Some(0),
-            ..SetAttributes::default()
-        };
-        let truncate = || match self.terms.local() {
-            Some(local) => {
-                let file = local.open_to_write(&call, &existing.id)?;
-                rustix::fs::ftruncate(&file, 0).map_err(Error::from)
-            }
-            None => set(none).map(drop),
-        };
-        match truncate() {
-            Err(Error::AccessDenied) => {
-                let mode = existing.attributes.mode;
-                set(with_mode(mode | 0o200))?;
-                truncate().inspect_err(|_| {
-                    let _ = set(with_mode(mode));
-                })?;
-                Ok(Made::Before { mode: Some(mode) })
-            }
-            truncated => truncated.map(|()| Made::Before { mode: None }),
-        }
     }
 
     /// Fills a file that is empty, and gives it its attributes. One that was made for this and
@@ -303,15 +301,12 @@ impl Hand {
             let _ = if made == Made::New && is_useless {
                 self.terms.remove(to)
             } else {
-                self.terms.set(object, &of_a_part(original.entry, made))
+                self.terms.set(object, &of_a_part(original.entry))
             };
             return filled;
         }
         // All bytes are there, whatever becomes of the attributes.
         let dressed = self.dress(original, object, made);
-        if let (Err(_), Made::Before { mode: Some(mode) }) = (&dressed, made) {
-            let _ = self.terms.set(object, &with_mode(mode));
-        }
         self.terms.unsynced.note(object);
         self.made(original, to, object);
         dressed
@@ -354,15 +349,16 @@ impl Hand {
         let source = original.entry;
         let target = original.place.tree.link_target(&source.id);
         let target = target.map_err(|error| Trouble::Source(error.into()))?;
-        let attributes = self.terms.kept(&source.attributes);
-        let (filesystem, call) = self.terms.at_target();
-        let made = self
-            .terms
-            .replace(to, (existing.is_some(), false), |name| {
-                filesystem.make_symlink(&call, &to.directory, name, &target, &attributes)
-            })?;
-        self.made(original, to, &Object::Known(made.entry.id));
-        Ok(())
+        let terms = self.terms.clone();
+        let (filesystem, call) = terms.at_target();
+        let none = SetAttributes::default();
+        let made = terms.replace(to, (existing.is_some(), false), |name| {
+            filesystem.make_symlink(&call, &to.directory, name, &target, &none)
+        });
+        let made = made.map_err(|error| not_made(source, error))?;
+        let object = Object::Known(made.entry.id);
+        self.made(original, to, &object);
+        self.give(original, &object, &terms.kept(&source.attributes))
     }
 
     /// Makes a device, socket or pipe like the original, unless there is one.
@@ -374,7 +370,7 @@ impl Hand {
     ) -> Result<(), Trouble> {
         if let Some(existing) = existing {
             let existing = Object::Known(existing.id);
-            return self.dress(original, &existing, Made::Before { mode: None });
+            return self.dress(original, &existing, Made::Before);
         }
         self.tell(original, to);
         let source = &original.entry.attributes;
@@ -387,55 +383,85 @@ impl Hand {
         };
         let attributes = with_mode(self.terms.mode_at_first(source));
         let (filesystem, call) = self.terms.at_target();
-        let made = filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes)?;
+        let made = filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes);
+        let made = made.map_err(|error| not_made(original.entry, error))?;
         let object = Object::Known(made.entry.id);
-        self.dress(original, &object, Made::New)?;
         self.made(original, to, &object);
-        Ok(())
+        self.dress(original, &object, Made::New)
     }
 
     /// Notes that a name was made in the target, and of what.
     fn made(&self, original: &Original<'_>, to: &Target, object: &Object) {
-        let Terms {
-            rules,
-            links,
-            unsynced,
-            ..
-        } = &*self.terms;
-        unsynced.note(&Object::Known(to.directory));
+        let terms = &self.terms;
+        terms.unsynced.note(&Object::Known(to.directory));
         let Object::Known(id) = object else {
             return;
         };
-        if rules.keep.links {
-            links.remember(original, *id);
+        if terms.has_names(original) {
+            terms.links.remember(original, *id);
         }
-        if self.terms.folds_case || rules.several && original.path.is_none() {
-            links.note_made(*id);
+        if terms.folds_case || terms.rules.several && original.path.is_none() {
+            terms.links.note_made(*id);
         }
     }
 }
 
-/// The attributes of a file that has a part of its original: a time before that of the original,
-/// and the mode that it had.
-fn of_a_part(original: &Entry, made: Made) -> SetAttributes {
+/// Why an object like the original was not made.
+fn not_made(original: &Entry, error: Error) -> Trouble {
+    match error {
+        Error::NotSupported | Error::BadType => {
+            let what = type_text(original.attributes.file_type);
+            Trouble::Source(anyhow::anyhow!("the target makes no {what}s"))
+        }
+        error => error.into(),
+    }
+}
+
+/// Whether an existing file of the target may be written, as open(2) would say: a server lets the
+/// owner write to a file that is protected from that (RFC 1813 section 4.4), and is asked for that
+/// reason. A file of this machine is opened.
+pub(crate) fn check_write(tree: &Tree, id: &FileId) -> Result<Option<OpenFile>, Error> {
+    let call = tree.call();
+    if let Some(local) = &tree.local {
+        return local.open_to_write(&call, id).map(Some);
+    }
+    let wanted = Access::MODIFY | Access::EXTEND;
+    let (granted, _) = tree.filesystem.access(&call, id, wanted)?;
+    Error::AccessDenied.unless(granted & wanted == wanted)?;
+    Ok(None)
+}
+
+/// Empties a file that may be written.
+fn empty(tree: &Tree, id: &FileId) -> Result<(), Error> {
+    if let Some(file) = check_write(tree, id)? {
+        return rustix::fs::ftruncate(&file, 0).map_err(Error::from);
+    }
+    let none = SetAttributes {
+        size: Some(0),
+        ..SetAttributes::default()
+    };
+    let set = tree
+        .filesystem
+        .set_attributes(&tree.call(), id, &none, None);
+    set.map(drop)
+}
+
+/// The attributes of a file that has a part of its original: a time before that of the original.
+fn of_a_part(original: &Entry) -> SetAttributes {
     let mut before = original.attributes.modified;
     before.seconds = before.seconds.saturating_sub(1);
-    let mode = match made {
-        Made::Before { mode } => mode,
-        Made::New | Made::Directory { .. } => None,
-    };
     SetAttributes {
-        mode,
         modified: Some(SetTime::To(before)),
         ..SetAttributes::default()
     }
 }
 
-/// Why an object of the target cannot become a copy of `source`.
-fn obstacle(source: &Entry, existing: &Entry) -> Option<&'static str> {
+/// Why an object of the target cannot become a copy of `source`. `may_go`: a link may be removed.
+fn obstacle(source: &Entry, existing: &Entry, may_go: bool) -> Option<&'static str> {
     let (new, old) = (&source.attributes, &existing.attributes);
     match (new.file_type, old.file_type) {
         (FileType::Regular | FileType::Symlink, same) if same == new.file_type => None,
+        (FileType::Regular, FileType::Symlink) if may_go => None,
         (_, FileType::Directory) => Some("is a directory in the target"),
         (FileType::Regular, FileType::BlockDevice) => {
             Some("is a block device in the target: image:PATH writes to what is on it")

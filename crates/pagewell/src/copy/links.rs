@@ -70,15 +70,15 @@ impl Links {
         known.given.insert((key, name.to_vec()))
     }
 
-    /// Claims the original, when hard links are kept and it has several names, until the claim is
+    /// Claims the original, when further names that lead to it are to be links, until the claim is
     /// dropped. Waits for the thread that has claimed another name of it.
-    pub(super) fn claim(&self, original: &Original<'_>, keeps: bool) -> Claim<'_> {
+    pub(super) fn claim(&self, original: &Original<'_>, has_names: bool) -> Claim<'_> {
         let mut claim = Claim {
             links: self,
             key: None,
             linked: None,
         };
-        if !keeps || original.entry.attributes.link_count < 2 {
+        if !has_names {
             return claim;
         }
         let mut known = self.known.lock();
@@ -94,14 +94,12 @@ impl Links {
         claim
     }
 
-    /// Remembers a copy, if its original has several names.
+    /// Remembers a copy for the further names of its original.
     pub(super) fn remember(&self, original: &Original<'_>, id: FileId) {
-        let attributes = &original.entry.attributes;
-        if attributes.link_count > 1 {
-            let mut known = self.known.lock();
-            let key = known.key(original);
-            known.copies.insert(key, (attributes.file_type, id));
-        }
+        let mut known = self.known.lock();
+        let key = known.key(original);
+        let file_type = original.entry.attributes.file_type;
+        known.copies.insert(key, (file_type, id));
     }
 
     /// Notes that this copy made it.

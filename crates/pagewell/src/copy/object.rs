@@ -70,18 +70,20 @@ impl From<Error> for Trouble {
 impl Trouble {
     /// Whether every other copy would fail the same way.
     pub(super) fn is_final(&self) -> bool {
-        let Self::Target(error) = self else {
-            return false;
-        };
-        matches!(
-            error,
-            Error::NoSpace
-                | Error::FullBelow(_)
-                | Error::QuotaExceeded
-                | Error::QuotaBelow(_)
-                | Error::ReadOnly
-        )
+        matches!(self, Self::Target(error) if is_final(error))
     }
+}
+
+/// Whether a target that has failed so fails whatever is asked of it next.
+pub(super) fn is_final(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NoSpace
+            | Error::FullBelow(_)
+            | Error::QuotaExceeded
+            | Error::QuotaBelow(_)
+            | Error::ReadOnly
+    )
 }
 
 /// What is not done with an original.

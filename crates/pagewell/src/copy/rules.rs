@@ -41,13 +41,29 @@ pub(crate) enum Existing {
     Update,
 }
 
+/// Which symbolic links of the sources are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dereference {
+    /// None: they are copied.
+    #[default]
+    Never,
+    /// Those that are named as sources.
+    Given,
+    /// All.
+    Always,
+}
+
 /// All of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
+    /// Which symbolic links are followed.
+    pub(crate) dereference: Dereference,
     /// What is kept.
     pub(crate) keep: Keep,
     /// What happens to a file that is there.
     pub(crate) existing: Existing,
+    /// A file that is there and cannot be written is removed, and made anew.
+    pub(crate) forces: bool,
     /// Each copy is named on standard output.
     pub(crate) verbose: bool,
     /// Bits that new files do not have, unless the mode is kept.

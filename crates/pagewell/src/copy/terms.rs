@@ -14,7 +14,7 @@ use rustix::rand::GetRandomFlags;
 use super::durable::Unsynced;
 use super::links::Links;
 use super::object::{Object, Original, Target};
-use super::rules::{Extended, Rules};
+use super::rules::{Dereference, Extended, Rules};
 use crate::identity::FileIdentity;
 use crate::location::Place;
 
@@ -32,7 +32,6 @@ const LOOKS_MAX: usize = 8;
 pub(super) struct Terms {
     pub(super) target: Place,
     pub(super) rules: Rules,
-    pub(super) is_root: bool,
     /// Whether two names that differ only in their case are one there.
     pub(super) folds_case: bool,
     pub(super) links: Links,
@@ -47,7 +46,6 @@ impl Terms {
             target: target.clone(),
             rules,
             folds_case: target.tree.filesystem.limits().case_insensitive,
-            is_root: rustix::process::geteuid().is_root(),
             links: Links::default(),
             unsynced: Unsynced::default(),
             has_ended: AtomicBool::new(false),
@@ -57,6 +55,11 @@ impl Terms {
     /// The file system of the target, and a call to it.
     pub(super) fn at_target(&self) -> (&dyn FileSystem, Call<'_>) {
         (&*self.target.tree.filesystem, self.target.tree.call())
+    }
+
+    /// Whether it is made by the user that may give files away.
+    pub(super) fn is_root(&self) -> bool {
+        self.target.tree.call().credentials.uid == 0
     }
 
     /// The target, when it is a directory of this machine.
@@ -86,12 +89,23 @@ impl Terms {
             || place.files.iter().any(|file| target.files.contains(file))
     }
 
+    /// Whether further names may lead to an original, which then are to be links to its copy.
+    pub(super) fn has_names(&self, original: &Original<'_>) -> bool {
+        let may_be_followed_to = match self.rules.dereference {
+            Dereference::Never => false,
+            Dereference::Given => original.path.is_none(),
+            Dereference::Always => true,
+        };
+        let is_linked = original.entry.attributes.link_count > 1;
+        self.rules.keep.links && (is_linked || may_be_followed_to)
+    }
+
     /// Whether more has to be done with a copy than can be done with its descriptor: it may get
     /// other names, or extended attributes, or another original may be meant for its name.
     pub(super) fn needs_id(&self, original: &Original<'_>) -> bool {
         let Rules { keep, several, .. } = &self.rules;
         self.folds_case
-            || keep.links && original.entry.attributes.link_count > 1
+            || self.has_names(original)
             || *several && original.path.is_none()
             || keep.extended != Extended::Nothing && original.place.is_local()
     }
@@ -186,6 +200,12 @@ impl Terms {
         }
     }
 
+    /// Whether an object is what the target names by itself.
+    pub(super) fn is_named(&self, existing: &Entry) -> bool {
+        let named = self.target.entry;
+        named.is_some_and(|named| named.id == existing.id)
+    }
+
     /// Removes what is there in the target, which is no directory.
     pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
         let (filesystem, call) = self.at_target();
@@ -249,7 +269,8 @@ fn look(tree: &Tree, id: &FileId) -> Result<(FileType, u64, Timestamp), Error> {
     Ok((found.file_type, found.size, found.changed))
 }
 
-fn identity(entry: &Entry) -> (u64, u64) {
+/// What tells the objects of a source apart.
+pub(super) fn identity(entry: &Entry) -> (u64, u64) {
     (entry.attributes.filesystem_id, entry.attributes.file_id)
 }
 
@@ -296,10 +317,12 @@ mod tests {
     use pagewell_tree::Tree;
 
     use super::*;
+    use crate::location::Links;
 
     fn place(tree: &Tree) -> Place {
         Place {
             tree: tree.clone(),
+            links: Links::Source(Vec::new()),
             label: Vec::new(),
             label_below: Vec::new(),
             directory: tree.filesystem.root(),

@@ -21,6 +21,9 @@ mkdir other/d; echo new >other/d/x; echo more >other/d/more
 ln -s a link; echo old >0old; echo newer >1newer
 touch -d 2001-02-03T04:05:06 a b d/x d/sub d 0old big existing; touch -d 2031-02-03 1newer
 touch -h -d 2001-01-01 d/link
+mkdir l l/in; ln -s ../a l/a1; ln -s a1 l/a2; ln -s ../other l/dir; ln -s ../../d/sub l/in/sub
+ln -s "$PWD/b" l/away; ln -s .. l/in/up; ln -s . l/in/here; ln -s gone l/gone; ln -s ../d/x l/in/x
+ln -s d ld; echo low >l/low; ln l/low l/low2; ln -s low l/in2
 "#;
 
 /// Command lines, and whether the times of what comes out are those of GNU, too.
@@ -66,14 +69,38 @@ const LINES: &[(&str, bool)] = &[
     ("-r d a", false),
     ("a d", false),
     ("-a existing a", false),
+    ("-rL l c", false),
+    ("-RL l c", false),
+    ("-aL l c", true),
+    ("-La l c", true),
+    ("-rL --preserve=links l c", false),
+    ("-rL d c", false),
+    ("-rLv l/in c", false),
+    ("-rH ld link dir", false),
+    ("-r ld link dir", false),
+    ("-aH ld c", false),
+    ("-aH a link dir", false),
+    ("-Ha link c", false),
+    ("-H link c", false),
+    ("-L link c", false),
+    ("-LP link c", false),
+    ("-PL link c", false),
+    ("-dL link c", false),
+    ("-Ld link c", false),
+    ("-rPH ld c", false),
+    ("-rHP ld c", false),
+    ("--preserve=links a link dir", false),
+    ("-f a existing", false),
+    ("-nf a existing", false),
+    ("-f a link", false),
 ];
 
 /// Everything below a directory: paths, types, modes, links, sizes and contents, and times.
-fn describe(directory: &Path, times: bool) -> String {
+pub(crate) fn describe(directory: &Path, times: bool) -> String {
     let form = if times {
-        "%P %y %m %n %U %l %T@\\n"
+        "%P %y %m %n %U %G %l %T@\\n"
     } else {
-        "%P %y %m %n %U %l\\n"
+        "%P %y %m %n %U %G %l\\n"
     };
     let script = format!(
         "find . -mindepth 1 ! -type d -printf '{form}' -o -mindepth 1 -printf '{form}' | sort; \
@@ -99,11 +126,21 @@ fn command_lines_do_what_those_of_gnu_do() {
     let model = base.path().join("model");
     fs::create_dir(&model).unwrap();
     assert_eq!(shell(&model, SETUP).err, "");
-    for (line, times) in LINES {
-        for umask in ["022", "077"] {
+    compare(base.path(), LINES, &["022", "077"], &shell);
+}
+
+/// Runs lines by this program and by that of GNU, each in a copy of `model`.
+pub(crate) fn compare(
+    base: &Path,
+    lines: &[(&str, bool)],
+    umasks: &[&str],
+    shell: &dyn Fn(&Path, &str) -> Run,
+) {
+    for (line, times) in lines {
+        for umask in umasks {
             let [ours, theirs] = ["$OURS cp", "cp"].map(|program| {
-                let place = base.path().join("place");
-                tool(base.path(), &["cp", "-a", "model", "place"]);
+                let place = base.join("place");
+                tool(base, &["cp", "-a", "model", "place"]);
                 let ran = shell(&place, &format!("umask {umask}; {program} {line}"));
                 let left = describe(&place, *times);
                 fs::remove_dir_all(&place).unwrap();

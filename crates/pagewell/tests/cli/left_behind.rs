@@ -132,41 +132,6 @@ fn what_was_not_copied_to_its_end_is_older_than_its_original() {
 }
 
 #[test]
-fn a_file_without_permission_to_write_has_none_after_a_failure_either() {
-    let fixture = Fixture::new();
-    cut_image(&fixture);
-    fs::set_permissions(fixture.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let copy = fixture.path().join("copy");
-    fs::write(&copy, "old").unwrap();
-    fs::set_permissions(&copy, PermissionsExt::from_mode(0o444)).unwrap();
-    let script = fixture.path().join("script");
-    fs::write(&script, bytes(100, 100)).unwrap();
-    if is_root() {
-        std::os::unix::fs::chown(&copy, Some(65534), None).unwrap();
-    }
-    let mut copying = unprivileged(fixture.path());
-    copying.current_dir(fixture.path());
-    let run = copying.args(["cp", "tree.iso::/big", "copy"]).output();
-    let run: Run = run.unwrap().into();
-    assert_eq!(run.code, Some(1), "{}", run.err);
-    assert!(run.err.contains("tree.iso::/big"), "{}", run.err);
-    assert_eq!(mode(&copy), 0o444);
-    // The bytes are copied, and an attribute cannot be.
-    let flags = XattrFlags::empty();
-    if setxattr(&script, "security.note", b"of root", flags).is_err() {
-        pagewell_skip::skip("needs root to make an attribute that others cannot");
-        return;
-    }
-    let mut copying = unprivileged(fixture.path());
-    copying.current_dir(fixture.path());
-    let run = copying.args(["cp", "--preserve=xattr", "script", "copy"]);
-    let run: Run = run.output().unwrap().into();
-    assert_eq!(run.code, Some(1), "{}", run.err);
-    assert_eq!(fs::read(&copy).unwrap(), bytes(100, 100), "{}", run.err);
-    assert_eq!(mode(&copy), 0o444);
-}
-
-#[test]
 fn a_copy_that_is_there_stays_when_its_original_cannot_be_opened() {
     if !is_root() {
         pagewell_skip::skip("needs root to have a file that another user may not read");

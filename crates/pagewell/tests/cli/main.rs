@@ -6,6 +6,7 @@
 )]
 
 mod as_cp;
+mod as_user;
 mod bad_input;
 mod copying;
 mod copying_many;
@@ -18,6 +19,7 @@ mod left_behind;
 mod mirror_legs;
 mod mirrors;
 mod reading;
+mod refusals;
 mod remote;
 mod serving;
 mod support;

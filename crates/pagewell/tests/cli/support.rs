@@ -243,6 +243,22 @@ impl Serve {
         Self::start_by(shell, arguments)
     }
 
+    /// The same by a user without rights, from `directory`.
+    pub(crate) fn start_unprivileged(directory: &Path, arguments: &[&str]) -> Self {
+        let state = directory.join("state");
+        fs::create_dir(&state).expect("mkdir");
+        if is_root() {
+            std::os::unix::fs::chown(&state, Some(65534), Some(65534)).expect("chown");
+        }
+        let state = state.to_str().expect("UTF-8");
+        let all = [
+            &["--state-dir", state, "--listen", "127.0.0.1:0"],
+            arguments,
+        ]
+        .concat();
+        Self::spawn(unprivileged(directory), &all)
+    }
+
     fn start_by(command: Command, arguments: &[&str]) -> Self {
         let state = tempfile::tempdir().expect("a temporary directory");
         let mut all = vec![
