@@ -70,6 +70,9 @@ impl NfsFileSystem {
         let name = url.name();
         let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
         let options = &url.options;
+        if let Some(doubt) = options.doubt() {
+            say(&format!("{name}: {doubt}"));
+        }
         let mut asked = MountOptions::new(url.host.clone(), url.export.clone());
         asked.nfs_port = options.port;
         asked.mount_port = options.mount_port;

@@ -25,12 +25,14 @@ pub(super) const READ_AHEAD_BLOCKS_MAX: u32 = 256;
 const ATTEMPTS_MAX: u32 = 100;
 /// Longest time that an option can name: a day.
 const TIME_MAX: Duration = Duration::from_secs(86_400);
+/// Default of [`NfsOptions::timeout`], as of mount(8) over TCP.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest injected round trip.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// Every key, for messages.
 const KEYS: &str = "port=N, mountport=N, connections=N, rsize=SIZE, wsize=SIZE, readahead=N|auto, \
-    ro, rw, soft, hard, timeo=SECONDS, retrans=N, sync, async, noatime, atime, acregmin=SECONDS, \
+    ro, rw, soft, hard, timeo=TENTHS, retrans=N, sync, async, noatime, atime, acregmin=SECONDS, \
     acregmax=SECONDS, acdirmin=SECONDS, acdirmax=SECONDS, actimeo=SECONDS, noac, cto, nocto, \
     resvport, noresvport, delay=MILLISECONDS, version=3";
 
@@ -102,7 +104,7 @@ impl Default for NfsOptions {
             read_ahead: ReadAhead::Auto,
             read_only: false,
             soft: false,
-            timeout: Duration::from_secs(60),
+            timeout: TIMEOUT,
             attempts: 3,
             synchronous: false,
             ages: Ages::default(),
@@ -132,9 +134,9 @@ impl NfsOptions {
             "readahead" => {
                 self.read_ahead = ReadAhead::Blocks(field.number(0, READ_AHEAD_BLOCKS_MAX)?);
             }
-            "timeo" => self.timeout = field.seconds(Duration::from_millis(1))?,
+            "timeo" => self.timeout = field.time(TENTHS, Duration::from_millis(1), TIME_MAX)?,
             "retrans" => self.attempts = field.number(1, ATTEMPTS_MAX)?,
-            "delay" => self.delay = Some(field.time("ms", Duration::ZERO, DELAY_MAX)?),
+            "delay" => self.delay = Some(field.time(MILLISECONDS, Duration::ZERO, DELAY_MAX)?),
             "version" | "vers" | "nfsvers" => drop(field.number::<u32>(3, 3)?),
             "acregmin" | "acregmax" | "acdirmin" | "acdirmax" | "actimeo" => {
                 let time = field.seconds(Duration::ZERO)?;
@@ -181,6 +183,17 @@ impl NfsOptions {
         self.timeout.saturating_mul(self.attempts)
     }
 
+    /// What whoever gave these options may not have meant: seconds, where tenths of one are.
+    pub(super) fn doubt(&self) -> Option<String> {
+        (self.timeout > TIMEOUT).then(|| {
+            let seconds = self.timeout.as_secs_f64();
+            format!(
+                "timeo= is in tenths of a second: each attempt waits {seconds} s for the server \
+                 (default 60 s, timeo=600)"
+            )
+        })
+    }
+
     /// Refuses options that contradict each other.
     ///
     /// # Errors
@@ -196,6 +209,11 @@ impl NfsOptions {
         Ok(())
     }
 }
+
+/// Units of times that are written without one, and how many of them are a second.
+const SECONDS: (&str, u32) = ("s", 1);
+const TENTHS: (&str, u32) = ("tenths of a second", 10);
+const MILLISECONDS: (&str, u32) = ("ms", 1000);
 
 /// A key and its value, as they were given.
 struct Field<'a> {
@@ -231,25 +249,29 @@ impl Field<'_> {
     }
 
     fn seconds(&self, least: Duration) -> Result<Duration, ParseError> {
-        self.time("s", least, TIME_MAX)
+        self.time(SECONDS, least, TIME_MAX)
     }
 
     /// A time; without a unit it is in this one.
     fn time(
         &self,
-        usual_unit: &str,
+        (unit, parts_of_second): (&str, u32),
         least: Duration,
         most: Duration,
     ) -> Result<Duration, ParseError> {
         let time = self.value.and_then(|value| {
             let has_unit = value.ends_with(|last: char| last.is_ascii_alphabetic());
-            let unit = if has_unit { "" } else { usual_unit };
-            duration::parse(&format!("{value}{unit}")).ok()
+            let time = duration::parse(value).ok()?;
+            Some(if has_unit {
+                time
+            } else {
+                time / parts_of_second
+            })
         });
         time.filter(|time| (least..=most).contains(time))
             .ok_or_else(|| {
                 self.wrong(&format!(
-                    "takes a time from {least:?} to {most:?}; without a unit it is in {usual_unit}"
+                    "takes a time from {least:?} to {most:?}; without a unit it is in {unit}"
                 ))
             })
     }
@@ -277,7 +299,7 @@ mod tests {
             "readahead=8",
             "ro",
             "soft",
-            "timeo=0.5",
+            "timeo=5",
             "retrans=2",
             "sync",
             "nocto",
@@ -325,6 +347,30 @@ mod tests {
     }
 
     #[test]
+    fn timeo_is_in_tenths_of_a_second_as_everywhere() {
+        for (text, milliseconds, is_doubted) in [
+            ("timeo=600", 60_000, false),
+            ("timeo=601", 60_100, true),
+            ("timeo=14", 1400, false),
+            ("timeo=0.5", 50, false),
+            ("timeo=5s", 5000, false),
+            ("timeo=2m", 120_000, true),
+        ] {
+            let options = options(&[text]).unwrap();
+            assert_eq!(
+                options.timeout,
+                Duration::from_millis(milliseconds),
+                "{text}"
+            );
+            let doubt = options.doubt();
+            assert_eq!(doubt.is_some(), is_doubted, "{text}: {doubt:?}");
+        }
+        let doubt = options(&["timeo=601"]).unwrap().doubt().unwrap();
+        assert!(doubt.contains("waits 60.1 s"), "{doubt}");
+        assert_eq!(NfsOptions::default().doubt(), None);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_the_reason() {
         for (text, part) in [
             ("rsize", "1k to 1m"),
@@ -337,7 +383,7 @@ mod tests {
             ("mountport=65536", "from 1 to 65535"),
             ("readahead=-1", "from 0 to 256"),
             ("timeo=0", "a time from 1ms to 86400s"),
-            ("timeo=nan", "without a unit it is in s"),
+            ("timeo=nan", "without a unit it is in tenths of a second"),
             ("acregmin=-1", "a time"),
             ("acregmin=1e300", "a time"),
             ("delay=10001", "10s; without a unit it is in ms"),

@@ -7,8 +7,8 @@ rounds=50
 mkdir "$SCRATCH/served"
 truncate -s 32m "$SCRATCH/disk"
 serve --squash none "/files=dir:$SCRATCH/served" "/image=image:$SCRATCH/disk"
-mount_source files "nfs://127.0.0.1:$PORT/files?hard&timeo=5"
-mount_source image "nfs://127.0.0.1:$PORT/image?hard&timeo=5"
+mount_source files "nfs://127.0.0.1:$PORT/files?hard&timeo=50"
+mount_source image "nfs://127.0.0.1:$PORT/image?hard&timeo=50"
 
 # Each notes what it wrote only when it was told that it is durable.
 write_files() {

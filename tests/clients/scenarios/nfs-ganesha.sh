@@ -42,7 +42,7 @@ mkdir "$SCRATCH/many"
 for number in $(seq 40); do
     head -c $((100000 + number)) /dev/urandom >"$SCRATCH/many/$number"
 done
-"$PAGEWELL" cp -r "$SCRATCH/many" "$direct&delay=3&timeo=10::/many" >"$SCRATCH/copy.log" 2>&1 &
+"$PAGEWELL" cp -r "$SCRATCH/many" "$direct&delay=3&timeo=100::/many" >"$SCRATCH/copy.log" 2>&1 &
 copy=$!
 sleep 0.4
 kill -KILL "$ganesha_process"

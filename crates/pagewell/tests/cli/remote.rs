@@ -147,7 +147,7 @@ fn a_copy_outlives_the_death_of_its_server() {
     let mut serve = start("127.0.0.1:0");
     let address = serve.address().to_string();
     // Each call takes a while, so that the copy is still under way.
-    let target = format!("nfs://{address}/?delay=2&timeo=5::/copy");
+    let target = format!("nfs://{address}/?delay=2&timeo=50::/copy");
     let copy = program()
         .args(["cp", "-r", source.to_str().unwrap(), &target])
         .stderr(Stdio::piped())
@@ -163,6 +163,17 @@ fn a_copy_outlives_the_death_of_its_server() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     tool(fixture.path(), &["diff", "-r", "source", "exported/copy"]);
+}
+
+#[test]
+fn seconds_that_are_meant_for_timeo_are_doubted() {
+    let (serve, url) = serve("ram:1m");
+    let seen = run(&["ls", &format!("{url}?timeo=700")]);
+    assert_eq!(seen.code, Some(0), "{}", seen.err);
+    assert_eq!(seen.err.lines().count(), 1, "{}", seen.err);
+    assert!(seen.err.contains("waits 70 s"), "{}", seen.err);
+    run(&["ls", &format!("{url}?timeo=600")]).done();
+    drop(serve);
 }
 
 #[test]

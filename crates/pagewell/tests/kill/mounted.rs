@@ -104,7 +104,7 @@ fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
     let mut serve = serve_at(&trial, "127.0.0.1:0");
     let address = serve.address().to_string();
     let cache = Cache::new(CacheOptions::new(16 << 20)).unwrap();
-    let url = Url::parse(&format!("nfs://{address}/?timeo=10&wsize=64k")).unwrap();
+    let url = Url::parse(&format!("nfs://{address}/?timeo=100&wsize=64k")).unwrap();
     let mount = NfsFileSystem::mount(&url, &cache).unwrap();
     let credentials = Credentials::root();
     let call = Call {

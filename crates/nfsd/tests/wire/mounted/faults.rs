@@ -148,7 +148,7 @@ fn a_server_that_is_not_ready_is_asked_again() {
     let soft = Mount::new(&server, "soft");
     hook.not_ready.store(4, Ordering::Release);
     assert_eq!(soft.lookup("file"), Ok(id));
-    let soft = Mount::new(&server, "soft&timeo=1&retrans=2");
+    let soft = Mount::new(&server, "soft&timeo=10&retrans=2");
     hook.not_ready.store(100, Ordering::Release);
     assert_eq!(soft.lookup("file"), Err(Error::TryLater));
 }
@@ -269,7 +269,7 @@ fn restarted(memory: &Arc<dyn FileSystem>, address: std::net::SocketAddr) -> Ser
 fn a_restart_of_the_server_is_waited_for() {
     let (server, memory) = server();
     let address = server.address();
-    let mount = Mount::new(&server, "timeo=5");
+    let mount = Mount::new(&server, "timeo=50");
     let id = mount.create("file");
     let bytes = pattern(500_000, 9);
     mount.write(&id, 0, &bytes[..250_000]).unwrap();
@@ -294,7 +294,7 @@ fn a_restart_of_the_server_is_waited_for() {
 fn a_server_that_is_gone_does_not_keep_a_mount() {
     let (server, _) = server();
     let hard = Mount::new(&server, "");
-    let soft = Mount::new(&server, "soft&timeo=0.2&retrans=2");
+    let soft = Mount::new(&server, "soft&timeo=2&retrans=2");
     let (one, other) = (hard.create("one"), soft.create("other"));
     hard.write(&one, 0, &[1; 5000]).unwrap();
     soft.write(&other, 0, &[2; 7000]).unwrap();
@@ -318,7 +318,7 @@ fn mounts_that_cannot_be_say_why() {
     let address = server.address();
     for (url, part) in [
         (format!("nfs://{address}/nowhere"), "nowhere"),
-        ("nfs://127.0.0.1:1/?timeo=1".to_owned(), "127.0.0.1"),
+        ("nfs://127.0.0.1:1/?timeo=10".to_owned(), "127.0.0.1"),
     ] {
         let url = pagewell_source_nfs::Url::parse(&url).unwrap();
         let error = pagewell_source_nfs::NfsFileSystem::mount(&url, &cache)
