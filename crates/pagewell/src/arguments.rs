@@ -34,7 +34,8 @@ A SOURCE is:
 The three before the last hold an ISO 9660 image or a disk image, recognised by content. Their
 SOURCEs are files, block devices, image:PATH, ram:SIZE (zeros) or, in parentheses, further ones.
 OPTIONs of nfs:// are mountport=N, rsize=SIZE, wsize=SIZE, readahead=N, connections=N, soft, timeo=
-SECONDS, retrans=N, sync, ro, actimeo=SECONDS, noac, nocto, noresvport: see pagewell-sources(7).
+TENTHS, retrans=N, sync, ro, actimeo=SECONDS, noac, nocto, noresvport, uid=N, gid=N: see
+pagewell-sources(7).
 A LOCATION is SOURCE, SOURCE::/PATH inside it, or a plain local file. Without ::/PATH, an
 image: source is its one file, and a plain local file is read as it is.
 

@@ -80,7 +80,7 @@ impl Calls {
 
     /// What calls for this user begin with.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
-        EncodedCredential::of_user(user.uid, user.gid, user.groups())
+        self.options.credential(user)
     }
 
     /// How long a server that is not ready is asked.

@@ -443,7 +443,8 @@ impl Shared {
             _ => return Err(Error::Invalid),
         }
         let credentials = call.credentials;
-        if attributes.uid == credentials.uid || node.lock().is_made_by(credentials, &attributes) {
+        let is_owner = attributes.uid == self.calls.options.uid_of(credentials);
+        if is_owner || node.lock().is_made_by(credentials, &attributes) {
             return Ok(());
         }
         self.check(call, node, any_of)

@@ -77,6 +77,7 @@ impl NfsFileSystem {
         asked.nfs_port = options.port;
         asked.mount_port = options.mount_port;
         asked.source_port = options.caller_port;
+        asked.credential = options.own_credential();
         asked.timeout = options.timeout.min(MOUNT_TIMEOUT);
         let mounted = client::mount(&asked).map_err(|error| match error {
             MountError::NotGiven(text) => OpenError::no_export(&name, &text),
@@ -128,7 +129,7 @@ impl NfsFileSystem {
                 information.write_bytes_max,
                 information.write_bytes_preferred,
             ),
-            nobody: EncodedCredential::of_process(),
+            nobody: options.own_credential(),
             lacks_commit: AtomicBool::new(false),
         });
         let mut open = open_options(device, options.read_ahead, remote.read_bytes);
@@ -278,7 +279,7 @@ fn ask_volume(
     let handle = convert::handle(root);
     let mut asking = Asking {
         client,
-        credential: EncodedCredential::of_process(),
+        credential: options.own_credential(),
         within,
         latency: Duration::MAX,
     };

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use pagewell_base::{duration, size};
-use pagewell_sunrpc::client::{CONNECTIONS_MAX, SourcePort};
+use pagewell_fs::Credentials;
+use pagewell_sunrpc::client::{CONNECTIONS_MAX, EncodedCredential, SourcePort};
 
 use super::attributes::Ages;
 
@@ -27,6 +28,8 @@ const ATTEMPTS_MAX: u32 = 100;
 const TIME_MAX: Duration = Duration::from_secs(86_400);
 /// Default of [`NfsOptions::timeout`], as of mount(8) over TCP.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest number of a user or group: the one above stands for none.
+const ID_MAX: u32 = u32::MAX - 1;
 /// Longest injected round trip.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
@@ -34,7 +37,7 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 const KEYS: &str = "port=N, mountport=N, connections=N, rsize=SIZE, wsize=SIZE, readahead=N|auto, \
     ro, rw, soft, hard, timeo=TENTHS, retrans=N, sync, async, noatime, atime, acregmin=SECONDS, \
     acregmax=SECONDS, acdirmin=SECONDS, acdirmax=SECONDS, actimeo=SECONDS, noac, cto, nocto, \
-    resvport, noresvport, delay=MILLISECONDS, version=3";
+    resvport, noresvport, uid=N, gid=N, delay=MILLISECONDS, version=3";
 
 /// Why options or a URL cannot be used: one reason, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +92,10 @@ pub struct NfsOptions {
     pub close_to_open: bool,
     /// From which port to call.
     pub caller_port: SourcePort,
+    /// User that all calls are made as; `None`: whoever asks.
+    pub uid: Option<u32>,
+    /// Group that all calls are made as; `None`: that of whoever asks.
+    pub gid: Option<u32>,
     /// A round trip that is added to each call, for measuring.
     pub delay: Option<Duration>,
 }
@@ -110,6 +117,8 @@ impl Default for NfsOptions {
             ages: Ages::default(),
             close_to_open: true,
             caller_port: SourcePort::ReservedIfPossible,
+            uid: None,
+            gid: None,
             delay: None,
         }
     }
@@ -136,6 +145,8 @@ impl NfsOptions {
             }
             "timeo" => self.timeout = field.time(TENTHS, Duration::from_millis(1), TIME_MAX)?,
             "retrans" => self.attempts = field.number(1, ATTEMPTS_MAX)?,
+            "uid" => self.uid = Some(field.number(0, ID_MAX)?),
+            "gid" => self.gid = Some(field.number(0, ID_MAX)?),
             "delay" => self.delay = Some(field.time(MILLISECONDS, Duration::ZERO, DELAY_MAX)?),
             "version" | "vers" | "nfsvers" => drop(field.number::<u32>(3, 3)?),
             "acregmin" | "acregmax" | "acdirmin" | "acdirmax" | "actimeo" => {
@@ -192,6 +203,25 @@ impl NfsOptions {
                  (default 60 s, timeo=600)"
             )
         })
+    }
+
+    /// As whom calls for this user are made.
+    pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
+        // Further groups are of the user that is not named then.
+        let is_other = self.uid.is_some() || self.gid.is_some();
+        let groups = if is_other { &[] } else { user.groups() };
+        EncodedCredential::of_user(self.uid_of(user), self.gid.unwrap_or(user.gid), groups)
+    }
+
+    /// The number that the server is told for this user.
+    pub(super) fn uid_of(&self, user: &Credentials) -> u32 {
+        self.uid.unwrap_or(user.uid)
+    }
+
+    /// As whom calls are made for no user in particular: for this process.
+    pub(super) fn own_credential(&self) -> EncodedCredential {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        self.credential(&Credentials::new(uid.as_raw(), gid.as_raw(), &[]))
     }
 
     /// Refuses options that contradict each other.
@@ -304,6 +334,8 @@ mod tests {
             "sync",
             "nocto",
             "noresvport",
+            "uid=1000",
+            "gid=0",
             "delay=0.1",
             "acregmin=1",
             "acregmax=2",
@@ -334,6 +366,8 @@ mod tests {
             },
             close_to_open: false,
             caller_port: SourcePort::Any,
+            uid: Some(1000),
+            gid: Some(0),
             delay: Some(Duration::from_micros(100)),
         };
         assert_eq!(all, expected);
@@ -344,6 +378,24 @@ mod tests {
             .collect();
         assert_eq!(options(&texts).unwrap(), NfsOptions::default());
         assert_eq!(options(&["actimeo=0"]).unwrap().ages, Ages::NONE);
+    }
+
+    #[test]
+    fn calls_are_made_as_whom_the_options_name() {
+        let user = Credentials::new(1, 2, &[3, 4]);
+        for (texts, uid, gid, groups) in [
+            (&[][..], 1, 2, &[3, 4][..]),
+            (&["uid=7"], 7, 2, &[]),
+            (&["gid=8"], 1, 8, &[]),
+            (&["uid=0", "gid=8"], 0, 8, &[]),
+        ] {
+            let options = options(texts).unwrap();
+            let expected = EncodedCredential::of_user(uid, gid, groups);
+            assert_eq!(options.credential(&user), expected, "{texts:?}");
+            assert_eq!(options.uid_of(&user), uid);
+        }
+        let process = NfsOptions::default().own_credential();
+        assert_eq!(process, EncodedCredential::of_process());
     }
 
     #[test]
@@ -389,6 +441,8 @@ mod tests {
             ("delay=10001", "10s; without a unit it is in ms"),
             ("retrans=0", "from 1 to 100"),
             ("version=4", "from 3 to 3"),
+            ("uid=me", "from 0 to 4294967294"),
+            ("gid=4294967295", "from 0 to 4294967294"),
             ("soft=1", "takes no value"),
             ("bogus=1", "unknown option 'bogus' (options are port=N"),
             ("", "unknown option ''"),

@@ -1,7 +1,7 @@
 //! Exports of servers as sources: `nfs://HOST/EXPORT`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -174,6 +174,30 @@ fn seconds_that_are_meant_for_timeo_are_doubted() {
     assert!(seen.err.contains("waits 70 s"), "{}", seen.err);
     run(&["ls", &format!("{url}?timeo=600")]).done();
     drop(serve);
+}
+
+#[test]
+fn all_is_done_as_the_user_that_the_url_names() {
+    if !is_root() {
+        return pagewell_skip::skip("needs root");
+    }
+    let fixture = Fixture::new();
+    let exported = fixture.path().join("exported");
+    fs::create_dir(&exported).unwrap();
+    tool(fixture.path(), &["chown", "1234:567", "exported"]);
+    tool(fixture.path(), &["chmod", "700", "exported"]);
+    let (_serve, url) = serve(exported.to_str().unwrap());
+    let script = fixture.tree().join("sub/script");
+    let copy = |options: &str| {
+        let target = format!("{url}?{options}::/copy");
+        run(&["cp", script.to_str().unwrap(), &target])
+    };
+    let refused = copy("uid=4321").failed(1);
+    assert!(refused.contains("ermission denied"), "{refused}");
+    copy("uid=1234&gid=567").done();
+    let made = fs::metadata(exported.join("copy")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (1234, 567));
+    copy("uid=1234&gid=7").done();
 }
 
 #[test]

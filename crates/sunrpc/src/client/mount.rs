@@ -44,6 +44,8 @@ pub struct MountOptions {
     pub mount_port: Option<u16>,
     /// From which ports to ask.
     pub source_port: SourcePort,
+    /// As whom to ask.
+    pub credential: EncodedCredential,
     /// How long each step may take.
     pub timeout: Duration,
 }
@@ -58,6 +60,7 @@ impl MountOptions {
             nfs_port: None,
             mount_port: None,
             source_port: SourcePort::ReservedIfPossible,
+            credential: EncodedCredential::of_process(),
             timeout: Duration::from_secs(10),
         }
     }
@@ -69,7 +72,7 @@ impl MountOptions {
     /// A call about the export.
     fn call(&self, procedure: Procedure) -> Outgoing {
         let path = PathArguments { path: &self.export };
-        Outgoing::new(procedure.number(), &EncodedCredential::of_process(), &path)
+        Outgoing::new(procedure.number(), &self.credential, &path)
     }
 }
 
@@ -281,7 +284,7 @@ fn explained(client: &Client, options: &MountOptions, status: Status) -> MountEr
 /// Says what there is instead. Some servers say "access denied" of exports that they do not have.
 fn not_given(client: &Client, options: &MountOptions, status: Status) -> String {
     let (host, export) = (&options.host, options.shown_export());
-    let exports = exports(client);
+    let exports = exports(client, &options.credential);
     let inside = export_around(&export, &exports);
     let same = |name: &String| name.trim_end_matches('/') == export.trim_end_matches('/');
     let is_there = exports.is_empty() || exports.iter().any(same) || inside.is_some();
@@ -319,9 +322,8 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
 }
 
 /// What the server exports, as far as it tells.
-fn exports(client: &Client) -> Vec<String> {
-    let credential = EncodedCredential::of_process();
-    let call = Outgoing::new(Procedure::Export.number(), &credential, &());
+fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
+    let call = Outgoing::new(Procedure::Export.number(), credential, &());
     let answer = client.call(call, |decoder| {
         let exports = ExportReply::decode(decoder)?;
         let names = exports

@@ -262,3 +262,30 @@ fn a_user_that_the_server_calls_otherwise_writes_what_it_made_whatever_the_mode(
     let refused = other.write(&other.lookup("file").unwrap(), 0, b"none");
     assert_eq!(refused, Err(Error::AccessDenied));
 }
+
+#[test]
+fn every_call_carries_the_user_and_group_that_the_url_names() {
+    let (server, hook, other, id) = shared_file();
+    let set = |id: &FileId, mode| {
+        let request = SetAttributes {
+            mode: Some(mode),
+            uid: Some(ALICE),
+            ..Default::default()
+        };
+        let files = &other.filesystem;
+        files
+            .set_attributes(&other.call(), id, &request, None)
+            .unwrap();
+    };
+    set(&other.root(), 0o755);
+    // What its owner alone may do, whatever the mode says.
+    set(&id, 0o400);
+    *hook.reader.lock().unwrap() = Some(ALICE);
+    let mount = Mount::new(&server, &format!("uid={ALICE}&gid=77"));
+    write(&mount, BOB, &id, 0, b"bob").unwrap();
+    close(&mount, BOB, &id).unwrap();
+    assert_eq!(*hook.writes.lock().unwrap(), [(ALICE, 0, 3)]);
+    assert_eq!(mount.read(&id).unwrap(), b"bob");
+    let made = mount.attributes(&mount.create("made"));
+    assert_eq!((made.uid, made.gid), (ALICE, 77));
+}
