@@ -1,13 +1,35 @@
 //! What to type on a client to mount an export.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixDatagram;
 
 use crate::escape;
 
-/// The URL of an export, as in the ready line.
+/// The URL of an export, as in the ready line. In one the sign before an interface is `%25`.
 pub(crate) fn url(address: SocketAddr, export: &str) -> String {
-    format!("nfs://{address}{}", escape::url_path(export.as_bytes()))
+    let path = escape::url_path(export.as_bytes());
+    let (ip, port) = (address.ip(), address.port());
+    match interface_of(address) {
+        Some(name) => {
+            let name = escape::url_path(name.as_bytes());
+            format!("nfs://[{ip}%25{name}]:{port}{path}")
+        }
+        None => format!("nfs://{address}{path}"),
+    }
+}
+
+/// The name of the interface that an address of a link is of, or its number when it has gone.
+fn interface_of(address: SocketAddr) -> Option<String> {
+    let SocketAddr::V6(address) = address else {
+        return None;
+    };
+    let number = address.scope_id();
+    let name = || {
+        let socket = UnixDatagram::unbound().ok()?;
+        rustix::net::netdevice::index_to_name(socket, number).ok()
+    };
+    (number != 0).then(|| name().unwrap_or_else(|| number.to_string()))
 }
 
 /// One command for each kind of client. `host_name` stands for the server when it listens on all
@@ -25,8 +47,11 @@ pub(crate) fn for_export(
     let ip = address.ip().to_canonical();
     let (host, transport) = match ip {
         _ if ip.is_unspecified() => (host_name.to_owned(), "tcp"),
-        std::net::IpAddr::V4(ip) => (ip.to_string(), "tcp"),
-        std::net::IpAddr::V6(ip) => (format!("[{ip}]"), "tcp6"),
+        IpAddr::V4(ip) => (ip.to_string(), "tcp"),
+        IpAddr::V6(ip) => match interface_of(address) {
+            Some(name) => (format!("[{ip}%{name}]"), "tcp6"),
+            None => (format!("[{ip}]"), "tcp6"),
+        },
     };
     let locks = locks && transport == "tcp" && !ip.is_loopback();
     let without = |option: &'static str| if locks { "" } else { option };
@@ -89,6 +114,8 @@ mod tests {
         assert_eq!(text.matches("nolock").count(), 4);
         let text = for_export("0.0.0.0:1".parse().unwrap(), "/", "host", true);
         assert!(!text.contains("nolock"), "{text}");
+        let text = for_export("[fe80::1%1]:1".parse().unwrap(), "/", "host", true);
+        assert!(text.contains(" [fe80::1%lo]:/ "), "{text}");
         let text = for_export("[fd00::1]:1".parse().unwrap(), "/", "host", true);
         assert_eq!(text.matches("nolock").count(), 4, "{text}");
     }
@@ -98,5 +125,9 @@ mod tests {
         let address = "[::1]:20490".parse().unwrap();
         assert_eq!(url(address, "/"), "nfs://[::1]:20490/");
         assert_eq!(url(address, "/a b"), "nfs://[::1]:20490/a%20b");
+        let address = "[fe80::1%1]:7".parse().unwrap();
+        assert_eq!(url(address, "/"), "nfs://[fe80::1%25lo]:7/");
+        let address = "[fe80::1%4000000000]:7".parse().unwrap();
+        assert_eq!(url(address, "/"), "nfs://[fe80::1%254000000000]:7/");
     }
 }

@@ -1,6 +1,6 @@
 //! Values of options, with errors that say what is wanted.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -30,7 +30,8 @@ pub(crate) fn choice<T: Clone + Send + Sync>(
     })
 }
 
-/// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets.
+/// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets,
+/// and one of a link with its interface.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let form = "an address is like 127.0.0.1, 127.0.0.1:20491, [::1]:20491 or localhost:20491";
     let bare = text
@@ -39,6 +40,9 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .unwrap_or(text);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok((address, DEFAULT_PORT).into());
+    }
+    if is_of_link(bare) {
+        return look_up(bare, DEFAULT_PORT);
     }
     match text.contains(':') {
         true => parse_with_port(text, form),
@@ -58,8 +62,21 @@ fn parse_with_port(text: &str, form: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
-    let (host, port) = text.split_once(':').ok_or(form)?;
-    resolve(host, port.parse().map_err(|_| form)?, form)
+    let of_link = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]:"));
+    let (host, port) = of_link.or_else(|| text.split_once(':')).ok_or(form)?;
+    let port = port.parse().map_err(|_| form)?;
+    if of_link.is_some() && is_of_link(host) {
+        return look_up(host, port);
+    }
+    resolve(host, port, form)
+}
+
+/// Whether this is an address of IPv6 with the interface that it is of, such as `fe80::1%eth0`.
+fn is_of_link(host: &str) -> bool {
+    host.split_once('%')
+        .is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// The address of a name: one of IPv4 where there is one, since that is what is served and asked
@@ -73,6 +90,10 @@ fn resolve(host: &str, port: u16, form: &str) -> Result<SocketAddr, String> {
     if host.is_empty() || is_number || !host.bytes().all(is_name) {
         return Err(form.to_owned());
     }
+    look_up(host, port)
+}
+
+fn look_up(host: &str, port: u16) -> Result<SocketAddr, String> {
     let found = (host, port).to_socket_addrs();
     let found: Vec<SocketAddr> = found
         .map_err(|error| format!("'{host}' is not known: {error}"))?
@@ -106,6 +127,7 @@ pub(crate) fn parse_id(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddrV6;
 
     #[test]
     fn users_are_numbers() {
@@ -142,6 +164,24 @@ mod tests {
         // A name that is never given (RFC 6761 section 6.4).
         let error = parse_address("pagewell.invalid:80").unwrap_err();
         assert!(error.contains("'pagewell.invalid'"), "{error}");
+    }
+
+    #[test]
+    fn addresses_of_a_link_have_an_interface() {
+        // Every system has this one, and its number is 1.
+        let expected = |port| SocketAddrV6::new("fe80::1".parse().unwrap(), port, 0, 1).into();
+        for text in ["[fe80::1%lo]:80", "[fe80::1%1]:80"] {
+            assert_eq!(parse_address_and_port(text), Ok(expected(80)), "{text}");
+            assert_eq!(parse_address(text), Ok(expected(80)), "{text}");
+        }
+        for text in ["fe80::1%lo", "[fe80::1%lo]"] {
+            assert_eq!(parse_address(text), Ok(expected(DEFAULT_PORT)), "{text}");
+        }
+        let error = parse_address_and_port("[fe80::1%no-such]:80").unwrap_err();
+        assert!(error.contains("'fe80::1%no-such'"), "{error}");
+        for bad in ["fe80::1%lo:80", "[x%lo]:80", "[fe80::1%lo]80"] {
+            assert!(parse_address_and_port(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

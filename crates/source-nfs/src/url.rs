@@ -2,8 +2,8 @@
 //!
 //! The path after the host is the path of the export as MOUNT wants it, with its slash; nothing
 //! below an export is named here. `%` and two hexadecimal digits stand for a byte, an address of
-//! IPv6 stands in brackets, and what follows `?` are [options](super::options). The URLs of libnfs
-//! have the same form.
+//! IPv6 stands in brackets, with its interface behind `%25` (RFC 6874) or `%`, and what follows `?`
+//! are [options](super::options). The URLs of libnfs have the same form.
 
 use pagewell_base::line::one_line;
 use pagewell_sunrpc::mount3::PATH_BYTES_MAX;
@@ -61,7 +61,7 @@ impl Url {
         }
         options.check()?;
         Ok(Self {
-            host: host.to_owned(),
+            host,
             export,
             options,
         })
@@ -77,7 +77,7 @@ impl Url {
     }
 }
 
-fn parse_host<'a>(authority: &'a str, options: &mut NfsOptions) -> Result<&'a str, ParseError> {
+fn parse_host(authority: &str, options: &mut NfsOptions) -> Result<String, ParseError> {
     if authority.contains('@') {
         return Err(ParseError::new("a URL of an export names no user"));
     }
@@ -85,10 +85,7 @@ fn parse_host<'a>(authority: &'a str, options: &mut NfsOptions) -> Result<&'a st
         let Some((host, after)) = rest.split_once(']') else {
             return Err(ParseError::new("the address after [ has no ]"));
         };
-        let address = host.split('%').next().unwrap_or(host);
-        if address.parse::<std::net::Ipv6Addr>().is_err() {
-            return Err(ParseError::new(format!("[{host}] is no address of IPv6")));
-        }
+        let host = parse_ipv6(host)?;
         match after.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if after.is_empty() => (host, None),
@@ -101,14 +98,15 @@ fn parse_host<'a>(authority: &'a str, options: &mut NfsOptions) -> Result<&'a st
                     "an address of IPv6 stands in brackets, and a port has one colon before it",
                 ));
             }
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (authority.to_owned(), None),
         }
     };
     if host.is_empty() {
         return Err(ParseError::new("the host is missing: nfs://HOST/EXPORT"));
     }
-    if host.len() > HOST_BYTES_MAX || host.contains(char::is_whitespace) {
+    let is_odd = |letter: char| letter.is_whitespace() || letter.is_control();
+    if host.len() > HOST_BYTES_MAX || host.contains(is_odd) {
         return Err(ParseError::new(format!("'{host}' is no name of a host")));
     }
     if let Some(port) = port {
@@ -117,6 +115,30 @@ fn parse_host<'a>(authority: &'a str, options: &mut NfsOptions) -> Result<&'a st
         })?;
     }
     Ok(host)
+}
+
+/// An address of IPv6, and behind `%` the interface that one of a link is of. In a URL that sign
+/// is written `%25`; addresses as other programs print them are taken, too.
+fn parse_ipv6(host: &str) -> Result<String, ParseError> {
+    let refused = || ParseError::new(format!("[{host}] is no address of IPv6"));
+    let (address, interface) = match host.split_once('%') {
+        Some((address, rest)) => match rest.strip_prefix("25").filter(|rest| !rest.is_empty()) {
+            Some(escaped) => {
+                let bytes = unescape(escaped)?;
+                let interface = String::from_utf8(bytes).map_err(|_| refused())?;
+                (address, Some(interface))
+            }
+            None => (address, Some(rest.to_owned())),
+        },
+        None => (host, None),
+    };
+    if address.parse::<std::net::Ipv6Addr>().is_err() {
+        return Err(refused());
+    }
+    Ok(match interface {
+        Some(interface) => format!("{address}%{interface}"),
+        None => address.to_owned(),
+    })
 }
 
 fn unescape(text: &str) -> Result<Vec<u8>, ParseError> {
@@ -151,6 +173,10 @@ mod tests {
             ("nfs://10.0.0.1:20490/a/b", "10.0.0.1", Some(20490), "/a/b"),
             ("nfs://[::1]/x", "::1", None, "/x"),
             ("nfs://[fe80::1%eth0]:7/x", "fe80::1%eth0", Some(7), "/x"),
+            ("nfs://[fe80::1%25eth0]/x", "fe80::1%eth0", None, "/x"),
+            ("nfs://[fe80::1%25a%2db]:7/x", "fe80::1%a-b", Some(7), "/x"),
+            ("nfs://[fe80::1%25]/x", "fe80::1%25", None, "/x"),
+            ("nfs://[fe80::1%2]/x", "fe80::1%2", None, "/x"),
             ("nfs://h/a%20b%2fc?", "h", None, "/a b/c"),
             ("nfs://h/x?port=9&ro", "h", Some(9), "/x"),
         ] {
@@ -186,6 +212,10 @@ mod tests {
             ("nfs://::1/x", "stands in brackets"),
             ("nfs://[::1/x", "has no ]"),
             ("nfs://[zz]/x", "no address of IPv6"),
+            ("nfs://[zz%25eth0]/x", "no address of IPv6"),
+            ("nfs://[fe80::1%25%f]/x", "hexadecimal"),
+            ("nfs://[fe80::1%25a%20b]/x", "no name of a host"),
+            ("nfs://[fe80::1%25a%00b]/x", "no name of a host"),
             ("nfs://[::1]x/", "only :PORT"),
             ("nfs://a b/x", "no name of a host"),
             ("nfs://h/%4", "hexadecimal"),

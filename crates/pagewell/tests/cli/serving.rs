@@ -85,6 +85,45 @@ fn a_server_whose_source_does_not_answer_can_be_stopped() {
     assert_eq!(ended(&mut child).signal(), Some(15));
 }
 
+/// In a network of its own, where the loopback interface has an address of a link.
+const OF_A_LINK: &str = r#"
+set -e
+ip link set lo up
+ip addr add fe80::1/64 dev lo nodad
+"$PROGRAM" serve --state-dir "$STATE" --listen '[fe80::1%lo]:20777' --allow fe80::/10 \
+    ram:1m >ready 2>commands &
+trap 'kill $!' EXIT
+for _ in $(seq 600); do grep -q ready ready && break; sleep 0.1; done
+cat ready
+grep -o ' \[fe80.*\]:/' commands | head -n 1
+"$PROGRAM" stat 'nfs://[fe80::1%25lo]:20777/' >/dev/null
+"$PROGRAM" stat 'nfs://[fe80::1%lo]:20777/' >/dev/null
+"#;
+
+#[test]
+fn an_address_of_a_link_is_listened_on_and_called() {
+    let namespace = Command::new("unshare").args(["-n", "ip", "link"]).output();
+    if !namespace.is_ok_and(|output| output.status.success()) {
+        pagewell_skip::skip("needs root, network namespaces and ip");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new("unshare")
+        .args(["-n", "bash", "-c", OF_A_LINK])
+        .current_dir(directory.path())
+        .env("PROGRAM", env!("CARGO_BIN_EXE_pagewell"))
+        .env("STATE", directory.path().join("state"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        said, "ready nfs://[fe80::1%25lo]:20777/\n [fe80::1%lo]:/\n",
+        "{text}"
+    );
+}
+
 /// In a network of its own, where a port mapper can be started without disturbing anybody.
 const REGISTER: &str = r#"
 set -e
