@@ -16,9 +16,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::MountFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::mounts::{KIND, mounted_on, place_of};
+use crate::mounts::{Entry, FUSE, mounted_on, place_of};
 use crate::options::Options;
-use crate::unmount::{HELPER, UnmountError, said, unmount};
+use crate::unmount::{HELPER, UnmountError, said, unmount_entry};
 
 /// A mount on its place.
 pub(crate) struct Attached {
@@ -53,10 +53,11 @@ impl Attached {
         let Some(place) = found() else {
             return Err(UnmountError::NotMounted(self.place.clone()));
         };
-        if mounted_on(&place).map(|entry| entry.device) != self.device {
+        let is_this = |entry: &Entry| Some(&entry.device) == self.device.as_ref();
+        let Some(entry) = mounted_on(&place).filter(is_this) else {
             return Err(UnmountError::Covered(place));
-        }
-        match unmount(&place, lazy) {
+        };
+        match unmount_entry(&entry, lazy) {
             // It is there, and its path leads elsewhere.
             Err(UnmountError::NotMounted(_)) if found().is_some() => {
                 Err(UnmountError::Covered(place))
@@ -84,9 +85,12 @@ fn directly(place: &Path, options: &Options, read_only: bool) -> io::Result<Owne
     flags.set(MountFlags::NOSUID, !options.set_id_works);
     flags.set(MountFlags::NODEV, !options.devices_work);
     flags.set(MountFlags::NOATIME, options.no_access_times);
+    flags.set(MountFlags::SYNCHRONOUS, options.synchronous);
+    flags.set(MountFlags::DIRSYNC, options.directories_synchronous);
     let source = CString::new(options.source.as_bytes())?;
     let data = CString::new(data)?;
-    rustix::mount::mount(source.as_c_str(), place, KIND, flags, data.as_c_str())?;
+    let kind = format!("{FUSE}{}", options.subtype);
+    rustix::mount::mount(source.as_c_str(), place, kind, flags, data.as_c_str())?;
     Ok(device.into())
 }
 
@@ -123,12 +127,15 @@ fn with_helper(place: &Path, options: &Options, read_only: bool) -> io::Result<O
 fn helper_options(options: &Options, read_only: bool) -> String {
     // A comma would end the name in the list of options, a backslash is its escape.
     let source = options.source.replace([',', '\\'], "_");
-    let mut list = format!("fsname={source},subtype=pagewell,default_permissions");
+    let subtype = &options.subtype;
+    let mut list = format!("fsname={source},subtype={subtype},default_permissions");
     for (wanted, name) in [
         (options.allow_other, "allow_other"),
         (read_only, "ro"),
         (options.no_exec, "noexec"),
         (options.no_access_times, "noatime"),
+        (options.synchronous, "sync"),
+        (options.directories_synchronous, "dirsync"),
         (options.set_id_works, "suid"),
         (options.devices_work, "dev"),
     ] {

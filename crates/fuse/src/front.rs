@@ -60,6 +60,8 @@ pub(crate) struct Front {
     pub(crate) pruning: ToTell<usize>,
     pub(crate) parts_pruned: AtomicUsize,
     pub(crate) appearance: Appearance,
+    /// Data is on the device when a change of it is answered: of writes the kernel sees to that.
+    pub(crate) is_synchronous: bool,
     pub(crate) device: Device,
     pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
@@ -93,6 +95,7 @@ impl Front {
             pruning: ToTell::default(),
             parts_pruned: AtomicUsize::new(0),
             appearance: Appearance::default(),
+            is_synchronous: false,
             device: Device::default(),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),

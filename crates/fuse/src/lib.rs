@@ -70,4 +70,4 @@ pub use busy::{User, users_of};
 pub use mount::{MountError, Mounted, mount};
 pub use mounts::{Entry, mounted_on};
 pub use options::Options;
-pub use unmount::{UnmountError, unmount};
+pub use unmount::{UnmountError, unmount, unmount_entry};

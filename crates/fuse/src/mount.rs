@@ -114,6 +114,7 @@ pub fn mount(
     let dispatch = Dispatch::new(readers, options.threads.saturating_sub(readers));
     let mut front = Front::new(filesystem, coherence, dispatch);
     front.appearance = options.appearance;
+    front.is_synchronous = options.synchronous;
     let front = Arc::new(front);
     let service = Service {
         front: Arc::clone(&front),

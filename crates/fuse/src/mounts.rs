@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use pagewell_base::mounts::{fields, mountinfo, plain};
 use rustix::io::Errno;
 
-/// The kind of file system that `pagewell mount` makes.
-pub(crate) const KIND: &str = "fuse.pagewell";
+/// What kinds of all mounts through FUSE begin with, and how that of `pagewell mount` goes on.
+pub(crate) const FUSE: &str = "fuse.";
+pub(crate) const SUBTYPE: &str = "pagewell";
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +26,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether `pagewell mount` made it.
+    /// Whether `pagewell mount` made it, without another `subtype=`.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.kind == KIND
+        self.kind.strip_prefix(FUSE) == Some(SUBTYPE)
     }
 
     /// Whether the program that served it is gone. What the kernel remembers of such a mount looks

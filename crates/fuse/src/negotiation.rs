@@ -26,7 +26,8 @@ impl Negotiation {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             kernel_write_back: options.kernel_write_back,
-            passthrough: options.passthrough,
+            // What the kernel writes by itself it does not bring to the device at once.
+            passthrough: options.passthrough && !options.synchronous,
             opens_are_free: false,
             leaves_umask: false,
         }

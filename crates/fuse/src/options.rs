@@ -4,6 +4,7 @@ use fuser::{Config, SessionACL};
 use pagewell_fs::Coherence;
 
 use crate::attributes::Appearance;
+use crate::mounts::SUBTYPE;
 
 /// Threads that receive requests.
 const READERS_MIN: usize = 2;
@@ -14,6 +15,8 @@ const READERS_MAX: usize = 8;
 pub struct Options {
     /// What the list of mounts shows as the source.
     pub source: String,
+    /// What it shows as the kind, behind `fuse.`.
+    pub subtype: String,
     /// Refuses all changes, also where the source does not.
     pub read_only: bool,
     /// Users other than the one who mounts may use it.
@@ -26,6 +29,10 @@ pub struct Options {
     pub no_exec: bool,
     /// Reading does not move the time of access (`noatime`).
     pub no_access_times: bool,
+    /// What is written is on the device when the program goes on (`sync`).
+    pub synchronous: bool,
+    /// The list of mounts says the same of names (`dirsync`); the source sees to it.
+    pub directories_synchronous: bool,
     /// Owner and permissions that are shown instead of the source's.
     pub appearance: Appearance,
     /// Threads in all that may wait for the source.
@@ -44,12 +51,15 @@ impl Options {
     pub fn new(source: &str) -> Self {
         Self {
             source: source.to_owned(),
+            subtype: SUBTYPE.to_owned(),
             read_only: false,
             allow_other: false,
             set_id_works: false,
             devices_work: false,
             no_exec: false,
             no_access_times: false,
+            synchronous: false,
+            directories_synchronous: false,
             appearance: Appearance::default(),
             threads: 64,
             kernel_write_back: false,

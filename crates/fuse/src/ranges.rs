@@ -92,6 +92,9 @@ impl Front {
             change(call)
         })?;
         self.note_written(target.node, verifier);
+        if self.is_synchronous {
+            self.commit(target, caller.may_block.get(), id, true)?;
+        }
         Ok(done)
     }
 

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::getuid;
 
-use crate::mounts::mounted_on;
+use crate::mounts::{Entry, mounted_on};
 
 /// The program that mounts and unmounts for users who are not root.
 pub(crate) const HELPER: &str = "fusermount3";
@@ -47,6 +47,12 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
             "{place} is a mount of {kind}, not of pagewell; umount(8) takes it away"
         )));
     }
+    unmount_entry(&entry, lazy)
+}
+
+/// The same for a mount that is known to be ours, whatever its kind is called.
+pub fn unmount_entry(entry: &Entry, lazy: bool) -> Result<(), UnmountError> {
+    let place = &entry.place;
     let flags = if lazy {
         UnmountFlags::DETACH
     } else {

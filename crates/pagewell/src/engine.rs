@@ -111,6 +111,15 @@ pub(crate) struct Engine {
 }
 
 impl EngineArguments {
+    /// The same with what was said elsewhere.
+    pub(crate) fn with(&self, cache_bytes: Option<u64>, write_degraded: bool) -> Self {
+        Self {
+            cache: cache_bytes.or(self.cache),
+            write_degraded: self.write_degraded || write_degraded,
+            ..self.clone()
+        }
+    }
+
     /// The settings of the cache; `default_bytes` is its size when none was asked for.
     fn options(&self, default_bytes: u64) -> CacheOptions {
         let usual = || CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE);

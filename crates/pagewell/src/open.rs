@@ -32,8 +32,14 @@ pub(crate) enum Purpose {
     Fill,
     /// To be served: what cannot be written is read.
     Serve(Writes),
-    /// To be mounted: as served, but changes reach the device when a program asks for it.
-    Mount(Writes),
+    /// To be mounted: as served, but changes of names and attributes reach the device when a
+    /// program asks for it, unless they are to be durable.
+    Mount {
+        /// What may be written.
+        writes: Writes,
+        /// Whether such a change is on the device when it is answered.
+        changes_are_durable: bool,
+    },
 }
 
 /// What may be written of what is served or mounted.
@@ -60,13 +66,32 @@ impl Writes {
 
 impl Purpose {
     fn writes(self) -> bool {
-        use Purpose::{Mount, Read, Serve};
-        !matches!(self, Read | Serve(Writes::None) | Mount(Writes::None))
+        !matches!(self, Self::Read) && self.whole_writes() != Some(Writes::None)
     }
 
     /// Whether it is for others, as a whole: not for a command that is given a path.
     fn is_whole(self) -> bool {
-        matches!(self, Self::Serve(_) | Self::Mount(_))
+        self.whole_writes().is_some()
+    }
+
+    /// What may be written of what is for others, as a whole.
+    fn whole_writes(self) -> Option<Writes> {
+        match self {
+            Self::Serve(writes) | Self::Mount { writes, .. } => Some(writes),
+            Self::Read | Self::Fill => None,
+        }
+    }
+
+    /// Whether changes of names and attributes are on the device when they are answered.
+    fn makes_changes_durable(self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            Self::Mount {
+                changes_are_durable,
+                ..
+            } => changes_are_durable,
+            Self::Read | Self::Fill => false,
+        }
     }
 }
 
@@ -208,7 +233,7 @@ pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened>
 
 fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory>> {
     let options = Options {
-        metadata_sync: matches!(purpose, Purpose::Serve(_)),
+        metadata_sync: purpose.makes_changes_durable(),
         own_mount: purpose.is_whole(),
         ..Options::default()
     };
@@ -235,11 +260,11 @@ fn unrecognised(
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     let storage = Storage::Path(path.to_owned());
-    let (done, writes, least) = match purpose {
+    let (done, writes) = match purpose {
         // A place inside it was named, `PATH::/NAME`: that can mean nothing else.
         Purpose::Read | Purpose::Fill => return image(&storage, shown, purpose, engine),
-        Purpose::Serve(writes) => ("served", writes, Purpose::Serve(Writes::None)),
-        Purpose::Mount(writes) => ("mounted", writes, Purpose::Mount(Writes::None)),
+        Purpose::Serve(writes) => ("served", writes),
+        Purpose::Mount { writes, .. } => ("mounted", writes),
     };
     let taken = format!(
         "{shown}: is neither a directory nor an ISO image (it looks like {}): {done} as one file",
@@ -249,7 +274,7 @@ fn unrecognised(
         engine.note(format!(
             "{taken}, to be read; --writable, or image:{shown}, lets it be written"
         ));
-        return image(&storage, shown, least, engine);
+        return image(&storage, shown, Purpose::Read, engine);
     }
     engine.note(taken);
     image(&storage, shown, purpose, engine)
@@ -305,7 +330,7 @@ fn keeps_nothing(shown: &str) -> anyhow::Error {
 fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
     let done = match purpose {
         Purpose::Serve(_) => "serves",
-        Purpose::Mount(_) => "mounts",
+        Purpose::Mount { .. } => "mounts",
         Purpose::Fill | Purpose::Read => return anyhow!("{error:#}"),
     };
     anyhow!("{error:#} (--read-only {done} it without writing)")
@@ -331,6 +356,11 @@ fn by_content(
 mod tests {
     use super::*;
 
+    const TO_MOUNT: Purpose = Purpose::Mount {
+        writes: Writes::None,
+        changes_are_durable: false,
+    };
+
     #[test]
     fn whole_sources_are_served_and_places_inside_them_are_not() {
         let directory = tempfile::tempdir().unwrap();
@@ -340,10 +370,7 @@ mod tests {
             refuse_a_place_inside(path, &path.display().to_string(), purpose)
         };
         let inside = Path::new("/nowhere/a.iso::/boot");
-        for purpose in [
-            Purpose::Serve(Writes::Recognised),
-            Purpose::Mount(Writes::None),
-        ] {
+        for purpose in [Purpose::Serve(Writes::Recognised), TO_MOUNT] {
             let error = try_for(inside, purpose).unwrap_err().to_string();
             assert!(error.contains("whole source"), "{error}");
             assert!(try_for(&odd, purpose).is_ok(), "there is such a file");
@@ -351,9 +378,7 @@ mod tests {
         assert!(try_for(inside, Purpose::Read).is_ok());
         let place = directory.path().join("tree::/sub");
         std::fs::create_dir(directory.path().join("tree")).unwrap();
-        let error = try_for(&place, Purpose::Mount(Writes::None))
-            .unwrap_err()
-            .to_string();
+        let error = try_for(&place, TO_MOUNT).unwrap_err().to_string();
         let right = format!("this directory is {}/tree/sub", directory.path().display());
         assert!(error.ends_with(&right), "{error}");
     }
@@ -368,18 +393,8 @@ mod tests {
                 Purpose::Read,
                 "nfs://HOST/EXPORT::/PATH",
             ),
-            (
-                refused(),
-                "nfs://h:7/x::/f",
-                Purpose::Mount(Writes::None),
-                "nfs://h:7/x/f)",
-            ),
-            (
-                refused(),
-                "nfs://h/x/f",
-                Purpose::Mount(Writes::None),
-                "not there",
-            ),
+            (refused(), "nfs://h:7/x::/f", TO_MOUNT, "nfs://h:7/x/f)"),
+            (refused(), "nfs://h/x/f", TO_MOUNT, "not there"),
             (
                 OpenError::new("h:/x", "silent"),
                 "nfs://h/x",

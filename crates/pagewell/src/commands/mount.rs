@@ -86,9 +86,12 @@ pub(crate) struct MountArguments {
     http: Option<SocketAddr>,
     /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid, nosuid,
     /// dev, nodev, exec, noexec, noatime, uid=N, gid=N, umask=MODE (owner and permissions that are
-    /// shown instead of the source's), and for how long the kernel keeps what it was told:
-    /// attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME. Those for fstab, such as
-    /// nofail, _netdev, user and x-..., are taken
+    /// shown instead of the source's), sync and dirsync (what is written, or changed in
+    /// directories, is on the device when it is answered), for how long the kernel keeps what it
+    /// was told: attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME, what the list of
+    /// mounts shows: fsname=NAME, subtype=NAME, and for the options above: cache=SIZE, threads=N,
+    /// http=ADDR, writable, write_degraded, kernel_write_back, no_passthrough. Those for fstab,
+    /// such as nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     options: Vec<String>,
     /// What to mount
@@ -118,7 +121,10 @@ impl MountArguments {
             passthrough: !self.no_passthrough,
             ..Options::new(&self.source.to_string_lossy())
         };
-        Wanted::new(options, &self.options)
+        let mut wanted = Wanted::new(options, &self.options)?;
+        wanted.http = wanted.http.or(self.http);
+        wanted.writable |= self.writable;
+        Ok(wanted)
     }
 }
 
@@ -126,16 +132,19 @@ impl MountArguments {
 pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let source = Source::parse(&arguments.source)?;
     let wanted = arguments.wanted()?;
-    if let Some(http) = arguments.http
+    if let Some(http) = wanted.http
         && !http.ip().to_canonical().is_loopback()
     {
         return Err(usage(format!(
             "--http {http}: only a loopback address, such as 127.0.0.1:20491"
         )));
     }
+    let engine = arguments
+        .engine
+        .with(wanted.cache_bytes, wanted.write_degraded);
     let engine = match source {
-        Source::Nfs(_) => Engine::remote(&arguments.engine)?,
-        _ => Engine::server(&arguments.engine)?,
+        Source::Nfs(_) => Engine::remote(&engine)?,
+        _ => Engine::server(&engine)?,
     };
     let shown = arguments.source.to_string_lossy();
     if arguments.fake {
@@ -156,11 +165,14 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let stop = move || _ = signalled.send(Event::Signal);
     // Before any thread starts: threads inherit what is blocked.
     let opening = signals::watch(&[], stop).context("signals")?;
-    let purpose = Purpose::Mount(Writes::of(wanted.options.read_only, arguments.writable));
+    let purpose = Purpose::Mount {
+        writes: Writes::of(wanted.options.read_only, wanted.writable),
+        changes_are_durable: wanted.changes_are_durable,
+    };
     let opened = open::source(&source, &shown, purpose, &engine)?;
     opening.done();
     let filesystem = opened.tree.filesystem;
-    let http = start_http(arguments.http, Vec::new())?;
+    let http = start_http(wanted.http, Vec::new())?;
     let described = filesystem.describe();
     let options = wanted.options(filesystem.coherence());
     let mounted = pagewell_fuse::mount(filesystem, &arguments.place, &options)?;

@@ -1,23 +1,40 @@
 //! What `-o` says, in the words of mount(8).
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use pagewell_base::duration;
+use pagewell_base::{duration, size};
 use pagewell_fs::Coherence;
 use pagewell_fuse::Options;
 
+use super::serving::THREADS_MAX;
 use crate::failure::usage;
+use crate::values;
 
-/// What other programs act upon: mount(8), systemd and all that read fstab. A `loop` device is not
-/// needed. `sync` and `dirsync` are refused, as what is written goes to the device later.
+/// Longest name of a kind of file system.
+const KIND_BYTES_MAX: usize = 64;
+
+/// What other programs act upon: mount(8), systemd and all that read fstab; and what is so anyway.
+/// A `loop` device is not needed, the kernel always judges permissions, and it keeps no times that
+/// it could write late.
 const FOR_OTHERS: &str = "defaults auto noauto nofail _netdev user nouser users owner group loop \
-     async atime relatime norelatime strictatime nostrictatime diratime nodiratime nolazytime \
-     silent";
+     async atime relatime norelatime strictatime nostrictatime diratime nodiratime lazytime \
+     nolazytime silent default_permissions";
 
 /// The options, from both ways to give them.
 pub(super) struct Wanted {
     /// All but the times.
     pub(super) options: Options,
+    /// Memory of the page cache, where `-o` names it.
+    pub(super) cache_bytes: Option<u64>,
+    /// Where the counters are, where `-o` names it.
+    pub(super) http: Option<SocketAddr>,
+    /// A file that is not recognised is written, too.
+    pub(super) writable: bool,
+    /// Mirrors are written of which a leg is missing.
+    pub(super) write_degraded: bool,
+    /// Changes of names and attributes are on the device when they are answered.
+    pub(super) changes_are_durable: bool,
     attributes: Option<Duration>,
     names: Option<Duration>,
     missing_names: Option<Duration>,
@@ -28,6 +45,11 @@ impl Wanted {
     pub(super) fn new(options: Options, lists: &[String]) -> anyhow::Result<Self> {
         let mut wanted = Self {
             options,
+            cache_bytes: None,
+            http: None,
+            writable: false,
+            write_degraded: false,
+            changes_are_durable: false,
             attributes: None,
             names: None,
             missing_names: None,
@@ -40,41 +62,73 @@ impl Wanted {
     }
 
     fn add(&mut self, option: &str) -> anyhow::Result<()> {
-        let time = |value: &str| {
-            duration::parse(value).map_err(|reason| usage(format!("-o {option}: {reason}")))
-        };
-        let options = &mut self.options;
         match option.split_once('=') {
-            None => match option {
-                "ro" => options.read_only = true,
-                // The default. It takes back nothing: the safe one of two that differ wins.
-                "rw" => {}
-                "allow_other" => options.allow_other = true,
-                "suid" => options.set_id_works = true,
-                "nosuid" => options.set_id_works = false,
-                "dev" => options.devices_work = true,
-                "nodev" => options.devices_work = false,
-                "noexec" => options.no_exec = true,
-                "exec" => options.no_exec = false,
-                "noatime" => options.no_access_times = true,
-                _ if option.starts_with("x-") || FOR_OTHERS.split(' ').any(|one| one == option) => {
-                }
-                _ => return Err(unknown(option)),
-            },
-            Some(("uid", value)) => options.appearance.uid = Some(number(option, value, 10)?),
-            Some(("gid", value)) => options.appearance.gid = Some(number(option, value, 10)?),
-            Some(("umask", value)) => {
+            None => self.add_word(option),
+            Some((name, value)) => self.add_value(option, name, value),
+        }
+    }
+
+    fn add_word(&mut self, option: &str) -> anyhow::Result<()> {
+        let options = &mut self.options;
+        match option {
+            "ro" => options.read_only = true,
+            // The default. It takes back nothing: the safe one of two that differ wins.
+            "rw" => {}
+            "allow_other" => options.allow_other = true,
+            "suid" => options.set_id_works = true,
+            "nosuid" => options.set_id_works = false,
+            "dev" => options.devices_work = true,
+            "nodev" => options.devices_work = false,
+            "noexec" => options.no_exec = true,
+            "exec" => options.no_exec = false,
+            "noatime" => options.no_access_times = true,
+            "sync" => {
+                options.synchronous = true;
+                self.changes_are_durable = true;
+            }
+            "dirsync" => {
+                options.directories_synchronous = true;
+                self.changes_are_durable = true;
+            }
+            "kernel_write_back" => options.kernel_write_back = true,
+            "passthrough" => options.passthrough = true,
+            "no_passthrough" => options.passthrough = false,
+            "writable" => self.writable = true,
+            "write_degraded" => self.write_degraded = true,
+            _ if option.starts_with("x-") || FOR_OTHERS.split(' ').any(|one| one == option) => {}
+            _ => return Err(unknown(option)),
+        }
+        Ok(())
+    }
+
+    fn add_value(&mut self, option: &str, name: &str, value: &str) -> anyhow::Result<()> {
+        let wrong = |reason: String| usage(format!("-o {option}: {reason}"));
+        let time = || duration::parse(value).map_err(wrong);
+        let options = &mut self.options;
+        match name {
+            "uid" => options.appearance.uid = Some(number(option, value, 10)?),
+            "gid" => options.appearance.gid = Some(number(option, value, 10)?),
+            "umask" => {
                 let umask = number(option, value, 8)?;
                 if umask > 0o777 {
-                    return Err(usage(format!("-o {option}: at most 777")));
+                    return Err(wrong("at most 777".to_owned()));
                 }
                 options.appearance.umask = Some(umask);
             }
-            Some(("attr_timeout", value)) => self.attributes = Some(time(value)?),
-            Some(("entry_timeout", value)) => self.names = Some(time(value)?),
-            Some(("negative_timeout", value)) => self.missing_names = Some(time(value)?),
-            Some((name, _)) if name.starts_with("x-") || name == "comment" => {}
-            Some(_) => return Err(unknown(option)),
+            "attr_timeout" => self.attributes = Some(time()?),
+            "entry_timeout" => self.names = Some(time()?),
+            "negative_timeout" => self.missing_names = Some(time()?),
+            "cache" => self.cache_bytes = Some(size::parse_positive(value).map_err(wrong)?),
+            "http" => self.http = Some(values::parse_address(value).map_err(wrong)?),
+            "threads" => {
+                let count = values::parse_count(value, THREADS_MAX).map_err(wrong)?;
+                options.threads = usize::try_from(count).unwrap_or(usize::MAX);
+            }
+            "fsname" if !value.is_empty() => value.clone_into(&mut options.source),
+            "subtype" if is_kind(value) => value.clone_into(&mut options.subtype),
+            "fsname" | "subtype" => return Err(wrong("a name is wanted".to_owned())),
+            _ if name.starts_with("x-") || name == "comment" => {}
+            _ => return Err(unknown(option)),
         }
         Ok(())
     }
@@ -92,6 +146,12 @@ impl Wanted {
     }
 }
 
+/// Whether the kernel's list of mounts can show this as a kind of file system.
+fn is_kind(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (1..=KIND_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
 fn number(option: &str, value: &str, radix: u32) -> anyhow::Result<u32> {
     u32::from_str_radix(value, radix).map_err(|_| usage(format!("-o {option}: a number is wanted")))
 }
@@ -99,8 +159,10 @@ fn number(option: &str, value: &str, radix: u32) -> anyhow::Result<u32> {
 fn unknown(option: &str) -> anyhow::Error {
     usage(format!(
         "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
-         noexec, noatime, uid=N, gid=N, umask=MODE, attr_timeout=TIME, entry_timeout=TIME and \
-         negative_timeout=TIME)"
+         noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
+         entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, writable, \
+         write_degraded, kernel_write_back, passthrough, no_passthrough, fsname=NAME and \
+         subtype=NAME)"
     ))
 }
 
@@ -177,12 +239,56 @@ mod tests {
     }
 
     #[test]
+    fn every_option_of_the_command_has_a_word_for_fstab() {
+        let list = "cache=64m,threads=7,http=127.0.0.1:0,writable,write_degraded,kernel_write_back,\
+                    no_passthrough,passthrough";
+        let given = wanted(&["-o", list]).unwrap();
+        assert_eq!(
+            (given.cache_bytes, given.options.threads),
+            (Some(64 << 20), 7)
+        );
+        assert_eq!(given.http, Some("127.0.0.1:0".parse().unwrap()));
+        assert!(given.writable && given.write_degraded);
+        assert!(given.options.kernel_write_back && given.options.passthrough);
+        assert!(
+            !wanted(&["-o", "no_passthrough"])
+                .unwrap()
+                .options
+                .passthrough
+        );
+        assert!(!wanted(&["--no-passthrough"]).unwrap().options.passthrough);
+    }
+
+    #[test]
+    fn what_fuse_mounts_take_elsewhere_means_the_same() {
+        let plain = wanted(&["-o", "default_permissions,lazytime"]).unwrap();
+        assert!(!plain.changes_are_durable && !plain.options.synchronous);
+        assert_eq!(plain.options.source, "ram:1m");
+        assert_eq!(plain.options.subtype, "pagewell");
+        let sync = wanted(&["-o", "sync"]).unwrap();
+        assert!(sync.changes_are_durable && sync.options.synchronous);
+        let dirsync = wanted(&["-o", "dirsync"]).unwrap();
+        assert!(dirsync.changes_are_durable && !dirsync.options.synchronous);
+        assert!(dirsync.options.directories_synchronous);
+        let named = wanted(&["-o", "fsname=a b,subtype=other-1"])
+            .unwrap()
+            .options;
+        assert_eq!((&*named.source, &*named.subtype), ("a b", "other-1"));
+    }
+
+    #[test]
     fn senseless_options_are_named() {
         for (list, named) in [
             ("wr", "-o wr:"),
             ("ro,x=1", "-o x=1:"),
             ("uid=me", "-o uid=me:"),
             ("umask=8", "-o umask=8:"),
+            ("cache=0", "-o cache=0:"),
+            ("threads=0", "-o threads=0:"),
+            ("http=x:y:z", "-o http=x:y:z:"),
+            ("fsname=", "-o fsname=:"),
+            ("subtype=a.b", "-o subtype=a.b:"),
+            ("writable=1", "-o writable=1:"),
             ("umask=1777", "-o umask=1777:"),
             ("attr_timeout=-1", "-o attr_timeout=-1:"),
             ("entry_timeout=1e300", "-o entry_timeout=1e300:"),

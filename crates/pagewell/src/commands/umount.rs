@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use pagewell_fuse::{UnmountError, mounted_on, unmount};
+use pagewell_fuse::{UnmountError, mounted_on, unmount, unmount_entry};
 use pagewell_monitor::control::{Ended, Ending, ending_of};
 
 use super::mount::named_users;
@@ -41,8 +41,14 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     let place = resolved(&arguments.place)?;
     // Asked before it goes: then it is not known any more which program served it.
     let entry = mounted_on(&place).filter(|_| !arguments.lazy);
-    let ending = entry.and_then(|entry| ending_of(&entry.device, entry.user));
-    match unmount(&place, arguments.lazy) {
+    let ending = entry.as_ref();
+    let ending = ending.and_then(|entry| ending_of(&entry.device, entry.user));
+    let unmounted = match &entry {
+        // A program of ours has answered for it.
+        Some(entry) if ending.is_some() => unmount_entry(entry, arguments.lazy),
+        _ => unmount(&place, arguments.lazy),
+    };
+    match unmounted {
         Ok(()) => {}
         Err(UnmountError::Busy(_)) => {
             return Err(anyhow!(
