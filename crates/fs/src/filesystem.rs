@@ -135,6 +135,12 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
+    /// Whether files that it opens lie on a file system that itself lies on others, such as
+    /// overlayfs.
+    fn is_stacked(&self) -> bool {
+        false
+    }
+
     /// The value of an extended attribute; [`crate::Error::NoData`] when there is none.
     fn extended_attribute(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<Vec<u8>> {
         Err(crate::Error::NotSupported)

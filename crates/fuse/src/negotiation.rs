@@ -86,8 +86,10 @@ impl Negotiation {
             self.leaves_umask = true;
         }
         if passes {
-            // The files are on a file system that is not itself stacked on another.
-            let _ = config.set_max_stack_depth(1);
+            // One more than that of the file system beneath. The kernel takes two at most, and on a
+            // mount that has both nothing can be stacked: so only where they are needed.
+            let depth = if front.filesystem.is_stacked() { 2 } else { 1 };
+            let _ = config.set_max_stack_depth(depth);
             front.passthrough.allow();
         }
     }

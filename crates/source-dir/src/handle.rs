@@ -38,6 +38,8 @@ pub(super) const XFS_MAGIC: i64 = 0x5846_5342;
 pub(super) const TMPFS_MAGIC: i64 = 0x0102_1994;
 pub(super) const BTRFS_MAGIC: i64 = 0x9123_683e;
 pub(super) const RAMFS_MAGIC: i64 = 0x8584_58f6;
+pub(super) const FUSE_MAGIC: i64 = 0x6573_5546;
+pub(super) const ECRYPTFS_MAGIC: i64 = 0xf15f;
 
 /// The identifier that carries `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {

@@ -63,7 +63,8 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, Result, forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OVERLAY_MAGIC, Result,
+    forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -205,6 +206,12 @@ impl FileSystem for Directory {
 
     fn has_access_lists(&self) -> bool {
         self.now().tree.has_acls
+    }
+
+    fn is_stacked(&self) -> bool {
+        use handle::{ECRYPTFS_MAGIC, FUSE_MAGIC};
+        let magic = self.now().tree.magic;
+        matches!(magic, OVERLAY_MAGIC | ECRYPTFS_MAGIC | FUSE_MAGIC)
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
