@@ -12,6 +12,11 @@ pub const WRITE: u32 = 2;
 /// The one that lets it execute a file, or look names up in a directory.
 pub const EXECUTE: u32 = 1;
 
+/// Set-user-id, set-group-id, and execution by the group.
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o10;
+
 /// What a client can ask for of a directory, or of anything else, and the permission bits that each
 /// kind of access needs.
 #[must_use]
@@ -52,6 +57,15 @@ pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -
         0
     };
     mode >> shift & wanted == wanted
+}
+
+/// What is left of the mode of a file when somebody without the right to leave them there changes
+/// its data or owner: set-user-id always goes, set-group-id where the group may execute the file,
+/// and else (a mark for mandatory locks, once) when that caller is not a member of the group.
+#[must_use]
+pub fn mode_after_change(mode: u32, is_member: bool) -> u32 {
+    let goes = mode & GROUP_EXECUTE != 0 || !is_member;
+    mode & !(SET_UID | if goes { SET_GID } else { 0 })
 }
 
 /// The kinds of access among `wanted` whose permission bits `allowed` has.
@@ -116,6 +130,19 @@ mod tests {
             modified: Timestamp::default(),
             changed: Timestamp::default(),
             may_be_kept: true,
+        }
+    }
+
+    #[test]
+    fn a_change_takes_set_id_bits_as_linux_does() {
+        for (mode, of_member, of_another) in [
+            (0o6755, 0o755, 0o755),
+            (0o6745, 0o2745, 0o745),
+            (0o2666, 0o2666, 0o666),
+            (0o1644, 0o1644, 0o1644),
+        ] {
+            assert_eq!(mode_after_change(mode, true), of_member, "{mode:o}");
+            assert_eq!(mode_after_change(mode, false), of_another, "{mode:o}");
         }
     }
 

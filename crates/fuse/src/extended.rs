@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 use pagewell_counters::names;
+use pagewell_fs::access;
 use pagewell_fs::{Call, Error, FileId, Presence, Result, SetAttributes};
 
 use crate::caller::as_root;
@@ -22,21 +23,6 @@ use crate::front::Front;
 
 /// The attribute of programs that have rights of their own.
 const CAPABILITIES: &CStr = c"security.capability";
-/// Set-user-id, set-group-id, and what makes the latter one: execution by the group.
-const SET_UID: u32 = 0o4000;
-const SET_GID: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o10;
-
-/// What is left of a mode after a change of the data.
-fn without_privileges(mode: u32) -> u32 {
-    let set_gid = if mode & GROUP_EXECUTE != 0 {
-        SET_GID
-    } else {
-        0
-    };
-    mode & !(SET_UID | set_gid)
-}
-
 /// A program asks with a size of 0 how long the answer is.
 fn reply_sized(reply: ReplyXattr, size: u32, found: &[u8]) {
     match u32::try_from(found.len()).unwrap_or(u32::MAX) {
@@ -175,9 +161,10 @@ impl Front {
 
     /// Takes set-user-id and set-group-id from a file, and says whether it had any.
     pub(crate) fn drop_privileges(&self, call: &Call<'_>, id: &FileId) -> Result<bool> {
-        let mode = self.filesystem.attributes(call, id)?.mode;
-        let left = without_privileges(mode);
-        if left == mode {
+        let before = self.filesystem.attributes(call, id)?;
+        let is_member = call.credentials.in_group(before.gid);
+        let left = access::mode_after_change(before.mode, is_member);
+        if left == before.mode {
             return Ok(false);
         }
         let wanted = SetAttributes {
@@ -187,17 +174,5 @@ impl Front {
         let files = &self.filesystem;
         files.set_attributes(&as_root(call.may_block), id, &wanted, None)?;
         Ok(true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn set_group_id_without_execution_stays() {
-        assert_eq!(without_privileges(0o6755), 0o755);
-        assert_eq!(without_privileges(0o6745), 0o2745);
-        assert_eq!(without_privileges(0o1644), 0o1644);
     }
 }

@@ -27,7 +27,7 @@ use crate::reply::{Data, Device, Refuse};
 use crate::telling::ToTell;
 
 /// Set-user-id and set-group-id.
-const PRIVILEGE_BITS: u32 = 0o6000;
+pub(crate) const PRIVILEGE_BITS: u32 = 0o6000;
 /// What is kept for so long never changes.
 const FOR_EVER: Duration = Duration::from_secs(60 * 60);
 
@@ -297,8 +297,10 @@ impl Front {
     }
 
     /// Changes attributes. The kernel has judged the caller. It also takes set-user-id away when
-    /// another user writes to a file, in the name of that user, who may not: such a change
-    /// is made as the owner.
+    /// another user changes a file, in the name of that user, who may not: such a change is made
+    /// as the owner. With a change of length or owner it only says what it would take, by an old
+    /// rule: the source does that by itself as the system beneath does it, and what it does not
+    /// take is taken thereafter.
     pub(crate) fn set_attributes(
         &self,
         caller: &Caller,
@@ -307,18 +309,28 @@ impl Front {
         wanted: &SetAttributes,
     ) -> Result<Attributes> {
         let call = caller.call();
-        let change = match self.filesystem.set_attributes(&call, id, wanted, None) {
-            Err(Error::NotPermitted) if wanted.mode.is_some() => {
-                self.take_privileges(&call, id, wanted)?
+        let rest = SetAttributes {
+            mode: None,
+            ..*wanted
+        };
+        let change = match wanted.mode {
+            Some(mode) if rest != SetAttributes::default() => {
+                let before = self.filesystem.attributes(&call, id)?.mode;
+                self.change_attributes(&call, id, target, &rest)?;
+                self.take_privileges(&call, id, before & !mode)?
             }
-            Err(Error::AccessDenied) if wanted.size.is_some() && target.file.is_some() => target
-                .ask(call.may_block, Access::MODIFY, |call| {
-                    if call.credentials.uid == 0 {
-                        self.drop_privileges(call, id)?;
-                    }
-                    self.filesystem.set_attributes(call, id, wanted, None)
-                })?,
-            change => change?,
+            Some(mode) => match self.change_attributes(&call, id, target, wanted) {
+                Err(Error::NotPermitted) => {
+                    let before = self.filesystem.attributes(&call, id)?;
+                    let (lost, gained) = (before.mode & !mode, mode & !before.mode);
+                    let is_owner = before.uid == call.credentials.uid;
+                    let is_other_change = gained != 0 || lost & !PRIVILEGE_BITS != 0;
+                    Error::NotPermitted.when(is_other_change || is_owner)?;
+                    self.take_privileges(&call, id, lost)?
+                }
+                change => change?,
+            },
+            None => self.change_attributes(&call, id, target, wanted)?,
         };
         match change.after {
             Some(attributes) => Ok(attributes),
@@ -326,27 +338,35 @@ impl Front {
         }
     }
 
-    fn take_privileges(
+    /// Changes attributes as the caller, or through the file that it has open.
+    fn change_attributes(
         &self,
         call: &Call<'_>,
         id: &FileId,
+        target: &Target,
         wanted: &SetAttributes,
     ) -> Result<Change> {
-        let before = self.filesystem.attributes(call, id)?;
-        let lost = before.mode & !wanted.mode.unwrap_or(before.mode);
-        let gained = wanted.mode.unwrap_or(0) & !before.mode;
-        if gained != 0 || lost & !PRIVILEGE_BITS != 0 || before.uid == call.credentials.uid {
-            return Err(Error::NotPermitted);
+        match self.filesystem.set_attributes(call, id, wanted, None) {
+            Err(Error::AccessDenied) if wanted.size.is_some() && target.file.is_some() => target
+                .ask(call.may_block, Access::MODIFY, |call| {
+                    if call.credentials.uid == 0 {
+                        self.drop_privileges(call, id)?;
+                    }
+                    self.filesystem.set_attributes(call, id, wanted, None)
+                }),
+            change => change,
         }
-        let rest = SetAttributes {
-            mode: None,
-            ..*wanted
-        };
-        if rest != SetAttributes::default() {
-            self.filesystem.set_attributes(call, id, &rest, None)?;
+    }
+
+    /// Takes those of set-user-id and set-group-id that are among the bits `lost`, as the owner.
+    fn take_privileges(&self, call: &Call<'_>, id: &FileId, lost: u32) -> Result<Change> {
+        let before = self.filesystem.attributes(call, id)?;
+        let left = before.mode & !(lost & PRIVILEGE_BITS);
+        if left == before.mode {
+            return Ok(Change::default());
         }
         let only_mode = SetAttributes {
-            mode: wanted.mode,
+            mode: Some(left),
             ..SetAttributes::default()
         };
         let owner = Credentials::new(before.uid, before.gid, &[]);

@@ -10,7 +10,7 @@ use pagewell_fs::{Access, Credentials, FileId, Opened};
 
 use crate::caller::Permissions;
 use crate::dispatch::Memory;
-use crate::front::Front;
+use crate::front::{Front, PRIVILEGE_BITS};
 use crate::handles::{OpenFile, asked_for};
 
 /// A file that was opened, as the kernel is told of it.
@@ -157,7 +157,11 @@ impl Front {
         opened: Opened,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Told {
-        let file = opened.file.as_ref().map(AsFd::as_fd);
+        // What a write takes of set-user-id and set-group-id depends on who writes, and the file
+        // system beneath does not learn that of what the kernel writes by itself.
+        let has_privileges = opened.attributes.mode & PRIVILEGE_BITS != 0;
+        let file = opened.file.as_ref().filter(|_| !has_privileges);
+        let file = file.map(AsFd::as_fd);
         let pass = self.passthrough.open(node, file, register);
         let backing = pass.as_ref().and_then(|pass| pass.backing.clone());
         let flags = if opened.keep_cache && backing.is_none() {

@@ -114,10 +114,7 @@ pub(super) fn drop_privileges_after_write(credentials: &Credentials, metadata: &
 }
 
 /// Takes away set-user-id and set-group-id of a file whose owner or group was set, by root too.
-/// Set-group-id without group execute (once a mark for mandatory locks) stays for members.
 pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &mut Attributes) {
-    if metadata.mode & MODE_GROUP_EXECUTE != 0 || !is_member(credentials, metadata.gid) {
-        metadata.mode &= !MODE_SET_GID;
-    }
-    metadata.mode &= !MODE_SET_UID;
+    let is_member = is_member(credentials, metadata.gid);
+    metadata.mode = access::mode_after_change(metadata.mode, is_member);
 }
