@@ -83,7 +83,7 @@ pub(crate) fn for_export(
 }
 
 /// `text` as one word of a shell.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:.-_[]~+@%,".contains(&byte);
     if text.bytes().all(plain) {
         text.to_owned()

@@ -2,7 +2,7 @@
 //! source looks like: something else may have been meant by its name.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
@@ -54,8 +54,13 @@ pub(crate) fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenEr
 /// Up to the end of the last of [`MARKS`].
 const LOOK_BYTES: u64 = 68 << 10;
 
+/// The mark of a VHD image: at its beginning, and 512 bytes before its end; only there when all of
+/// the disk is in it, as it is.
+const VHD: &[u8] = b"conectix";
+const VHD_FOOTER_BYTES: i64 = 512;
+
 /// Where which bytes mark what; the first that fits counts.
-const MARKS: [(usize, &[u8], &str); 26] = [
+const MARKS: [(usize, &[u8], &str); 27] = [
     (0, b"PK\x03\x04", "a zip archive"),
     (0, b"PK\x05\x06", "a zip archive"),
     (0, b"\x1f\x8b", "a gzip file"),
@@ -66,6 +71,7 @@ const MARKS: [(usize, &[u8], &str); 26] = [
     (0, b"QFI\xfb", "a qcow2 image, whose format is not read"),
     (0, b"KDMV", "a VMDK image, whose format is not read"),
     (0, b"vhdxfile", "a VHDX image, whose format is not read"),
+    (0, VHD, "a VHD image that grows, whose format is not read"),
     (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
     (0, b"XFSB", "an XFS file system"),
     (0, b"hsqs", "a squashfs file system"),
@@ -87,11 +93,23 @@ const MARKS: [(usize, &[u8], &str); 26] = [
 /// What it looks like, in words that can follow "looks like".
 pub(crate) fn guess(path: &Path) -> &'static str {
     let mut bytes = Vec::new();
-    let opened = File::open(path).map(|file| file.take(LOOK_BYTES).read_to_end(&mut bytes));
-    match opened {
-        Ok(Ok(_)) => of_bytes(&bytes),
-        _ => "nothing that is known",
+    let Ok(mut file) = File::open(path) else {
+        return "nothing that is known";
+    };
+    if (&file).take(LOOK_BYTES).read_to_end(&mut bytes).is_err() {
+        return "nothing that is known";
     }
+    if !bytes.starts_with(VHD) && has_vhd_footer(&mut file) {
+        return "a VHD image of fixed size: the disk, and 512 bytes behind it";
+    }
+    of_bytes(&bytes)
+}
+
+fn has_vhd_footer(file: &mut File) -> bool {
+    let mut mark = [0; VHD.len()];
+    file.seek(SeekFrom::End(-VHD_FOOTER_BYTES)).is_ok()
+        && file.read_exact(&mut mark).is_ok()
+        && mark == *VHD
 }
 
 fn of_bytes(bytes: &[u8]) -> &'static str {
@@ -155,6 +173,23 @@ mod tests {
         assert!(error.starts_with("/nowhere/a\\nb: No such file"), "{error}");
         let error = recognise(Path::new("/dev/null")).unwrap_err().to_string();
         assert!(error.contains("/dev/null: neither"), "{error}");
+    }
+
+    #[test]
+    fn vhd_images_are_told_apart_from_the_disk_in_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk.vhd");
+        let mut image = vec![0; 70_000];
+        image[510..512].copy_from_slice(b"\x55\xaa");
+        std::fs::write(&path, &image).unwrap();
+        assert_eq!(guess(&path), "a disk with a boot sector");
+        let footer = image.len() - 512;
+        image[footer..footer + 8].copy_from_slice(VHD);
+        std::fs::write(&path, &image).unwrap();
+        assert!(guess(&path).starts_with("a VHD image of fixed size"));
+        image[..8].copy_from_slice(VHD);
+        std::fs::write(&path, &image).unwrap();
+        assert!(guess(&path).starts_with("a VHD image that grows"));
     }
 
     #[test]

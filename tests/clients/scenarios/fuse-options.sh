@@ -68,3 +68,22 @@ mounted -o writable,cache=8m "$SCRATCH/disk.img"
 printf x | dd of="$MOUNT/disk.img" conv=notrunc status=none || fail 'writable'
 unmounted
 grep -q 'cache: 8.0 MiB' "$SCRATCH/mount.log" || fail 'cache='
+
+# A disk image is one file, and how to come to what is in it is said.
+is_root || exit 0
+truncate -s 8M "$SCRATCH/ext4.img"
+mkfs.ext4 -q -F -d "$SCRATCH/directory" "$SCRATCH/ext4.img"
+mkdir "$SCRATCH/inside"
+for options in '' image:; do
+    : >"$SCRATCH/mount.log"
+    mounted "$options$SCRATCH/ext4.img"
+    command=$(sed -nE 's/^it shows one file; .*: (mount -o loop.*) DIRECTORY .*/\1/p' "$SCRATCH/mount.log")
+    [ -n "$command" ] || fail "how to come inside is not said: $(cat "$SCRATCH/mount.log")"
+    if $command "$SCRATCH/inside"; then
+        [ -d "$SCRATCH/inside/lost+found" ] || fail 'the file system inside'
+        umount "$SCRATCH/inside"
+    else
+        losetup --find >/dev/null 2>&1 && fail "it does not work: $command"
+    fi
+    unmounted
+done

@@ -1,7 +1,8 @@
 //! `pagewell mount`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,6 +21,7 @@ use crate::background::{self, Side, SystemLog};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, one_line, report, usage};
+use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
 use crate::signals;
@@ -179,7 +181,12 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let mounted = Arc::new(mounted);
     let shown = escape::text(mounted.place().as_os_str().as_encoded_bytes());
     let described = escape::text(described.as_bytes());
-    let text = format!("{shown}: {described}\nto unmount it: pagewell umount {shown}\n");
+    let inside = opened.only_file.map(|name| {
+        let read_only = options.read_only || mounted.filesystem().limits().read_only;
+        how_to_reach_inside(mounted.place(), &name, read_only)
+    });
+    let inside = inside.unwrap_or_default();
+    let text = format!("{shown}: {described}\n{inside}to unmount it: pagewell umount {shown}\n");
     announce(&engine.notes(), &text, http.as_ref());
     let control = listen(&mounted);
     let log = match side {
@@ -193,6 +200,17 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let written = serve_until_unmounted(&mounted, told, &events);
     drop(http);
     tell_ending(mounted.place(), written, control, log)
+}
+
+/// A line on how to come to a file system that is in the only file of a mount.
+fn how_to_reach_inside(place: &Path, name: &[u8], read_only: bool) -> String {
+    let file = place.join(OsStr::from_bytes(name));
+    let file = mount_commands::quoted(&escape::text(file.as_os_str().as_bytes()));
+    let options = if read_only { "loop,ro" } else { "loop" };
+    format!(
+        "it shows one file; to mount a file system that is in it: mount -o {options} {file} \
+         DIRECTORY (of a partition, with offset=BYTES)\n"
+    )
 }
 
 /// Tells how it ended to `pagewell umount`, and to the system log or the caller.
