@@ -5,6 +5,9 @@
 # what another NFS server of the machine has registered there.
 
 started=()
+# The version of NFS that it is to speak, and whether it serves reserved ports only.
+ganesha_version=3
+ganesha_reserved=false
 
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
@@ -52,15 +55,15 @@ start_ganesha() {
     rm -f "$work/ganesha.log"
     cat >"$work/ganesha.conf" <<END
 NFS_CORE_PARAM {
-    NFS_Port = $ganesha_port; MNT_Port = $ganesha_mount_port; Bind_addr = 127.0.0.1; Protocols = 3;
+    NFS_Port = $ganesha_port; MNT_Port = $ganesha_mount_port; Bind_addr = 127.0.0.1; Protocols = $ganesha_version;
     Enable_NLM = false; Enable_RQUOTA = false; Plugins_Dir = $plugins;
     mount_path_pseudo = true;
 }
 NFS_KRB5 { Active_krb5 = false; }
 NFSv4 { Graceless = true; }
 EXPORT {
-    Export_Id = 1; Path = $directory; Pseudo = /shared; Protocols = 3; Transports = TCP;
-    Access_Type = RW; Squash = No_Root_Squash; SecType = sys; PrivilegedPort = false;
+    Export_Id = 1; Path = $directory; Pseudo = /shared; Protocols = $ganesha_version; Transports = TCP;
+    Access_Type = RW; Squash = No_Root_Squash; SecType = sys; PrivilegedPort = $ganesha_reserved;
     FSAL { Name = VFS; }
 }
 END

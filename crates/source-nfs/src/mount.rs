@@ -17,6 +17,7 @@ use pagewell_sunrpc::nfs3::{
     self, DecodeReply, Failure, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure,
     Reply, Status, properties,
 };
+use pagewell_sunrpc::rpc::Refusal;
 use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::{self, Calls, lacks_procedure, whole};
@@ -100,7 +101,11 @@ impl NfsFileSystem {
             .ok_or_else(|| refused(&"the handle of the export is too long"))?;
         let within = MOUNT_TIMEOUT + options.delay.unwrap_or_default();
         let volume = ask_volume((&client, within), &root, options);
-        let volume = volume.map_err(|error| refused(&error))?;
+        let volume = volume.map_err(|unusable| match unusable {
+            Unusable::Denied => refused(&mounted.denied()),
+            Unusable::Version4Only => refused(&mounted.version_4_only()),
+            Unusable::Other(reason) => refused(&reason),
+        })?;
         Ok(Self::new(client, mounted, &volume, url, (cache, device)))
     }
 
@@ -224,12 +229,45 @@ struct Asking<'a> {
     latency: Duration,
 }
 
+/// Why an export that was given cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+enum Unusable {
+    /// The caller is refused: its port, often.
+    Denied,
+    /// The server speaks no version of ours.
+    Version4Only,
+    /// In words.
+    Other(String),
+}
+
+impl From<CallError> for Unusable {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(Refusal::Authentication(_)) => Self::Denied,
+            CallError::Refused(refusal) if client::has_newer_versions_only(refusal) => {
+                Self::Version4Only
+            }
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl Unusable {
+    fn refused(procedure: Procedure, status: Status) -> Self {
+        if matches!(status, Status::NotPermitted | Status::AccessDenied) {
+            return Self::Denied;
+        }
+        let (procedure, status) = (procedure.name(), status.name());
+        Self::Other(format!("{procedure}: the server answered {status}"))
+    }
+}
+
 impl Asking<'_> {
     fn ask<T, F: Default>(
         &mut self,
         procedure: Procedure,
         arguments: &impl Encode,
-    ) -> Result<Reply<T, F>, String>
+    ) -> Result<Reply<T, F>, Unusable>
     where
         Reply<T, F>: for<'a> DecodeReply<'a> + Send + 'static,
     {
@@ -251,7 +289,7 @@ impl Asking<'_> {
                     status: Status::NotSupported,
                     body: F::default(),
                 }),
-                answer => answer.map_err(|error| error.to_string())?,
+                answer => answer?,
             };
             self.latency = self.latency.min(began.elapsed());
             if matches!(&reply, Err(failure) if failure.status == Status::Jukebox)
@@ -275,7 +313,7 @@ fn ask_volume(
     (client, within): (&Client, Duration),
     root: &FileId,
     options: &NfsOptions,
-) -> Result<Volume, String> {
+) -> Result<Volume, Unusable> {
     let handle = convert::handle(root);
     let mut asking = Asking {
         client,
@@ -283,11 +321,8 @@ fn ask_volume(
         within,
         latency: Duration::MAX,
     };
-    let refused = |procedure: Procedure, status: Status| {
-        let (procedure, status) = (procedure.name(), status.name());
-        format!("{procedure}: the server answered {status}")
-    };
     let information: FsinfoReply = asking.ask(Procedure::Fsinfo, &handle)?;
+    let refused = |procedure, status| Unusable::refused(procedure, status);
     let information = information.map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
     let attributes: GetattrReply = asking.ask(Procedure::Getattr, &handle)?;
     let attributes = attributes.map_err(|failure| refused(Procedure::Getattr, failure.status))?;
@@ -340,7 +375,37 @@ mod tests {
         let within = Duration::from_millis(50);
         let asked = ask_volume((&client, within), &root, &NfsOptions::default());
         let error = asked.err().unwrap();
-        assert_eq!(error, "the server did not answer within 50ms");
+        let words = "the server did not answer within 50ms".to_owned();
+        assert_eq!(error, Unusable::Other(words));
+    }
+
+    #[test]
+    fn refusals_of_the_caller_and_of_the_version_are_told_apart() {
+        use pagewell_sunrpc::rpc::AuthenticationStatus;
+        for (refusal, unusable) in [
+            (
+                Refusal::Authentication(AuthenticationStatus::TooWeak),
+                Unusable::Denied,
+            ),
+            (
+                Refusal::Authentication(AuthenticationStatus::BadCredential),
+                Unusable::Denied,
+            ),
+            (
+                Refusal::ProgramMismatch { low: 4, high: 4 },
+                Unusable::Version4Only,
+            ),
+        ] {
+            assert_eq!(Unusable::from(CallError::Refused(refusal)), unusable);
+        }
+        let older = CallError::Refused(Refusal::ProgramMismatch { low: 2, high: 2 });
+        assert!(matches!(Unusable::from(older), Unusable::Other(_)));
+        for status in [Status::AccessDenied, Status::NotPermitted] {
+            let unusable = Unusable::refused(Procedure::Fsinfo, status);
+            assert_eq!(unusable, Unusable::Denied);
+        }
+        let other = Unusable::refused(Procedure::Fsinfo, Status::Stale);
+        assert!(matches!(other, Unusable::Other(_)));
     }
 
     #[test]

@@ -50,3 +50,23 @@ wait "$ganesha_process" 2>/dev/null || true
 start_ganesha "$exported" "$SCRATCH" "$ganesha_port"
 wait "$copy" || fail "the copy: $(cat "$SCRATCH/copy.log")"
 diff -r "$SCRATCH/many" "$exported/many"
+
+# What a server that refuses says, in words: to calls from other ports than reserved ones, and of a
+# version that it does not speak.
+refused() { # TEXT URL
+    ! "$PAGEWELL" ls "$2" >"$SCRATCH/out" 2>&1 || fail "it was let in: $2"
+    [ "$(wc -l <"$SCRATCH/out")" = 1 ] || fail "not one line: $(cat "$SCRATCH/out")"
+    grep -qF -- "$1" "$SCRATCH/out" || fail "'$1' is not said: $(cat "$SCRATCH/out")"
+}
+again() {
+    kill -KILL "$ganesha_process"
+    wait "$ganesha_process" 2>/dev/null || true
+    start_ganesha "$exported" "$SCRATCH" "$ganesha_port"
+}
+ganesha_reserved=true
+again
+refused 'servers often serve only ports below 1024' "$direct&noresvport"
+"$PAGEWELL" ls "$direct" >"$SCRATCH/out"
+ganesha_version=4
+again
+refused 'speaks NFS version 4 only' "nfs://127.0.0.1:$ganesha_port/shared"

@@ -166,6 +166,20 @@ fn a_copy_outlives_the_death_of_its_server() {
 }
 
 #[test]
+fn a_server_that_serves_only_reserved_ports_is_told_so() {
+    let secure = Serve::start(&["--secure", "/data=ram:1m"]);
+    let url = format!("{}?noresvport", secure.urls()[0]);
+    let line = run(&["ls", &url]).failed(1);
+    for part in [
+        "denies access to /data",
+        "ports below 1024",
+        "\"insecure\" in /etc/exports",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+#[test]
 fn seconds_that_are_meant_for_timeo_are_doubted() {
     let (serve, url) = serve("ram:1m");
     let seen = run(&["ls", &format!("{url}?timeo=700")]);

@@ -82,11 +82,10 @@ pub(super) fn dial(
             deadline: Instant::now() + options.connect_timeout,
             wanted: &wanted,
         };
-        let reserved = match options.source_port {
-            SourcePort::Any => false,
-            SourcePort::Reserved => true,
-            SourcePort::ReservedIfPossible => may_bind_reserved(address),
-        };
+        let reserved = is_reserved(options.source_port, address);
+        if !reserved && options.source_port == SourcePort::ReservedIfPossible {
+            pagewell_counters::names::CLIENT_RESERVED_PORT_FALLBACKS.add(1);
+        }
         let same_port = again.map(|port| attempt.connect_from(Some(port)));
         let made = match same_port {
             Some(Ok(stream)) => Ok(stream),
@@ -222,15 +221,20 @@ fn is_taken(error: &io::Error) -> bool {
 
 /// Whether the process has the privilege, found out without a connection.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
-    let possible = socket_for(address).is_ok_and(|socket| {
+    socket_for(address).is_ok_and(|socket| {
         let ports = RESERVED_PORTS.rev();
         let mut tries = ports.map(|port| bind(&socket, &any_address(address, port)));
         tries.find(|result| *result != Err(Errno::ADDRINUSE)) == Some(Ok(()))
-    });
-    if !possible {
-        pagewell_counters::names::CLIENT_RESERVED_PORT_FALLBACKS.add(1);
+    })
+}
+
+/// Whether connections to there come from a reserved port.
+pub(super) fn is_reserved(source_port: SourcePort, address: &SocketAddr) -> bool {
+    match source_port {
+        SourcePort::Any => false,
+        SourcePort::Reserved => true,
+        SourcePort::ReservedIfPossible => may_bind_reserved(address),
     }
-    possible
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ mod watcher;
 pub use call::{Answer, CallError, Outcome, Reply};
 pub use connection::Client;
 pub use dial::ConnectError;
-pub use mount::{MountError, MountOptions, Mounted, mount};
+pub use mount::{MountError, MountOptions, Mounted, has_newer_versions_only, mount};
 pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
 pub use outgoing::{BorrowedSlice, DataSegments, EncodedCredential, Locate, Outgoing, Sink};
 pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, Sum, nfs_procedures};

@@ -3,11 +3,12 @@
 //! A server may speak MOUNT on the port of NFS (Pagewell does) or on one that its port mapper
 //! tells. A caller that names a port means the server that is there: no other is asked, as the
 //! port mapper of the machine may know another one, with other files under the same names. Without
-//! a port, the one of NFS is tried first; "program unavailable" leads on.
+//! a port, the one of NFS is tried first; "program unavailable" leads on. Where no port speaks
+//! MOUNT, NFS is asked whether it speaks our version: a server of version 4 alone needs no MOUNT.
 
 use super::call::CallError;
 use super::connection::Client;
-use super::dial::ConnectError;
+use super::dial::{ConnectError, is_reserved};
 use super::options::{Options, Patience, SourcePort};
 use super::outgoing::{EncodedCredential, Outgoing};
 use crate::mount3::{
@@ -25,6 +26,13 @@ use std::time::Duration;
 const NFS_PORT: u16 = 2049;
 /// Flavors that we can speak: AUTH_NONE and AUTH_SYS.
 const FLAVORS: [u32; 2] = [0, 1];
+/// The least version of servers that we cannot speak with.
+const NEWER_VERSION: u32 = 4;
+/// What to do about a refusal that may be for the port that a call came from.
+const PORT_ADVICE: &str = " (servers often serve only ports below 1024, and this call came from \
+    another: let those in at the server, by \"insecure\" in /etc/exports or \"allow connections \
+    from non-privileged ports\" in the settings of a NAS, or run this as root and without \
+    noresvport)";
 /// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 16;
 /// Names of exports that an error lists.
@@ -69,6 +77,20 @@ impl MountOptions {
         String::from_utf8_lossy(&self.export).into_owned()
     }
 
+    /// That the server at these addresses refuses us. `place` is what is said of the export.
+    fn denied(&self, addresses: &[SocketAddr], place: &str) -> String {
+        let mut reserved = addresses
+            .iter()
+            .map(|address| is_reserved(self.source_port, address));
+        let advice = if reserved.any(|reserved| !reserved) {
+            PORT_ADVICE
+        } else {
+            ""
+        };
+        let (host, export) = (&self.host, self.shown_export());
+        format!("{host} denies access to {export}{place}{advice}")
+    }
+
     /// A call about the export.
     fn call(&self, procedure: Procedure) -> Outgoing {
         let path = PathArguments { path: &self.export };
@@ -110,6 +132,12 @@ pub enum MountError {
     /// The path of the export cannot be sent.
     #[error("an export is a path that begins with / and has at most {PATH_BYTES_MAX} bytes")]
     BadExport,
+    /// The server has none of the versions that we speak.
+    #[error("{host} speaks NFS version 4 only, and this is a client of version 3")]
+    Version4Only {
+        /// Name of the server.
+        host: String,
+    },
     /// No port speaks MOUNT.
     #[error("{host} does not serve MOUNT version 3: {reason}")]
     NotServed {
@@ -118,6 +146,12 @@ pub enum MountError {
         /// What its port mapper says.
         reason: String,
     },
+}
+
+/// Whether a server that refuses NFS of version 3 so has newer versions only.
+#[must_use]
+pub fn has_newer_versions_only(refusal: Refusal) -> bool {
+    matches!(refusal, Refusal::ProgramMismatch { low, .. } if low >= NEWER_VERSION)
 }
 
 /// Asks the server for an export.
@@ -133,20 +167,36 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
         }
     };
     let addresses = with_port(&resolved, nfs_port);
+    let mounted = find(options, &resolved, &addresses);
+    match mounted {
+        Err(MountError::NotServed { .. }) if has_no_version_3(options, &addresses) => {
+            let host = options.host.clone();
+            Err(MountError::Version4Only { host })
+        }
+        mounted => mounted,
+    }
+}
+
+/// Asks where MOUNT may be.
+fn find(
+    options: &MountOptions,
+    resolved: &[SocketAddr],
+    addresses: &[SocketAddr],
+) -> Result<Mounted, MountError> {
     let ask_port = |port| {
-        let mounted = ask(options, &with_port(&resolved, port), &addresses)?;
+        let mounted = ask(options, &with_port(resolved, port), addresses)?;
         mounted.ok_or_else(|| not_served(options, does_not_speak(port, options)))
     };
     if let Some(port) = options.mount_port.or(options.nfs_port) {
         return ask_port(port);
     }
-    let same = ask(options, &addresses, &addresses);
+    let same = ask(options, addresses, addresses);
     match same {
         Ok(Some(mounted)) => return Ok(mounted),
         Ok(None) | Err(MountError::Connect(_)) => {}
         Err(error) => return Err(error),
     }
-    let found = ask_port_mapper(options, &resolved, mount3::PROGRAM, mount3::VERSION);
+    let found = ask_port_mapper(options, resolved, mount3::PROGRAM, mount3::VERSION);
     match (found, same) {
         (Ok(port), _) => ask_port(port),
         (Err(_), Err(error)) => Err(error),
@@ -214,7 +264,25 @@ fn ask_port_mapper(
     Err(failure)
 }
 
+/// Whether NFS is there, in newer versions alone.
+fn has_no_version_3(options: &MountOptions, addresses: &[SocketAddr]) -> bool {
+    let Ok(client) = connect_to(options, addresses, (nfs3::PROGRAM, nfs3::VERSION)) else {
+        return false;
+    };
+    let null = nfs3::Procedure::Null.number();
+    let answer = client.call(Outgoing::new(null, &options.credential, &()), |_| Ok(()));
+    matches!(answer, Err(CallError::Refused(refusal)) if has_newer_versions_only(refusal))
+}
+
 fn connect(options: &MountOptions, addresses: &[SocketAddr]) -> Result<Client, ConnectError> {
+    connect_to(options, addresses, (mount3::PROGRAM, mount3::VERSION))
+}
+
+fn connect_to(
+    options: &MountOptions,
+    addresses: &[SocketAddr],
+    (program, version): (u32, u32),
+) -> Result<Client, ConnectError> {
     let mut settings = Options::new(&options.host, addresses.to_vec());
     settings.source_port = options.source_port;
     settings.connect_timeout = options.timeout;
@@ -223,7 +291,7 @@ fn connect(options: &MountOptions, addresses: &[SocketAddr]) -> Result<Client, C
         attempts: 1,
         timeout: options.timeout,
     };
-    Client::connect(mount3::PROGRAM, mount3::VERSION, settings)
+    Client::connect(program, version, settings)
 }
 
 /// Asks one port. `None`: it does not speak MOUNT.
@@ -241,9 +309,12 @@ fn ask(
     let (handle, flavors) = match answer {
         Ok(answer) => answer
             .value
-            .map_err(|status| explained(&client, options, status))?,
+            .map_err(|status| explained(&client, options, mount_addresses, status))?,
         Err(CallError::Refused(Refusal::ProgramUnavailable | Refusal::ProgramMismatch { .. })) => {
             return Ok(None);
+        }
+        Err(CallError::Refused(Refusal::Authentication(_))) => {
+            return Err(MountError::Failed(options.denied(mount_addresses, "")));
         }
         Err(error) => {
             let text = format!("cannot mount {export} of {host}: {error}");
@@ -265,11 +336,16 @@ fn ask(
 }
 
 /// Why the server does not mount the export.
-fn explained(client: &Client, options: &MountOptions, status: Status) -> MountError {
+fn explained(
+    client: &Client,
+    options: &MountOptions,
+    addresses: &[SocketAddr],
+    status: Status,
+) -> MountError {
     let (host, export) = (&options.host, options.shown_export());
     let reason = match status {
         Status::AccessDenied | Status::NotPermitted | Status::NotFound | Status::NotDirectory => {
-            return MountError::NotGiven(not_given(client, options, status));
+            return MountError::NotGiven(not_given(client, options, addresses, status));
         }
         Status::Io => "its storage failed",
         Status::Invalid => "it does not take the path",
@@ -282,7 +358,12 @@ fn explained(client: &Client, options: &MountOptions, status: Status) -> MountEr
 }
 
 /// Says what there is instead. Some servers say "access denied" of exports that they do not have.
-fn not_given(client: &Client, options: &MountOptions, status: Status) -> String {
+fn not_given(
+    client: &Client,
+    options: &MountOptions,
+    addresses: &[SocketAddr],
+    status: Status,
+) -> String {
     let (host, export) = (&options.host, options.shown_export());
     let exports = exports(client, &options.credential);
     let inside = export_around(&export, &exports);
@@ -292,7 +373,7 @@ fn not_given(client: &Client, options: &MountOptions, status: Status) -> String 
     match status {
         Status::NotDirectory => format!("{export} is not a directory{whole}"),
         Status::AccessDenied | Status::NotPermitted if is_there => {
-            format!("{host} denies access to {export}{whole}")
+            options.denied(addresses, &whole)
         }
         _ if exports.is_empty() => format!("{host} has no export {export}"),
         _ => format!("{host} has no export {export}; it has {}", listed(&exports)),
@@ -339,6 +420,19 @@ impl Mounted {
     /// started again may be another one.
     pub fn ask_again(&self) -> Result<Vec<u8>, MountError> {
         mount(&self.options).map(|mounted| mounted.handle)
+    }
+
+    /// That NFS refuses us what MOUNT has given, and what may help.
+    #[must_use]
+    pub fn denied(&self) -> MountError {
+        MountError::Failed(self.options.denied(&self.addresses, ""))
+    }
+
+    /// That NFS does not speak our version, which a MOUNT of version 3 had promised.
+    #[must_use]
+    pub fn version_4_only(&self) -> MountError {
+        let host = self.options.host.clone();
+        MountError::Version4Only { host }
     }
 
     /// Tells the server that the export is used no more. A server that cannot be reached does not

@@ -1,10 +1,12 @@
 //! MOUNT servers that say no in different ways.
 
-use pagewell_sunrpc::client::{MountError, MountOptions, mount};
+use pagewell_sunrpc::client::{MountError, MountOptions, SourcePort, mount};
 use pagewell_sunrpc::mount3::{self, ExportEntry, MountOk, MountReply, Procedure, Status};
 use pagewell_sunrpc::nfs3::Handle;
 use pagewell_sunrpc::record::LAST_FRAGMENT;
-use pagewell_sunrpc::rpc::{Refusal, encode_refusal, encode_success, parse_call};
+use pagewell_sunrpc::rpc::{
+    AuthenticationStatus, Refusal, encode_refusal, encode_success, parse_call,
+};
 use pagewell_sunrpc::xdr::{Encode, Encoder, List, Words, encode_item, encode_list_end};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -64,8 +66,15 @@ fn options(port: u16) -> MountOptions {
     options.nfs_port = Some(7);
     options.mount_port = Some(port);
     options.timeout = Duration::from_secs(60);
+    options.source_port = SourcePort::Any;
     options
 }
+
+/// What is said of servers that may refuse the port of a caller.
+const ADVICE: &str = " (servers often serve only ports below 1024, and this call came from \
+     another: let those in at the server, by \"insecure\" in /etc/exports or \"allow connections \
+     from non-privileged ports\" in the settings of a NAS, or run this as root and without \
+     noresvport)";
 
 fn granted(flavors: &[u32]) -> MountReply<'static> {
     Ok(MountOk {
@@ -145,8 +154,50 @@ fn errors_are_told_in_words() {
         ),
     ] {
         let (port, _called) = serve(reply, exports);
-        let error = mount(&options(port)).unwrap_err();
-        assert_eq!(error.to_string(), expected);
+        let error = mount(&options(port)).unwrap_err().to_string();
+        let is_denied = expected.contains("denies access");
+        let advice = if is_denied { ADVICE } else { "" };
+        assert_eq!(error, format!("{expected}{advice}"));
+    }
+}
+
+#[test]
+fn a_caller_from_a_reserved_port_is_not_advised_to_be_one() {
+    let (port, _called) = serve(Err(Status::AccessDenied), &[]);
+    let mut reserved = options(port);
+    reserved.source_port = SourcePort::Reserved;
+    match mount(&reserved).unwrap_err() {
+        MountError::Connect(_) => pagewell_skip::skip("no port below 1024 can be used"),
+        error => assert_eq!(error.to_string(), "localhost denies access to /data/x"),
+    }
+}
+
+#[test]
+fn a_server_that_refuses_the_credential_denies_access() {
+    for status in [
+        AuthenticationStatus::TooWeak,
+        AuthenticationStatus::BadCredential,
+    ] {
+        let port = refuses(Refusal::Authentication(status), Refusal::ProgramUnavailable);
+        let error = mount(&options(port)).unwrap_err().to_string();
+        assert_eq!(error, format!("localhost denies access to /data/x{ADVICE}"));
+    }
+}
+
+#[test]
+fn a_server_of_version_4_alone_is_told() {
+    let newer = Refusal::ProgramMismatch { low: 4, high: 4 };
+    let port = refuses(Refusal::ProgramUnavailable, newer);
+    for mount_port in [None, Some(port)] {
+        let mut named = options(port);
+        (named.nfs_port, named.mount_port) = (Some(port), mount_port);
+        let error = mount(&named).unwrap_err();
+        assert!(matches!(error, MountError::Version4Only { .. }), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("localhost speaks NFS version 4 only")
+        );
     }
 }
 
@@ -199,20 +250,33 @@ fn nobody_else_is_asked_when_a_named_port_does_not_speak_mount() {
     assert!(matches!(error, MountError::Connect(_)), "{error}");
 }
 
-/// A port of a server that knows no MOUNT.
+/// A port of a server that knows no MOUNT, and no NFS either.
 fn refuses_programs() -> u16 {
+    refuses(Refusal::ProgramUnavailable, Refusal::ProgramUnavailable)
+}
+
+/// A port of a server that refuses every call: those of MOUNT, and those of NFS.
+fn refuses(mount_call: Refusal, nfs_call: Refusal) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut head = [0; 8];
-        stream.read_exact(&mut head).unwrap();
-        let xid = u32::from_be_bytes(head[4..].try_into().unwrap());
-        let mut answer = 0x8000_0018u32.to_be_bytes().to_vec();
-        let mut encoder = Encoder::new(&mut answer);
-        encode_refusal(&mut encoder, xid, Refusal::ProgramUnavailable);
-        stream.write_all(&answer).unwrap();
-        let _ = stream.read_to_end(&mut Vec::new());
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut marker = [0; 4];
+            while stream.read_exact(&mut marker).is_ok() {
+                let length = u32::from_be_bytes(marker) & !LAST_FRAGMENT;
+                let mut record = vec![0; length as usize];
+                stream.read_exact(&mut record).unwrap();
+                let (call, _) = parse_call(&record).unwrap();
+                let is_mount = call.program == mount3::PROGRAM;
+                let refusal = if is_mount { mount_call } else { nfs_call };
+                let mut answer = vec![0; 4];
+                encode_refusal(&mut Encoder::new(&mut answer), call.xid, refusal);
+                let marker = (answer.len() - 4) as u32 | LAST_FRAGMENT;
+                answer[..4].copy_from_slice(&marker.to_be_bytes());
+                stream.write_all(&answer).unwrap();
+            }
+        }
     });
     port
 }
