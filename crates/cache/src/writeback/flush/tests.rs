@@ -237,13 +237,19 @@ fn what_was_lost_does_not_pause_as_writers_do() {
     hanging.0.lock().holds = true;
     let dirty_set = &device.writer.dirty;
     let page = |number| Part::whole(number).extent();
+    // The policy's time never goes back: it stands still from here on, however late threads are.
+    let hour = Duration::from_hours(1);
+    dirty_set.lock().policy.admit(page(1), false, hour);
     let mut next = 1;
-    while dirty_set.admit(page(next), false) == Admission::Granted {
+    let admission = loop {
+        let admission = dirty_set.admit(page(next), false);
+        if admission != Admission::Granted {
+            break admission;
+        }
         let at = page(next).offset;
         device.write_at(at, &[3; 65_536], WriteMode::WAIT).unwrap();
         next += 1;
-    }
-    let admission = dirty_set.admit(page(next), false);
+    };
     assert!(matches!(admission, Admission::Paused(_)), "{admission:?}");
     let mut dirty = dirty_set.lock();
     let spans = std::mem::take(&mut dirty.unflushed);
