@@ -48,7 +48,7 @@ fn making_a_page_does_not_wait_for_its_writer_with_the_lock_that_it_needs() {
         pages.table.unpin(found.slot);
         sender.send(()).unwrap();
     });
-    receiver.recv_timeout(Duration::from_secs(30)).unwrap();
+    receiver.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
 /// Where no two pages lie side by side, a page may find all lines of its extent taken: one of them

@@ -28,6 +28,8 @@ struct State {
     /// Of a thousand writes and flushes, so many fail.
     failing: (u64, u64),
     failing_reads: u32,
+    /// What the next flush that fails has lost.
+    losing: Option<Range<usize>>,
     random: u64,
     panicking: bool,
     server: Option<Server>,
@@ -191,7 +193,13 @@ impl Disk {
         oldest.into_iter().for_each(|request| self.answer(request));
     }
 
-    /// Zeros these bytes: what a device does that loses what was not flushed.
+    /// The next flush that fails has lost these bytes: zeros are there. What is written after it is
+    /// kept, however soon that is.
+    pub fn lose_at_flush(&self, range: Range<usize>) {
+        self.state.lock().unwrap().losing = Some(range);
+    }
+
+    /// Zeros these bytes, as somebody else may.
     pub fn forget(&self, range: std::ops::Range<usize>) {
         self.state.lock().unwrap().bytes[range].fill(0);
     }
@@ -226,6 +234,12 @@ impl Disk {
             Operation::Flush => flushes,
         };
         let fails = draw < limit;
+        if fails
+            && request.operation() == Operation::Flush
+            && let Some(lost) = state.losing.take()
+        {
+            state.bytes[lost].fill(0);
+        }
         let start = usize::try_from(start).unwrap();
         let mut there = length.min(state.bytes.len().saturating_sub(start));
         if fails {
