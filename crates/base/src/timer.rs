@@ -194,7 +194,12 @@ mod tests {
     fn jobs_are_done_in_order_and_not_early() {
         let timer = Timer::new("timer", Duration::from_micros(50), || {}).unwrap();
         let (sender, receiver) = mpsc::channel();
+        let (let_go, gone) = mpsc::channel::<()>();
         let start = Instant::now();
+        // Keeps the thread until all are there, however long that takes.
+        timer.handle().at(Some(start), move || {
+            let _ = gone.recv();
+        });
         for (name, after) in [('c', 9), ('a', 2), ('b', 5), ('d', 9)] {
             let due = start + Duration::from_millis(after);
             let sender = sender.clone();
@@ -202,6 +207,7 @@ mod tests {
                 sender.send((name, Instant::now() >= due)).unwrap();
             });
         }
+        drop(let_go);
         let done: Vec<_> = (0..4).map(|_| receiver.recv().unwrap()).collect();
         assert_eq!(done, [('a', true), ('b', true), ('c', true), ('d', true)]);
     }
