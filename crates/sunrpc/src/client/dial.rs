@@ -251,7 +251,8 @@ mod tests {
     #[test]
     fn the_first_address_that_answers_is_taken() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        // An address of its own, so that no other test is given the port.
+        let closed = TcpListener::bind("127.9.8.10:0").unwrap();
         let unused = closed.local_addr().unwrap();
         drop(closed);
         let mut options = options(&listener, SourcePort::Any);

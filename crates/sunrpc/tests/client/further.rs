@@ -1,8 +1,8 @@
 //! Connections beside the first, to servers that do not take them, or take them and are of no use.
 
 use crate::script::{
-    Peer, connect, data_record, echo, options, outcome, pattern, requests, serve, submit,
-    submit_with_sink, wait_until,
+    FAR, Peer, connect, data_record, echo, listener_of_its_own, options, outcome, pattern,
+    requests, serve, submit, submit_with_sink, wait_until,
 };
 use pagewell_sunrpc::client::{Client, Options};
 use std::net::{SocketAddr, TcpListener};
@@ -92,7 +92,7 @@ fn small_calls_stay_on_one_connection() {
 /// A server that takes one connection serves what was meant for the others, too.
 #[test]
 fn calls_of_connections_that_cannot_be_made_go_over_others() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_of_its_own(17);
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -150,7 +150,8 @@ fn a_further_connection_that_never_answers_costs_one_attempt() {
     });
     let (mut options, messages) = options(address);
     options.connections = 2;
-    options.timeout = Duration::from_millis(400);
+    // Of what the first connection is asked on a busy machine, nothing takes so long.
+    options.timeout = Duration::from_secs(5);
     let client = connect_all(options);
     let large = pattern(LARGE_BYTES);
     let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
@@ -160,7 +161,7 @@ fn a_further_connection_that_never_answers_costs_one_attempt() {
             // The first connection is in use all the time. While it is busy, one of these may get
             // on the second; the next do not wait for that.
             let _ = submit(&client, &1u32).recv_timeout(Duration::from_millis(5));
-            assert!(start.elapsed() < crate::script::FAR, "a call is lost");
+            assert!(start.elapsed() < FAR, "a call is lost");
         }
     }
     assert_eq!(client.statistics().connections.get(), 2);
@@ -178,6 +179,7 @@ fn no_call_waits_for_a_further_connection() {
     let listener = full_listener();
     let (mut options, _) = options(listener.local_addr().unwrap());
     options.connections = 4;
+    options.connect_timeout = 10 * FAR;
     let client = connect(options);
     let (stream, _) = listener.accept().unwrap();
     let mut crowd = Vec::new();
@@ -189,8 +191,7 @@ fn no_call_waits_for_a_further_connection() {
     for _ in 0..3 {
         let coming: Vec<_> = (0..8).map(|_| submit(&client, &&large[..])).collect();
         for coming in &coming {
-            let came = coming.recv_timeout(Duration::from_secs(8)).expect("soon");
-            assert_eq!(came.unwrap().results[4..], large);
+            assert_eq!(outcome(coming).unwrap().results[4..], large);
         }
     }
     assert_eq!(client.statistics().connections.get(), 1);
@@ -215,7 +216,7 @@ fn crowd_in(listener: &TcpListener) -> Option<std::net::TcpStream> {
 /// server answers over another.
 #[test]
 fn calls_of_a_connection_that_is_lost_for_good_go_over_another() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_of_its_own(18);
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
         let first = listener.accept().unwrap().0;

@@ -207,11 +207,12 @@ fn a_server_that_cannot_be_found_or_reached_is_told() {
     unknown.host = "no-such-host.invalid".to_owned();
     let error = mount(&unknown).unwrap_err();
     assert!(matches!(error, MountError::Resolve { .. }), "{error}");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // An address of its own, so that no other test is given the port.
+    let listener = TcpListener::bind("127.9.8.11:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let mut nobody = options(port);
-    nobody.host = "127.0.0.1".to_owned();
+    nobody.host = "127.9.8.11".to_owned();
     let error = mount(&nobody).unwrap_err();
     assert!(matches!(error, MountError::Connect(_)), "{error}");
 }
@@ -241,11 +242,11 @@ fn nobody_else_is_asked_when_a_named_port_does_not_speak_mount() {
         "{text}"
     );
     assert!(text.contains("mountport=N"), "{text}");
-    // Where nobody listens, nobody else is either.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Where nobody listens, nobody else is either. No other test is given a port of this address.
+    let listener = TcpListener::bind("127.9.8.12:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    (named.nfs_port, named.host) = (Some(port), "127.0.0.1".to_owned());
+    (named.nfs_port, named.host) = (Some(port), "127.9.8.12".to_owned());
     let error = mount(&named).unwrap_err();
     assert!(matches!(error, MountError::Connect(_)), "{error}");
 }

@@ -1,6 +1,8 @@
 //! Silence: attempts that end, calls that fail, and the injected delay.
 
-use crate::script::{connect, echo, options, outcome, serve, submit, wait_until};
+use crate::script::{
+    connect, echo, listener_of_its_own, options, outcome, serve, submit, wait_until,
+};
 use pagewell_sunrpc::client::{CallError, Patience};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -67,7 +69,8 @@ fn a_soft_call_fails_when_its_time_is_used_up_and_its_late_reply_is_no_surprise(
     let (mut options, messages) = options(address);
     options.patience = Patience::Soft {
         attempts: 9,
-        timeout: SHORT,
+        // It has to be sent before.
+        timeout: 20 * SHORT,
     };
     let client = connect(options);
     assert!(matches!(echo(&client, 3), Err(CallError::TimedOut { .. })));
@@ -86,7 +89,7 @@ fn a_soft_call_fails_when_its_time_is_used_up_and_its_late_reply_is_no_surprise(
 
 #[test]
 fn a_soft_call_fails_while_the_server_cannot_be_reached() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_of_its_own(13);
     let (mut options, _) = options(listener.local_addr().unwrap());
     options.patience = Patience::Soft {
         attempts: 9,

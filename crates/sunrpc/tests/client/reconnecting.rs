@@ -1,8 +1,8 @@
 //! Connections that are lost, and calls that are sent again.
 
 use crate::script::{
-    Peer, Seen, connect, data_record, echo, options, outcome, pattern, record, requests, serve,
-    submit, submit_with_sink, success, wait_until,
+    Peer, Seen, connect, data_record, echo, listener_of_its_own, options, outcome, pattern, record,
+    requests, serve, submit, submit_with_sink, success, wait_until,
 };
 use pagewell_sunrpc::client::{CallError, Client, ConnectError, Options};
 use std::net::TcpListener;
@@ -75,7 +75,7 @@ fn a_reply_that_broke_off_is_received_again_from_the_start() {
 
 #[test]
 fn a_server_that_is_down_for_a_while_loses_nothing() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_of_its_own(14);
     let address = listener.local_addr().unwrap();
     let (mut options, messages) = options(address);
     // After this people are told.
@@ -90,13 +90,7 @@ fn a_server_that_is_down_for_a_while_loses_nothing() {
         ["server script not responding, still trying"]
     );
     assert!(coming.iter().all(|coming| coming.try_recv().is_err()));
-    // The port may have been given to another program meanwhile, which will not keep it.
-    let mut listener = TcpListener::bind(address);
-    while listener.is_err() {
-        std::thread::sleep(Duration::from_millis(20));
-        listener = TcpListener::bind(address);
-    }
-    let listener = listener.unwrap();
+    let listener = TcpListener::bind(address).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.unwrap();
@@ -149,7 +143,7 @@ fn all_calls_end_when_the_client_is_stopped() {
 
 #[test]
 fn a_client_of_a_server_that_is_gone_can_be_stopped() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_of_its_own(15);
     let client = connect(options(listener.local_addr().unwrap()).0);
     drop(listener);
     let coming = submit(&client, &1u32);
@@ -159,7 +153,7 @@ fn a_client_of_a_server_that_is_gone_can_be_stopped() {
 
 #[test]
 fn who_is_not_there_is_told_at_once() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_of_its_own(16);
     let address = listener.local_addr().unwrap();
     drop(listener);
     let connected = Client::connect(1, 1, Options::new("nobody", vec![address]));

@@ -126,6 +126,11 @@ pub(crate) fn serve(script: impl Fn(usize, Peer) + Send + 'static) -> SocketAddr
     address
 }
 
+/// Listens at an address of its own, so that no other test is given its port when it has gone.
+pub(crate) fn listener_of_its_own(number: u8) -> TcpListener {
+    TcpListener::bind(SocketAddr::from(([127, 9, 8, number], 0))).unwrap()
+}
+
 /// Messages for people.
 #[derive(Clone, Default)]
 pub(crate) struct Messages(Arc<Mutex<Vec<String>>>);
