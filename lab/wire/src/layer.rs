@@ -371,7 +371,7 @@ impl Gate {
         let state = self.state.lock();
         let waited = self
             .changed
-            .wait_timeout_while(state, Duration::from_secs(30), |state| state.1 < count);
+            .wait_timeout_while(state, Duration::from_secs(60), |state| state.1 < count);
         let arrived = waited.1;
         drop(waited);
         assert!(arrived >= count, "only {arrived} calls came");

@@ -21,6 +21,11 @@ const THREADS: usize = 4;
 const READ_BYTES_MAX: u32 = 1 << 20;
 const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
 
+/// How long a call may take: little.
+const SLOW_AFTER: Duration = Duration::from_millis(250);
+/// How often a test may have to double a time, on a machine that is too busy for it.
+const DOUBLINGS: u32 = 8;
+
 /// A server with few threads and little patience. Its file system keeps everything that is done
 /// to the files `slow-0` and on until the gate is opened.
 struct Stalled {
@@ -44,10 +49,14 @@ impl Stalled {
 
     /// Besides the file system that stalls there is one that does not, at `/healthy`.
     fn of(slow_files: usize, operations: &[&'static str]) -> Self {
-        Self::with(THREADS, slow_files, operations)
+        Self::with((THREADS, SLOW_AFTER), slow_files, operations)
     }
 
-    fn with(threads: usize, slow_files: usize, operations: &[&'static str]) -> Self {
+    fn with(
+        (threads, slow_after): (usize, Duration),
+        slow_files: usize,
+        operations: &[&'static str],
+    ) -> Self {
         let storage = ram();
         let (layer, stalls) = Layer::new(storage.clone(), Stalls::at(operations));
         for number in 0..slow_files {
@@ -63,7 +72,7 @@ impl Stalled {
         let exports = vec![stalling, export("/healthy", healthy)];
         let server = serve_with(exports, |config| {
             config.threads = threads;
-            config.slow_after = Duration::from_millis(250);
+            config.slow_after = slow_after;
         });
         Self { server, stalls }
     }
@@ -97,7 +106,7 @@ fn start_read_of(client: &mut Client, file: &[u8], count: u32) -> u32 {
 
 /// Asks again, as clients do: on a busy machine a healthy file may be late for once.
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, Status>) -> T {
-    for _ in 0..100 {
+    for _ in 0..3000 {
         match ask() {
             Err(Status::Jukebox) => std::thread::sleep(Duration::from_millis(20)),
             other => return other.unwrap(),
@@ -165,18 +174,25 @@ fn row_25_every_look_at_a_stalled_file_is_jukebox() {
 #[test]
 fn row_25_large_reads_of_a_stalled_file_do_not_hold_up_their_connection() {
     let reads_max = IN_FLIGHT_BYTES_MAX / READ_BYTES_MAX as usize;
-    let stalled = Stalled::with(2 * reads_max, 1, &["read"]);
-    let (mut client, root) = connect(&stalled.server);
-    let healthy = client.mount(b"/healthy").unwrap();
-    let slow = stalled.files(&mut client, &root, 1).remove(0);
-    let reads: Vec<u32> = (0..reads_max)
-        .map(|_| start_read_of(&mut client, &slow, READ_BYTES_MAX))
-        .collect();
-    stalled.stalls.gate.wait_for(reads_max);
-    for read in reads {
-        assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+    for doublings in 0..DOUBLINGS {
+        let limits = (2 * reads_max, SLOW_AFTER * 2_u32.pow(doublings));
+        let stalled = Stalled::with(limits, 1, &["read"]);
+        let (mut client, root) = connect(&stalled.server);
+        let healthy = client.mount(b"/healthy").unwrap();
+        let slow = stalled.files(&mut client, &root, 1).remove(0);
+        let reads: Vec<u32> = (0..reads_max)
+            .map(|_| start_read_of(&mut client, &slow, READ_BYTES_MAX))
+            .collect();
+        for read in reads {
+            assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+        }
+        check_quick(&mut client, &healthy);
+        // Else some came when the file was known to be slow, and took no thread.
+        if stalled.stalls.gate.arrived() == reads_max {
+            return;
+        }
     }
-    check_quick(&mut client, &healthy);
+    panic!("they are never held all at once");
 }
 
 /// A change that storage holds may still happen, so it is never answered before it is known; it
@@ -310,10 +326,10 @@ fn a_stopping_server_finishes_what_was_begun() {
     assert!(client.try_next_answer().is_none(), "the connection ends");
 }
 
-/// A drive that does one read after the other.
-#[derive(Default)]
+/// A drive that does one read after the other, each in this time.
 struct Drive {
     head: Mutex<()>,
+    read_time: Duration,
 }
 
 impl Hook for Drive {
@@ -323,7 +339,7 @@ impl Hook for Drive {
         }
         if event.operation == "read" {
             let _head = self.head.lock().unwrap();
-            std::thread::sleep(Duration::from_millis(25));
+            std::thread::sleep(self.read_time);
         }
         Ok(())
     }
@@ -333,16 +349,38 @@ impl Hook for Drive {
 /// to ask again get their data, not hundreds of thousands of answers that say so.
 #[test]
 fn slow_storage_with_many_readers_does_its_work() {
-    const READERS: usize = 20;
-    const READS: u64 = 6;
+    let mut sent_away = Vec::new();
+    // While a busy machine holds the drive itself up, nothing moves: then slower, all the same.
+    for doublings in 0..DOUBLINGS {
+        sent_away.push(sent_away_by_slow_storage(2_u32.pow(doublings)));
+        if sent_away
+            .last()
+            .is_some_and(|times| *times <= READERS as u64 * READS)
+        {
+            return;
+        }
+    }
+    panic!("{sent_away:?} for {READERS} times {READS} reads");
+}
+
+const READERS: usize = 20;
+const READS: u64 = 6;
+
+/// How often the readers of a drive are told to ask again that is so many times slower than it has
+/// to be. One round of all of them takes longer than a call may.
+fn sent_away_by_slow_storage(times: u32) -> u64 {
     let storage = ram();
     make_file(&*storage, b"disc", &[7; 4096]);
-    let (layer, _) = Layer::new(storage, Drive::default());
+    let drive = Drive {
+        head: Mutex::default(),
+        read_time: times * Duration::from_millis(25),
+    };
+    let (layer, _) = Layer::new(storage, drive);
     let server = serve_with(vec![export("/", layer)], |config| {
         config.threads = 2 * READERS;
-        config.slow_after = Duration::from_millis(400);
+        config.slow_after = times * Duration::from_millis(400);
     });
-    let sent_away: u64 = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS)
             .map(|_| {
                 scope.spawn(|| {
@@ -361,9 +399,7 @@ fn slow_storage_with_many_readers_does_its_work() {
             .collect();
         let counts = readers.into_iter().map(|reader| reader.join().unwrap());
         counts.sum()
-    });
-    let reads = READERS as u64 * READS;
-    assert!(sent_away <= reads, "{sent_away} for {reads} reads");
+    })
 }
 
 /// A COMMIT that takes long holds up no other calls: what was written is read meanwhile, and more
@@ -382,11 +418,9 @@ fn a_commit_that_takes_long_does_not_make_its_file_slow() {
     stalled.stalls.gate.wait_for(1);
     // Long enough for the server to find that storage holds it.
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(1) {
-        assert_eq!(client.read(&slow, 0, 100).unwrap().bytes, b"slow");
-        client
-            .write(&slow, 0, b"slow", StableHow::Unstable)
-            .unwrap();
+    while start.elapsed() < 4 * SLOW_AFTER {
+        assert_eq!(patiently(|| client.read(&slow, 0, 100)).bytes, b"slow");
+        patiently(|| client.write(&slow, 0, b"slow", StableHow::Unstable));
     }
     stalled.stalls.gate.open();
     let status = status_of(Procedure::Commit, &client.finish(commit));
@@ -436,11 +470,11 @@ fn mounts_of_a_stalled_export_leave_threads_to_those_that_are_told_to_ask_again(
     stalls.objects.lock().insert(slow);
     let server = serve_with(vec![export("/", layer)], |config| {
         config.threads = THREADS;
-        config.slow_after = Duration::from_millis(250);
+        config.slow_after = SLOW_AFTER;
     });
     let stalled = Stalled { server, stalls };
     let (mut client, root) = connect(&stalled.server);
-    let slow = client.lookup(&root, b"slow-0").unwrap().handle;
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
     stalled.stalls.objects.lock().insert(root_id);
     let start_mount = || {
         let mut client = Client::connect(stalled.server.address(), User::root());

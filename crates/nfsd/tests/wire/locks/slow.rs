@@ -84,7 +84,7 @@ fn locks_by_datagrams_do_not_wait_for_another_export() {
     // Some of so many are lost on the way; clients ask again.
     let timeout = Some(Duration::from_secs(1));
     socket.set_read_timeout(timeout).unwrap();
-    let answered = (0..30).any(|_| {
+    let answered = (0..120).any(|_| {
         lock(1, &served.quick);
         socket.recv(&mut buffer).is_ok()
     });
