@@ -1,6 +1,7 @@
 //! Servers that refuse, stall, lie and go away.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -258,8 +259,9 @@ fn what_is_removed_behind_our_back_is_stale() {
     assert_eq!(mount.read(&again).unwrap(), b"other");
 }
 
-/// A server of `memory` at the port of one that has gone.
-fn restarted(memory: &Arc<dyn FileSystem>, address: std::net::SocketAddr) -> Server {
+/// A server of `memory` at an address of its own, so that nobody takes its port when it has gone;
+/// or at the port of one that has.
+fn server_at(memory: &Arc<dyn FileSystem>, address: SocketAddr) -> Server {
     serve_with(vec![export("/", memory.clone())], |config| {
         config.listen = address
     })
@@ -267,7 +269,8 @@ fn restarted(memory: &Arc<dyn FileSystem>, address: std::net::SocketAddr) -> Ser
 
 #[test]
 fn a_restart_of_the_server_is_waited_for() {
-    let (server, memory) = server();
+    let memory: Arc<dyn FileSystem> = ram();
+    let server = server_at(&memory, SocketAddr::from(([127, 9, 8, 19], 0)));
     let address = server.address();
     let mount = Mount::new(&server, "timeo=50");
     let id = mount.create("file");
@@ -282,7 +285,7 @@ fn a_restart_of_the_server_is_waited_for() {
             mount.create("another");
         });
         std::thread::sleep(Duration::from_millis(50));
-        let server = restarted(&memory, address);
+        let server = server_at(&memory, address);
         writer.join().unwrap();
         assert!(Mount::new(&server, "").read(&id).unwrap() == bytes);
         assert!(mount.lookup("another").is_ok());
@@ -292,9 +295,10 @@ fn a_restart_of_the_server_is_waited_for() {
 
 #[test]
 fn a_server_that_is_gone_does_not_keep_a_mount() {
-    let (server, _) = server();
+    let memory: Arc<dyn FileSystem> = ram();
+    let server = server_at(&memory, SocketAddr::from(([127, 9, 8, 20], 0)));
     let hard = Mount::new(&server, "");
-    let soft = Mount::new(&server, "soft&timeo=2&retrans=2");
+    let soft = Mount::new(&server, "soft&timeo=2&retrans=20");
     let (one, other) = (hard.create("one"), soft.create("other"));
     hard.write(&one, 0, &[1; 5000]).unwrap();
     soft.write(&other, 0, &[2; 7000]).unwrap();

@@ -12,7 +12,7 @@ use pagewell_sunrpc::nfs3::Procedure;
 
 use super::lenient::{PROCEDURE_UNAVAILABLE, refuse};
 use super::without_attributes::Silencer;
-use super::{Mount, pattern, root_call};
+use super::{LASTING, Mount, pattern, root_call};
 use crate::fixture::{export, ram, serve};
 use crate::layer::{Event, Hook, Layer};
 
@@ -319,7 +319,7 @@ fn what_others_cut_off_does_not_come_back() {
 #[test]
 fn who_must_not_wait_is_told_of_what_is_not_committed() {
     let (server, hook) = forgetful_server();
-    let mount = Mount::new(&server, "");
+    let mount = Mount::new(&server, LASTING);
     let id = uncommitted(&mount, "file", &[1; 5000]);
     assert_eq!(mount.read(&id).unwrap(), [1; 5000]);
     let hasty = Call {

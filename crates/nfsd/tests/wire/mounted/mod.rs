@@ -36,6 +36,9 @@ use pagewell_sunrpc::nfs3::Procedure;
 
 use crate::fixture::{export, ram, serve};
 
+/// The option of a mount that believes what it knows for as long as a test may take.
+const LASTING: &str = "actimeo=600";
+
 /// A mount of the export `/`, as root.
 struct Mount {
     filesystem: NfsFileSystem,

@@ -8,7 +8,7 @@ use pagewell_fs::{
 };
 use pagewell_sunrpc::nfs3::Procedure;
 
-use super::{Mount, pattern, server};
+use super::{LASTING, Mount, pattern, server};
 use crate::fixture::{export, ram, serve};
 use crate::layer::{Event, Gate, Hook, Layer, make_file};
 
@@ -16,7 +16,7 @@ use crate::layer::{Event, Gate, Hook, Layer, make_file};
 fn names_are_asked_for_once() {
     let (server, ram) = server();
     make_file(&*ram, b"there", b"x");
-    let mount = Mount::new(&server, "");
+    let mount = Mount::new(&server, LASTING);
     for _ in 0..10 {
         mount.lookup("there").unwrap();
         assert_eq!(mount.lookup("missing"), Err(Error::NotFound));
@@ -107,7 +107,7 @@ fn a_listing_brings_what_is_asked_for_next() {
         make_file(&*ram, name.as_bytes(), b"");
         expected.push(name);
     }
-    let mount = Mount::new(&server, "");
+    let mount = Mount::new(&server, LASTING);
     let mut names = mount.list(&mount.root(), true);
     names.sort();
     assert_eq!(names, expected);
@@ -299,7 +299,7 @@ fn an_existing_file_is_cut_off_when_it_is_created_again() {
 #[test]
 fn rights_are_those_of_who_calls() {
     let (server, _) = server();
-    let mount = Mount::new(&server, "");
+    let mount = Mount::new(&server, LASTING);
     let id = mount.create("private");
     mount.write(&id, 0, b"secret").unwrap();
     let request = SetAttributes {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use pagewell_base::sync::locks_taken;
 use pagewell_fs::{Call, FileId, FileSystem, Stability};
 
-use super::{Mount, server};
+use super::{LASTING, Mount, server};
 
 /// Files, each on a part of the table of objects by chance: two of them are on different ones.
 const FILES: usize = 8;
@@ -15,7 +15,7 @@ const UNSTABLE: Stability = Stability::Unstable;
 
 /// A mount with files that are in memory and at the server.
 fn mount_with_files(server: &pagewell_nfsd::Server) -> (Mount, Vec<FileId>) {
-    let mount = Mount::new(server, "actimeo=600");
+    let mount = Mount::new(server, LASTING);
     let files: Vec<FileId> = (0..FILES)
         .map(|number| mount.create(&number.to_string()))
         .collect();
