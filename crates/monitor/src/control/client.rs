@@ -366,9 +366,9 @@ mod tests {
         let process = std::process::id();
         let short = ending.wait_for_process(Duration::from_millis(20));
         assert_eq!(short, Some(process));
-        // In place of the process of a mount: one that ends by itself.
-        let mut child = std::process::Command::new("sleep")
-            .arg("0.3")
+        // In place of the process of a mount: one that ends when it is let go.
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let number = Pid::from_child(&child);
@@ -376,6 +376,7 @@ mod tests {
         ending.process = Some((number, descriptor));
         let short = ending.wait_for_process(Duration::ZERO);
         assert_eq!(short, Some(child.id()));
+        drop(child.stdin.take());
         assert_eq!(ending.wait_for_process(Duration::from_secs(60)), None);
         assert!(child.try_wait().unwrap().is_some(), "it has ended");
         ending.process = None;
