@@ -144,17 +144,22 @@ fn a_copy_outlives_the_death_of_its_server() {
         words.push(exported.to_str().unwrap());
         Serve::start_exactly(&words)
     };
-    let mut serve = start("127.0.0.1:0");
+    // An address of its own, so that nobody takes the port while the server is down.
+    let mut serve = start("127.9.8.21:0");
     let address = serve.address().to_string();
     // Each call takes a while, so that the copy is still under way.
     let target = format!("nfs://{address}/?delay=2&timeo=50::/copy");
-    let copy = program()
+    let mut copy = program()
         .args(["cp", "-r", source.to_str().unwrap(), &target])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(150));
+    let copied = || fs::read_dir(exported.join("copy")).map_or(0, Iterator::count);
+    for round in 1..=3 {
+        // Not before it has mounted.
+        while copied() < 10 * round && copy.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         serve.signal("KILL");
         serve.end();
         serve = start(&address);

@@ -131,15 +131,15 @@ mount -t tmpfs none /run
 ip link set lo up
 rpcbind -f -w &
 trap 'kill $(jobs -p)' EXIT
-for _ in $(seq 100); do rpcinfo -p 127.0.0.1 >/dev/null 2>&1 && break; sleep 0.1; done
+for _ in $(seq 1200); do rpcinfo -p 127.0.0.1 >/dev/null 2>&1 && break; sleep 0.1; done
 serve=("$PROGRAM" serve --state-dir "$STATE" --register ram:1m --listen)
-wait_for() { for _ in $(seq 100); do grep -q ready "$1" && break; sleep 0.1; done; }
+wait_for() { for _ in $(seq 1200); do grep -q ready "$1" && break; sleep 0.1; done; }
 "${serve[@]}" 127.0.0.2:20777 >ready &
 server=$!
 wait_for ready
 rpcinfo -p 127.0.0.1 | grep -c 20777
-timeout 20 "${serve[@]}" 127.0.0.3:20778 || echo "code $?"
-timeout 20 "${serve[@]}" 127.0.0.3:20777 || echo "code $?"
+timeout 120 "${serve[@]}" 127.0.0.3:20778 || echo "code $?"
+timeout 120 "${serve[@]}" 127.0.0.3:20777 || echo "code $?"
 kill -KILL $server; wait $server || true
 "${serve[@]}" 127.0.0.2:20777 >again &
 server=$!

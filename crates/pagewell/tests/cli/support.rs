@@ -209,7 +209,7 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if begun.elapsed() > Duration::from_secs(30) {
+        if begun.elapsed() > Duration::from_secs(120) {
             child.kill().unwrap();
             panic!("it goes on");
         }
