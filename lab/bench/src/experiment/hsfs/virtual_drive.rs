@@ -10,8 +10,9 @@
 //!     └── would block: the clock goes to 3 ms, the drive answers, the read is made again
 //! ```
 //!
-//! The cache still asks the host's clock whether a stream has been idle for a minute and whether
-//! a read is overdue. Deadlines are switched off here, and no test takes a minute.
+//! The cache still asks the host's clock whether a stream has been silent for a second and whether
+//! a read is overdue. Deadlines are switched off here, and a stream is silent for so long only on a
+//! machine that is very busy.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
