@@ -44,7 +44,7 @@ show "pagewell serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --squash none" \
 "$pagewell" serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --squash none \
     --state-dir "$work/state" "/dir=$work/files" "/iso=$work/disc.iso" /ram=ram:256m >"$work/ready" 2>"$work/errors" &
 server=$!
-for _ in {1..200}; do
+for _ in {1..2400}; do
     grep -q '^ready' "$work/ready" && break
     kill -0 "$server" 2>/dev/null || { cat "$work/errors"; die 'the server did not start'; }
     sleep 0.05

@@ -45,7 +45,7 @@ start_ganesha() {
         # Without a port mapper nfs-ganesha refuses to serve NFS version 3.
         rpcbind -f >"$work/rpcbind.log" 2>&1 &
         started+=($!)
-        wait_until 5 $! listens 111 || { cat "$work/rpcbind.log" >&2; die 'rpcbind fails'; }
+        wait_until 60 $! listens 111 || { cat "$work/rpcbind.log" >&2; die 'rpcbind fails'; }
     fi
     ganesha_port=${3:-$(free_port)}
     ganesha_mount_port=$((ganesha_port + 1))
@@ -71,7 +71,7 @@ END
         -N NIV_EVENT >"$work/ganesha.out" 2>&1 &
     ganesha_process=$!
     started+=("$ganesha_process")
-    if ! wait_until 60 "$ganesha_process" \
+    if ! wait_until 120 "$ganesha_process" \
         grep -q 'NFS SERVER INITIALIZED' "$work/ganesha.log" 2>/dev/null; then
         tail -n 20 "$work/ganesha.out" "$work/ganesha.log" >&2
         die 'nfs-ganesha does not start'

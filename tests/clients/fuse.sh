@@ -45,7 +45,7 @@ mounted() {
     MOUNTER=$!
     until grep -q '^ready ' "$SCRATCH/mount.ready"; do
         kill -0 "$MOUNTER" 2>/dev/null || fail "the mount ended: $*"
-        [ $((waited += 1)) -le 600 ] || fail 'the mount was not ready after 30 s'
+        [ $((waited += 1)) -le 2400 ] || fail 'the mount was not ready after two minutes'
         sleep 0.05
     done
     [ "$(cat "$SCRATCH/mount.ready")" = "ready $MOUNT" ] || fail "ready line: $(cat "$SCRATCH/mount.ready")"

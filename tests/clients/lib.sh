@@ -46,10 +46,17 @@ is_root() { [ "$(id -u)" = 0 ]; }
 
 # --- the server -----------------------------------------------------------------------------
 
+# A port that the system gives to nobody, also while a server is started again.
+free_port() {
+    local port
+    while port=$((10000 + RANDOM % 10000)); is_listening "$port"; do :; done
+    echo "$port"
+}
+
 # serve ARGUMENT...: starts a server on a free port and waits until it is ready.
 serve() {
     server_arguments=("$@")
-    start_server 0
+    start_server "$(free_port)"
 }
 
 # The same exports on the same port.
@@ -65,7 +72,7 @@ start_server() { # PORT
     SERVER=$!
     until grep -q '^ready ' "$SCRATCH/ready"; do
         kill -0 "$SERVER" 2>/dev/null || fail "the server ended: ${server_arguments[*]}"
-        [ $((waited += 1)) -le 600 ] || fail 'the server was not ready after 30 s'
+        [ $((waited += 1)) -le 2400 ] || fail 'the server was not ready after two minutes'
         sleep 0.05
     done
     [ "$(wc -l <"$SCRATCH/ready")" = 1 ] || fail 'more than one line on standard output'

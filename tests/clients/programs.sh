@@ -128,7 +128,7 @@ use_posix() {
     MOUNT=$(mktemp -d /tmp/pagewell.XXXXXX)
     mounted --allow-other -o suid,dev "$@"
     chmod 777 "$MOUNT"
-    timeout 300 "$tools/pjdfstest" -c "$SCRATCH/pjdfstest.toml" -s /dev/shm -p "$MOUNT" \
+    timeout 1200 "$tools/pjdfstest" -c "$SCRATCH/pjdfstest.toml" -s /dev/shm -p "$MOUNT" \
         >"$SCRATCH/pjdfstest.log" 2>&1 || { grep -A 3 FAILED "$SCRATCH/pjdfstest.log"; fail "$*"; }
     grep '^Summary' "$SCRATCH/pjdfstest.log"
     grep -q '^Summary: 0 failed' "$SCRATCH/pjdfstest.log" || fail "no summary without failures: $*"
@@ -195,7 +195,7 @@ use_two() {
     # The kernel tells of the last close some time after it.
     waited=0
     until [ -z "$(ls -A "$served")" ]; do
-        [ $((waited += 1)) -le 100 ] || fail "names stayed: $(ls -A "$served")"
+        [ $((waited += 1)) -le 1200 ] || fail "names stayed: $(ls -A "$served")"
         sleep 0.1
     done
 }

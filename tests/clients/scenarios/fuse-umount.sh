@@ -35,7 +35,7 @@ mkdir "$SCRATCH/above" "$SCRATCH/above/mnt"
     mounted ram:1m
     over=$MOUNTER MOUNTER=
     kill -TERM "$below"
-    for _ in $(seq 200); do grep -qF 'lies over' "$SCRATCH/mount.log" && break; sleep 0.05; done
+    for _ in $(seq 2400); do grep -qF 'lies over' "$SCRATCH/mount.log" && break; sleep 0.05; done
     grep -qF 'lies over' "$SCRATCH/mount.log" || fail 'nothing is said of the mount above'
     [ "$(grep -cF " $MOUNT " /proc/mounts)" = 2 ] || fail 'another mount was taken away'
     "$PAGEWELL" umount "$MOUNT"

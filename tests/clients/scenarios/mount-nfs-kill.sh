@@ -39,7 +39,13 @@ writers=($!)
 write_image &
 writers+=($!)
 
-for round in $(seq $rounds); do
+# At least so often, and until there is enough to be looked at, however slow the machine is.
+is_enough() {
+    [ "$(wc -l <"$SCRATCH/acknowledged")" -ge 10 ] && [ "$(ls "$SCRATCH/blocks" | wc -l)" -ge 10 ]
+}
+round=0
+until [ "$round" -ge $rounds ] && is_enough; do
+    round=$((round + 1))
     sleep "0.$((RANDOM % 4 + 1))"
     kill_server
     serve_again
@@ -63,5 +69,4 @@ for block in "$SCRATCH"/blocks/*; do
     checked=$((checked + 1))
 done
 files=$(wc -l <"$SCRATCH/acknowledged")
-[ "$files" -ge 10 ] && [ "$checked" -ge 10 ] || fail "too little was written: $files, $checked"
-echo "$rounds rounds: $files files and $checked blocks were acknowledged and are there"
+echo "$round rounds: $files files and $checked blocks were acknowledged and are there"

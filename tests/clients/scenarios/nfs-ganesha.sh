@@ -44,7 +44,11 @@ for number in $(seq 40); do
 done
 "$PAGEWELL" cp -r "$SCRATCH/many" "$direct&delay=3&timeo=100::/many" >"$SCRATCH/copy.log" 2>&1 &
 copy=$!
-sleep 0.4
+# Not before it has mounted.
+until [ "$(ls "$exported/many" 2>/dev/null | wc -l)" -ge 5 ]; do
+    kill -0 "$copy" 2>/dev/null || fail "the copy ended: $(cat "$SCRATCH/copy.log")"
+    sleep 0.02
+done
 kill -KILL "$ganesha_process"
 wait "$ganesha_process" 2>/dev/null || true
 start_ganesha "$exported" "$SCRATCH" "$ganesha_port"

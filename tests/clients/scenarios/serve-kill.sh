@@ -44,7 +44,11 @@ same_file "$SCRATCH/from/file-8" "$SCRATCH/served/after"
 if strace -o /dev/null true 2>/dev/null && strace -qq -f -p "$SERVER" -o "$SCRATCH/calls" \
     -e trace=fsync,fdatasync,sync_file_range,syncfs & then
     tracer=$!
-    sleep 1
+    # Until it traces every thread.
+    while grep -qE '^TracerPid:\s0$' /proc/"$SERVER"/task/*/status; do
+        kill -0 "$tracer" 2>/dev/null || fail 'strace ended'
+        sleep 0.05
+    done
     copy_in "$SCRATCH/from/file-1" /dir/traced
     kill "$tracer"
     wait "$tracer" 2>/dev/null || true

@@ -12,7 +12,7 @@ taken=$PORT
 refuses() {
     local expected=$1 text=$2 status=0 lines
     shift 2
-    timeout 20 "$PAGEWELL" serve --state-dir "$SCRATCH/state" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null || status=$?
+    timeout 120 "$PAGEWELL" serve --state-dir "$SCRATCH/state" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null || status=$?
     lines=$(wc -l <"$SCRATCH/err")
     cat "$SCRATCH/err"
     [ "$status" = "$expected" ] || fail "status $status instead of $expected: serve $*"
@@ -49,7 +49,7 @@ refuses 2 "written $SCRATCH/one" "${on[@]}" "file://$SCRATCH/one"
 told() { # TEXT ARGUMENT...
     local text=$1
     shift
-    ! timeout 20 "$PAGEWELL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+    ! timeout 120 "$PAGEWELL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
         fail "no failure: $*"
     grep -qF -- "$text" "$SCRATCH/err" || fail "'$text' is not said: $*: $(cat "$SCRATCH/err")"
 }
@@ -81,7 +81,7 @@ elif setpriv --reuid 65534 --clear-groups test -x "$PAGEWELL"; then
     chmod 700 "$SCRATCH/two"
     install -d -o 65534 -g 65534 "$SCRATCH/nobody"
     status=0
-    timeout 20 setpriv --reuid 65534 --regid 65534 --clear-groups "$PAGEWELL" serve \
+    timeout 120 setpriv --reuid 65534 --regid 65534 --clear-groups "$PAGEWELL" serve \
         --state-dir "$SCRATCH/nobody/state" "${on[@]}" "$SCRATCH/two" \
         >"$SCRATCH/out" 2>"$SCRATCH/err" || status=$?
     cat "$SCRATCH/err"
