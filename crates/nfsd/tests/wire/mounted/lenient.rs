@@ -117,7 +117,7 @@ fn a_failure_without_its_body_is_that_failure() {
     let (server, memory) = server();
     let id = make_file(&*memory, b"file", b"bytes");
     let between = cut_failures(&server);
-    let mount = between.mount("acregmin=0&acregmax=0&soft&timeo=5&retrans=1");
+    let mount = between.mount("acregmin=0&acregmax=0&soft&timeo=50&retrans=1");
     let (files, call, root) = (&mount.filesystem, mount.call(), mount.root());
     assert_eq!(mount.lookup("missing"), Err(Error::NotFound));
     let attributes = SetAttributes::default();

@@ -27,7 +27,7 @@ fn a_root_whose_handle_has_ended_is_asked_for_anew() {
     make_file(&*memory, b"file", b"bytes");
     let server = serve_with_key(&memory, SocketAddr::from(([127, 0, 0, 1], 0)), 1);
     let address = server.address();
-    let mount = Mount::new(&server, "timeo=5&noac");
+    let mount = Mount::new(&server, "timeo=50&noac");
     let (files, root) = (&mount.filesystem, mount.root());
     let attributes = SetAttributes::default();
     let directory = files.make_directory(&mount.call(), &root, b"directory", &attributes);
@@ -63,7 +63,7 @@ fn a_root_that_is_gone_stays_stale() {
     let server = serve(vec![export("/data", memory.clone())]);
     let address = server.address();
     let cache = Cache::new(CacheOptions::new(8 << 20)).unwrap();
-    let url = Url::parse(&format!("nfs://{address}/data?timeo=5&noac")).unwrap();
+    let url = Url::parse(&format!("nfs://{address}/data?timeo=50&noac")).unwrap();
     let mount = Mount {
         filesystem: NfsFileSystem::mount(&url, &cache).unwrap(),
         credentials: Credentials::root(),
@@ -84,7 +84,7 @@ fn what_is_open_and_has_ended_does_not_keep_its_name() {
     make_file(&*memory, b"file", b"bytes");
     let server = serve_with_key(&memory, SocketAddr::from(([127, 0, 0, 1], 0)), 1);
     let address = server.address();
-    let mount = Mount::new(&server, "timeo=5");
+    let mount = Mount::new(&server, "timeo=50");
     let id = mount.lookup("file").unwrap();
     let opened = mount.open(&id);
     server.stop().unwrap();
