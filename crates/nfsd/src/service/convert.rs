@@ -161,7 +161,8 @@ pub fn is_refusal(error: &fs::Error) -> bool {
     )
 }
 
-/// Attributes to set; an error when a time makes no sense.
+/// Attributes to set; an error when a time makes no sense. An owner or group of -1 is none, and
+/// stays as it is: so chown(2) has it, and other servers, and some clients send it.
 pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttributes> {
     let set_time = |from| -> fs::Result<_> {
         Ok(match from {
@@ -172,8 +173,8 @@ pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttribute
     };
     Ok(fs::SetAttributes {
         mode: from.mode.map(|mode| mode & 0o7777),
-        uid: from.uid,
-        gid: from.gid,
+        uid: from.uid.filter(|uid| *uid != u32::MAX),
+        gid: from.gid.filter(|gid| *gid != u32::MAX),
         size: from.size,
         accessed: set_time(from.accessed)?,
         modified: set_time(from.modified)?,

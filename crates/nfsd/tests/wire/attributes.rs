@@ -327,3 +327,29 @@ fn refused_changes_say_that_the_object_is_what_it_was() {
         check(failure.status, Status::FileTooLarge, wcc, &of_file);
     });
 }
+
+/// An owner and a group of -1 are what there is; so chown(2) has it, and other servers.
+#[test]
+fn an_owner_of_minus_one_changes_nothing() {
+    on_each_kind(|fixture| {
+        if !fixture.knows_users() {
+            return;
+        }
+        let (mut client, root) = fixture.client();
+        let file = client.make_file(&root, b"file", b"");
+        let owner = |uid, gid| SetAttributes {
+            uid: Some(uid),
+            gid: Some(gid),
+            ..SetAttributes::default()
+        };
+        let mut set = |new: SetAttributes| {
+            client.setattr(&file, new, None).unwrap();
+            let found = client.getattr(&file).unwrap();
+            (found.uid, found.gid)
+        };
+        assert_eq!(set(owner(1, 2)), (1, 2));
+        assert_eq!(set(owner(u32::MAX, u32::MAX)), (1, 2));
+        assert_eq!(set(owner(3, u32::MAX)), (3, 2));
+        assert_eq!(set(owner(u32::MAX, 4)), (3, 4));
+    });
+}
