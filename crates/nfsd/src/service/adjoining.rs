@@ -25,11 +25,11 @@ use pagewell_policy::reply_cache::Place;
 use pagewell_sunrpc::nfs3::{self, Procedure, StableHow, Status, WccData, WriteArguments, WriteOk};
 use pagewell_sunrpc::record;
 use pagewell_sunrpc::rpc::{self, Call};
-use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, padded};
+use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, padded};
 
 use crate::connection::Connection;
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Done, NfsCall, Request, WaitingCall, answer_with, decode};
+use crate::service::call::{Answer, Done, NfsCall, Request, WaitingCall, answer_with};
 use crate::service::convert;
 use crate::service::exports::Caller;
 use crate::service::{Begun, FirstLook, Service, sent_with};
@@ -85,7 +85,9 @@ impl<'a> Write<'a> {
     /// An unstable WRITE that is well formed.
     fn parse(record: &'a [u8]) -> Option<Self> {
         let (head, encoded) = rpc::parse_call(record).ok()?;
-        let arguments: WriteArguments<'a> = decode(encoded).ok()?;
+        let mut rest = encoded;
+        let arguments = WriteArguments::decode(&mut rest).ok()?;
+        rest.finish().ok()?;
         let is_plain = arguments.stable == StableHow::Unstable
             && arguments.count as usize == arguments.data.len();
         is_plain.then_some(Self {

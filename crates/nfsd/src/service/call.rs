@@ -183,11 +183,10 @@ pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
     batch.end(mark);
 }
 
-/// All arguments of a procedure; bytes left over are garbage too.
+/// The arguments of a procedure. Bytes behind them have no meaning and are ignored, as other
+/// servers do: some clients send a few.
 pub(super) fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Refusal> {
-    let decoded = T::decode(&mut arguments)?;
-    arguments.finish()?;
-    Ok(decoded)
+    Ok(T::decode(&mut arguments)?)
 }
 
 /// Answers a call whose results `run` appends, unless it would have to wait and may not.

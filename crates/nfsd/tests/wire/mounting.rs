@@ -93,17 +93,16 @@ fn row_28_paths_of_exports_are_found_however_they_are_written() {
     assert_eq!(refused.refusal(), Some(Refusal::GarbageArguments));
 }
 
-/// Pitfall 28: arguments that go on after their end are garbage in MOUNT as in NFS.
+/// Pitfall 28: bytes behind the arguments are ignored in MOUNT as in NFS.
 #[test]
-fn row_28_bytes_behind_the_arguments_are_garbage() {
+fn row_28_bytes_behind_the_arguments_are_ignored() {
     let (_server, mut client) = two_exports();
     let mut path = encoded(&&b"/first"[..]);
     path.extend([0; 4]);
-    for procedure in [Procedure::Mnt, Procedure::Umnt] {
-        let answer = client.mount_call(procedure, &path);
-        assert_eq!(answer.refusal(), Some(Refusal::GarbageArguments));
+    for (procedure, count) in [(Procedure::Mnt, 1), (Procedure::Umnt, 0)] {
+        assert_eq!(client.mount_call(procedure, &path).refusal(), None);
+        assert_eq!(client.mounted().len(), count, "{procedure:?}");
     }
-    assert!(client.mounted().is_empty());
 }
 
 /// A directory below an export can be mounted, a file or a link cannot, and `..` leads not above

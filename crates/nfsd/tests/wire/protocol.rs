@@ -6,9 +6,9 @@ use pagewell_sunrpc::record::LAST_FRAGMENT;
 use pagewell_sunrpc::rpc::{AuthenticationStatus, Refusal};
 
 use crate::client::{Client, User, call_record, encoded, marked, next_xid};
-use crate::every_call::{every_call, status_of};
+use crate::every_call::{AnyCall, every_call, status_of};
 use crate::fixture::{Fixture, Kind};
-use crate::operations::{data, entry, handle, mode};
+use crate::operations::{data, entry, handle, mode, written as written_by};
 use crate::process::Process;
 
 /// Cuts a record into fragments of these lengths; the last one takes what is left.
@@ -23,6 +23,18 @@ fn in_fragments(record: &[u8], lengths: &[usize]) -> Vec<u8> {
     }
     stream.extend(marked(rest));
     stream
+}
+
+/// All that is in a file.
+fn whole(client: &mut Client, file: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    loop {
+        let read = client.read(file, content.len() as u64, 1 << 20).unwrap();
+        content.extend(&read.bytes);
+        if read.end {
+            return content;
+        }
+    }
 }
 
 /// Pitfall 27: a record may come in any number of fragments, of any lengths, also empty ones.
@@ -180,14 +192,57 @@ fn row_27_arguments_cut_at_every_length_are_garbage() {
             let expected = Some(Refusal::GarbageArguments);
             assert_eq!(refusal, expected, "{} {length}", call.procedure.name());
         }
-        let mut longer = call.arguments.clone();
-        for _ in 0..3 {
-            longer.extend([0; 4]);
-            let answer = client.nfs_raw(call.procedure, &longer);
-            assert_eq!(answer.refusal(), Some(Refusal::GarbageArguments));
-        }
     }
     assert_eq!(client.getattr(&root).unwrap(), before);
+}
+
+/// Pitfall 27: bytes behind the arguments, which some clients send, change nothing.
+#[test]
+fn row_27_bytes_behind_the_arguments_are_ignored() {
+    let statuses = |behind: &[u8]| -> Vec<Status> {
+        let fixture = Fixture::new(Kind::Ram);
+        let (mut client, root) = fixture.client();
+        client.make_file(&root, b"name", b"content");
+        let answer = |call: AnyCall| {
+            let arguments = [&call.arguments[..], behind].concat();
+            status_of(call.procedure, &client.nfs_raw(call.procedure, &arguments))
+        };
+        every_call(&root).into_iter().map(answer).collect()
+    };
+    let plain = statuses(&[]);
+    assert!(plain.contains(&Status::Ok));
+    for behind in [&[0; 4][..], &[0xff; 1], &[1; 3000]] {
+        assert_eq!(statuses(behind), plain, "{} bytes", behind.len());
+    }
+}
+
+/// WRITEs that adjoin, each with bytes behind its arguments, are made as those without.
+#[test]
+fn adjoining_writes_may_have_bytes_behind_their_arguments() {
+    let fixture = Fixture::new(Kind::Ram);
+    let (mut client, root) = fixture.client();
+    let file = client.make_file(&root, b"file", b"");
+    let content: Vec<u8> = (0..40_000u32).map(|number| number as u8).collect();
+    let (mut stream, mut xids) = (Vec::new(), Vec::new());
+    for (at, piece) in content.chunks(1000).enumerate() {
+        let write = nfs3::WriteArguments {
+            file: handle(&file),
+            offset: at as u64 * 1000,
+            count: 1000,
+            stable: nfs3::StableHow::Unstable,
+            data: piece,
+        };
+        let xid = next_xid();
+        let arguments = [encoded(&write), vec![0; at % 3 * 4]].concat();
+        stream.extend(marked(&client.record(xid, Procedure::Write, &arguments)));
+        xids.push(xid);
+    }
+    client.send(&stream);
+    for xid in xids {
+        let reply = written_by(&client.finish(xid), nfs3::StableHow::Unstable);
+        assert_eq!(reply.unwrap().count, 1000);
+    }
+    assert!(whole(&mut client, &file) == content);
 }
 
 /// Pitfall 27: each word of the arguments replaced by what has no meaning: the reply is one that
