@@ -33,6 +33,7 @@ mod directory;
 pub mod ending;
 pub mod exports;
 pub mod locks;
+pub mod long_write;
 pub mod mount;
 mod names;
 mod object;

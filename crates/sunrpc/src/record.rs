@@ -3,8 +3,8 @@
 //! A record is any number of fragments; each fragment has a four-byte marker: its length in 31
 //! bits, and in the highest bit whether it is the last. The stream is foreign, so the sum of all
 //! fragments has a cap and the number of fragments has one too (empty fragments cost nothing to
-//! send). A record over the cap is skipped byte by byte without ever being held; its beginning is
-//! kept, so that the caller can still get a refusal.
+//! send). Of a record over the cap its beginning is kept, as much as the cap allows, so that it can
+//! be answered; the rest is skipped byte by byte without ever being held.
 //!
 //! ```text
 //!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
@@ -26,8 +26,8 @@ pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 /// Up to this a record grows step by step.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// What is kept of a record that is too long: enough for the call's header.
-const KEPT_OF_OVERSIZED: usize = 1024;
+/// What is kept of a record that is given up ([`Assembly::skip`]): enough for the call's header.
+const KEPT_OF_SKIPPED: usize = 1024;
 
 /// A marker, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Assembly {
     record_bytes_max: usize,
+    /// What is kept of this record at the most; what goes on behind it is skipped.
+    kept_bytes_max: usize,
     buffer: Vec<u8>,
     filled: usize,
     marker: [u8; MARKER_BYTES],
@@ -112,6 +114,7 @@ impl Assembly {
     pub fn new(record_bytes_max: usize) -> Self {
         Self {
             record_bytes_max,
+            kept_bytes_max: record_bytes_max,
             buffer: Vec::new(),
             filled: 0,
             marker: [0; MARKER_BYTES],
@@ -151,9 +154,10 @@ impl Assembly {
     /// Treats the record as one that is too long: the rest of it is skipped. Returns its memory.
     pub fn skip(&mut self) -> Vec<u8> {
         self.oversized = true;
-        self.filled = self.filled.min(KEPT_OF_OVERSIZED);
+        self.kept_bytes_max = self.record_bytes_max.min(KEPT_OF_SKIPPED);
+        self.filled = self.filled.min(self.kept_bytes_max);
         let mut kept = self.buffer[..self.filled].to_vec();
-        kept.resize(KEPT_OF_OVERSIZED, 0);
+        kept.resize(self.kept_bytes_max, 0);
         std::mem::replace(&mut self.buffer, kept)
     }
 
@@ -208,7 +212,7 @@ impl Assembly {
     /// due, or the record is being skipped.
     /// Follow up with [`Assembly::received`].
     pub fn target(&mut self) -> &mut [u8] {
-        if !self.in_fragment || self.oversized || self.buffer_wanted().is_some() {
+        if !self.in_fragment || self.skips() || self.buffer_wanted().is_some() {
             return &mut [];
         }
         let count = self.fragment_remaining.min(self.buffer_left());
@@ -254,39 +258,37 @@ impl Assembly {
         self.last && !self.in_fragment
     }
 
+    /// Whether as much of the record is there as is kept of it.
+    fn skips(&self) -> bool {
+        self.filled >= self.kept_bytes_max
+    }
+
     /// Bytes of the stream that may be taken before there must be more memory.
     fn buffer_left(&self) -> usize {
-        if self.oversized {
+        if self.skips() {
             return usize::MAX;
         }
-        self.buffer.len() - self.filled
+        self.buffer.len().min(self.kept_bytes_max) - self.filled
     }
 
     /// A record whose end is not known asks for all it may need as soon as it is not small. What
     /// gives it that step by step has to see to it that records do not wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
         let known = self.filled.saturating_add(self.fragment_remaining);
-        let wanted = if self.oversized {
-            KEPT_OF_OVERSIZED.min(known)
-        } else if self.last || known <= SMALL_BYTES_MAX {
-            known
+        let wanted = if self.last || known <= SMALL_BYTES_MAX {
+            known.min(self.kept_bytes_max)
         } else {
-            self.record_bytes_max
+            self.kept_bytes_max
         };
-        let is_full = self.buffer.len() < wanted && (self.oversized || self.buffer_left() == 0);
+        let is_full = self.buffer.len() < wanted && self.buffer_left() == 0;
         is_full.then_some(wanted)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let kept = if self.oversized {
-            bytes
-                .len()
-                .min(KEPT_OF_OVERSIZED.saturating_sub(self.filled))
-        } else {
-            bytes.len()
-        };
-        self.buffer[self.filled..self.filled + kept].copy_from_slice(&bytes[..kept]);
-        self.filled += kept;
+        if !self.skips() {
+            self.buffer[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+            self.filled += bytes.len();
+        }
     }
 }
 
@@ -350,8 +352,8 @@ mod tests {
     }
 
     #[test]
-    fn an_oversized_record_is_skipped_with_its_beginning_kept() {
-        let body = vec![7u8; 5000];
+    fn of_an_oversized_record_as_much_is_kept_as_may_be() {
+        let body: Vec<u8> = (0..5000u32).map(|index| (index % 251) as u8).collect();
         let stream = [
             &marker(body.len(), true)[..],
             &body,
@@ -362,20 +364,49 @@ mod tests {
         for piece in [1, 100, 10_000] {
             let mut assembly = Assembly::new(4096);
             let records = feed(&mut assembly, &stream, piece);
-            assert!(records[0].oversized && records[0].length == KEPT_OF_OVERSIZED);
+            assert!(records[0].oversized && records[0].length == 4096);
+            assert!(records[0].buffer[..4096] == body[..4096]);
             assert_eq!(&records[1].buffer[..2], b"ok");
             assert!(!records[1].oversized);
         }
     }
 
     #[test]
-    fn a_claim_of_two_gib_asks_for_no_memory() {
+    fn an_oversized_record_may_come_in_fragments_and_get_more_memory_than_is_kept() {
+        let body: Vec<u8> = (0..50_000u32).map(|index| (index % 251) as u8).collect();
+        let pieces = body.chunks(7_000).map(|piece| {
+            let is_last = piece.len() < 7_000;
+            [&marker(piece.len(), is_last)[..], piece].concat()
+        });
+        let stream: Vec<u8> = pieces.flatten().collect();
+        for piece in [999, 5_000, usize::MAX] {
+            let mut assembly = Assembly::new(20_000);
+            let mut is_whole = false;
+            for mut input in stream.chunks(piece.min(stream.len())) {
+                while !input.is_empty() {
+                    let (taken, progress) = assembly.take(input);
+                    input = &input[taken..];
+                    match progress {
+                        Progress::NeedsBuffer(bytes) => {
+                            assert!(bytes <= 20_000, "{bytes}");
+                            assembly.grow(bytes.next_multiple_of(16_384));
+                        }
+                        progress => is_whole = progress == Progress::Whole,
+                    }
+                }
+            }
+            assert!(is_whole, "pieces of {piece}");
+            let record = assembly.finish();
+            assert!(record.oversized && record.length == 20_000);
+            assert!(record.buffer[..20_000] == body[..20_000]);
+        }
+    }
+
+    #[test]
+    fn a_claim_of_two_gib_asks_for_no_more_than_the_cap() {
         let mut assembly = Assembly::new(1 << 20);
         let claim = marker(0x7fff_ffff, true);
-        assert_eq!(
-            assembly.take(&claim),
-            (4, Progress::NeedsBuffer(KEPT_OF_OVERSIZED))
-        );
+        assert_eq!(assembly.take(&claim), (4, Progress::NeedsBuffer(1 << 20)));
         assert!(assembly.target().is_empty());
     }
 
@@ -445,7 +476,7 @@ mod tests {
         assembly.take(&stream[4..20_000]);
         assert_eq!(assembly.skip().len(), 60_000);
         let records = feed(&mut assembly, &stream[20_000..], 3000);
-        assert!(records[0].oversized && records[0].length == KEPT_OF_OVERSIZED);
+        assert!(records[0].oversized && records[0].length == KEPT_OF_SKIPPED);
         assert!(records[0].buffer.iter().all(|byte| *byte == 7));
         assert_eq!(&records[1].buffer[..2], b"ok");
     }

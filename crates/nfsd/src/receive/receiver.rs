@@ -19,7 +19,7 @@ use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
 use crate::service::adjoining::Adjoining;
 use crate::service::call::{Answer, Job, Request, WaitingCall};
-use crate::service::{put_off, refuse_oversized};
+use crate::service::{long_write, put_off, refuse_oversized};
 use crate::share::Address;
 
 /// Larger records are received into memory of their own, which a call that must wait takes along.
@@ -363,18 +363,21 @@ impl Receiver {
     /// A record that was put together in memory of its own.
     fn assembled(&mut self, shared: &Shared, now: Instant) {
         self.calls += 1;
-        let record = self.assembly.finish();
-        let buffer = self.memory.whole(record.buffer);
-        if record.oversized {
-            let beginning = &buffer[..record.length];
-            if std::mem::take(&mut self.put_off) {
-                put_off(beginning, &mut self.batch);
-            } else {
-                names::RECORDS_OVERSIZED.add(1);
-                refuse_oversized(beginning, &mut self.batch);
-            }
+        let mut record = self.assembly.finish();
+        let beginning = &mut record.buffer[..record.length];
+        if std::mem::take(&mut self.put_off) {
+            put_off(beginning, &mut self.batch);
             return;
         }
+        if record.oversized {
+            let Some(length) = long_write::shorten(beginning) else {
+                names::RECORDS_OVERSIZED.add(1);
+                refuse_oversized(beginning, &mut self.batch);
+                return self.memory.give_up(record.buffer);
+            };
+            record.length = length;
+        }
+        let buffer = self.memory.whole(record.buffer);
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
         // A record that came whole is progress, however small.
         self.received_bytes += PROGRESS_BYTES_MIN;

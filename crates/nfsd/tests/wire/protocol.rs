@@ -7,7 +7,7 @@ use pagewell_sunrpc::rpc::{AuthenticationStatus, Refusal};
 
 use crate::client::{Client, User, call_record, encoded, marked, next_xid};
 use crate::every_call::{AnyCall, every_call, status_of};
-use crate::fixture::{Fixture, Kind};
+use crate::fixture::{Fixture, Kind, on_each_kind};
 use crate::operations::{data, entry, handle, mode, written as written_by};
 use crate::process::Process;
 
@@ -243,6 +243,47 @@ fn adjoining_writes_may_have_bytes_behind_their_arguments() {
         assert_eq!(reply.unwrap().count, 1000);
     }
     assert!(whole(&mut client, &file) == content);
+}
+
+/// A WRITE of more than the server takes at once is written as far as it takes, and the client
+/// goes on from there; so it is also when the record is longer than any that is kept.
+#[test]
+fn a_write_longer_than_wtmax_is_short() {
+    on_each_kind(|fixture| {
+        let (mut client, root) = fixture.client();
+        let most = client.fsinfo(&root).unwrap().write_bytes_max as usize;
+        let content: Vec<u8> = (0..4 * most as u32 + 3)
+            .map(|number| (number / 7) as u8)
+            .collect();
+        for (case, length) in [most + 1, most + 3000, 2 * most, content.len()]
+            .into_iter()
+            .enumerate()
+        {
+            let file = client.make_file(&root, format!("file-{case}").as_bytes(), b"");
+            let mut written = 0;
+            let mut counts = Vec::new();
+            while written < length {
+                let data = &content[written..length];
+                let write = nfs3::WriteArguments {
+                    file: handle(&file),
+                    offset: written as u64,
+                    count: data.len() as u32,
+                    stable: [nfs3::StableHow::Unstable, nfs3::StableHow::FileSync][case % 2],
+                    data,
+                };
+                let xid = next_xid();
+                let record = client.record(xid, Procedure::Write, &encoded(&write));
+                let cuts = [vec![], vec![40, 100_000], vec![most, most]];
+                client.send(&in_fragments(&record, &cuts[case % 3]));
+                let reply = written_by(&client.finish(xid), write.stable).unwrap();
+                counts.push(reply.count as usize);
+                written += reply.count as usize;
+            }
+            let full = length / most;
+            assert_eq!(counts[..full], vec![most; full], "{length}");
+            assert!(whole(&mut client, &file) == content[..length], "{length}");
+        }
+    });
 }
 
 /// Pitfall 27: each word of the arguments replaced by what has no meaning: the reply is one that
