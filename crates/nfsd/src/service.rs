@@ -41,6 +41,7 @@ mod pseudo_tree;
 mod volume;
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -196,18 +197,18 @@ impl Service {
                     self.first_look(&call, batch)
                 }
             }
-            (mount3::PROGRAM, mount3::VERSION) => {
+            (mount3::PROGRAM, mount3::FIRST_VERSION..=mount3::VERSION) => {
                 self.mount
                     .answer(request, &call, arguments, &caller(), batch)
             }
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
                 locks::answer((caller(), self), connection, &call, arguments, batch)
             }
-            (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
-                batch,
-                call.xid,
-                Refusal::ProgramMismatch { low: 3, high: 3 },
-            ),
+            (nfs3::PROGRAM, _) => refuse_version(batch, call.xid, nfs3::VERSION..=nfs3::VERSION),
+            (mount3::PROGRAM, _) => {
+                let served = mount3::FIRST_VERSION..=mount3::VERSION;
+                refuse_version(batch, call.xid, served)
+            }
             _ => refuse(batch, call.xid, Refusal::ProgramUnavailable),
         }
     }
@@ -453,6 +454,12 @@ impl Service {
         }
         found.long
     }
+}
+
+/// Refuses a version of a program that has only these.
+fn refuse_version(batch: &mut Batch, xid: u32, served: RangeInclusive<u32>) -> Answer {
+    let (low, high) = served.into_inner();
+    refuse(batch, xid, Refusal::ProgramMismatch { low, high })
 }
 
 /// Refuses a record of which only the beginning was kept, because it is too long.

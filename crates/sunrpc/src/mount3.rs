@@ -9,6 +9,10 @@ use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 pub const PROGRAM: u32 = 100_005;
 /// The version.
 pub const VERSION: u32 = 3;
+/// The first version (RFC 1094 appendix A). Up to [`VERSION`] all have the same procedures, with
+/// the same numbers, arguments and results, but for MNT: before version 3 its handles are those of
+/// NFS version 2.
+pub const FIRST_VERSION: u32 = 1;
 /// The longest path of an export (`MNTPATHLEN`).
 pub const PATH_BYTES_MAX: usize = 1024;
 /// The longest name of a client or group (`MNTNAMLEN`).

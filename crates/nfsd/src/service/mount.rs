@@ -1,4 +1,8 @@
 //! MOUNT version 3 (RFC 1813 appendix I): all six procedures, on the same port as NFS.
+//!
+//! Clients use older versions beside it, mostly to unmount and to list what there is. Versions 1
+//! and 2 (RFC 1094 appendix A) have the same procedures but MNT, which gives handles of NFS version
+//! 2 and is not served there. There is no status that says so, hence PROC_UNAVAIL.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -6,7 +10,7 @@ use std::net::IpAddr;
 use pagewell_base::sync::Mutex;
 use pagewell_fs as fs;
 use pagewell_sunrpc::mount3::{
-    ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
+    self, ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
 };
 use pagewell_sunrpc::nfs3::Handle;
 use pagewell_sunrpc::rpc::{Call, Refusal};
@@ -44,7 +48,10 @@ impl MountProgram {
         caller: &Caller<'_>,
         batch: &mut Batch,
     ) -> Answer {
-        let Some(procedure) = Procedure::from_number(call.procedure) else {
+        let procedure = Procedure::from_number(call.procedure);
+        let is_served =
+            |procedure: &Procedure| call.version == mount3::VERSION || *procedure != Procedure::Mnt;
+        let Some(procedure) = procedure.filter(is_served) else {
             return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
         };
         let answer = answer_with((request, call), &MOUNT, batch, |batch, _| {

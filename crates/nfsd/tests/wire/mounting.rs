@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use pagewell_nfsd::refusals::Reason;
 use pagewell_nfsd::{Config, Server};
-use pagewell_sunrpc::mount3::{self, Procedure, Status};
+use pagewell_sunrpc::mount3::{self, DumpReply, ExportReply, Procedure, Status};
 use pagewell_sunrpc::nfs3;
 use pagewell_sunrpc::rpc::Refusal;
 
-use crate::client::{Client, User, encoded};
+use crate::client::{Answer, Client, User, encoded};
 use crate::fixture::{HANDLE_KEY, Kind, connect, directory, export, on_each_kind, ram, serve};
 
 fn two_exports() -> (Server, Client) {
@@ -50,14 +50,44 @@ fn row_28_every_mount_procedure_replies() {
     client.check_usable();
 }
 
-/// Pitfall 28: older versions of MOUNT, which clients try, are told that there is only the third.
+/// Pitfall 28: older versions of MOUNT, which clients use to list and to unmount, answer as the
+/// third; their handles are those of another NFS, so that they give none.
 #[test]
-fn row_28_other_versions_of_mount_are_a_mismatch() {
+fn row_28_older_versions_of_mount_do_all_but_mount() {
     let (_server, mut client) = two_exports();
-    for version in [0, 1, 2, 4] {
-        let answer = client.call((mount3::PROGRAM, version, 1), &[]);
-        let only_three = Refusal::ProgramMismatch { low: 3, high: 3 };
-        assert_eq!(answer.refusal(), Some(only_three));
+    let path = encoded(&&b"/first"[..]);
+    for version in [1, 2] {
+        let mut call = |procedure: Procedure, arguments: &[u8]| {
+            let target = (mount3::PROGRAM, version, procedure.number());
+            client.call(target, arguments)
+        };
+        call(Procedure::Null, &[]).decode::<()>();
+        let refused = call(Procedure::Mnt, &path).refusal();
+        assert_eq!(refused, Some(Refusal::ProcedureUnavailable));
+        let exports = call(Procedure::Export, &[]);
+        let exports: ExportReply<'_> = exports.decode();
+        let paths: Vec<_> = exports.iter().map(|entry| entry.path).collect();
+        assert_eq!(paths, [&b"/first"[..], b"/second/deep"]);
+        let count = |answer: &Answer| answer.decode::<DumpReply<'_>>().iter().count();
+        for unmount in [Procedure::Umnt, Procedure::UmntAll] {
+            client.mount(b"/first").unwrap();
+            let mut call = |procedure: Procedure, arguments: &[u8]| {
+                let target = (mount3::PROGRAM, version, procedure.number());
+                client.call(target, arguments)
+            };
+            assert_eq!(count(&call(Procedure::Dump, &[])), 1);
+            call(unmount, &path).decode::<()>();
+            assert_eq!(count(&call(Procedure::Dump, &[])), 0, "{unmount:?}");
+        }
+        for procedure in [6, 7, 8] {
+            let answer = client.call((mount3::PROGRAM, version, procedure), &[]);
+            assert_eq!(answer.refusal(), Some(Refusal::ProcedureUnavailable));
+        }
+    }
+    for version in [0, 4] {
+        let answer = client.call((mount3::PROGRAM, version, 1), &path);
+        let up_to_three = Refusal::ProgramMismatch { low: 1, high: 3 };
+        assert_eq!(answer.refusal(), Some(up_to_three));
     }
 }
 
