@@ -37,6 +37,7 @@ pub mod long_write;
 pub mod mount;
 mod names;
 mod object;
+mod port_mapper;
 mod pseudo_tree;
 mod volume;
 
@@ -50,7 +51,7 @@ use pagewell_policy::reply_cache::{Key, Place, SentAt};
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
-use pagewell_sunrpc::{nlm4, nsm};
+use pagewell_sunrpc::{nlm4, nsm, portmap};
 
 use crate::config::{Config, Error};
 use crate::connection::{Charge, Connection};
@@ -204,6 +205,7 @@ impl Service {
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
                 locks::answer((caller(), self), connection, &call, arguments, batch)
             }
+            (portmap::PROGRAM, _) => port_mapper::answer(connection, &call, arguments, batch),
             (nfs3::PROGRAM, _) => refuse_version(batch, call.xid, nfs3::VERSION..=nfs3::VERSION),
             (mount3::PROGRAM, _) => {
                 let served = mount3::FIRST_VERSION..=mount3::VERSION;

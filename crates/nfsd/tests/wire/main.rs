@@ -31,6 +31,7 @@ mod locks;
 mod mounted;
 mod mounting;
 mod names;
+mod port_mapper;
 mod pressure;
 mod protocol;
 mod pseudo;

@@ -2,6 +2,7 @@
 
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, CreateHow, Procedure, Status};
+use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::record::LAST_FRAGMENT;
 use pagewell_sunrpc::rpc::{AuthenticationStatus, Refusal};
 
@@ -152,7 +153,7 @@ fn row_27_a_claim_of_two_gib_takes_no_memory() {
 fn row_27_unknown_programs_versions_and_procedures_are_refused() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, _) = fixture.client();
-    for program in [0, 1, 100_000, 100_002, 100_004, 100_227, 400_122, u32::MAX] {
+    for program in [0, 1, 100_001, 100_002, 100_004, 100_227, 400_122, u32::MAX] {
         let answer = client.call((program, 3, 0), &[]);
         assert_eq!(
             answer.refusal(),
@@ -163,6 +164,7 @@ fn row_27_unknown_programs_versions_and_procedures_are_refused() {
     for (program, low, high, others) in [
         (nfs3::PROGRAM, 3, 3, &[0, 1, 2, 4, u32::MAX][..]),
         (mount3::PROGRAM, 1, 3, &[0, 4, u32::MAX]),
+        (portmap::PROGRAM, 2, 2, &[0, 1, 3, 4, u32::MAX]),
     ] {
         for version in others {
             let answer = client.call((program, *version, 0), &[]);
