@@ -20,6 +20,7 @@ mod losses;
 mod object;
 pub(crate) mod rules;
 mod terms;
+mod turns;
 
 use std::collections::HashSet;
 use std::io::Write;

@@ -29,8 +29,8 @@ use crate::helpers::Helpers;
 /// Makes for a thread what works on items, and has tools of its own.
 pub type Workers<'work, Item> = dyn Fn() -> Worker<'work, Item> + Sync + 'work;
 
-/// Works on an item, which afterwards holds what came of it.
-pub type Worker<'work, Item> = Box<dyn FnMut(&mut Item) + 'work>;
+/// Works on items that travel together, which afterwards hold what came of them.
+pub type Worker<'work, Item> = Box<dyn FnMut(&mut [Item]) + 'work>;
 
 /// How much is done at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl<Item> Batch<Item> {
     fn work(&mut self, worker: &mut Worker<'_, Item>) {
         // Where the worker panics nothing is left to be done again.
         let mut items = std::mem::take(&mut self.items);
-        items.iter_mut().for_each(worker);
+        worker(&mut items);
         self.items = items;
         self.is_done = true;
     }
@@ -211,13 +211,15 @@ mod tests {
     impl Double {
         fn worker(&self) -> Worker<'_, usize> {
             self.threads.fetch_add(1, Ordering::SeqCst);
-            Box::new(|item| {
-                assert_ne!(*item, usize::MAX, "the item that nobody can work on");
-                if item.is_multiple_of(37) {
-                    std::thread::yield_now();
+            Box::new(|items| {
+                for item in items {
+                    assert_ne!(*item, usize::MAX, "the item that nobody can work on");
+                    if item.is_multiple_of(37) {
+                        std::thread::yield_now();
+                    }
+                    *item *= 2;
+                    self.worked.fetch_add(1, Ordering::SeqCst);
                 }
-                *item *= 2;
-                self.worked.fetch_add(1, Ordering::SeqCst);
             })
         }
     }

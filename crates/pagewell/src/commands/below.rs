@@ -36,9 +36,11 @@ pub(super) fn each_file<T: Send>(
     let worker = || -> Worker<'_, Item<T>> {
         // Memory for what is read.
         let mut buffer = Vec::new();
-        Box::new(move |item| {
-            let entry = item.found.as_ref().ok();
-            item.ahead = entry.and_then(|entry| ahead(entry, &mut buffer));
+        Box::new(move |items| {
+            for item in items {
+                let entry = item.found.as_ref().ok();
+                item.ahead = entry.and_then(|entry| ahead(entry, &mut buffer));
+            }
         })
     };
     pipeline::run(&worker, width.unwrap_or(Width::NONE), |line| {

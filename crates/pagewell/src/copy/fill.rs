@@ -24,6 +24,7 @@ use super::hand::{Hand, Leaf, Notice, Tried};
 use super::object::{Object, Original, Target, Trouble, refuse};
 use super::rules;
 use super::terms::{INTO_ITSELF, Terms, identity};
+use super::turns::FILES_OF_A_TURN;
 use crate::escape;
 use crate::location::Place;
 
@@ -73,7 +74,10 @@ impl Hand {
         // Writable until it is filled: the mode that it is to have is set at the end.
         let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
         let (filesystem, call) = terms.at_target();
-        match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
+        let made = terms.turns.at(&to.directory, || {
+            filesystem.make_directory(&call, &to.directory, &to.name, &attributes)
+        });
+        match made {
             Ok(created) => {
                 let mode = created.entry.attributes.mode & 0o7777;
                 terms.unsynced.note(&Object::Known(to.directory));
@@ -134,6 +138,16 @@ enum Item {
     Tell(Vec<Notice>),
 }
 
+impl Item {
+    /// What is to be copied.
+    fn leaf(&mut self) -> Option<&mut Leaf> {
+        match self {
+            Self::Leaf(leaf) => leaf.tried.is_none().then_some(leaf),
+            _ => None,
+        }
+    }
+}
+
 type Line<'scope, 'env, 'work> = Pipeline<'scope, 'env, 'work, Item>;
 
 impl Copier {
@@ -145,12 +159,14 @@ impl Copier {
         let terms = self.hand.terms.clone();
         let worker = || -> Worker<'_, Item> {
             let mut hand = Hand::further(terms.clone());
-            Box::new(move |item| {
-                if let Item::Leaf(leaf) = item
-                    && leaf.tried.is_none()
-                    && !hand.terms.has_ended()
-                {
-                    hand.copy(place, leaf);
+            Box::new(move |items| {
+                let mut leaves: Vec<&mut Leaf> = items.iter_mut().filter_map(Item::leaf).collect();
+                let in_one =
+                    |one: &&mut Leaf, next: &&mut Leaf| one.to.directory == next.to.directory;
+                let directories = leaves.chunk_by_mut(in_one);
+                for leaves in directories.flat_map(|all| all.chunks_mut(FILES_OF_A_TURN)) {
+                    hand.make_files(place, leaves);
+                    hand.copy_all(place, leaves);
                 }
             })
         };
@@ -241,6 +257,7 @@ impl Copier {
             path: path.to_vec(),
             entry: *entry,
             to,
+            made: None,
             tried: None,
         };
         if entry.attributes.size > SMALL_BYTES {
@@ -283,6 +300,7 @@ impl Copier {
                     path: path.to_vec(),
                     entry: *entry,
                     to,
+                    made: None,
                     tried: Some(Tried {
                         copied: Err(trouble),
                         notices,

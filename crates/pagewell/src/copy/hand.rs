@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pagewell_fs::{Entry, Error};
 
 use super::losses::Part;
-use super::object::{Original, Target, Trouble};
+use super::object::{Object, Original, Target, Trouble};
 use super::terms::Terms;
 use crate::escape;
 use crate::location::Place;
@@ -35,6 +35,8 @@ pub(super) struct Hand {
     pub(super) terms: Arc<Terms>,
     pub(super) progress: Progress,
     pub(super) buffer: Vec<u8>,
+    /// What was made for the copy in hand, or why it was not.
+    pub(super) made: Option<Result<Object, Error>>,
     /// What is to be said of the copy in hand.
     pub(super) notices: Vec<Notice>,
     /// Whether this is the thread of the walk.
@@ -49,6 +51,8 @@ pub(super) struct Leaf {
     pub(super) path: Vec<u8>,
     pub(super) entry: Entry,
     pub(super) to: Target,
+    /// Its new file, which is empty, or why there is none; when that was tried before the copy.
+    pub(super) made: Option<Result<Object, Error>>,
     /// How it went, once it was tried.
     pub(super) tried: Option<Tried>,
 }
@@ -82,6 +86,7 @@ impl Hand {
             terms,
             progress: Progress::new(false),
             buffer: Vec::new(),
+            made: None,
             notices: Vec::new(),
             is_first: false,
             is_in_turn: true,
@@ -105,11 +110,21 @@ impl Hand {
         }
     }
 
+    /// Copies objects; after the end of the copy only those that were begun.
+    pub(super) fn copy_all(&mut self, place: &Place, leaves: &mut [&mut Leaf]) {
+        for leaf in leaves {
+            if leaf.made.is_some() || !self.terms.has_ended() {
+                self.copy(place, leaf);
+            }
+        }
+    }
+
     /// Copies an object below a place, whatever is done of what comes before it. A failure that
     /// ends the copy ends it for all threads.
     pub(super) fn copy(&mut self, place: &Place, leaf: &mut Leaf) {
         let bytes = self.progress.bytes();
         self.is_in_turn = false;
+        self.made = leaf.made.take();
         let copied = self.leaf(&leaf.original(place), &leaf.to);
         self.is_in_turn = true;
         if copied.as_ref().is_err_and(Trouble::is_final) {

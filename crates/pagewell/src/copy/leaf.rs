@@ -8,11 +8,12 @@ use pagewell_tree::{READ_BYTES, Tree, type_text};
 
 use super::attributes::{Made, with_mode};
 use super::data::{Moved, Sink};
-use super::hand::{Hand, Notice};
+use super::hand::{Hand, Leaf, Notice};
 use super::object::{Object, Original, Target, Trouble, refuse};
 use super::rules::Existing;
 use crate::escape;
 use crate::listing::is_device;
+use crate::location::Place;
 
 /// Why nothing is made of a device.
 const NO_DEVICE: &str =
@@ -26,7 +27,6 @@ impl Hand {
     pub(super) fn leaf(&mut self, original: &Original<'_>, to: &Target) -> Result<(), Trouble> {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
         let source = original.entry;
-        let is_file = source.attributes.file_type == FileType::Regular;
         let keep = self.terms.rules.keep;
         if is_device(&source.attributes)
             && !self.terms.target.is_image
@@ -36,14 +36,11 @@ impl Hand {
         }
         let terms = self.terms.clone();
         let claim = terms.links.claim(original, terms.has_names(original));
-        let at_once = is_file
-            && !self.terms.target.is_image
-            && claim.linked.is_none()
-            && self.terms.rules.existing == Existing::Overwrite
-            && !self.terms.shares_bytes(original, None);
+        let at_once = claim.linked.is_none() && self.is_made_at_once(original);
         let mut refusal = None;
         if at_once {
-            match self.new_file(original, to) {
+            let made = self.made.take();
+            match made.unwrap_or_else(|| self.new_file(original, to)) {
                 Ok(object) => return self.file(original, to, &object, Made::New),
                 // Answered before it is seen that the name is there.
                 Err(
@@ -56,6 +53,34 @@ impl Hand {
             }
         }
         self.over(original, to, claim.linked, refusal)
+    }
+
+    /// Whether a new file is tried to be made of it, before it is seen what is there.
+    fn is_made_at_once(&self, original: &Original<'_>) -> bool {
+        original.entry.attributes.file_type == FileType::Regular
+            && !self.terms.target.is_image
+            && self.terms.rules.existing == Existing::Overwrite
+            && !self.terms.shares_bytes(original, None)
+    }
+
+    /// Makes the files of copies in one directory that are to be made next, in one turn. Those that
+    /// may become links are left.
+    pub(super) fn make_files(&self, place: &Place, leaves: &mut [&mut Leaf]) {
+        let terms = &self.terms;
+        let Some(directory) = leaves.first().map(|leaf| leaf.to.directory) else {
+            return;
+        };
+        if !terms.turns.are_taken() || terms.has_ended() {
+            return;
+        }
+        terms.turns.at(&directory, || {
+            for leaf in leaves {
+                let original = leaf.original(place);
+                if self.is_made_at_once(&original) && !terms.needs_id(&original) {
+                    leaf.made = Some(self.make_file(&original, &leaf.to));
+                }
+            }
+        });
     }
 
     /// Copies to a name that may have been there before. `refusal`: why nothing new was made of it,
@@ -224,6 +249,11 @@ impl Hand {
 
     /// Makes an empty file, which must not be there.
     fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
+        let turns = &self.terms.turns;
+        turns.at(&to.directory, || self.make_file(original, to))
+    }
+
+    fn make_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
         let terms = &self.terms;
         let (filesystem, call) = terms.at_target();
         let mode = terms.mode_at_first(&original.entry.attributes);
@@ -383,7 +413,9 @@ impl Hand {
         };
         let attributes = with_mode(self.terms.mode_at_first(source));
         let (filesystem, call) = self.terms.at_target();
-        let made = filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes);
+        let made = self.terms.turns.at(&to.directory, || {
+            filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes)
+        });
         let made = made.map_err(|error| not_made(original.entry, error))?;
         let object = Object::Known(made.entry.id);
         self.made(original, to, &object);

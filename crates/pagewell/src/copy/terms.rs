@@ -15,6 +15,7 @@ use super::durable::Unsynced;
 use super::links::Links;
 use super::object::{Object, Original, Target};
 use super::rules::{Dereference, Extended, Rules};
+use super::turns::Turns;
 use crate::identity::FileIdentity;
 use crate::location::Place;
 
@@ -36,6 +37,7 @@ pub(super) struct Terms {
     pub(super) folds_case: bool,
     pub(super) links: Links,
     pub(super) unsynced: Unsynced,
+    pub(super) turns: Turns,
     /// Every further copy would fail as one has: none is begun.
     has_ended: AtomicBool,
 }
@@ -48,6 +50,7 @@ impl Terms {
             folds_case: target.tree.filesystem.limits().case_insensitive,
             links: Links::default(),
             unsynced: Unsynced::default(),
+            turns: Turns::new(target.is_remote),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -209,7 +212,9 @@ impl Terms {
     /// Removes what is there in the target, which is no directory.
     pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
         let (filesystem, call) = self.at_target();
-        filesystem.remove(&call, &to.directory, &to.name).map(drop)
+        self.turns.at(&to.directory, || {
+            filesystem.remove(&call, &to.directory, &to.name).map(drop)
+        })
     }
 
     /// Makes a name in the target. One that is there stays until the new one, which is made beside
@@ -222,24 +227,27 @@ impl Terms {
         make: impl FnOnce(&[u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if !is_there {
-            return make(&to.name);
+            return self.turns.at(&to.directory, || make(&to.name));
         }
         let (filesystem, call) = self.at_target();
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
         let beside = format!(".pagewell-{:016x}", u64::from_ne_bytes(random)).into_bytes();
         let directory = &to.directory;
-        let made = make(&beside).and_then(|made| {
-            let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
-            moved.map(|_| made)
-        });
-        // It is there still when the move failed, and when it moved nothing, because both were
-        // names of one object. It can be there when making it failed: no other program makes
-        // such a name, so if it exists, this was sent twice, and the answer to the first was lost.
-        if made.is_err() || is_link {
-            let _ = filesystem.remove(&call, directory, &beside);
-        }
-        made
+        self.turns.at(directory, || {
+            let made = make(&beside).and_then(|made| {
+                let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
+                moved.map(|_| made)
+            });
+            // It is there still when the move failed, and when it moved nothing, because both were
+            // names of one object. It can be there when making it failed: no other program makes
+            // such a name, so if it exists, this was sent twice, and the answer to the first was
+            // lost.
+            if made.is_err() || is_link {
+                let _ = filesystem.remove(&call, directory, &beside);
+            }
+            made
+        })
     }
 
     /// Sets attributes of an object of the target, if there are any to set.
@@ -311,7 +319,7 @@ fn timespec(time: Option<SetTime>) -> Timespec {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use pagewell_tree::Tree;
@@ -319,7 +327,7 @@ mod tests {
     use super::*;
     use crate::location::Links;
 
-    fn place(tree: &Tree) -> Place {
+    pub(in crate::copy) fn place(tree: &Tree) -> Place {
         Place {
             tree: tree.clone(),
             links: Links::Source(Vec::new()),

@@ -207,11 +207,11 @@ fn a_signal_ends_the_copy_and_the_next_one_completes_it() {
         let ended = copying.wait().unwrap();
         // It may have been done by then.
         assert!(ended.signal() == Some(15) || ended.success(), "{ended:?}");
-        // What was begun is not complete, and no more than a few were begun.
+        // What was begun is not complete, and no more than eight files of each thread were begun.
         let script = "diff -rq --no-dereference copy tree | grep -v '^Only in tree' || true";
         let differ = tool(many.path(), &["sh", "-c", script]);
         let differ = String::from_utf8(differ).unwrap();
-        assert!(differ.lines().count() <= 4, "{differ}");
+        assert!(differ.lines().count() <= 4 * 8, "{differ}");
         run_in(many.path(), &["cp", "-r", "tree/.", "copy"]).done();
         many.same("copy");
         fs::remove_dir_all(many.path().join("copy")).unwrap();

@@ -1,0 +1,200 @@
+//! One creator at a time in a directory of this machine.
+//!
+//! **Problem.** The kernel lets one thread at a time change a directory; the others spin meanwhile.
+//! Where a file takes long to make, each needs as much processor time as the one that makes it: ext4
+//! without a journal passes over all inodes that were deleted within the last minutes.
+//!
+//! **Rule.** A thread that makes or removes a name has a turn at the directory, and the others sleep
+//! until then. It makes up to [`FILES_OF_A_TURN`] files in one turn and fills them after it: each
+//! turn wakes a thread, and what one processor knows of a directory is slow to reach another.
+//!
+//! ```text
+//!   one:    make make make make | fill fill fill fill |   sleep   | make ...
+//!   other:          sleep       | make make make make | fill ...
+//! ```
+//!
+//! A server is asked for as much at a time as it can answer: there are no turns.
+//!
+//! Directories have [`LOCKS`] locks between them, so that nothing is kept of each. No thread has two.
+
+use std::hash::{BuildHasher, RandomState};
+
+use pagewell_base::sync::Mutex;
+use pagewell_fs::FileId;
+
+/// More save little; so many of each thread are not filled when a signal ends the copy.
+pub(super) const FILES_OF_A_TURN: usize = 8;
+
+/// Many more than threads that copy.
+const LOCKS: usize = 32;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct Turns {
+    locks: Option<[Mutex<()>; LOCKS]>,
+    hashes: RandomState,
+}
+
+impl Turns {
+    /// Those at the directories of this machine, or of a server.
+    pub(super) fn new(is_remote: bool) -> Self {
+        Self {
+            locks: (!is_remote).then(Default::default),
+            hashes: RandomState::new(),
+        }
+    }
+
+    /// Whether there are any.
+    pub(super) fn are_taken(&self) -> bool {
+        self.locks.is_some()
+    }
+
+    /// Makes or removes names in a directory; no other thread does meanwhile.
+    pub(super) fn at<R>(&self, directory: &FileId, work: impl FnOnce() -> R) -> R {
+        let lock = self.locks.as_ref().and_then(|locks| {
+            let hash = self.hashes.hash_one(directory);
+            locks.get(hash as usize % LOCKS)
+        });
+        let _turn = lock.map(Mutex::lock);
+        work()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use pagewell_base::sync::Condvar;
+    use pagewell_fs::{
+        Call, Change, CreateMode, Created, FileSystem, Result, SetAttributes, forward,
+    };
+    use pagewell_source_ram::RamFileSystem;
+    use pagewell_tree::Tree;
+
+    use super::*;
+    use crate::copy::Copier;
+    use crate::copy::rules::Rules;
+    use crate::copy::terms::tests::place;
+
+    /// Memory of one directory, which counts the threads that change it at the same time.
+    struct Counting {
+        memory: RamFileSystem,
+        /// Those now, and the most.
+        at_work: Mutex<(usize, usize)>,
+        came: Condvar,
+        /// How long a change lasts, unless two were made at the same time before.
+        patience: Duration,
+    }
+
+    impl Counting {
+        fn change<R>(&self, change: impl FnOnce(&RamFileSystem) -> R) -> R {
+            let mut at_work = self.at_work.lock();
+            at_work.0 += 1;
+            at_work.1 = at_work.1.max(at_work.0);
+            self.came.notify_all();
+            let alone = |at_work: &mut (usize, usize)| at_work.1 < 2;
+            drop(self.came.wait_timeout_while(at_work, self.patience, alone));
+            let changed = change(&self.memory);
+            self.at_work.lock().0 -= 1;
+            changed
+        }
+    }
+
+    impl FileSystem for Counting {
+        forward! { self => self.memory;
+            describe, root, limits, lookup, attributes, set_attributes, access, read_link, read,
+            read_directory, statistics, write, commit,
+        }
+
+        fn create(
+            &self,
+            call: &Call<'_>,
+            directory: &FileId,
+            name: &[u8],
+            mode: &CreateMode,
+        ) -> Result<Created> {
+            self.change(|memory| memory.create(call, directory, name, mode))
+        }
+
+        fn make_symlink(
+            &self,
+            call: &Call<'_>,
+            directory: &FileId,
+            name: &[u8],
+            target: &[u8],
+            attributes: &SetAttributes,
+        ) -> Result<Created> {
+            self.change(|memory| memory.make_symlink(call, directory, name, target, attributes))
+        }
+
+        fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+            self.change(|memory| memory.remove(call, directory, name))
+        }
+
+        fn rename(
+            &self,
+            call: &Call<'_>,
+            from: &FileId,
+            from_name: &[u8],
+            to: &FileId,
+            to_name: &[u8],
+        ) -> Result<(Change, Change)> {
+            self.change(|memory| memory.rename(call, from, from_name, to, to_name))
+        }
+    }
+
+    /// A directory of files and links.
+    fn many() -> Tree {
+        let memory = RamFileSystem::new(16 << 20).unwrap();
+        let tree = Tree::new(Arc::new(memory));
+        let (filesystem, call, root) = (&tree.filesystem, tree.call(), tree.filesystem.root());
+        let none = SetAttributes::default();
+        for number in 0..200 {
+            let name = format!("{number:03}").into_bytes();
+            if number % 3 == 0 {
+                let made = filesystem.make_symlink(&call, &root, &name, b"target", &none);
+                made.unwrap();
+            } else {
+                let mode = CreateMode::Guarded(none);
+                filesystem.create(&call, &root, &name, &mode).unwrap();
+            }
+        }
+        tree
+    }
+
+    /// The most threads that changed the target at the same time, when it is copied to and, so
+    /// that links take the place of others, copied to again.
+    fn most_at_work(is_remote: bool, patience: Duration) -> usize {
+        let counting = Arc::new(Counting {
+            memory: RamFileSystem::new(16 << 20).unwrap(),
+            at_work: Mutex::default(),
+            came: Condvar::default(),
+            patience,
+        });
+        let source = place(&many());
+        let mut target = place(&Tree::new(counting.clone()));
+        target.is_remote = is_remote;
+        for _ in 0..2 {
+            let mut copier = Copier::new(&target, Rules::default());
+            let (from, into) = (source.tree.root().unwrap(), target.tree.root().unwrap());
+            copier
+                .directory_contents(&source, &from, (&into, b""))
+                .unwrap();
+            copier.finish().unwrap();
+        }
+        let copied = target.tree.list(&target.directory, false).unwrap();
+        assert_eq!(copied.listed.len(), 200);
+        counting.at_work.lock().1
+    }
+
+    #[test]
+    fn one_thread_at_a_time_changes_a_directory_of_this_machine() {
+        assert_eq!(most_at_work(false, Duration::from_millis(1)), 1);
+    }
+
+    #[test]
+    fn a_server_is_asked_for_several_changes_at_a_time() {
+        assert!(most_at_work(true, Duration::from_secs(60)) > 1);
+    }
+}
