@@ -10,6 +10,9 @@
 //!
 //! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
 //!
+//! Programs and clients expect "." and ".." of a directory, and some servers list neither. They come
+//! first: as the server has them on the first page, or our own. Later ones are left out.
+//!
 //! **Cookies.** Only the cookie of the last entry of a page that is not the last one is given back to
 //! the server, and it must be one that was not given back before. All others are for fronts, which
 //! may go on after any entry. Servers have been seen whose "." has cookie 0, which begins anew, and
@@ -188,7 +191,7 @@ impl Shared {
             match asked.value.map_err(|failure| failure.status) {
                 Ok(answer) => {
                     let place = (cookie, position);
-                    let page = self.take_page(node, place, answer, (asked.sent, before))?;
+                    let page = self.take_page(call, node, place, answer, (asked.sent, before))?;
                     return Ok(Spot { page, index: 0 });
                 }
                 Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
@@ -219,7 +222,7 @@ impl Shared {
             if let Ok(answer) = asked.value
                 && answer.is_last
             {
-                return self.take_page(node, (0, Some(0)), answer, (asked.sent, before));
+                return self.take_page(call, node, (0, Some(0)), answer, (asked.sent, before));
             }
         }
         Err(Error::BadCookie)
@@ -228,6 +231,7 @@ impl Shared {
     /// Takes what an answer tells of a directory, and keeps it as a page.
     fn take_page(
         &self,
+        call: &Call<'_>,
         node: &Arc<Node>,
         (cookie, position): (u64, Option<usize>),
         answer: Answer,
@@ -251,6 +255,11 @@ impl Shared {
                 unusable += 1;
             }
         }
+        if cookie == 0 {
+            self.put_dots_first(call, node, &mut entries);
+        } else {
+            entries.retain(|listed| !is_dot(listed));
+        }
         give_own_cookies((cookie, next), position, &mut entries)?;
         let page = Arc::new(Page {
             after: cookie,
@@ -268,6 +277,38 @@ impl Shared {
         Ok(page)
     }
 
+    /// Puts "." and ".." first in a first page. Where the server has them elsewhere or not at all,
+    /// they get cookies of our own: see [`give_own_cookies`].
+    fn put_dots_first(&self, call: &Call<'_>, node: &Node, entries: &mut Vec<Listed>) {
+        let is_usual = |name: &[u8], index| {
+            let listed: Option<&Listed> = entries.get(index);
+            listed.is_some_and(|listed| *listed.name == *name)
+        };
+        if is_usual(b".", 0) && is_usual(b"..", 1) {
+            return;
+        }
+        for name in [b"..".as_slice(), b"."] {
+            let place = entries.iter().position(|listed| *listed.name == *name);
+            let mut dot = match place {
+                Some(index) => entries.remove(index),
+                None => self.dot(call, node, name),
+            };
+            dot.cookie = 0;
+            entries.insert(0, dot);
+        }
+    }
+
+    /// "." or ".." of a directory whose server does not list it.
+    fn dot(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Listed {
+        let found = self.lookup(call, &node.id, name).ok();
+        // A server that does not tell a parent either has one all the same.
+        let known = node.lock().known();
+        let attributes = found.as_ref().map(|entry| entry.attributes).or(known);
+        let file_id = attributes.map_or(0, |attributes| attributes.file_id);
+        let id = found.map(|entry| self.root.on_wire(&entry.id));
+        Listed::new(name, file_id, 0, id)
+    }
+
     /// Remembers what an entry tells of a name and an object.
     fn remember(
         &self,
@@ -282,7 +323,7 @@ impl Shared {
         let id = self.root.from_wire(id);
         let node = self.files.node(&id);
         let is_right = self.remote.look(&node, Some(attributes), sent).is_ok();
-        if is_right && !matches!(&*listed.name, b"." | b"..") {
+        if is_right && !is_dot(listed) {
             self.names.learn(directory, &listed.name, Some(id), before);
         }
     }
@@ -321,6 +362,10 @@ impl Shared {
             })
         }
     }
+}
+
+fn is_dot(listed: &Listed) -> bool {
+    matches!(&*listed.name, b"." | b"..")
 }
 
 fn does_not_go_on() -> Error {

@@ -61,6 +61,12 @@ pub trait Hook: Send + Sync {
         inner
     }
 
+    /// What clients see instead of an entry of a directory, if anything.
+    fn entry<'e>(&self, inner: &DirectoryEntry<'e>) -> Option<DirectoryEntry<'e>> {
+        let cookie = self.cookie(inner.cookie);
+        Some(DirectoryEntry { cookie, ..*inner })
+    }
+
     /// What is done when a directory was listed, before it is answered.
     fn listed(&self) {}
 
@@ -311,8 +317,8 @@ impl<H: Hook> FileSystem for Layer<H> {
             ..Event::of("read_directory", call, directory)
         })?;
         let mut visit = |entry: &DirectoryEntry<'_>| {
-            let cookie = self.hook.cookie(entry.cookie);
-            visit(&DirectoryEntry { cookie, ..*entry })
+            let shown = self.hook.entry(entry);
+            shown.is_none_or(|shown| visit(&shown))
         };
         let page = self
             .inner

@@ -3,6 +3,7 @@
 
 mod backward;
 mod data;
+mod dots;
 mod faults;
 mod forgetful;
 mod late;
