@@ -4,6 +4,10 @@
 //! taken back if it does not fit. The cookie verifier is always zero and never compared: cookies
 //! stay valid when the directory changes, and servers that refuse a listing because the directory
 //! changed break clients that cannot start over.
+//!
+//! READDIRPLUS may leave out attributes and handles, and clients have been seen that cannot do
+//! without. A source that lists names alone, such as a server without READDIRPLUS that is served
+//! again, is asked for each name.
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
@@ -17,6 +21,9 @@ use crate::service::exports::{Stop, Target};
 
 /// Before the first entry: a present `post_op_attr` and the verifier.
 const HEAD_BYTES: usize = 96;
+
+/// Names of one page that are looked up, so that its answer does not take too long.
+const LOOKUPS_MAX: usize = 128;
 
 /// What a client asks for.
 struct Wanted {
@@ -154,15 +161,32 @@ fn list_into(
     } else {
         wanted.cookie
     };
+    let filesystem = target.filesystem();
     let mut refused = false;
-    let mut too_many = None;
+    let mut stopped = None;
+    let mut lookups = 0;
     let mut visit = |entry: &fs::DirectoryEntry<'_>| {
         let mut entry = *entry;
+        if wanted.with_attributes && entry.entry.is_none() {
+            if lookups == LOOKUPS_MAX {
+                return false;
+            }
+            lookups += 1;
+            match filesystem.lookup(&target.call(), &target.id, entry.name) {
+                Ok(found) => entry.entry = Some(found),
+                Err(reason @ fs::Error::WouldBlock) => {
+                    stopped = Some(reason);
+                    return false;
+                }
+                // Gone meanwhile, or not to be looked at by this caller: a name all the same.
+                Err(_) => {}
+            }
+        }
         if narrow {
             match cookies.narrow(&target.id, entry.cookie) {
                 Ok(number) => entry.cookie = number,
                 Err(reason) => {
-                    too_many = Some(reason);
+                    stopped = Some(reason);
                     return false;
                 }
             }
@@ -171,7 +195,7 @@ fn list_into(
         refused |= !fits;
         fits
     };
-    let listed = target.filesystem().read_directory(
+    let listed = filesystem.read_directory(
         &target.call(),
         &target.id,
         cookie,
@@ -181,7 +205,8 @@ fn list_into(
     if !page.begun && refused {
         return Ok(false);
     }
-    if let Some(reason) = too_many.filter(|_| !page.begun) {
+    let is_whole = |reason: &fs::Error| page.begun && *reason != fs::Error::WouldBlock;
+    if let Some(reason) = stopped.filter(|reason| !is_whole(reason)) {
         return Err(reason);
     }
     ReaddirOk::encode_tail(&mut Encoder::new(page.bytes), listed.end);

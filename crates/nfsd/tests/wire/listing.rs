@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use pagewell_fs::DirectoryEntry;
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{Procedure, ReaddirArguments, Status};
 
 use crate::client::Client;
 use crate::fixture::{Fixture, Kind, connect, export, on_each_kind, ram, serve};
-use crate::layer::{Layer, Stalls};
+use crate::layer::{Event, Hook, Layer, Stalls};
 use crate::million::Million;
 use crate::operations::handle;
 use crate::pages::{Name, sorted};
@@ -351,5 +352,47 @@ fn row_15_narrow_cookies_resume_on_each_kind() {
         }
         let unknown = client.readdir(&root, (1 << 31) - 1, [0; 8], 4096);
         assert_eq!(unknown.unwrap_err(), Status::BadCookie);
+    }
+}
+
+/// A source that lists names alone.
+struct NamesAlone;
+
+impl Hook for NamesAlone {
+    fn before(&self, _: &Event<'_>) -> pagewell_fs::Result<()> {
+        Ok(())
+    }
+
+    fn entry<'e>(&self, inner: &DirectoryEntry<'e>) -> Option<DirectoryEntry<'e>> {
+        Some(DirectoryEntry {
+            entry: None,
+            ..*inner
+        })
+    }
+}
+
+#[test]
+fn readdirplus_tells_attributes_and_handles_also_where_its_source_lists_names_alone() {
+    let (layer, _) = Layer::new(ram(), NamesAlone);
+    let server = serve(vec![export("/", layer)]);
+    let (mut client, root) = connect(&server);
+    fill(&mut client, &root, "file", 500);
+    let (mut names, mut cookie): (Vec<Name>, u64) = (Vec::new(), 0);
+    loop {
+        let sizes = (1 << 20, 1 << 20);
+        let page = client.readdirplus(&root, cookie, [0; 8], sizes).unwrap();
+        assert!(!page.names.is_empty() && page.names.len() < 300, "bounded");
+        names.extend(page.names);
+        if page.end {
+            break;
+        }
+        cookie = names.last().unwrap().cookie;
+    }
+    assert_once(&names, "file", 500);
+    assert_eq!(names.len(), 502);
+    for entry in &names {
+        let (attributes, handle) = entry.object.as_ref().unwrap();
+        assert_eq!(attributes.file_id, entry.file_id);
+        assert_eq!(client.getattr(handle).unwrap().file_id, entry.file_id);
     }
 }
