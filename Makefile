@@ -40,6 +40,10 @@ test-clients: ## Real clients: libnfs and a Linux kernel in an emulated machine
 	@scripts/packages.sh test
 	@tests/clients/run.sh
 
+test-strangers: ## Other people's servers and clients, against docs/INTEROPERABILITY.md
+	@scripts/packages.sh test
+	@tests/strangers/run.sh
+
 lint-dependencies: ## Licences, bans and sources of all dependencies (needs cargo-deny)
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
@@ -83,5 +87,5 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
+.PHONY: help build demo test lint test-rust docs test-clients test-strangers lint-dependencies fuzz \
 	bench-serve bench-read bench-client bench-mount bench-copy readme install uninstall man clean
