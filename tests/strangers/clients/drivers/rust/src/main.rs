@@ -164,7 +164,10 @@ impl Driver {
         names.retain(|name| name != "." && name != "..");
         let expected: BTreeSet<String> = (1..=2000).map(|at| format!("name-{at:04}")).collect();
         check(names.len() == 2000, names.len())?;
-        check(names.into_iter().collect::<BTreeSet<_>>() == expected, "names")
+        check(
+            names.into_iter().collect::<BTreeSet<_>>() == expected,
+            "names",
+        )
     }
 
     async fn read(&mut self) -> Outcome {
