@@ -129,7 +129,7 @@ impl Dispatcher {
 
     fn run_decided(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
-        let (connection, state) = (job.charge.connection.clone(), job.state);
+        let (connection, state) = (job.charge.connection.clone(), job.state.clone());
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // no other client anything.

@@ -250,7 +250,7 @@ impl Service {
             }),
             Seen::InProgress => FirstLook::Said,
             Seen::Undecided(undecided) => FirstLook::Undecided(WaitingCall {
-                undecided: Some(undecided),
+                undecided: Some(Box::new(undecided)),
                 subject: self.served.subject(call.arguments),
                 kind: Kind::Change,
                 ..WaitingCall::default()
@@ -267,7 +267,7 @@ impl Service {
 
     /// Looks again at a call of the pool that is undecided.
     pub fn decide(&self, job: &mut Job, is_stopping: bool) -> Decision {
-        let Some(undecided) = job.state.undecided else {
+        let Some(undecided) = job.state.undecided.as_deref().copied() else {
             return Decision::Do;
         };
         let connection = &job.charge.connection;

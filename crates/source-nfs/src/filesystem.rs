@@ -360,7 +360,7 @@ impl Shared {
         attributes: Option<&FileAttributes>,
         sent: Moment,
     ) -> Result<Entry> {
-        let id = self.root.from_wire(id);
+        let id = self.root.object_of(id);
         let mut node = self.files.node(&id);
         if self.remote.look(&node, attributes, sent).is_err() {
             // A server that uses handles again: what was known is of another object.

@@ -143,7 +143,7 @@ impl Shared {
     fn show(&self, spot: &Spot, visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
             let entry = listed.id().and_then(|id| {
-                let id = self.root.from_wire(id);
+                let id = self.root.object_of(id);
                 let attributes = self.files.node(&id).lock().known()?;
                 Some(Entry { id, attributes })
             });
@@ -320,7 +320,7 @@ impl Shared {
         let (Some(id), Some(attributes)) = (listed.id(), attributes) else {
             return;
         };
-        let id = self.root.from_wire(id);
+        let id = self.root.object_of(id);
         let node = self.files.node(&id);
         let is_right = self.remote.look(&node, Some(attributes), sent).is_ok();
         if is_right && !is_dot(listed) {

@@ -272,6 +272,8 @@ impl Shared {
             target,
         };
         let created = self.make(call, &making, &arguments, making.was_free)?;
+        // A server may give it the handle of one that was removed, and tell times in whole seconds.
+        self.files.node(&created.entry.id).lock().forget_link();
         self.dress(call, created, &given(attributes))
     }
 

@@ -401,6 +401,11 @@ impl State {
         }
     }
 
+    /// Forgets the target: what has this handle now is another symbolic link.
+    pub(super) fn forget_link(&mut self) {
+        self.link = None;
+    }
+
     /// Notes that a user has just made it.
     pub(super) fn made(&mut self, credentials: &Credentials, attributes: &Attributes) {
         self.maker = Some((credentials.uid, attributes.uid));

@@ -55,7 +55,7 @@ impl Root {
     }
 
     /// The object that the server calls so.
-    pub(super) fn from_wire(&self, handle: FileId) -> FileId {
+    pub(super) fn object_of(&self, handle: FileId) -> FileId {
         let is_root = self.was_renewed.load(Ordering::Acquire) && *self.handle.read() == handle;
         if is_root { self.id } else { handle }
     }

@@ -7,6 +7,7 @@ and a mount name space of its own. Prints a line for each cell, with tabs betwee
 row, the word, and the seconds it took.
 """
 
+import errno
 import functools
 import hashlib
 import multiprocessing
@@ -310,6 +311,17 @@ def measure_restart(server, directory):
 
     threading.Thread(target=restart, daemon=True).start()
     def use():
+        end = time.monotonic() + 120
+        while True:
+            try:
+                return use_once()
+            except OSError as error:
+                # Of what was known before a handle may be stale, which the first use finds out.
+                if error.errno != errno.ESTALE or time.monotonic() > end:
+                    raise
+            time.sleep(0.1)
+
+    def use_once():
         put(directory + "/afterwards", data)
         assert get(directory + "/afterwards") == data
         assert len(os.listdir(directory + "/many")) == 10_000

@@ -58,12 +58,12 @@ pub enum Answer {
 }
 
 /// What is remembered of a call between its first look and the pool.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct WaitingCall {
     /// What it is known by, if it changes something.
     pub duplicate: Option<Key>,
     /// It is to be found out first whether it is new.
-    pub undecided: Option<Undecided>,
+    pub undecided: Option<Box<Undecided>>,
     /// Bytes that the reply may take.
     pub reply_bytes_max: usize,
     /// The same of a listing, which is memory of its own until it has left.

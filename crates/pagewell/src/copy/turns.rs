@@ -1,12 +1,12 @@
 //! One creator at a time in a directory of this machine.
 //!
 //! **Problem.** The kernel lets one thread at a time change a directory; the others spin meanwhile.
-//! Where a file takes long to make, each needs as much processor time as the one that makes it: ext4
-//! without a journal passes over all inodes that were deleted within the last minutes.
+//! Where a file takes long to make, each needs as much processor time as the one that makes it:
+//! ext4 without a journal passes over all inodes that were deleted within the last minutes.
 //!
-//! **Rule.** A thread that makes or removes a name has a turn at the directory, and the others sleep
-//! until then. It makes up to [`FILES_OF_A_TURN`] files in one turn and fills them after it: each
-//! turn wakes a thread, and what one processor knows of a directory is slow to reach another.
+//! **Rule.** A thread that makes or removes a name has a turn at the directory, and the others
+//! sleep meanwhile. It makes up to [`FILES_OF_A_TURN`] files in one turn and fills them after it:
+//! each turn wakes a thread, and what one processor knows of a directory is slow to reach another.
 //!
 //! ```text
 //!   one:    make make make make | fill fill fill fill |   sleep   | make ...
@@ -15,7 +15,7 @@
 //!
 //! A server is asked for as much at a time as it can answer: there are no turns.
 //!
-//! Directories have [`LOCKS`] locks between them, so that nothing is kept of each. No thread has two.
+//! Directories share [`LOCKS`] locks, so that nothing is kept of each. No thread has two.
 
 use std::hash::{BuildHasher, RandomState};
 

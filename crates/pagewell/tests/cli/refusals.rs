@@ -381,7 +381,7 @@ fn root_copies_so_into_a_mount_of_such_a_server() {
     tree(&fixture);
     let (serve, exported) = squashing(&fixture, false);
     let place = fixture.path().join("mounted");
-    let source = format!("{}", serve.urls()[0]);
+    let source = serve.urls()[0].to_string();
     let mount = Mount::new(&source, place);
     let target = mount.place.join("copy");
     let run = run_in(fixture.path(), &["cp", "-a", "s", target.to_str().unwrap()]);

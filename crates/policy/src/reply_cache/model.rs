@@ -339,7 +339,7 @@ impl World {
 
     // --- the network
 
-    fn to_server(&mut self, pipe: usize, segment: Segment) {
+    fn send_segment(&mut self, pipe: usize, segment: Segment) {
         let client = self.pipes.borrow()[pipe].client;
         let latency = self.clients[client].latency;
         let arrival = self.now + latency + self.random.below(latency / 2 + 1);

@@ -248,11 +248,9 @@ mod tests {
 
     #[test]
     fn a_failure_without_a_body_that_can_be_read_is_its_status() {
-        let status = |bytes: &[u8]| {
-            let reply = LinkReply::decode_reply(&mut Decoder::new(bytes));
-            reply.map(|reply| reply.map_err(|failure| (failure.status, failure.body)))
-        };
-        let untold = |status| Ok(Err((status, LinkBody::default())));
+        let status = |bytes: &[u8]| LinkReply::decode_reply(&mut Decoder::new(bytes));
+        let body = LinkBody::default();
+        let untold = |status| Ok(Err(Failure { status, body }));
         assert_eq!(status(&[0, 0, 0, 22]), untold(Status::Invalid));
         // The body of SYMLINK, which is shorter.
         assert_eq!(

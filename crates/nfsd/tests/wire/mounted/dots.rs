@@ -33,7 +33,7 @@ impl Hook for Dotless {
 fn listed(mount: &Mount, directory: &FileId, at_a_time: usize) -> Vec<(Vec<u8>, u64)> {
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
-        let mut left = at_a_time;
+        let (after, mut left) = (cookie, at_a_time);
         let mut visit = |entry: &DirectoryEntry<'_>| {
             if left == 0 {
                 return false;
@@ -45,7 +45,7 @@ fn listed(mount: &Mount, directory: &FileId, at_a_time: usize) -> Vec<(Vec<u8>, 
             true
         };
         let (filesystem, call) = (&mount.filesystem, mount.call());
-        let page = filesystem.read_directory(&call, directory, cookie, true, &mut visit);
+        let page = filesystem.read_directory(&call, directory, after, true, &mut visit);
         if page.unwrap().end {
             return names;
         }

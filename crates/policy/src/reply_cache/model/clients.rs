@@ -98,7 +98,7 @@ impl World {
         };
         let (call, timeout) = (sent.call, self.clients[client].timeout);
         self.calls[call].sent += 1;
-        self.to_server(pipe, Segment::Call(sent));
+        self.send_segment(pipe, Segment::Call(sent));
         self.at(self.now + timeout, Event::Timeout(pipe, call));
     }
 
@@ -183,7 +183,7 @@ impl World {
     }
 
     fn close_in_order(&mut self, pipe: usize) {
-        self.to_server(pipe, Segment::End);
+        self.send_segment(pipe, Segment::End);
         self.close_at_client(pipe);
     }
 

@@ -114,7 +114,7 @@ fn what_is_under_way_is_neither_begun_again_nor_answered_elsewhere() {
     let Verdict::Held(held) = look(&mut cache, &other, 1, NOW) else {
         panic!("it waits");
     };
-    let mut again = |cache: &mut ReplyCache<_>, now| {
+    let again = |cache: &mut ReplyCache<_>, now| {
         cache.look(&key(1, 5), (&other, place(1)), Some(held), now)
     };
     cache.finish(&key(1, 5), b"first", SENT, NOW);

@@ -70,8 +70,15 @@ impl Tree {
     ///
     /// Those of the file system beneath.
     pub fn look_up(&self, parent: u64, name: &OsStr) -> io::Result<Metadata> {
+        let is_up = name == "..";
+        if is_up && parent == self.root {
+            return self.path.metadata();
+        }
         let found = self.path(parent)?.join(name).symlink_metadata()?;
-        self.remember(found.ino(), parent, name);
+        // What is above was found on the way down, and is not to be looked for from below.
+        if !is_up && name != "." {
+            self.remember(found.ino(), parent, name);
+        }
         Ok(found)
     }
 
