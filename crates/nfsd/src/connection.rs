@@ -286,6 +286,11 @@ impl Connection {
         self.unanswered.load(Ordering::Acquire) > 0
     }
 
+    /// Whether threads of the pool may still send.
+    pub fn has_jobs(&self) -> bool {
+        self.in_flight_bytes.load(Ordering::Acquire) > 0
+    }
+
     /// Whether calls are under way.
     pub fn is_busy(&self) -> bool {
         self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
@@ -393,9 +398,9 @@ impl Connection {
         let turns = self.turns.load(Ordering::Acquire);
         let standing = standing(self);
         if standing != Standing::Over
-            && let Some((bytes, is_all)) = self.queue.acknowledged_bytes(&self.socket)
+            && let Some((bytes, queued_bytes)) = self.queue.acknowledged_bytes(&self.socket)
         {
-            self.line.arrived(bytes, is_all.then_some(turns));
+            self.line.arrived(bytes, (turns, queued_bytes));
         }
         standing
     }

@@ -36,6 +36,9 @@ const DEFERRED_KEPT: usize = 64;
 /// for is mostly an acknowledgement, which comes within 40 ms.
 const UNDECIDED_PERIOD: Duration = Duration::from_millis(10);
 
+/// So many of them are looked at in a round: each look asks the kernel, under one lock for all.
+const UNDECIDED_MAX: usize = 256;
+
 /// How long a stopping server lets clients fetch the replies to what was begun.
 pub const DRAIN_FOR: Duration = Duration::from_secs(10);
 
@@ -46,11 +49,13 @@ pub struct Dispatcher {
     pool: Arc<Pool<Job>>,
     /// For listings, see [`LISTING_NICENESS`].
     listings: Arc<Pool<Job>>,
-    /// Calls for objects that storage holds, in the order in which they came. They must neither
+    /// Calls that are undecided ([`Service::decide`]), and those for objects that storage holds, in
+    /// the order in which they came. They must neither
     /// take a thread, which would be held too, nor be answered "ask again" at once: clients do ask
     /// again, hundreds of thousands of times. What each connection may have under way bounds them.
     deferred: Mutex<Vec<Job>>,
-    /// Whether the watcher looks often, as of some it is not known yet whether they are new.
+    /// Whether the watcher looks often, as of some it is not known yet whether they are new. It
+    /// changes under the lock of `deferred`.
     watches_closely: AtomicBool,
     watcher: OnceLock<Thread>,
     stopping: AtomicBool,
@@ -114,16 +119,32 @@ impl Dispatcher {
     }
 
     fn run(&self, mut job: Job) {
-        match self.service.decide(&mut job, self.is_stopping()) {
+        let connection = job.charge.connection.clone();
+        let is_stopping = self.is_stopping();
+        let work = AssertUnwindSafe(|| self.service.decide(&mut job, is_stopping));
+        let decision = catch_unwind(work).unwrap_or_else(|_| {
+            names::PANICS.add(1);
+            connection.close();
+            Decision::Done
+        });
+        match decision {
             Decision::Do => self.run_decided(job),
             Decision::Done => {}
-            Decision::LookAgain => {
-                self.deferred.lock().push(job);
-                let is_awake = self.watches_closely.swap(true, Ordering::AcqRel);
-                if let Some(watcher) = self.watcher.get().filter(|_| !is_awake) {
-                    watcher.unpark();
-                }
-            }
+            Decision::LookAgain => self.look_again(job),
+        }
+    }
+
+    /// Has a call looked at again soon of which it is not known yet whether it is new.
+    fn look_again(&self, job: Job) {
+        let mut deferred = self.deferred.lock();
+        deferred.push(job);
+        let is_awake = self.watches_closely.swap(true, Ordering::AcqRel);
+        drop(deferred);
+        if let Some(watcher) = self.watcher.get().filter(|_| !is_awake) {
+            watcher.unpark();
+        }
+        if self.is_stopping() {
+            self.resume(|_| true);
         }
     }
 
@@ -166,12 +187,16 @@ impl Dispatcher {
     /// Has threads do those calls that waited without one and are due.
     fn resume(&self, is_due: impl Fn(&WaitingCall) -> bool) {
         let mut deferred = self.deferred.lock();
-        let due: Vec<Job> = deferred.extract_if(.., |job| is_due(&job.state)).collect();
+        let mut undecided = 0;
+        let may_go = |job: &mut Job| {
+            undecided += usize::from(job.state.undecided.is_some());
+            let is_in_turn = job.state.undecided.is_none() || undecided <= UNDECIDED_MAX;
+            is_in_turn && is_due(&job.state)
+        };
+        let due: Vec<Job> = deferred.extract_if(.., may_go).collect();
         deferred.shrink_to(DEFERRED_KEPT); // there may have been tens of thousands
+        self.watches_closely.store(undecided > 0, Ordering::Release);
         drop(deferred);
-        if due.iter().any(|job| job.state.undecided.is_some()) {
-            self.watches_closely.store(true, Ordering::Release);
-        }
         due.into_iter().for_each(|job| self.enqueue(job));
     }
 
@@ -192,7 +217,6 @@ impl Dispatcher {
             let held = self.service.answer_held(now);
             self.pool.set_held(&held);
             self.listings.set_held(&held);
-            self.watches_closely.store(false, Ordering::Release);
             let is_held = |subject, kind| slow.is_held(subject, kind);
             self.resume(|state| is_due(state, self.delay(), now, is_held));
         }

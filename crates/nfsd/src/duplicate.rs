@@ -92,9 +92,9 @@ impl Duplicates {
         names::DUPLICATES_PUSHED_OUT.add(pushed_out as u64);
     }
 
-    /// The reply to a call that is done was sent.
-    pub fn sent(&self, key: &Key, sent_at: SentAt) {
-        self.cache.lock().sent(key, sent_at);
+    /// The reply to a call that is done was sent on `connection`.
+    pub fn sent(&self, key: &Key, connection: &Connection, sent_at: SentAt) {
+        self.cache.lock().sent(key, &connection.line, sent_at);
     }
 
     /// Forgets a call that was not done.

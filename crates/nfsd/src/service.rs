@@ -20,8 +20,8 @@
 //! | waits or is unread when its client is gone | dropped (`Connection::is_given_up`) |
 //!
 //! Which calls are the same, and which only look so, is in [`pagewell_policy::reply_cache`]. A
-//! change that has begun cannot be taken back: its repetition, and so everything that a client sends
-//! after it was answered, comes after its end.
+//! change that has begun cannot be taken back: its repetition, and so everything that a client
+//! sends after it was answered, comes after its end.
 
 pub mod adjoining;
 pub mod call;
@@ -130,8 +130,8 @@ impl Drop for Begun<'_> {
 /// Where the reply ends that was added to a batch last, which leaves with the reader's turn.
 fn sent_with(request: &Request<'_>, batch: &Batch) -> SentAt {
     let connection = request.connection;
-    if request.place.overlaps {
-        // Other threads may send in between.
+    if request.place.overlaps || connection.has_jobs() {
+        // Threads of the pool may send before the turn ends.
         SentAt::Turn(connection.turns())
     } else {
         SentAt::Byte(connection.queued_bytes() + batch.length() as u64)
@@ -258,7 +258,8 @@ impl Service {
             Seen::Answered(reply, moved) => {
                 batch.push(&reply);
                 if let Some(key) = moved {
-                    self.duplicates.sent(&key, sent_with(request, batch));
+                    let sent_at = sent_with(request, batch);
+                    self.duplicates.sent(&key, connection, sent_at);
                 }
                 FirstLook::Said
             }
@@ -283,11 +284,8 @@ impl Service {
                 Decision::Do
             }
             Seen::InProgress => Decision::Done,
-            Seen::Undecided(_) if is_stopping => {
-                // No answer will come: the client asks again on another connection.
-                connection.close();
-                Decision::Done
-            }
+            // No answer will come: the client asks again on another connection.
+            Seen::Undecided(_) if is_stopping => Decision::Done,
             Seen::Undecided(_) => Decision::LookAgain,
             Seen::Answered(reply, moved) => {
                 let mut batch = Batch::default();
@@ -296,7 +294,7 @@ impl Service {
                 connection.send(&mut batch);
                 if let Some(key) = moved {
                     let sent_at = SentAt::Byte(connection.queued_bytes());
-                    self.duplicates.sent(&key, sent_at);
+                    self.duplicates.sent(&key, connection, sent_at);
                 }
                 Decision::Done
             }
@@ -384,7 +382,7 @@ impl Service {
                     .finish(key, batch.body(mark), SentAt::UNKNOWN);
                 connection.send(&mut batch);
                 let sent_at = SentAt::Byte(connection.queued_bytes());
-                self.duplicates.sent(key, sent_at);
+                self.duplicates.sent(key, connection, sent_at);
             }
             Some(key) => {
                 self.duplicates.abandon(key);

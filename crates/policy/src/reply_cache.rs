@@ -29,8 +29,9 @@
 //! by identifiers, which are unique there. *Late* is a call that may have arrived more than
 //! [`GIVEN_UP_AFTER_MIN`] before the answered one, or came on the older of the two connections when
 //! that is over or its calls overlap (one of them may have been given up with another, however
-//! young): it may be an earlier transmission of the answered one. *Not yet known* ends with the acknowledgement, with the
-//! connection, or [`HELD_FOR`] after the reply was made; then the reply counts as lost.
+//! young): it may be an earlier transmission of the answered one. *Not yet known* ends with the
+//! acknowledgement, with the connection, or [`HELD_FOR`] after the reply was made; then the reply
+//! counts as lost.
 //!
 //! Others: Linux knfsd compares the port, too, and so knows again only clients that come back from
 //! the same one; nfs-ganesha has a cache for each connection; FreeBSD compares lengths and
@@ -39,12 +40,16 @@
 //! **What is kept** is bounded in bytes. Each address has an equal share; one that makes many
 //! calls uses what others leave, and loses its own oldest replies first. Writes push out writes.
 //!
-//! Known weaknesses, each of which no server can tell from its opposite: the kept reply goes to an
-//! equal call that is new when the first one's connection was reset, when it follows the first one
-//! on one connection with nothing in between, when the first one's client has just lost its
-//! connection, and when the server has left it unread or waiting for longer than some client
-//! would. A proxy acknowledges what its client may never get. Besides: an address that has made so many changes since that a reply
-//! was pushed out has its repetition done again. All is forgotten when the server ends.
+//! Known weaknesses, which no server can tell from their opposites: the kept reply goes to an equal
+//! call that is new when the first one's connection was reset, when it follows the first one on one
+//! connection with nothing in between, when the first one's client has just lost its connection
+//! (which then has its call done again), when the first one's client had ended its sending before
+//! it had the reply, and when the server has left it unread or waiting for longer than some client
+//! would. A proxy acknowledges what its client may never get, and so does a machine whose program
+//! never reads it. Left by the rule, as clients do not number so: an equal call on a connection
+//! that has had several under way, when that is the older of two, or was silent for long. Besides:
+//! an address that has made so many changes since that a reply was pushed out has its repetition
+//! done again. All is forgotten when the server ends.
 
 #[cfg(test)]
 mod model;

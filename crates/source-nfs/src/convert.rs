@@ -110,8 +110,8 @@ pub(super) fn file_id((filesystem_id, file_id): (u64, u64), mounted: u64) -> u64
     file_id ^ (hasher.finish() >> 1)
 }
 
-/// The number of an object whose server gives it none: 0 is not one, as programs take a name with it
-/// for one that was removed. It follows from what tells the object apart, its handle.
+/// The number of an object whose server gives it none: 0 is not one, as programs take a name with
+/// it for one that was removed. It follows from what tells the object apart, its handle.
 pub(super) fn number_of(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(bytes);

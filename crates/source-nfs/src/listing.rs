@@ -10,15 +10,15 @@
 //!
 //! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
 //!
-//! Programs and clients expect "." and ".." of a directory, and some servers list neither. They come
-//! first: as the server has them on the first page, or our own. Later ones are left out.
+//! Programs and clients expect "." and ".." of a directory, and some servers list neither. They
+//! come first: as the server has them on the first page, or our own. Later ones are left out.
 //!
-//! **Cookies.** Only the cookie of the last entry of a page that is not the last one is given back to
-//! the server, and it must be one that was not given back before. All others are for fronts, which
-//! may go on after any entry. Servers have been seen whose "." has cookie 0, which begins anew, and
-//! such whose last entry has; of others several entries share one. An entry that cannot be found
-//! again by its cookie gets one of our own, which is its position in the listing. When the page is
-//! not kept any more, the directory is listed from its beginning up to there.
+//! **Cookies.** Only the cookie of the last entry of a page that is not the last one is given back
+//! to the server, and it must be one that was not given back before. All others are for fronts,
+//! which may go on after any entry. Servers have been seen whose "." has cookie 0, which begins
+//! anew, and such whose last entry has; of others several entries share one. An entry that cannot
+//! be found again by its cookie gets one of our own, which is its position in the listing. When the
+//! page is not kept any more, the directory is listed from its beginning up to there.
 //!
 //! A server that does not take its own cookie (BAD_COOKIE) is asked once more from the beginning,
 //! for as much as fits into one answer, and so is every other directory of it from then on. A
@@ -48,7 +48,8 @@ use super::pages::{Listed, Page, Spot};
 const PAGES_MAX: usize = 1 << 16;
 /// Largest page that is asked for, in bytes.
 const PAGE_BYTES_MAX: u32 = 1 << 20;
-/// What cookies of our own begin with ("Page"); the position follows. Offsets of programs are signed.
+/// What cookies of our own begin with ("Page"); the position follows. Offsets of programs are
+/// signed.
 const OWN_COOKIE: u64 = 0x5061_6765 << 32;
 /// A listing that goes on within this time shows attributes of its page.
 const ONE_LOOK: Duration = Duration::from_secs(1);

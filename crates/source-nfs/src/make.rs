@@ -2,10 +2,10 @@
 //!
 //! **Attributes.** A call that makes something says which mode it is to have and nothing else:
 //! servers may refuse more with it (RFC 1813 sections 3.3.8 to 3.3.11), and some then leave behind
-//! what they have made. Owner, group and times are set afterwards (SETATTR). What the server refuses
-//! of these stays as it has made it, since the object is there; the attributes that are returned
-//! tell. The mode of a symbolic link is never set: servers have been seen that set it of what the
-//! link points to.
+//! what they have made. Owner, group and times are set afterwards (SETATTR). What the server
+//! refuses of these stays as it has made it, since the object is there; the attributes that are
+//! returned tell. The mode of a symbolic link is never set: servers have been seen that set it of
+//! what the link points to.
 //!
 //! **Errors.** A server that says that it has failed (IO, SERVERFAULT) may have made the object all
 //! the same: see `naming.rs`.
@@ -312,8 +312,8 @@ impl Shared {
         self.dress(call, created, &given(attributes))
     }
 
-    /// `may_be_ours`: what is there after a repeated call, or one that failed, may have been made by
-    /// it.
+    /// `may_be_ours`: what is there after a repeated call, or one that failed, may have been made
+    /// by it.
     fn make(
         &self,
         call: &Call<'_>,

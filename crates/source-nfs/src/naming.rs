@@ -112,8 +112,8 @@ impl Shared {
         Ok((answer, change, since))
     }
 
-    /// Takes a refusal that is doubtful for success when the call has been done, as is proven by what
-    /// is at the name now: that, or none.
+    /// Takes a refusal that is doubtful for success when the call has been done, as is proven by
+    /// what is at the name now: that, or none.
     pub(super) fn prove(
         &self,
         call: &Call<'_>,

@@ -3,11 +3,11 @@
 //! **Problem.** The handles of some servers end with the server. Any other object whose handle is
 //! stale after a restart is found again by its name; the root has none.
 //!
-//! **Rule.** For the rest of a mount the root is the identifier that it had at first; on the wire it
-//! is the handle that MNT has given last. When a call about the root is answered with STALE, MNT is
-//! asked once, and the call is made once more when the handle is another one. What was known of the
-//! names in it is forgotten, as their handles are most likely stale, too. A call that was answered
-//! with STALE was not done, so that nothing is done twice.
+//! **Rule.** For the rest of a mount the root is the identifier that it had at first; on the wire
+//! it is the handle that MNT has given last. When a call about the root is answered with STALE, MNT
+//! is asked once, and the call is made once more when the handle is another one. What was known of
+//! the names in it is forgotten, as their handles are most likely stale, too. A call that was
+//! answered with STALE was not done, so that nothing is done twice.
 //!
 //! **Known weakness.** A server that gives a handle of the time before to another object is not
 //! found out.
@@ -76,8 +76,8 @@ impl Root {
 }
 
 impl Shared {
-    /// Does `work` with these objects for a caller; once more when the root is among them, was stale,
-    /// and has another handle now.
+    /// Does `work` with these objects for a caller; once more when the root is among them, was
+    /// stale, and has another handle now.
     pub(super) fn with_root<T>(
         &self,
         call: &Call<'_>,
@@ -94,8 +94,8 @@ impl Shared {
         work()
     }
 
-    /// Forgets what was known of the root under its last handle, and learns what the server calls its
-    /// file system now.
+    /// Forgets what was known of the root under its last handle, and learns what the server calls
+    /// its file system now.
     fn begin_anew(&self, call: &Call<'_>) -> Result<()> {
         let node = self.files.node(&self.root.id);
         let mut state = node.lock();

@@ -265,11 +265,6 @@ impl Client {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
     }
 
-    /// Has this machine acknowledge what it has received, and not only after a while.
-    pub fn acknowledge(&self) {
-        rustix::net::sockopt::set_tcp_quickack(&self.stream, true).unwrap();
-    }
-
     /// A second handle on the socket, for a thread that only sends.
     pub fn sender(&self) -> TcpStream {
         self.stream.try_clone().unwrap()

@@ -8,7 +8,7 @@ mkdir "$SCRATCH/served"
 head -c 300000 /dev/urandom >"$SCRATCH/served/file"
 serve --squash none "dir:$SCRATCH/served"
 mount_source hard "nfs://127.0.0.1:$PORT/"
-mount_source soft "nfs://127.0.0.1:$PORT/?soft&timeo=10&retrans=1"
+mount_source soft "nfs://127.0.0.1:$PORT/?soft&timeo=50&retrans=1"
 same_file "$SCRATCH/served/file" "$SCRATCH/hard/file"
 kill_server
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_policy::reply_cache::{Delivery, Line, SentAt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -24,6 +25,9 @@ struct Shared {
     arrived_bytes: AtomicU64,
     /// All replies of so many turns are.
     arrived_turns: AtomicU64,
+    /// Turns of the reader, and a number of bytes within which all of their replies are: so that
+    /// they are known to have arrived although later ones are always on their way.
+    mark: Mutex<(u64, u64)>,
 }
 
 /// How a connection stands.
@@ -45,15 +49,24 @@ impl ConnectionLine {
             connection,
             arrived_bytes: AtomicU64::new(0),
             arrived_turns: AtomicU64::new(0),
+            mark: Mutex::default(),
         }))
     }
 
-    /// So many bytes have arrived, and all replies of so many turns.
-    pub fn arrived(&self, bytes: u64, turns: Option<u64>) {
+    /// So many bytes have arrived. So many turns of the reader have all of their replies within the
+    /// bytes that were queued.
+    pub fn arrived(&self, bytes: u64, (turns, queued_bytes): (u64, u64)) {
         self.0.arrived_bytes.fetch_max(bytes, Ordering::Relaxed);
-        if let Some(turns) = turns {
-            self.0.arrived_turns.fetch_max(turns, Ordering::Relaxed);
-        }
+        let mut mark = self.0.mark.lock();
+        let turns_arrived = if bytes >= queued_bytes {
+            turns
+        } else if bytes >= mark.1 {
+            std::mem::replace(&mut *mark, (turns, queued_bytes)).0
+        } else {
+            return;
+        };
+        let arrived_turns = &self.0.arrived_turns;
+        arrived_turns.fetch_max(turns_arrived, Ordering::Relaxed);
     }
 
     fn observe(&self) -> Standing {
@@ -101,10 +114,10 @@ impl Line for ConnectionLine {
 /// How a connection stands, as the kernel sees it now.
 pub(super) fn standing(connection: &Connection) -> Standing {
     let mut sockets = [PollFd::new(connection, PollFlags::RDHUP)];
-    let polled = poll(&mut sockets, Some(&Timespec::default()));
+    // If it fails nothing is seen.
+    let _ = poll(&mut sockets, Some(&Timespec::default()));
     let seen = sockets[0].revents();
-    if connection.is_closed() || polled.is_err() || seen.intersects(PollFlags::HUP | PollFlags::ERR)
-    {
+    if connection.is_closed() || seen.intersects(PollFlags::HUP | PollFlags::ERR) {
         Standing::Over
     } else if seen.contains(PollFlags::RDHUP) {
         Standing::Ended
@@ -135,4 +148,23 @@ fn last_data_ago(socket: impl AsFd) -> Option<Duration> {
 /// The time by which the cache of replies goes.
 pub fn now() -> Duration {
     since_start(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_arrive_also_where_something_is_always_on_its_way() {
+        let line = ConnectionLine::new(1, Weak::new());
+        let has_arrived = |turn| line.delivery(SentAt::Turn(turn)) == Delivery::Arrived;
+        line.arrived(900, (5, 1000));
+        assert!(!has_arrived(0), "which bytes they are is not known yet");
+        line.arrived(999, (6, 1100));
+        assert!(!has_arrived(4));
+        line.arrived(1000, (7, 1200));
+        assert!(has_arrived(4) && !has_arrived(5));
+        line.arrived(1300, (9, 1300));
+        assert!(has_arrived(8) && !has_arrived(9));
+    }
 }

@@ -228,6 +228,7 @@ impl Receiver {
         self.received_bytes += count as u64;
         let direct = count.min(wanted);
         if wanted > 0 && self.assembly.received(direct) {
+            self.overlaps |= count > direct;
             self.assembled(shared, now);
         }
         let result = match self.consume(shared, &scratch[..count - direct], now) {
@@ -282,7 +283,10 @@ impl Receiver {
                 rest = &rest[taken..];
                 match progress {
                     Progress::Partial => {}
-                    Progress::Whole => self.assembled(shared, now),
+                    Progress::Whole => {
+                        self.overlaps |= !rest.is_empty();
+                        self.assembled(shared, now);
+                    }
                     Progress::Broken => {
                         names::RECORDS_BROKEN.add(1);
                         return Consumed::Broken;

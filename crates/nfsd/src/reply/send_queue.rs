@@ -160,16 +160,16 @@ impl SendQueue {
         self.state.lock().queued_bytes
     }
 
-    /// How many of these bytes the client's machine has acknowledged at least, and whether all.
-    /// Nothing is known while a thread sends.
-    pub fn acknowledged_bytes(&self, socket: impl AsFd) -> Option<(u64, bool)> {
+    /// How many of these bytes the client's machine has acknowledged at least, of how many. Nothing
+    /// is known while a thread sends.
+    pub fn acknowledged_bytes(&self, socket: impl AsFd) -> Option<(u64, u64)> {
         let state = self.state.lock();
         if state.sending || state.dead {
             return None;
         }
         let on_its_way = u64::try_from(unacknowledged_bytes(socket).ok()?).ok()?;
         let left = on_its_way + state.unsent_bytes as u64;
-        Some((state.queued_bytes.saturating_sub(left), left == 0))
+        Some((state.queued_bytes.saturating_sub(left), state.queued_bytes))
     }
 
     fn drain<'a>(&'a self, mut state: MutexGuard<'a, State>, socket: &impl AsFd) -> bool {

@@ -5,10 +5,11 @@
 //! that the server does not see. Two sentences must hold: a call is never answered with what was
 //! done for another one, and never done twice.
 //!
-//! Excepted is what no server can tell from its opposite (see the weaknesses): an answer may go to
-//! an equal call of another client while its own client has lost its connection and waits for it,
-//! when that connection was reset since, or when that other call may have waited for long at the server.
-//! Such calls are counted.
+//! Excepted is what no server can tell from its opposite, or the rule leaves (see the weaknesses):
+//! an answer may go to an equal call of another client while its own client has lost its connection
+//! and waits for it, when that connection was reset since, when that other call may have waited for
+//! long at the server, or came on the older of the two connections and calls overlap there. A call
+//! whose answer was taken so may be done again. Such calls are counted.
 
 mod clients;
 
@@ -110,6 +111,8 @@ struct Pipe {
     under_way: u64,
     overlaps: bool,
     read_at: Time,
+    /// Pipes there were when something was read last.
+    heard_before: usize,
     /// When nothing was unread, before what is read now.
     empty_at: Time,
     was_read_at: Time,
@@ -181,7 +184,7 @@ enum Event {
     AtServer(usize, Segment),
     ResetAtServer(usize),
     Read(usize),
-    LookAgain(usize, Sent, Held),
+    LookAgain(usize, Sent, (Place, Held)),
     Done(usize, Sent),
     /// A reply: for which call it was made.
     AtClient(usize, Sent, usize),
@@ -221,6 +224,10 @@ struct Fate {
     sent: u32,
     /// It may have been unread or waiting for longer than some client would have waited.
     has_waited: bool,
+    /// It came where calls overlap.
+    overlaps: bool,
+    /// Where its answer was sent last.
+    answered_on: usize,
     /// Another client has got its answer, which could not be known.
     is_taken: bool,
 }
@@ -316,7 +323,7 @@ impl World {
                 self.pipes.borrow_mut()[pipe].is_reset = true;
             }
             Event::Read(pipe) => self.read(pipe),
-            Event::LookAgain(pipe, sent, held) => self.look(pipe, sent, Some(held)),
+            Event::LookAgain(pipe, sent, again) => self.look(pipe, sent, Some(again)),
             Event::Done(pipe, sent) => self.done(pipe, sent),
             Event::AtClient(pipe, sent, made_for) => self.receive(pipe, &sent, made_for),
             Event::ResetAtClient(pipe) => {
@@ -407,6 +414,7 @@ impl World {
     // --- the server
 
     fn read(&mut self, pipe: usize) {
+        let pipes = self.pipes.borrow().len();
         let segments: Vec<Segment> = {
             let pipe = &mut self.pipes.borrow_mut()[pipe];
             if pipe.is_over {
@@ -420,7 +428,11 @@ impl World {
             let calls = segments
                 .iter()
                 .filter(|segment| matches!(segment, Segment::Call(_)));
-            pipe.overlaps |= calls.count() > 1;
+            let calls = calls.count();
+            pipe.overlaps |= calls > 1;
+            if calls > 0 {
+                pipe.heard_before = pipes;
+            }
             segments
         };
         for segment in segments {
@@ -456,16 +468,18 @@ impl World {
         }
     }
 
-    fn look(&mut self, pipe: usize, sent: Sent, held: Option<Held>) {
+    fn look(&mut self, pipe: usize, sent: Sent, again: Option<(Place, Held)>) {
+        let held = again.map(|(_, held)| held);
         let place = {
             let pipe = &mut self.pipes.borrow_mut()[pipe];
             if held.is_none() {
                 pipe.under_way += 1;
             }
-            Place {
+            let now = Place {
                 number: pipe.calls,
                 overlaps: pipe.overlaps,
-            }
+            };
+            again.map_or(now, |(place, _)| place)
         };
         if self.is_given_up(pipe) {
             self.pipes.borrow_mut()[pipe].under_way -= 1;
@@ -475,7 +489,8 @@ impl World {
         let fate = &mut self.calls[sent.call];
         let arrived_after = *fate.arrived_after.get_or_insert(arrived_after);
         let waited = Duration::from_micros(self.now - arrived_after);
-        fate.has_waited |= place.overlaps || waited > GIVEN_UP_AFTER_MIN;
+        fate.has_waited |= waited > GIVEN_UP_AFTER_MIN;
+        fate.overlaps |= place.overlaps;
         if sent.content == 0 {
             let took = self.random.between(20, MILLISECOND);
             self.at(self.now + took, Event::Done(pipe, sent));
@@ -510,7 +525,7 @@ impl World {
             Verdict::InProgress => self.pipes.borrow_mut()[pipe].under_way -= 1,
             Verdict::Held(held) => {
                 let again = self.now + LOOK_PERIOD;
-                self.at(again, Event::LookAgain(pipe, sent, held));
+                self.at(again, Event::LookAgain(pipe, sent, (place, held)));
             }
             Verdict::Answered(reply, moved) => {
                 self.summary.replayed += 1;
@@ -518,7 +533,7 @@ impl World {
                 let key = Self::key(&sent);
                 let sent_at = self.reply(pipe, sent, made_for as usize);
                 if moved == Moved::Yes {
-                    self.cache.sent(&key, sent_at);
+                    self.cache.sent(&key, &line, sent_at);
                 }
             }
         }
@@ -527,7 +542,8 @@ impl World {
     /// Whether no client waits for what comes on a connection.
     fn is_given_up(&self, pipe: usize) -> bool {
         let pipes = self.pipes.borrow();
-        pipes[pipe].is_reset || (pipes[pipe].has_end && pipe + 1 < pipes.len())
+        let is_elsewhere = pipes[pipe].heard_before.max(pipe + 1) < pipes.len();
+        pipes[pipe].is_reset || (pipes[pipe].has_end && is_elsewhere)
     }
 
     fn done(&mut self, pipe: usize, sent: Sent) {
@@ -542,6 +558,9 @@ impl World {
     }
 
     fn reply(&mut self, pipe: usize, sent: Sent, made_for: usize) -> SentAt {
+        if sent.call == made_for {
+            self.calls[made_for].answered_on = pipe;
+        }
         let client = self.pipes.borrow()[pipe].client;
         let latency = self.clients[client].latency;
         let arrival = self.now + latency + self.random.below(latency / 2 + 1);

@@ -120,10 +120,11 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// The reply to a call that is done, or that moved, was sent.
-    pub fn sent(&mut self, key: &Key, sent_at: SentAt) {
+    /// The reply to a call that is done, or that moved, was sent on `line`. It may have moved on.
+    pub fn sent(&mut self, key: &Key, line: &L, sent_at: SentAt) {
         let share = self.shares.get_mut(&key.share);
         let call = share.and_then(|share| share.calls.get_mut(&key.identity));
+        let call = call.filter(|call| call.line.token() == line.token());
         if let Some(answer) = call.and_then(|call| call.answer.as_mut())
             && answer.sent_at == SentAt::UNKNOWN
         {

@@ -353,8 +353,8 @@ impl Remote {
     }
 }
 
-/// Whether a READ brought nothing because there was nothing, which some servers tell by the length of
-/// the file alone.
+/// Whether a READ brought nothing because there was nothing, which some servers tell by the length
+/// of the file alone.
 fn is_past_end(reading: &Reading, head: &ReadHead) -> bool {
     let position = reading.offset + reading.done as u64;
     let size = head.file_attributes.map(|attributes| attributes.size);

@@ -357,8 +357,8 @@ fn a_server_that_makes_nothing_stable_is_asked_to_commit() {
     }
 }
 
-/// Calls of COMMIT and what they are answered by a server that has none: `is_refused` as by one that
-/// does not know the procedure.
+/// Calls of COMMIT and what they are answered by a server that has none: `is_refused` as by one
+/// that does not know the procedure.
 fn without_commit(is_refused: bool) -> (Server, Arc<Forgetful>, Silencer) {
     let (server, hook) = forgetful_server();
     hook.lacks_commit.store(true, Ordering::Release);

@@ -52,7 +52,10 @@ impl World {
             let pipes = self.pipes.borrow();
             let was_reset = owner.answered.is_some_and(|(_, pipe)| pipes[pipe].is_reset);
             assert!(
-                (was_lost && waited) || was_reset || own.has_waited,
+                (was_lost && waited)
+                    || was_reset
+                    || own.has_waited
+                    || (own.overlaps && pipe < owner.answered_on),
                 "{call:?} of a {:?} client is answered with what was done for {made_for}, of a \
                  {:?} client, at {}",
                 self.clients[own.client].kind,

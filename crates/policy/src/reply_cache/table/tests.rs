@@ -144,7 +144,8 @@ fn a_later_connection_gets_the_kept_reply_only_when_the_first_was_lost() {
     let third = line(3);
     let again = look(&mut cache, &third, 1, again_at);
     assert_eq!(again, first(Moved::Yes));
-    cache.sent(&key(1, 5), SENT);
+    cache.sent(&key(1, 5), &line(1), SentAt::UNKNOWN);
+    cache.sent(&key(1, 5), &third, SENT);
     third.delivery.set(Delivery::Arrived);
     assert_eq!(look(&mut cache, &line(4), 1, again_at), Verdict::New);
 }
