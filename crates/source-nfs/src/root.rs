@@ -84,9 +84,12 @@ impl Shared {
         objects: &[&FileId],
         mut work: impl FnMut() -> Result<T>,
     ) -> Result<T> {
+        if !objects.contains(&&self.root.id) {
+            return work();
+        }
         let before = self.root.on_wire(&self.root.id);
         let done = work();
-        let is_stale = matches!(done, Err(Error::Stale)) && objects.contains(&&self.root.id);
+        let is_stale = matches!(done, Err(Error::Stale));
         if !is_stale || !call.may_block || !self.root.renew(&before) {
             return done;
         }

@@ -7,7 +7,8 @@
 //!
 //! READDIRPLUS may leave out attributes and handles, and clients have been seen that cannot do
 //! without. A source that lists names alone, such as a server without READDIRPLUS that is served
-//! again, is asked for each name.
+//! again, is asked for each name. Exports in a directory that leads to them are not: clients look
+//! up what they want of these.
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
@@ -138,6 +139,27 @@ impl Answering<'_> {
     }
 }
 
+/// What a name means that was listed alone. None when it has gone meanwhile, or this caller may not
+/// look at it: it is a name all the same.
+fn look_up(target: &Target<'_>, name: &[u8]) -> fs::Result<Option<fs::Entry>> {
+    let found = target.filesystem().lookup(&target.call(), &target.id, name);
+    match found {
+        Err(reason @ fs::Error::WouldBlock) => Err(reason),
+        found => Ok(found.ok()),
+    }
+}
+
+/// Narrows the cookie of an entry where the export wants that.
+fn narrowed(target: &Target<'_>, entry: &mut fs::DirectoryEntry<'_>) -> fs::Result<()> {
+    if target.export.config.cookies_32bit {
+        entry.cookie = target
+            .export
+            .narrow_cookies
+            .narrow(&target.id, entry.cookie)?;
+    }
+    Ok(())
+}
+
 /// Writes the result. False when the client's limits are too small for it.
 fn list_into(
     target: &Target<'_>,
@@ -153,49 +175,42 @@ fn list_into(
         return Ok(false);
     };
     page.left = left;
-    let narrow = target.export.config.cookies_32bit;
-    let cookies = &target.export.narrow_cookies;
-    let cookie = if narrow {
-        let wide = cookies.widen(&target.id, wanted.cookie);
+    let cookie = if target.export.config.cookies_32bit {
+        let wide = target
+            .export
+            .narrow_cookies
+            .widen(&target.id, wanted.cookie);
         wide.ok_or(fs::Error::BadCookie)?
     } else {
         wanted.cookie
     };
-    let filesystem = target.filesystem();
     let mut refused = false;
     let mut stopped = None;
     let mut lookups = 0;
     let mut visit = |entry: &fs::DirectoryEntry<'_>| {
         let mut entry = *entry;
-        if wanted.with_attributes && entry.entry.is_none() {
+        if wanted.with_attributes && entry.entry.is_none() && target.pseudo_tree.is_none() {
             if lookups == LOOKUPS_MAX {
                 return false;
             }
             lookups += 1;
-            match filesystem.lookup(&target.call(), &target.id, entry.name) {
-                Ok(found) => entry.entry = Some(found),
-                Err(reason @ fs::Error::WouldBlock) => {
-                    stopped = Some(reason);
-                    return false;
-                }
-                // Gone meanwhile, or not to be looked at by this caller: a name all the same.
-                Err(_) => {}
-            }
-        }
-        if narrow {
-            match cookies.narrow(&target.id, entry.cookie) {
-                Ok(number) => entry.cookie = number,
+            match look_up(target, entry.name) {
+                Ok(found) => entry.entry = found,
                 Err(reason) => {
                     stopped = Some(reason);
                     return false;
                 }
             }
         }
+        if let Err(reason) = narrowed(target, &mut entry) {
+            stopped = Some(reason);
+            return false;
+        }
         let fits = write(&entry, &mut page);
         refused |= !fits;
         fits
     };
-    let listed = filesystem.read_directory(
+    let listed = target.filesystem().read_directory(
         &target.call(),
         &target.id,
         cookie,
