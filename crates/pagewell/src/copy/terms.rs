@@ -327,7 +327,7 @@ pub(super) mod tests {
     use super::*;
     use crate::location::Links;
 
-    pub(in crate::copy) fn place(tree: &Tree) -> Place {
+    pub(crate) fn place(tree: &Tree) -> Place {
         Place {
             tree: tree.clone(),
             links: Links::Source(Vec::new()),
