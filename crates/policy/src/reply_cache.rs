@@ -232,16 +232,17 @@ impl<L: Line> Call<L> {
         );
         let is_late = arrived_after + GIVEN_UP_AFTER_MIN < self.came_at
             || (is_earlier && (place.overlaps || !line.is_live()));
-        let moved = if is_late {
-            Moved::No
-        } else if delivery == Delivery::Arrived {
-            return Equal::New;
-        } else {
-            self.line = line.clone();
-            self.number = place.number;
-            self.came_at = held.map_or(now, |held| held.came_at);
-            (answer.made_at, answer.sent_at) = (now, SentAt::UNKNOWN);
-            Moved::Yes
+        let moved = match delivery {
+            Delivery::Arrived if !is_late => return Equal::New,
+            Delivery::Arrived => Moved::No,
+            Delivery::Open | Delivery::Lost if is_late && is_earlier => Moved::No,
+            Delivery::Open | Delivery::Lost => {
+                self.line = line.clone();
+                self.number = place.number;
+                self.came_at = held.map_or(now, |held| held.came_at);
+                (answer.made_at, answer.sent_at) = (now, SentAt::UNKNOWN);
+                Moved::Yes
+            }
         };
         Equal::Answered(answer.reply.to_vec(), moved)
     }

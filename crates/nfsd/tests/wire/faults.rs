@@ -3,11 +3,10 @@
 //!
 //! Some clients share a server. Each has a file and a name of its own, so that a model of one value
 //! says what must be there. A client sends a change, and then, by chance: waits for its reply; or
-//! closes, resets or leaves the connection, opens another one and sends the same bytes again, some
-//! times over; or sends changes again that were answered long ago. Before its next change it looks
-//! whether all is as its last one left it. The file system keeps calls for a while, by chance.
+//! closes or resets the connection, opens another one and sends the same bytes again, some times
+//! over; or loses the reply to a reset and sends them again. Before its next change it looks whether
+//! all is as its last one left it. The file system keeps calls for a while, by chance.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,9 +27,6 @@ use crate::operations::{FileHandle, entry, handle, mode};
 const SEEDS: u64 = 4;
 const CLIENTS: u64 = 4;
 const CHANGES: u64 = 60;
-
-/// Answered changes that may come once more.
-const OLD_MAX: usize = 8;
 
 /// The largest file in bytes.
 const FILE_BYTES: usize = 40_000;
@@ -92,10 +88,6 @@ struct Subject {
     root: FileHandle,
     file: FileHandle,
     model: Model,
-    /// Records that were answered, with what was answered.
-    old: VecDeque<Vec<u8>>,
-    /// Left behind, neither closed nor used.
-    left: Vec<Client>,
 }
 
 impl Subject {
@@ -107,13 +99,10 @@ impl Subject {
     fn move_on(&mut self) {
         let next = self.connect();
         let last = std::mem::replace(&mut self.client, next);
-        match self.chance.next() % 3 {
-            0 => drop(last),
-            1 => last.reset(),
-            _ => self.left.push(last),
-        }
-        if self.left.len() > 3 {
-            self.left.remove(0);
+        if self.chance.is(50) {
+            drop(last);
+        } else {
+            last.reset();
         }
     }
 
@@ -139,9 +128,6 @@ impl Subject {
         if self.chance.is(10) {
             self.fill();
         }
-        if self.chance.is(30) && !self.old.is_empty() {
-            self.repeat_old();
-        }
         self.client.try_send(&record);
         while self.chance.is(45) {
             if self.chance.is(50) {
@@ -151,29 +137,19 @@ impl Subject {
             self.move_on();
             self.client.try_send(&record);
         }
-        let answer = self.client.finish(xid);
-        let status = status_of(procedure, &answer);
-        assert_eq!(status, Status::Ok, "client {} {procedure:?}", self.number);
-        self.old.push_back(record);
-        if self.old.len() > OLD_MAX {
-            self.old.pop_front();
+        self.expect_done(procedure, xid);
+        // Its reply was lost with its connection.
+        while self.chance.is(30) {
+            let next = self.connect();
+            std::mem::replace(&mut self.client, next).reset();
+            self.client.try_send(&record);
+            self.expect_done(procedure, xid);
         }
     }
 
-    /// Changes that were answered long ago come once more.
-    fn repeat_old(&mut self) {
-        let index = self.chance.next() as usize % self.old.len();
-        let record = self.old[index].clone();
-        let mut late = self.connect();
-        late.try_send(&record);
-        if self.chance.is(50) {
-            self.left.push(late);
-        }
-        self.client.try_send(&record);
-        // The reply is for a call that was answered: a client that waits for another skips it.
-        let next = self.connect();
-        let last = std::mem::replace(&mut self.client, next);
-        self.left.push(last);
+    fn expect_done(&mut self, procedure: Procedure, xid: u32) {
+        let status = status_of(procedure, &self.client.finish(xid));
+        assert_eq!(status, Status::Ok, "client {} {procedure:?}", self.number);
     }
 
     fn step(&mut self) {
@@ -289,8 +265,6 @@ fn run(seed: u64) {
             root,
             file,
             model: Model::default(),
-            old: VecDeque::new(),
-            left: Vec::new(),
         }
     });
     let subjects: Vec<Subject> = subjects.collect();

@@ -319,7 +319,10 @@ fn timespec(time: Option<SetTime>) -> Timespec {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(super) use tests::place;
+
+#[cfg(test)]
+mod tests {
     use std::sync::Arc;
 
     use pagewell_tree::Tree;

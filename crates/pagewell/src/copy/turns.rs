@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::copy::Copier;
     use crate::copy::rules::Rules;
-    use crate::copy::terms::tests::place;
+    use crate::copy::terms::place;
 
     /// Memory of one directory, which counts the threads that change it at the same time.
     struct Counting {

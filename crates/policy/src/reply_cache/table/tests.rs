@@ -173,6 +173,20 @@ fn a_late_call_is_no_new_one() {
     }
 }
 
+/// It is read late, but where its client waits now: what comes from there later is compared with it.
+#[test]
+fn a_lost_reply_moves_to_a_later_connection_also_when_the_call_is_late() {
+    let on = line(5);
+    let mut cache = with_one(&on);
+    on.delivery.set(Delivery::Lost);
+    let late = NOW - GIVEN_UP_AFTER_MIN - Duration::from_millis(1);
+    for (token, moved) in [(4, Moved::No), (6, Moved::Yes)] {
+        let other = line(token);
+        other.arrived_after.set(late);
+        assert_eq!(look(&mut cache, &other, 1, SOON), first(moved));
+    }
+}
+
 fn done(cache: &mut ReplyCache<TestLine>, key: &Key, on: &TestLine) {
     assert_eq!(cache.look(key, (on, place(1)), None, NOW), Verdict::New);
     cache.finish(key, b"ok", SENT, NOW);
