@@ -333,7 +333,7 @@ impl Connection {
 
     /// Ends the connection: the reader will see the end of the stream and let go of it.
     pub fn close(&self) {
-        self.observe();
+        self.observe(true);
         if !self.closed.swap(true, Ordering::AcqRel) {
             // The reader learns of it from epoll; a peer that is gone already is no error.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
@@ -355,7 +355,7 @@ impl Connection {
 
     /// The client has ended its side.
     pub fn set_ended(&self) {
-        self.observe();
+        self.observe(false);
         let _ = self.ended_at.set(Instant::now());
     }
 
@@ -393,14 +393,16 @@ impl Connection {
         Duration::from_nanos(self.arrived_after.load(Ordering::Relaxed))
     }
 
-    /// Notes what its client's machine has acknowledged, if the connection tells.
-    fn observe(&self) -> Standing {
+    /// Notes what its client's machine has acknowledged, if the connection tells. `is_ending`: this
+    /// side ends it.
+    fn observe(&self, is_ending: bool) -> Standing {
         let turns = self.turns.load(Ordering::Acquire);
         let standing = standing(self);
         if standing != Standing::Over
             && let Some((bytes, queued_bytes)) = self.queue.acknowledged_bytes(&self.socket)
         {
-            self.line.arrived(bytes, (turns, queued_bytes));
+            let is_end = is_ending || standing == Standing::Ended;
+            self.line.arrived(bytes, (turns, queued_bytes), is_end);
         }
         standing
     }
@@ -430,7 +432,7 @@ impl AsFd for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.observe();
+        self.observe(true);
         names::CONNECTIONS.add(-1);
         let address = Address::of(self.peer.ip());
         self.slots.lock().subtract(address, 1);

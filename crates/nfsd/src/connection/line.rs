@@ -4,7 +4,6 @@
 //! and opened another.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,13 +20,26 @@ pub struct ConnectionLine(Arc<Shared>);
 struct Shared {
     token: u64,
     connection: Weak<Connection>,
-    /// Bytes of replies that are known to have arrived.
-    arrived_bytes: AtomicU64,
-    /// All replies of so many turns are.
-    arrived_turns: AtomicU64,
-    /// Turns of the reader, and a number of bytes within which all of their replies are: so that
-    /// they are known to have arrived although later ones are always on their way.
-    mark: Mutex<(u64, u64)>,
+    arrived: Mutex<Arrived>,
+}
+
+/// Which replies the client's machine has acknowledged.
+#[derive(Clone, Copy, Default)]
+struct Acknowledged {
+    bytes: u64,
+    /// All replies of so many turns of the reader.
+    turns: u64,
+}
+
+#[derive(Default)]
+struct Arrived {
+    /// As long as the connection is not reset.
+    now: Acknowledged,
+    /// Whatever happens: as it was when one side ended the connection in order.
+    at_end: Acknowledged,
+    /// So many bytes hold all replies of so many turns: these are known to have arrived although
+    /// later ones are always on their way.
+    mark: Acknowledged,
 }
 
 /// How a connection stands.
@@ -47,31 +59,33 @@ impl ConnectionLine {
         Self(Arc::new(Shared {
             token,
             connection,
-            arrived_bytes: AtomicU64::new(0),
-            arrived_turns: AtomicU64::new(0),
-            mark: Mutex::default(),
+            arrived: Mutex::default(),
         }))
     }
 
-    /// So many bytes have arrived. So many turns of the reader have all of their replies within the
-    /// bytes that were queued.
-    pub fn arrived(&self, bytes: u64, (turns, queued_bytes): (u64, u64)) {
-        self.0.arrived_bytes.fetch_max(bytes, Ordering::Relaxed);
-        let mut mark = self.0.mark.lock();
-        let turns_arrived = if bytes >= queued_bytes {
-            turns
-        } else if bytes >= mark.1 {
-            std::mem::replace(&mut *mark, (turns, queued_bytes)).0
-        } else {
-            return;
-        };
-        let arrived_turns = &self.0.arrived_turns;
-        arrived_turns.fetch_max(turns_arrived, Ordering::Relaxed);
+    /// So many bytes were acknowledged. So many turns of the reader have all of their replies within
+    /// the bytes that were queued. `is_end`: one side ends the connection in order.
+    pub fn arrived(&self, bytes: u64, (turns, queued_bytes): (u64, u64), is_end: bool) {
+        let mut arrived = self.0.arrived.lock();
+        let Arrived { now, at_end, mark } = &mut *arrived;
+        now.bytes = now.bytes.max(bytes);
+        if bytes >= queued_bytes {
+            now.turns = now.turns.max(turns);
+        } else if bytes >= mark.bytes {
+            now.turns = now.turns.max(mark.turns);
+            *mark = Acknowledged {
+                bytes: queued_bytes,
+                turns,
+            };
+        }
+        if is_end {
+            *at_end = *now;
+        }
     }
 
     fn observe(&self) -> Standing {
         let connection = self.0.connection.upgrade();
-        connection.map_or(Standing::Over, |connection| connection.observe())
+        connection.map_or(Standing::Over, |connection| connection.observe(false))
     }
 }
 
@@ -82,9 +96,14 @@ impl Line for ConnectionLine {
 
     fn delivery(&self, sent_at: SentAt) -> Delivery {
         let standing = self.observe();
+        let arrived = self.0.arrived.lock();
+        let Acknowledged { bytes, turns } = match standing {
+            Standing::Live | Standing::Ended => arrived.now,
+            Standing::Over => arrived.at_end,
+        };
         let has_arrived = match sent_at {
-            SentAt::Byte(end) => self.0.arrived_bytes.load(Ordering::Relaxed) >= end,
-            SentAt::Turn(turn) => self.0.arrived_turns.load(Ordering::Relaxed) > turn,
+            SentAt::Byte(end) => bytes >= end,
+            SentAt::Turn(turn) => turns > turn,
         };
         match standing {
             _ if has_arrived => Delivery::Arrived,
@@ -157,14 +176,17 @@ mod tests {
     #[test]
     fn turns_arrive_also_where_something_is_always_on_its_way() {
         let line = ConnectionLine::new(1, Weak::new());
+        // The connection is over, so that what was known at its end counts.
         let has_arrived = |turn| line.delivery(SentAt::Turn(turn)) == Delivery::Arrived;
-        line.arrived(900, (5, 1000));
+        line.arrived(900, (5, 1000), true);
         assert!(!has_arrived(0), "which bytes they are is not known yet");
-        line.arrived(999, (6, 1100));
+        line.arrived(999, (6, 1100), true);
         assert!(!has_arrived(4));
-        line.arrived(1000, (7, 1200));
+        line.arrived(1000, (7, 1200), true);
         assert!(has_arrived(4) && !has_arrived(5));
-        line.arrived(1300, (9, 1300));
+        line.arrived(1300, (9, 1300), true);
         assert!(has_arrived(8) && !has_arrived(9));
+        line.arrived(1400, (10, 1400), false);
+        assert!(!has_arrived(9), "it was reset after that");
     }
 }
