@@ -63,8 +63,8 @@ impl ConnectionLine {
         }))
     }
 
-    /// So many bytes were acknowledged. So many turns of the reader have all of their replies within
-    /// the bytes that were queued. `is_end`: one side ends the connection in order.
+    /// So many bytes were acknowledged. So many turns of the reader have all of their replies
+    /// within the bytes that were queued. `is_end`: one side ends the connection in order.
     pub fn arrived(&self, bytes: u64, (turns, queued_bytes): (u64, u64), is_end: bool) {
         let mut arrived = self.0.arrived.lock();
         let Arrived { now, at_end, mark } = &mut *arrived;

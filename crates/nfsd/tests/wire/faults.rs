@@ -4,8 +4,8 @@
 //! Some clients share a server. Each has a file and a name of its own, so that a model of one value
 //! says what must be there. A client sends a change, and then, by chance: waits for its reply; or
 //! closes or resets the connection, opens another one and sends the same bytes again, some times
-//! over; or loses the reply to a reset and sends them again. Before its next change it looks whether
-//! all is as its last one left it. The file system keeps calls for a while, by chance.
+//! over; or loses the reply to a reset and sends them again. Before its next change it looks
+//! whether all is as its last one left it. The file system keeps calls for a while, by chance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

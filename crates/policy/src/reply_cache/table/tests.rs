@@ -173,7 +173,7 @@ fn a_late_call_is_no_new_one() {
     }
 }
 
-/// It is read late, but where its client waits now: what comes from there later is compared with it.
+/// It is read late, but where its client waits now.
 #[test]
 fn a_lost_reply_moves_to_a_later_connection_also_when_the_call_is_late() {
     let on = line(5);
