@@ -11,12 +11,19 @@
 //! of the walk ([`Trouble::Aliased`]). Where names that differ only in their case are one, one
 //! thread does all.
 //!
+//! In a directory of this machine all directories are made before the first file. File systems lay
+//! a file beside its directory, and a directory that is made among files where none of them lie yet:
+//! so ext4 without a journal fills the same places again and again, in each of which it passes over
+//! what was removed within the last minutes (`scripts/bench-copy.sh`, the row "again").
+//!
 //! A failure that ends the copy lets the threads finish what they have begun, and begin nothing.
 
+use std::collections::VecDeque;
+
 use pagewell_fs::{Entry, Error, FileId, name};
-use pagewell_tree::READ_BYTES;
 use pagewell_tree::pipeline::{self, Pipeline, Width, Worker};
 use pagewell_tree::walk::{Next, Step, walk};
+use pagewell_tree::{Listed, READ_BYTES};
 
 use super::Copier;
 use super::attributes::{Made, with_mode};
@@ -74,9 +81,9 @@ impl Hand {
         // Writable until it is filled: the mode that it is to have is set at the end.
         let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
         let (filesystem, call) = terms.at_target();
-        let made = terms.turns.at(&to.directory, || {
-            filesystem.make_directory(&call, &to.directory, &to.name, &attributes)
-        });
+        let made = terms
+            .turns
+            .take(|| filesystem.make_directory(&call, &to.directory, &to.name, &attributes));
         match made {
             Ok(created) => {
                 let mode = created.entry.attributes.mode & 0o7777;
@@ -124,6 +131,28 @@ impl Hand {
     }
 }
 
+/// A directory that the walk is in.
+struct Level {
+    filling: Filling,
+    /// The directories in it that were made before the walk comes to them, in its order.
+    ahead: VecDeque<Entered>,
+}
+
+impl Level {
+    fn new(filling: Filling) -> Self {
+        Self {
+            filling,
+            ahead: VecDeque::new(),
+        }
+    }
+}
+
+/// A directory of the target that was made, or why not, and what is to be said of it.
+struct Entered {
+    made: Result<Filling, Trouble>,
+    notices: Vec<Notice>,
+}
+
 /// The copy ends here.
 #[derive(Debug)]
 struct Ended;
@@ -161,10 +190,7 @@ impl Copier {
             let mut hand = Hand::further(terms.clone());
             Box::new(move |items| {
                 let mut leaves: Vec<&mut Leaf> = items.iter_mut().filter_map(Item::leaf).collect();
-                let in_one =
-                    |one: &&mut Leaf, next: &&mut Leaf| one.to.directory == next.to.directory;
-                let directories = leaves.chunk_by_mut(in_one);
-                for leaves in directories.flat_map(|all| all.chunks_mut(FILES_OF_A_TURN)) {
+                for leaves in leaves.chunks_mut(FILES_OF_A_TURN) {
                     hand.make_files(place, leaves);
                     hand.copy_all(place, leaves);
                 }
@@ -197,30 +223,39 @@ impl Copier {
             id: top.id,
             attributes,
         });
-        let mut filling = vec![top];
+        let mut levels = vec![Level::new(top)];
         // An end is reported where it came about.
         let (tree, listers) = (&place.tree, place.listers());
         let _ = walk(tree, listers, start, &mut |step| -> Result<Next, Ended> {
             let mut next = Next::Go;
             match step {
                 Step::Enter(path, entry) => {
-                    match self.enter(line, (place, path, entry), (&filling, top_entry.as_ref())) {
+                    let above = levels.last_mut();
+                    let top = top_entry.as_ref();
+                    match above.and_then(|above| self.enter(line, (place, path, entry), above, top))
+                    {
                         Some(made) => {
-                            filling.push(made);
+                            levels.push(Level::new(made));
                             self.followed.above.push(identity(entry));
                         }
                         None => next = Next::Skip,
                     }
                 }
+                Step::Listing(path, _, listed) => {
+                    if let Some(level) = levels.last_mut() {
+                        self.make_ahead((place, path, listed), level, top_entry.as_ref());
+                    }
+                }
                 Step::Object(path, entry) => {
-                    if let Some(to) = filling.last().and_then(|into| into.target_of(path)) {
+                    let into = levels.last().map(|level| &level.filling);
+                    if let Some(to) = into.and_then(|into| into.target_of(path)) {
                         self.give_leaf(line, (place, path, entry), to);
                     }
                 }
                 Step::Leave(path) => {
                     self.followed.above.pop();
-                    if let Some(made) = filling.pop() {
-                        line.give(Item::Leave(Some(path.to_vec()), made));
+                    if let Some(level) = levels.pop() {
+                        line.give(Item::Leave(Some(path.to_vec()), level.filling));
                     }
                 }
                 Step::Failed(path, error) => {
@@ -228,7 +263,6 @@ impl Copier {
                     let failure = Notice::Failure(format!("{shown}: {error}"));
                     line.give(Item::Tell(vec![failure]));
                 }
-                Step::Listing(..) => {}
             }
             while let Some(item) = line.take() {
                 self.settle_item(place, item);
@@ -238,8 +272,8 @@ impl Copier {
             }
             Ok(next)
         });
-        while let Some(made) = filling.pop() {
-            line.give(Item::Leave(None, made));
+        while let Some(level) = levels.pop() {
+            line.give(Item::Leave(None, level.filling));
         }
     }
 
@@ -267,24 +301,73 @@ impl Copier {
         line.give(Item::Leaf(leaf));
     }
 
-    /// Makes a directory of the target; nothing when its original is not to be entered.
-    fn enter(
+    /// Makes the directories that are in a directory of this machine.
+    fn make_ahead(
         &mut self,
-        line: &mut Line<'_, '_, '_>,
-        (place, path, entry): (&Place, &[u8], &Entry),
-        (filling, top): (&[Filling], Option<&Entry>),
-    ) -> Option<Filling> {
-        let to = filling.last()?.target_of(path)?;
-        let original = Original::below(place, path, entry);
+        (place, path, listed): (&Place, &[u8], &[Listed]),
+        level: &mut Level,
+        top: Option<&Entry>,
+    ) {
+        // Of names that differ only in their case the first one counts.
+        if !self.hand.terms.turns.are_taken() || self.hand.terms.folds_case {
+            return;
+        }
+        for Listed { name, entry } in listed {
+            let Ok(entry) = entry else { continue };
+            if !entry.attributes.file_type.is_directory() {
+                continue;
+            }
+            let path = match path {
+                b"" => name.clone(),
+                path => [path, b"/", name].concat(),
+            };
+            let Some(to) = level.filling.target_of(&path) else {
+                return;
+            };
+            let entered = self.make_entered(&Original::below(place, &path, entry), &to, top);
+            let is_final = entered.made.as_ref().is_err_and(Trouble::is_final);
+            level.ahead.push_back(entered);
+            // Its failure is told when the walk comes to it.
+            if is_final || self.hand.terms.has_ended() {
+                return;
+            }
+        }
+    }
+
+    /// Makes a directory of the target.
+    fn make_entered(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+        top: Option<&Entry>,
+    ) -> Entered {
+        let (place, entry) = (original.place, original.entry);
         let is_top = top.is_some_and(|top| self.hand.terms.is_same(place, entry, top));
         let made = if is_top {
             refuse(INTO_ITSELF)
         } else if self.followed.leads_back_to(entry) {
             refuse("contains itself, by way of a symbolic link")
         } else {
-            self.hand.make_directory(&original, &to)
+            self.hand.make_directory(original, to)
         };
         let notices = std::mem::take(&mut self.hand.notices);
+        Entered { made, notices }
+    }
+
+    /// Goes on in a directory of the target, which is made unless it was; nothing when its original
+    /// is not to be entered.
+    fn enter(
+        &mut self,
+        line: &mut Line<'_, '_, '_>,
+        (place, path, entry): (&Place, &[u8], &Entry),
+        above: &mut Level,
+        top: Option<&Entry>,
+    ) -> Option<Filling> {
+        let to = above.filling.target_of(path)?;
+        let original = Original::below(place, path, entry);
+        let entered = above.ahead.pop_front();
+        let Entered { made, notices } =
+            entered.unwrap_or_else(|| self.make_entered(&original, &to, top));
         match made {
             Ok(made) => {
                 if !notices.is_empty() {
@@ -347,5 +430,111 @@ impl Copier {
             copied => copied,
         };
         self.settle(copied, &original, &leaf.to.label);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pagewell_base::sync::Mutex;
+    use pagewell_fs::{Call, CreateMode, Created, FileSystem, Result, SetAttributes, forward};
+    use pagewell_source_ram::RamFileSystem;
+    use pagewell_tree::Tree;
+
+    use super::super::terms::place;
+    use super::*;
+    use crate::copy::rules::Rules;
+
+    /// Memory that notes in which order names are made in it.
+    struct Noting {
+        memory: RamFileSystem,
+        made: Mutex<Vec<Vec<u8>>>,
+    }
+
+    impl FileSystem for Noting {
+        forward! { self => self.memory;
+            describe, root, limits, lookup, attributes, set_attributes, access, read_link, read,
+            read_directory, statistics, write, commit,
+        }
+
+        fn create(
+            &self,
+            call: &Call<'_>,
+            directory: &FileId,
+            name: &[u8],
+            mode: &CreateMode,
+        ) -> Result<Created> {
+            self.made.lock().push(name.to_vec());
+            self.memory.create(call, directory, name, mode)
+        }
+
+        fn make_directory(
+            &self,
+            call: &Call<'_>,
+            directory: &FileId,
+            name: &[u8],
+            attributes: &SetAttributes,
+        ) -> Result<Created> {
+            self.made.lock().push(name.to_vec());
+            self.memory
+                .make_directory(call, directory, name, attributes)
+        }
+    }
+
+    /// `a-file  b/{below, c-file}  d/{e-file}`.
+    fn tree() -> Tree {
+        let tree = Tree::new(Arc::new(RamFileSystem::new(1 << 20).unwrap()));
+        let (filesystem, call, root) = (&tree.filesystem, tree.call(), tree.filesystem.root());
+        let none = SetAttributes::default();
+        let file = |directory: &FileId, name: &[u8]| {
+            let mode = CreateMode::Guarded(none);
+            filesystem.create(&call, directory, name, &mode).unwrap();
+        };
+        let directory = |above: &FileId, name: &[u8]| {
+            let made = filesystem.make_directory(&call, above, name, &none);
+            made.unwrap().entry.id
+        };
+        file(&root, b"a-file");
+        let b = directory(&root, b"b");
+        directory(&b, b"below");
+        file(&b, b"c-file");
+        file(&directory(&root, b"d"), b"e-file");
+        tree
+    }
+
+    fn order(is_remote: bool) -> Vec<String> {
+        let noting = Arc::new(Noting {
+            memory: RamFileSystem::new(1 << 20).unwrap(),
+            made: Mutex::default(),
+        });
+        let source = place(&tree());
+        let mut target = place(&Tree::new(noting.clone()));
+        target.is_remote = is_remote;
+        let mut copier = Copier::new(&target, Rules::default());
+        let (from, into) = (source.tree.root().unwrap(), target.tree.root().unwrap());
+        copier
+            .directory_contents(&source, &from, (&into, b""))
+            .unwrap();
+        copier.finish().unwrap();
+        let made = noting.made.lock();
+        let names = made.iter().map(|name| String::from_utf8_lossy(name).into());
+        names.collect()
+    }
+
+    #[test]
+    fn the_directories_in_a_directory_of_this_machine_are_made_before_its_files() {
+        let made = order(false);
+        let at = |name: &str| made.iter().position(|made| made == name).unwrap();
+        assert_eq!(made.len(), 6, "{made:?}");
+        assert_eq!(made[..2], ["b", "d"]);
+        assert!(at("below") < at("c-file"));
+    }
+
+    #[test]
+    fn a_server_is_asked_for_each_name_once() {
+        let mut made = order(true);
+        made.sort();
+        assert_eq!(made, ["a-file", "b", "below", "c-file", "d", "e-file"]);
     }
 }

@@ -63,17 +63,14 @@ impl Hand {
             && !self.terms.shares_bytes(original, None)
     }
 
-    /// Makes the files of copies in one directory that are to be made next, in one turn. Those that
-    /// may become links are left.
+    /// Makes the files of copies that are to be made next, in one turn. Those that may become links
+    /// are left.
     pub(super) fn make_files(&self, place: &Place, leaves: &mut [&mut Leaf]) {
         let terms = &self.terms;
-        let Some(directory) = leaves.first().map(|leaf| leaf.to.directory) else {
-            return;
-        };
         if !terms.turns.are_taken() || terms.has_ended() {
             return;
         }
-        terms.turns.at(&directory, || {
+        terms.turns.take(|| {
             for leaf in leaves {
                 let original = leaf.original(place);
                 if self.is_made_at_once(&original) && !terms.needs_id(&original) {
@@ -250,7 +247,7 @@ impl Hand {
     /// Makes an empty file, which must not be there.
     fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
         let turns = &self.terms.turns;
-        turns.at(&to.directory, || self.make_file(original, to))
+        turns.take(|| self.make_file(original, to))
     }
 
     fn make_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
@@ -413,9 +410,10 @@ impl Hand {
         };
         let attributes = with_mode(self.terms.mode_at_first(source));
         let (filesystem, call) = self.terms.at_target();
-        let made = self.terms.turns.at(&to.directory, || {
-            filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes)
-        });
+        let made = self
+            .terms
+            .turns
+            .take(|| filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes));
         let made = made.map_err(|error| not_made(original.entry, error))?;
         let object = Object::Known(made.entry.id);
         self.made(original, to, &object);

@@ -212,9 +212,8 @@ impl Terms {
     /// Removes what is there in the target, which is no directory.
     pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
         let (filesystem, call) = self.at_target();
-        self.turns.at(&to.directory, || {
-            filesystem.remove(&call, &to.directory, &to.name).map(drop)
-        })
+        self.turns
+            .take(|| filesystem.remove(&call, &to.directory, &to.name).map(drop))
     }
 
     /// Makes a name in the target. One that is there stays until the new one, which is made beside
@@ -227,14 +226,14 @@ impl Terms {
         make: impl FnOnce(&[u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if !is_there {
-            return self.turns.at(&to.directory, || make(&to.name));
+            return self.turns.take(|| make(&to.name));
         }
         let (filesystem, call) = self.at_target();
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
         let beside = format!(".pagewell-{:016x}", u64::from_ne_bytes(random)).into_bytes();
         let directory = &to.directory;
-        self.turns.at(directory, || {
+        self.turns.take(|| {
             let made = make(&beside).and_then(|made| {
                 let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
                 moved.map(|_| made)
