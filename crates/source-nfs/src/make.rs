@@ -207,7 +207,7 @@ impl Shared {
             ..SetAttributes::default()
         };
         if owner != SetAttributes::default() && !is_link {
-            // Who gives a file away takes these bits from it.
+            // A change of the owner takes these bits from a file.
             owner.mode = wanted.mode.filter(|mode| mode & SET_ID_BITS != 0);
         }
         let times = SetAttributes {

@@ -213,7 +213,7 @@ impl NfsOptions {
         EncodedCredential::of_user(self.uid_of(user), self.gid.unwrap_or(user.gid), groups)
     }
 
-    /// The number that the server is told for this user.
+    /// The number that calls name to the server for this user.
     pub(super) fn uid_of(&self, user: &Credentials) -> u32 {
         self.uid.unwrap_or(user.uid)
     }

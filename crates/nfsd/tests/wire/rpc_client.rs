@@ -195,7 +195,7 @@ fn an_export_that_is_not_there_is_told_with_those_that_are() {
 #[test]
 fn a_server_that_starts_anew_loses_no_call() {
     let filesystem = ram();
-    // An address of its own, so that nobody takes the port while the server is down.
+    // An address of its own, so that no other server takes the port meanwhile.
     let anywhere = SocketAddr::from(([127, 9, 8, 7], 0));
     let exports = vec![export("/", filesystem.clone())];
     let server = serve_with(exports, |config| config.listen = anywhere);

@@ -206,7 +206,7 @@ impl Hand {
                 // As cp(1) does: it may be one that the user of the target is in.
                 let _ = self.terms.set(object, &with_group(gid));
             }
-            // Only root is told, again as by cp(1): no other can expect to give files away.
+            // Root alone gets a message, as from cp(1): no other user expects to give files away.
             if part != Part::Ownership || alone.uid.is_some() {
                 let is_directory = original.entry.attributes.file_type.is_directory();
                 self.notices.push(Notice::Lost(part, is_directory, error));

@@ -12,8 +12,8 @@
 //! thread does all.
 //!
 //! In a directory of this machine all directories are made before the first file. File systems lay
-//! a file beside its directory, and a directory that is made among files where none of them lie yet:
-//! so ext4 without a journal fills the same places again and again, in each of which it passes over
+//! a file beside its directory, and a directory that is made among files where none lie yet: so
+//! ext4 without a journal fills the same places again and again, in each of which it passes over
 //! what was removed within the last minutes (`scripts/bench-copy.sh`, the row "again").
 //!
 //! A failure that ends the copy lets the threads finish what they have begun, and begin nothing.
@@ -327,7 +327,7 @@ impl Copier {
             let entered = self.make_entered(&Original::below(place, &path, entry), &to, top);
             let is_final = entered.made.as_ref().is_err_and(Trouble::is_final);
             level.ahead.push_back(entered);
-            // Its failure is told when the walk comes to it.
+            // The walk reports the failure when it comes to that directory.
             if is_final || self.hand.terms.has_ended() {
                 return;
             }

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::as_cp::compare;
 use crate::support::{Fixture, Run, Serve, is_root, tool, unprivileged};
 
-/// Who runs it.
+/// The user that runs it.
 const USER: u32 = 65534;
 
 /// What the commands are run on, made by root. The user is in group 1234, too.

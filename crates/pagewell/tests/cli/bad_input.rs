@@ -105,7 +105,7 @@ fn a_port_that_is_taken() {
 fn nothing_is_left_listening() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
-    // An address of its own, so that nobody else is given the port.
+    // An address of its own, so that no other server gets the port.
     let other = TcpListener::bind("127.9.8.23:0").unwrap();
     let free = other.local_addr().unwrap().to_string();
     drop(other);

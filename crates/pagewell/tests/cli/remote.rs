@@ -144,7 +144,7 @@ fn a_copy_outlives_the_death_of_its_server() {
         words.push(exported.to_str().unwrap());
         Serve::start_exactly(&words)
     };
-    // An address of its own, so that nobody takes the port while the server is down.
+    // An address of its own, so that no other server takes the port meanwhile.
     let mut serve = start("127.9.8.21:0");
     let address = serve.address().to_string();
     // Each call takes a while, so that the copy is still under way.

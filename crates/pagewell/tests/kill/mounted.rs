@@ -101,7 +101,7 @@ fn serve_at(trial: &Trial, listen: &str) -> Serve {
 #[test]
 fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
     let trial = Trial::new(Kind::Image, 3);
-    // An address of its own, so that nobody takes the port while the server is down.
+    // An address of its own, so that no other server takes the port meanwhile.
     let mut serve = serve_at(&trial, "127.9.8.22:0");
     let address = serve.address().to_string();
     let cache = Cache::new(CacheOptions::new(16 << 20)).unwrap();

@@ -192,7 +192,7 @@ pub trait DecodeReply<'a>: Sized {
     /// Takes a reply off the front of what is left, as [`Decode::decode`] does, and is content with
     /// the status of a failure: a call that has failed has failed, also where the server ends with
     /// the status, writes the body of another procedure behind it, or has a status of its own
-    /// ([`Status::ServerFault`]). What cannot be read of the body is as if it were not told.
+    /// ([`Status::ServerFault`]). What cannot be read of the body counts as absent.
     fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self>;
 }
 

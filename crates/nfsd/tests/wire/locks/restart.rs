@@ -63,7 +63,7 @@ fn after_a_restart_of_the_server_locks_are_taken_back_and_clients_notified() {
         config.locks.port_mapper = peer.port;
         config.locks.grace = Duration::from_secs(seconds);
     };
-    // An address of its own, so that nobody takes the port while the server is down.
+    // An address of its own, so that no other server takes the port meanwhile.
     let mut served = Served::new(|config| {
         config.listen = SocketAddr::from(([127, 9, 8, 6], 0));
         grace(config, 600);

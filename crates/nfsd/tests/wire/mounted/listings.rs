@@ -33,6 +33,25 @@ fn server_of(count: usize, hook: impl Hook + 'static) -> Server {
     serve(vec![export("/", layer)])
 }
 
+/// Adds up to `room` names of the root to `names`, from `cookie` on; whether these were the last.
+fn list_on(
+    mount: &Mount,
+    room: usize,
+    (names, cookie): (&mut Vec<String>, &mut u64),
+) -> Result<bool> {
+    let full = names.len() + room;
+    let (files, call) = (&mount.filesystem, mount.call());
+    let page = files.read_directory(&call, &mount.root(), *cookie, true, &mut |entry| {
+        if names.len() == full {
+            return false;
+        }
+        names.push(String::from_utf8_lossy(entry.name).into_owned());
+        *cookie = entry.cookie;
+        true
+    })?;
+    Ok(page.end)
+}
+
 /// Names of the root as a front takes them that has room for so many at a time, in the order in
 /// which they are listed.
 fn list_by(mount: &Mount, room: usize) -> Result<Vec<String>> {
@@ -40,17 +59,9 @@ fn list_by(mount: &Mount, room: usize) -> Result<Vec<String>> {
     let mut cookie = 0;
     loop {
         let before = names.len();
-        let (files, call) = (&mount.filesystem, mount.call());
-        let page = files.read_directory(&call, &mount.root(), cookie, true, &mut |entry| {
-            if names.len() == before + room {
-                return false;
-            }
-            names.push(String::from_utf8_lossy(entry.name).into_owned());
-            cookie = entry.cookie;
-            true
-        })?;
+        let is_end = list_on(mount, room, (&mut names, &mut cookie))?;
         // The kernel asks once more after the last.
-        if page.end && names.len() == before {
+        if is_end && names.len() == before {
             return Ok(names);
         }
         assert!(names.len() < 100_000, "it does not end");
@@ -94,17 +105,7 @@ fn a_listing_that_is_not_kept_goes_on_by_its_position() {
         let mut cookie = 0;
         let mut is_end = false;
         for number in 0.. {
-            let before = names.len();
-            let (files, call) = (&mount.filesystem, mount.call());
-            let page = files.read_directory(&call, &mount.root(), cookie, true, &mut |entry| {
-                if names.len() == before + room {
-                    return false;
-                }
-                names.push(String::from_utf8_lossy(entry.name).into_owned());
-                cookie = entry.cookie;
-                true
-            });
-            is_end |= page.expect("listed").end;
+            is_end |= list_on(&mount, room, (&mut names, &mut cookie)).expect("listed");
             if is_end {
                 break;
             }
