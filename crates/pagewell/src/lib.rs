@@ -84,6 +84,7 @@ mod background;
 #[doc(hidden)]
 pub mod command_line;
 mod commands;
+mod configuration;
 mod copy;
 mod engine;
 mod escape;

@@ -19,10 +19,10 @@ use pagewell_policy::sending::Way;
 
 use super::serving::{self, ANSWER_WAIT, THREADS_MAX, start_http, wait_for};
 use crate::allocator;
+use crate::configuration::settings::{ExportSettings, Settings};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
-use crate::export::{self, ExportArgument};
-use crate::failure::{Outcome, report, usage};
+use crate::failure::{Outcome, report};
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
@@ -49,76 +49,74 @@ Examples:
   pagewell serve --listen 0.0.0.0:20490 --allow 192.168.1.0/24 --read-only /srv/data
   pagewell serve --http 127.0.0.1:20491 /srv/data  and in another shell: pagewell counters")]
 pub(crate) struct ServeArguments {
-    /// Listen here; port 0 picks one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20490",
-        value_parser = values::parse_address_and_port)]
-    listen: SocketAddr,
-    /// Threads that may wait for storage
+    /// Listen here; port 0 picks one [default: 127.0.0.1:20490]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::parse_address_and_port)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Threads that may wait for storage [default: 64]
     #[arg(
         long,
-        default_value_t = 64,
         value_name = "COUNT",
         value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
     )]
-    threads: u32,
+    pub(crate) threads: Option<u32>,
     /// Refuse all changes. Without it, disk images (not ISO images) that are named by their kind,
     /// as image:PATH, can be written where their permissions and this user allow it
     #[arg(long)]
-    read_only: bool,
+    pub(crate) read_only: bool,
     /// Let a file that is not recognised be written, too, as image:PATH does
     #[arg(long)]
-    writable: bool,
-    /// Whose calls are made as the anonymous user
-    #[arg(long, default_value = "root", value_parser = values::choice(&SQUASH))]
-    squash: Squash,
-    /// User of squashed and unauthenticated callers
-    #[arg(long, value_name = "UID", default_value_t = 65534, value_parser = values::parse_id)]
-    anon_uid: u32,
-    /// Group of squashed and unauthenticated callers
-    #[arg(long, value_name = "GID", default_value_t = 65534, value_parser = values::parse_id)]
-    anon_gid: u32,
+    pub(crate) writable: bool,
+    /// Whose calls are made as the anonymous user [default: root]
+    #[arg(long, value_parser = values::choice(&SQUASH))]
+    pub(crate) squash: Option<Squash>,
+    /// User of squashed and unauthenticated callers [default: 65534]
+    #[arg(long, value_name = "UID", value_parser = values::parse_id)]
+    pub(crate) anon_uid: Option<u32>,
+    /// Group of squashed and unauthenticated callers [default: 65534]
+    #[arg(long, value_name = "GID", value_parser = values::parse_id)]
+    pub(crate) anon_gid: Option<u32>,
     /// Serve clients in this network, beside this machine; repeatable. ::/0 is everybody
     #[arg(long, value_name = "CIDR")]
-    allow: Vec<Network>,
+    pub(crate) allow: Vec<Network>,
     /// Refuse this machine's loopback addresses too, unless an --allow names them
     #[arg(long, requires = "allow")]
-    no_loopback: bool,
+    pub(crate) no_loopback: bool,
     /// Serve only clients that call from a port below 1024, which on most systems only root can
     /// use: then AUTH_SYS is the word of the client machine's root, not of any of its users
     #[arg(long)]
-    secure: bool,
+    pub(crate) secure: bool,
     /// Register with the port mapper (rpcbind) of this machine, for clients that ask it: all that
     /// lock files across the network do
     #[arg(long)]
-    register: bool,
+    pub(crate) register: bool,
     /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
-    http: Option<SocketAddr>,
+    pub(crate) http: Option<SocketAddr>,
     /// How large READs of files leave: what the client gets soonest and costs the server least,
-    /// which each connection finds out by trying, or always in one way
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = values::choice(&WAYS))]
-    // Named in full: not an option that may be left out.
-    send_path: std::option::Option<Way>,
+    /// which each connection finds out by trying, or always in one way [default: auto]
+    #[arg(long, value_name = "WAY", value_parser = values::choice(&WAYS))]
+    pub(crate) send_path: Option<Option<Way>>,
     /// For how long a thread that has answered all calls looks for the next one before it sleeps:
     /// a time like 30us, auto or never. It does so only while calls come that quickly, nothing else
     /// wants its processor and no more threads are at work than half the processors
-    #[arg(long, value_name = "TIME", default_value = "auto", value_parser = parse_poll)]
-    poll: Duration,
+    /// [default: auto]
+    #[arg(long, value_name = "TIME", value_parser = parse_poll)]
+    pub(crate) poll: Option<Duration>,
     /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients
     #[arg(long)]
-    cookies_32bit: bool,
+    pub(crate) cookies_32bit: bool,
     /// Keep the key of file handles here, and the list of clients with locks, so that clients
     /// survive a restart; without the key their handles are stale, and without the list their locks
     /// are lost [default: /var/lib/pagewell for root, else
     /// $XDG_STATE_HOME/pagewell or ~/.local/state/pagewell]
     #[arg(long, value_name = "DIR")]
-    state_dir: Option<PathBuf>,
+    pub(crate) state_dir: Option<PathBuf>,
     /// What to serve, and the path that clients mount (/ for a single source without one; / of
     /// several exports shows them all)
     #[arg(value_name = "[/EXPORT=]SOURCE", required = true, value_hint = clap::ValueHint::AnyPath)]
-    exports: Vec<OsString>,
+    pub(crate) exports: Vec<OsString>,
     #[command(flatten)]
-    engine: EngineArguments,
+    pub(crate) engine: EngineArguments,
 }
 
 const SQUASH: [(&str, Squash, &str); 3] = [
@@ -168,30 +166,26 @@ struct Running {
 /// Runs the command.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     snapshot::start_clock();
-    let exports = export::parse_all(&arguments.exports)?;
-    check_reach(arguments, arguments.listen, "--listen")?;
-    if let Some(http) = arguments.http {
-        check_reach(arguments, http, "--http")?;
-    }
+    let settings = Settings::resolve(arguments)?;
     // Both before any thread starts: threads inherit what is blocked.
     allocator::keep_little();
-    let engine = Engine::server(&arguments.engine)?;
+    let engine = Engine::server(&settings.engine)?;
     let (told, stopped) = channel();
     let opening = signals::watch(&[], move || _ = told.send(())).context("signals")?;
-    let (opened, acts_as_itself) = open_all(arguments, &exports, &engine)?;
-    let state_directory = match &arguments.state_dir {
+    let (opened, acts_as_itself) = open_all(&settings.exports, &engine)?;
+    let state_directory = match &settings.state_dir {
         Some(directory) => directory.clone(),
         None => state::default_directory()?,
     };
     let handle_key = state::handle_key(&state_directory)?;
     let descriptions = describe(&opened);
     // Clients find the locks by the port mapper only.
-    let records = arguments
+    let records = settings
         .register
-        .then(|| state::lock_records(&state_directory, arguments.listen))
+        .then(|| state::lock_records(&state_directory, settings.listen))
         .flatten();
     opening.done();
-    let running = start(arguments, opened, handle_key, records)?;
+    let running = start(&settings, opened, handle_key, records)?;
     if acts_as_itself {
         let uid = rustix::process::geteuid().as_raw();
         report(&format!(
@@ -211,56 +205,28 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     stopped.map(|()| Outcome::Done)
 }
 
-/// Refuses an address that others can reach when it was not said which may.
-fn check_reach(
-    arguments: &ServeArguments,
-    address: SocketAddr,
-    option: &str,
-) -> anyhow::Result<()> {
-    if address.ip().to_canonical().is_loopback() || !arguments.allow.is_empty() {
-        return Ok(());
-    }
-    Err(usage(format!(
-        "{option} {address}: not a loopback address, so --allow CIDR must say who may connect \
-         (such as --allow 192.168.1.0/24)"
-    )))
-}
-
 /// Opens all sources; tells whether one is used as this user because this user is not root.
-fn open_all(
-    arguments: &ServeArguments,
-    exports: &[ExportArgument],
-    engine: &Engine,
-) -> anyhow::Result<(Vec<Export>, bool)> {
+fn open_all(exports: &[ExportSettings], engine: &Engine) -> anyhow::Result<(Vec<Export>, bool)> {
     let is_root = rustix::process::geteuid().is_root();
     let mut acts_as_itself = false;
     let mut opened = Vec::with_capacity(exports.len());
     for export in exports {
-        let shown = export.text.to_string_lossy();
-        let read_only = arguments.read_only;
-        let writes = Writes::of(read_only, arguments.writable);
-        let tree = open::source(&export.source, &shown, Purpose::Serve(writes), engine)?.tree;
+        let argument = &export.argument;
+        let shown = argument.text.to_string_lossy();
+        let writes = Writes::of(export.read_only, export.writable);
+        let tree = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?.tree;
         acts_as_itself |= tree.is_local() && !is_root;
         opened.push(Export {
-            read_only,
-            squash: arguments.squash,
-            anonymous: (arguments.anon_uid, arguments.anon_gid),
-            allow: networks(arguments),
-            secure: arguments.secure,
-            cookies_32bit: arguments.cookies_32bit,
-            ..Export::new(&export.name, tree.filesystem)
+            read_only: export.read_only,
+            squash: export.squash,
+            anonymous: export.anonymous,
+            allow: export.allow.clone(),
+            secure: export.secure,
+            cookies_32bit: export.cookies_32bit,
+            ..Export::new(&argument.name, tree.filesystem)
         });
     }
     Ok((opened, acts_as_itself))
-}
-
-/// Networks that may use the exports: to let others in is not meant to lock this machine out.
-fn networks(arguments: &ServeArguments) -> Vec<Network> {
-    let mut networks = arguments.allow.clone();
-    if !networks.is_empty() && !arguments.no_loopback {
-        networks.extend(Network::LOOPBACK);
-    }
-    networks
 }
 
 fn describe(exports: &[Export]) -> Vec<(String, String)> {
@@ -272,25 +238,25 @@ fn describe(exports: &[Export]) -> Vec<(String, String)> {
 }
 
 fn start(
-    arguments: &ServeArguments,
+    settings: &Settings,
     exports: Vec<Export>,
     handle_key: [u8; 16],
     lock_records: Option<PathBuf>,
 ) -> anyhow::Result<Running> {
-    let prepared = arguments.register.then(Registration::prepare);
+    let prepared = settings.register.then(Registration::prepare);
     let registration = prepared.transpose().context(NOT_REGISTERED)?;
-    let http = start_http(arguments.http, arguments.allow.clone())?;
+    let http = start_http(settings.http, settings.http_allow.clone())?;
     let server = Server::start(Config {
-        listen: arguments.listen,
-        threads: usize::try_from(arguments.threads).unwrap_or(usize::MAX),
+        listen: settings.listen,
+        threads: usize::try_from(settings.threads).unwrap_or(usize::MAX),
         locks: LockOptions {
             records: lock_records,
             // Senders learn the port from the port mapper only.
-            datagrams: arguments.register,
+            datagrams: settings.register,
             ..LockOptions::default()
         },
-        send_path: arguments.send_path,
-        poll_for: arguments.poll,
+        send_path: settings.send_path,
+        poll_for: settings.poll,
         ..Config::new(exports, handle_key)
     })?;
     let mut running = Running {

@@ -1,0 +1,3 @@
+//! What a server works by: defaults and the command line, resolved into one value.
+
+pub(crate) mod settings;
