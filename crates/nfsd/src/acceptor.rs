@@ -30,6 +30,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::connection::Connection;
 use crate::connection::inbox::{Inbox, Waker};
 use crate::dispatch::Dispatcher;
+use crate::pulse::Beats;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
 use crate::share::{Address, Shares};
@@ -42,6 +43,9 @@ const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 
 /// How often it looks whether the slot is free.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// So many connections of one listener are accepted before the next one is looked at.
+const ACCEPTS_MAX: usize = 64;
 
 /// Pause after the system refused: there may be descriptors again.
 const REFUSED_PAUSE: Timespec = Timespec {
@@ -61,14 +65,16 @@ const ASK_TIMES: u32 = 5;
 
 /// What a server accepts connections with.
 pub struct Acceptor {
-    /// Where it listens; it does not block.
-    pub listener: TcpListener,
+    /// Where it listens; they do not block.
+    pub listeners: Vec<TcpListener>,
     /// The congestion control that connections have without [`begin_unpaced`], if it changed it.
     ///
     /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
     pub usual: Option<String>,
-    /// Becomes readable when the server is to stop.
+    /// Becomes readable when the server is to stop, or to show that it lives.
     pub stop_event: Arc<Inbox>,
+    /// How often it has looked into it.
+    pub beats: Arc<Beats>,
     /// Knows which addresses may connect, and whether the server stops.
     pub dispatcher: Arc<Dispatcher>,
     /// Connections at once.
@@ -97,14 +103,21 @@ impl Acceptor {
     /// Accepts until the server stops.
     pub fn run(mut self) {
         while !self.dispatcher.is_stopping() {
-            let mut ready = [
-                PollFd::new(&self.listener, PollFlags::IN),
-                PollFd::new(&*self.stop_event, PollFlags::IN),
-            ];
-            if poll(&mut ready, None).is_err() {
+            let listeners = self.listeners.iter();
+            let mut ready: Vec<_> = listeners
+                .map(|one| PollFd::new(one, PollFlags::IN))
+                .collect();
+            ready.push(PollFd::new(&*self.stop_event, PollFlags::IN));
+            let polled = poll(&mut ready, None);
+            drop(ready);
+            if polled.is_err() {
                 self.pause();
             }
-            self.accept();
+            self.stop_event.collect();
+            for listener in 0..self.listeners.len() {
+                self.beats.beat();
+                self.accept(listener);
+            }
         }
     }
 
@@ -115,9 +128,13 @@ impl Acceptor {
         let _ = poll(&mut stop_event, Some(&REFUSED_PAUSE));
     }
 
-    fn accept(&mut self) {
-        while !self.dispatcher.is_stopping() {
-            match self.listener.accept() {
+    /// Accepts what waits at this listener, but so much that the others get their turn.
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            if self.dispatcher.is_stopping() {
+                return;
+            }
+            match self.listeners[listener].accept() {
                 Ok((socket, peer)) => self.admit(socket, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error)

@@ -1,7 +1,7 @@
 //! What to serve, to which clients, and how; and why that cannot be done.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,6 +201,8 @@ pub const POLL_FOR: Duration = Duration::from_micros(100);
 pub struct Config {
     /// Where to listen; port 0 picks one.
     pub listen: SocketAddr,
+    /// What listens already, instead: sockets that a service manager has opened.
+    pub listeners: Vec<TcpListener>,
     /// What to serve; at least one, names unique.
     pub exports: Vec<Export>,
     /// Threads that may wait for storage.
@@ -224,6 +226,7 @@ impl Config {
     pub fn new(exports: Vec<Export>, handle_key: [u8; 16]) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 20490)),
+            listeners: Vec::new(),
             exports,
             threads: 64,
             handle_key,

@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod duplicate;
 pub mod locks;
 pub mod pool;
+pub mod pulse;
 pub mod receive;
 pub mod refusals;
 pub mod reply;

@@ -1,5 +1,6 @@
 //! From bytes on a socket to calls.
 
+mod ending;
 mod following;
 pub mod reader;
 pub mod readers;

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::stream::begin_unpaced;
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::acceptor::{Acceptor, LatestConnections, connections_max};
 use crate::config::{Config, Error};
 use crate::connection::inbox::Inbox;
 use crate::datagrams;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
+use crate::pulse::{Beats, Pulse};
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
 use crate::receive::receiver::Shared;
@@ -31,7 +33,19 @@ pub struct Server {
     readers: Arc<Readers>,
     /// Has the acceptor look whether the server stops.
     stop_event: Arc<Inbox>,
+    pulse: Pulse,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// Has all of them begin their connections without pacing. One that an earlier server has listened
+/// to has begun so already: what it would have begun with, a new socket tells.
+fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
+    let begin = |usual, listener| begin_unpaced(listener).or(usual);
+    let usual = listeners.iter().fold(None, begin);
+    usual.or_else(|| {
+        let new = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+        begin_unpaced(new)
+    })
 }
 
 fn system(error: impl Into<std::io::Error>) -> Error {
@@ -40,7 +54,7 @@ fn system(error: impl Into<std::io::Error>) -> Error {
 
 impl Server {
     /// Listens and serves on threads of its own.
-    pub fn start(config: Config) -> Result<Self, Error> {
+    pub fn start(mut config: Config) -> Result<Self, Error> {
         let listen = config.listen;
         let refused = |error: std::io::Error| Error::Listen {
             address: listen,
@@ -48,9 +62,14 @@ impl Server {
         };
         let (threads, poll_for) = (config.threads, config.poll_for);
         let slots = Shares::new(connections_max(config.connections_max));
-        let listener = TcpListener::bind(listen).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(system)?;
-        let address = listener.local_addr().map_err(system)?;
+        let mut listeners = std::mem::take(&mut config.listeners);
+        if listeners.is_empty() {
+            listeners.push(TcpListener::bind(listen).map_err(refused)?);
+        }
+        for listener in &listeners {
+            listener.set_nonblocking(true).map_err(system)?;
+        }
+        let address = listeners[0].local_addr().map_err(system)?;
         // Calls about locks are answered at the same port of UDP, too.
         let lock_socket = config.locks.datagrams.then(|| datagrams::bind(address));
         let lock_socket = lock_socket.transpose().map_err(refused)?;
@@ -59,10 +78,13 @@ impl Server {
         let dispatcher = Dispatcher::new(service, threads);
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
         let stop_event = Inbox::new().map_err(system)?;
+        let beats = Arc::new(Beats::default());
+        let pulse = Pulse::new(readers.clone(), stop_event.clone(), beats.clone());
         let acceptor = Acceptor {
-            usual: begin_unpaced(&listener),
-            listener,
+            usual: begin_all_unpaced(&listeners),
+            listeners,
             stop_event: stop_event.clone(),
+            beats: beats.clone(),
             dispatcher: dispatcher.clone(),
             slots: Arc::new(Mutex::new(slots)),
             readers: readers.clone(),
@@ -79,6 +101,7 @@ impl Server {
             dispatcher,
             readers,
             stop_event,
+            pulse,
             threads: Vec::new(),
         };
         let started = server.start_threads(&shared, acceptor, lock_socket);
@@ -117,6 +140,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What shows whether it still answers.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// Accepts nothing more, finishes what was begun, brings dirty data to the device.

@@ -58,6 +58,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection::Connection;
 use crate::dispatch::DRAIN_FOR;
+use crate::receive::ending;
 use crate::receive::following::Following;
 use crate::receive::readers::ReaderHandle;
 use crate::receive::receiver::{Line, Receiver, SCRATCH_BYTES, Shared, Turn};
@@ -229,6 +230,7 @@ impl Reader {
         match token {
             INBOX => {
                 let woken = self.handle.inbox.collect();
+                self.handle.beats.beat();
                 for connection in self.handle.newcomers() {
                     self.adopt(connection);
                 }
@@ -374,6 +376,11 @@ impl Reader {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        let connections = self
+            .receivers
+            .values()
+            .map(|receiver| &*receiver.connection);
+        ending::end_gently(connections, &mut self.scratch);
         for receiver in self.receivers.values() {
             receiver.connection.close();
         }

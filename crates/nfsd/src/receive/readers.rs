@@ -21,11 +21,14 @@ use rustix::io::Errno;
 
 use crate::connection::Connection;
 use crate::connection::inbox::Inbox;
+use crate::pulse::Beats;
 
 /// A reader as other threads see it.
 pub struct ReaderHandle {
     /// What calls it.
     pub inbox: Arc<Inbox>,
+    /// How often it has looked into it.
+    pub beats: Beats,
     newcomers: Mutex<Vec<Arc<Connection>>>,
     connections: AtomicUsize,
     /// Of a second, lately.
@@ -42,6 +45,7 @@ impl ReaderHandle {
             at_work: at_work.clone(),
             at_work_max,
             inbox: Inbox::new()?,
+            beats: Beats::default(),
             newcomers: Mutex::default(),
             connections: AtomicUsize::new(0),
             busy_microseconds: AtomicU64::new(0),
