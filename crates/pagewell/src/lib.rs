@@ -101,6 +101,7 @@ mod output;
 mod progress;
 mod recognise;
 mod registration;
+mod service_manager;
 mod signals;
 mod source;
 mod state;

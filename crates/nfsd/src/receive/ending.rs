@@ -1,8 +1,9 @@
 //! How a server that stops lets go of clients that are at work.
 //!
-//! **Problem.** A client sends calls as long as it knows of no end. A connection that is closed with
-//! something received and not taken, or to which more comes, is reset by the system; replies that
-//! are on their way are lost with it, and the client repeats to the next server what has been done.
+//! **Problem.** A client sends calls as long as it knows of no end. A connection that is closed
+//! with something received and not taken, or to which more comes, is reset by the system; replies
+//! that are on their way are lost with it, and the client repeats to the next server what has been
+//! done.
 //!
 //! **Rule.** The sending side ends first. The client has all replies before it sees that, ends its
 //! own side, and repeats elsewhere only what was not done. What comes meanwhile is thrown away.

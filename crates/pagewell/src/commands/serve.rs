@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
 use crate::registration::Registration;
+use crate::service_manager::{self, Notifier, Watchdog};
 use crate::signals;
 use crate::state;
 use crate::values;
@@ -49,7 +50,8 @@ Examples:
   pagewell serve --listen 0.0.0.0:20490 --allow 192.168.1.0/24 --read-only /srv/data
   pagewell serve --http 127.0.0.1:20491 /srv/data  and in another shell: pagewell counters")]
 pub(crate) struct ServeArguments {
-    /// Listen here; port 0 picks one [default: 127.0.0.1:20490]
+    /// Listen here; port 0 picks one [default: 127.0.0.1:20490]. Sockets that a service manager has
+    /// opened for this program (socket activation) are used instead
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::parse_address_and_port)]
     pub(crate) listen: Option<SocketAddr>,
     /// Threads that may wait for storage [default: 64]
@@ -165,8 +167,12 @@ struct Running {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
+    // Before any thread starts.
+    let notifier = Notifier::from_environment();
+    let listeners = service_manager::inherited_listeners()?;
     snapshot::start_clock();
-    let settings = Settings::resolve(arguments)?;
+    let mut settings = Settings::resolve(arguments)?;
+    settings.listen = service_manager::address_of(&listeners, settings.listen);
     // Both before any thread starts: threads inherit what is blocked.
     allocator::keep_little();
     let engine = Engine::server(&settings.engine)?;
@@ -185,7 +191,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         .then(|| state::lock_records(&state_directory, settings.listen))
         .flatten();
     opening.done();
-    let running = start(&settings, opened, handle_key, records)?;
+    let running = start(&settings, listeners, opened, handle_key, records)?;
     if acts_as_itself {
         let uid = rustix::process::geteuid().as_raw();
         report(&format!(
@@ -195,9 +201,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     // Without it 'pagewell counters' has to be given an address.
     let _control = Control::start("serve", || false);
     let announced = announce(&running, &descriptions, &engine.notes());
+    let watchdog = Watchdog::start(&notifier, running.server.pulse())?;
     if announced.is_ok() {
+        notifier.ready(&status(&running, descriptions.len()));
         let _ = stopped.recv();
     }
+    notifier.stopping();
+    drop(watchdog);
     let stopped = stop_all(running);
     announced?;
     let counters = table::render(&Snapshot::take(), false);
@@ -237,8 +247,18 @@ fn describe(exports: &[Export]) -> Vec<(String, String)> {
     exports.iter().map(pair).collect()
 }
 
+/// What the service manager shows of it.
+fn status(running: &Running, exports: usize) -> String {
+    let (address, plural) = (
+        running.server.address(),
+        if exports == 1 { "" } else { "s" },
+    );
+    format!("serving {exports} export{plural} at {address}")
+}
+
 fn start(
     settings: &Settings,
+    listeners: Vec<TcpListener>,
     exports: Vec<Export>,
     handle_key: [u8; 16],
     lock_records: Option<PathBuf>,
@@ -248,6 +268,7 @@ fn start(
     let http = start_http(settings.http, settings.http_allow.clone())?;
     let server = Server::start(Config {
         listen: settings.listen,
+        listeners,
         threads: usize::try_from(settings.threads).unwrap_or(usize::MAX),
         locks: LockOptions {
             records: lock_records,

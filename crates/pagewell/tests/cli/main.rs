@@ -16,6 +16,7 @@ mod folding;
 mod hostile;
 mod images;
 mod left_behind;
+mod managed;
 mod mirror_legs;
 mod mirrors;
 mod reading;
