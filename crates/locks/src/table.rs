@@ -211,6 +211,12 @@ impl<C: Clone> Table<C> {
             .map_or_else(Vec::new, |load| load.clients.keys().cloned().collect())
     }
 
+    /// Files in which programs at an address hold locks, each counted for each program.
+    pub fn held_at(&self, address: IpAddr) -> usize {
+        let load = self.loads.get(&address);
+        load.map_or(0, |load| load.clients.values().sum())
+    }
+
     /// What is in the way of a lock, if anything.
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         let locks = self.files.get(&wish.file)?;

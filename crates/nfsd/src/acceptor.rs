@@ -27,6 +27,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::clients::CLIENTS;
 use crate::connection::Connection;
 use crate::connection::inbox::{Inbox, Waker};
 use crate::dispatch::Dispatcher;
@@ -197,6 +198,7 @@ impl Acceptor {
         }
         let address = Address::of(peer.ip());
         self.accepted.push((address, Arc::downgrade(&connection)));
+        CLIENTS.add(&connection);
         reader.hand_over(connection);
     }
 

@@ -13,12 +13,14 @@ use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_sunrpc::stream::stays_here;
 
+use crate::clients::CLIENTS;
 use crate::connection::inbox::Waker;
 use crate::connection::line::{ConnectionLine, Standing, standing};
 use crate::reply::batch::Batch;
 use crate::reply::send_queue::SendQueue;
 use crate::reply::unsent::Unsent;
 use crate::share::{Address, Shares};
+use crate::usage::Usage;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
@@ -45,6 +47,8 @@ pub struct Connection {
     /// Calls the reader for this connection, and has its number within this server.
     pub waker: Waker,
     queue: SendQueue,
+    /// What was asked for here.
+    pub usage: Usage,
     in_flight_bytes: AtomicUsize,
     /// Calls in the pool whose replies have not been sent.
     unanswered: AtomicUsize,
@@ -164,6 +168,7 @@ impl Connection {
             socket,
             peer,
             queue: SendQueue::new(totals.unsent.clone()),
+            usage: Usage::default(),
             in_flight_bytes: AtomicUsize::new(0),
             unanswered: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
@@ -189,6 +194,7 @@ impl Connection {
         if batch.is_empty() {
             return;
         }
+        self.usage.take(&mut batch.tally);
         let is_measured = batch.meter.is_measuring();
         let length = batch.length();
         let mut queued = 0;
@@ -434,6 +440,9 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.observe(true);
         names::CONNECTIONS.add(-1);
+        let now = Instant::now();
+        let called_at = now.checked_sub(self.idle_for(now)).unwrap_or(now);
+        CLIENTS.end(self.peer.ip(), &self.usage, called_at);
         let address = Address::of(self.peer.ip());
         self.slots.lock().subtract(address, 1);
     }

@@ -6,6 +6,7 @@
 //! [`pool`].
 
 pub mod acceptor;
+pub mod clients;
 pub mod config;
 pub mod connection;
 pub mod datagrams;
@@ -24,6 +25,7 @@ pub mod service;
 pub mod share;
 pub mod slow;
 pub mod statistics;
+pub mod usage;
 
 pub use config::{Config, Error, Export, Network, Squash};
 pub use locks::LockOptions;

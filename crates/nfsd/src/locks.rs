@@ -110,6 +110,11 @@ impl Locks {
         }))
     }
 
+    /// Files in which programs at an address hold locks, each counted for each program.
+    pub fn held_at(&self, address: IpAddr) -> usize {
+        self.table.lock().held_at(address)
+    }
+
     /// Whether only locks of before the restart are taken.
     pub fn in_grace(&self, now: Instant) -> bool {
         self.table.lock().in_grace(now)

@@ -53,6 +53,7 @@ use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::{nlm4, nsm, portmap};
 
+use crate::clients::CLIENTS;
 use crate::config::{Config, Error};
 use crate::connection::{Charge, Connection};
 use crate::duplicate::{Duplicates, Seen};
@@ -159,6 +160,7 @@ impl Service {
         let served = Served::new(config.exports, config.handle_key, config.send_path)?;
         let locks = Locks::open(&config.locks, Instant::now())
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
+        CLIENTS.add_locks(&locks);
         Ok(Self {
             served,
             mount: MountProgram::default(),

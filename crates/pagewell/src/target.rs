@@ -23,6 +23,26 @@ pub(crate) struct TargetArguments {
     process: Option<u32>,
 }
 
+/// Without it: the only server that runs here.
+#[derive(Debug, Args)]
+pub(crate) struct ProcessArguments {
+    /// Ask this process
+    #[arg(long, value_name = "PID")]
+    process: Option<u32>,
+}
+
+impl ProcessArguments {
+    /// The server that is meant.
+    pub(crate) fn server(&self) -> anyhow::Result<Peer> {
+        let mut servers = peers();
+        servers.retain(|peer| peer.kind == "serve");
+        match choose(servers, self.process)? {
+            Target::Process(server) => Ok(server),
+            Target::Address(address) => Err(anyhow!("{address}: is no process")),
+        }
+    }
+}
+
 /// One that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {

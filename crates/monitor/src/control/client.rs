@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -89,13 +90,26 @@ impl Peer {
 
     /// Its counters.
     pub fn counters(&self) -> anyhow::Result<Snapshot> {
+        let body = self.ask("stat\n")?;
+        Snapshot::parse(&body).with_context(|| format!("process {}", self.process))
+    }
+
+    /// Has a server end the connections of a client; how many there were.
+    pub fn disconnect(&self, address: IpAddr) -> anyhow::Result<usize> {
+        let body = self.ask(&format!("disconnect {address}\n"))?;
+        let count = String::from_utf8_lossy(&body).trim().parse();
+        count.with_context(|| format!("process {}: not an answer of pagewell", self.process))
+    }
+
+    /// What it answers.
+    fn ask(&self, question: &str) -> anyhow::Result<Vec<u8>> {
         let failed = || format!("process {}", self.process);
         let (mut stream, listener) = self.connect().with_context(failed)?;
         if !self.is_believed(&listener) {
             let user = listener.user.as_raw();
             bail!("process {}: user {user} listens in its name", self.process);
         }
-        stream.write_all(b"stat\n").with_context(failed)?;
+        stream.write_all(question.as_bytes()).with_context(failed)?;
         let mut body = Vec::new();
         let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
         read.with_context(failed)?;
@@ -105,7 +119,7 @@ impl Peer {
                 self.process
             );
         }
-        Snapshot::parse(&body).with_context(failed)
+        Ok(body)
     }
 
     /// Whether the numbers of a listener are those of this process: of root or the own user, or of

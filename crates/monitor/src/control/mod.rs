@@ -12,6 +12,7 @@
 //!
 //! ```text
 //!   "stat\n" -> the document of /stat.json
+//!   "disconnect ADDRESS\n" -> how many connections of that client were ended
 //!   "end\n"  -> twice a second "used\n" while the kernel has users of the mount, then
 //!               "left BYTES\n", at last "done\n" or "lost REASON\n"
 //! ```

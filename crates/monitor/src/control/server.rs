@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
+use pagewell_nfsd::clients::CLIENTS;
 
 use super::{PREFIX, other_end};
 use crate::acceptor::Acceptor;
@@ -17,7 +18,7 @@ use crate::metrics::Snapshot;
 /// Askers at once; one more is closed.
 const ASKERS_MAX: usize = 16;
 /// The longest question.
-const QUESTION_BYTES_MAX: u64 = 16;
+const QUESTION_BYTES_MAX: u64 = 64;
 /// For a question, and for each line of an answer.
 const ASKER_TIME: Duration = Duration::from_secs(5);
 /// How often a line says what is left.
@@ -133,8 +134,17 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
     match question.as_str() {
         "stat\n" => stream.write_all(&serde_json::to_vec(&Snapshot::take())?),
         "end\n" => tell_ending(stream, shared),
-        _ => Ok(()),
+        other => match disconnected(other) {
+            Some(ended) => stream.write_all(format!("{ended}\n").as_bytes()),
+            None => Ok(()),
+        },
     }
+}
+
+/// Ends the connections of the client that is asked for; how many there were.
+fn disconnected(question: &str) -> Option<usize> {
+    let address = question.strip_prefix("disconnect ")?.strip_suffix('\n')?;
+    Some(CLIENTS.disconnect(address.parse().ok()?))
 }
 
 fn tell_ending(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {

@@ -1,6 +1,7 @@
 //! The numbers of this process, for Prometheus, for programs and for people.
 
 mod buffers;
+mod clients;
 #[cfg(test)]
 mod document_tests;
 mod nfsstat;
@@ -9,4 +10,5 @@ pub mod snapshot;
 pub mod table;
 pub mod text;
 
+pub use clients::{Client, ExportUse};
 pub use snapshot::Snapshot;

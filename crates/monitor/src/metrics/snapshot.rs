@@ -13,6 +13,7 @@ use pagewell_sunrpc::client::nfs_procedures;
 use pagewell_sunrpc::{mount3, nfs3};
 use serde::{Deserialize, Serialize};
 
+use super::clients::{self, Client};
 use super::text;
 
 /// Version of the form of this document; grows when a reader of the old form would be misled.
@@ -47,6 +48,9 @@ pub struct Snapshot {
     /// Clients that a server turned away, the latest last; the oldest are forgotten.
     #[serde(default)]
     pub refused_clients: Vec<RefusedClient>,
+    /// Clients of the servers of the process, at most 256, those with the most calls first.
+    #[serde(default)]
+    pub clients: Vec<Client>,
 }
 
 /// How often an address was turned away.
@@ -146,6 +150,7 @@ impl Snapshot {
             procedures: nfs.chain(mount).collect(),
             client_procedures: client_procedures().collect(),
             refused_clients: refused_clients(),
+            clients: clients::list(),
         }
     }
 
@@ -169,7 +174,10 @@ impl Snapshot {
             .chain(refused.map(|client| &client.address))
             .chain([&snapshot.version])
             .all(|name| name.bytes().all(|byte| matches!(byte, b' '..=b'~')));
-        ensure!(is_plain, OTHER);
+        ensure!(
+            is_plain && snapshot.clients.iter().all(Client::is_plain),
+            OTHER
+        );
         Ok(snapshot)
     }
 
@@ -193,6 +201,12 @@ impl Snapshot {
             if let Some(before) = before.find(|other| other.address == client.address) {
                 client.not_allowed = client.not_allowed.saturating_sub(before.not_allowed);
                 client.no_place = client.no_place.saturating_sub(before.no_place);
+            }
+        }
+        for client in &mut difference.clients {
+            let mut before = earlier.clients.iter();
+            if let Some(before) = before.find(|other| other.address == client.address) {
+                client.subtract(before);
             }
         }
         let refused = &mut difference.refused_clients;

@@ -8,6 +8,7 @@ use pagewell_sunrpc::xdr::{padded, padding};
 
 use crate::reply::file_range::FileRange;
 use crate::reply::way::{Meter, Ways};
+use crate::usage::Tally;
 
 /// The head of a READ reply, and most other replies.
 const REPLY_BYTES: usize = 256;
@@ -55,6 +56,8 @@ pub struct Batch {
     pieces_memory_bytes: usize,
     /// What measures the blocks of one connection.
     pub meter: Meter,
+    /// Counts the replies for the connection that they leave by.
+    pub tally: Tally,
 }
 
 /// Where a reply begins, to take it back.

@@ -215,6 +215,7 @@ pub(super) fn answer_with<const PROCEDURES: usize>(
         latency: request.received_at.elapsed(),
     };
     statistics.record(head.procedure, &answered);
+    batch.tally.count(answered.received, answered.sent);
     Answer::Done
 }
 
@@ -240,6 +241,7 @@ impl NfsCall<'_> {
             let out = Out { batch, mark };
             let mut answering = Answering { caller, out };
             let result = answering.run(procedure, self.arguments);
+            answering.out.batch.tally.set_export(caller.used_export());
             let Err(Stop::Status(status)) = result else {
                 return result;
             };

@@ -11,6 +11,7 @@
 //! Only those exports that the caller's address is allowed are listed and found, as MOUNT lists
 //! them: the directories are made anew for each call.
 
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +33,7 @@ use crate::service::convert::{self, HandleKey, Identity, WireHandle};
 use crate::service::cookies::NarrowCookies;
 use crate::service::pseudo_tree::PseudoTree;
 use crate::slow::Subject;
+use crate::usage::ExportLabel;
 
 /// Directories below an export that a mount may name, one after the other.
 const PATH_DEPTH_MAX: usize = 128;
@@ -42,6 +44,7 @@ pub struct ServedExport {
     number: AtomicU32,
     pub(super) identity: Identity,
     pub(super) narrow_cookies: NarrowCookies,
+    label: ExportLabel,
 }
 
 impl ServedExport {
@@ -55,6 +58,7 @@ impl ServedExport {
                 narrow: config.cookies_32bit,
             },
             narrow_cookies: NarrowCookies::default(),
+            label: ExportLabel::of(&config.name),
             config,
         }
     }
@@ -112,6 +116,8 @@ pub(super) struct Caller<'s> {
     identity: Option<fs::Credentials>,
     pub(super) peer: SocketAddr,
     pub(super) may_block: bool,
+    /// The export of the object that was found last.
+    used: Cell<ExportLabel>,
 }
 
 impl<'s> Caller<'s> {
@@ -134,7 +140,13 @@ impl<'s> Caller<'s> {
             identity,
             peer,
             may_block,
+            used: Cell::default(),
         }
+    }
+
+    /// The export that the call is for, as far as that is known.
+    pub(super) fn used_export(&self) -> ExportLabel {
+        self.used.get()
     }
 
     /// The root of an export, if this client may use that. It may have been made anew since it was
@@ -170,6 +182,7 @@ impl<'s> Caller<'s> {
             refusals::note(self.peer.ip(), reason);
             return Err(fs::Error::AccessDenied);
         }
+        self.used.set(export.label);
         Ok(Target {
             export,
             id,

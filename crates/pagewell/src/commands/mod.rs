@@ -3,9 +3,11 @@
 mod below;
 pub(crate) mod bench;
 pub(crate) mod cat;
+pub(crate) mod clients;
 pub(crate) mod completions;
 pub(crate) mod counters;
 pub(crate) mod cp;
+pub(crate) mod disconnect;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mirror;
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArguments),
     Counters(counters::CountersArguments),
     Top(top::TopArguments),
+    Clients(clients::ClientsArguments),
+    Disconnect(disconnect::DisconnectArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
 }
@@ -57,6 +61,8 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Top(arguments) => top::run(arguments),
+        Command::Clients(arguments) => clients::run(arguments),
+        Command::Disconnect(arguments) => disconnect::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, &program()),
         Command::Man(arguments) => man::run(arguments, program()),
     }

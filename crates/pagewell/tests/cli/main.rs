@@ -8,6 +8,7 @@
 mod as_cp;
 mod as_user;
 mod bad_input;
+mod clients;
 mod copying;
 mod copying_many;
 mod documents;

@@ -1,0 +1,88 @@
+//! The clients of a server, in the document of `/stat.json`.
+
+use std::time::Instant;
+
+use pagewell_nfsd::clients::{self, CLIENTS};
+use serde::{Deserialize, Serialize};
+
+/// Clients that the document names, those with the most calls.
+const CLIENTS_MAX: usize = 256;
+
+/// A client of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// Its address.
+    pub address: String,
+    /// Connections that it has now.
+    pub connections: u64,
+    /// Since its last call, or since it has connected.
+    pub idle_seconds: f64,
+    /// Files in which programs of it hold locks, each counted for each program.
+    pub locks: u64,
+    /// What it has asked for, the export with the most calls first.
+    pub exports: Vec<ExportUse>,
+}
+
+/// What a client has asked for through one export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportUse {
+    /// The name of the export; empty for calls that are for none.
+    pub export: String,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Bytes of the calls.
+    pub received_bytes: u64,
+    /// Bytes of the replies.
+    pub sent_bytes: u64,
+}
+
+impl Client {
+    /// Calls through all exports.
+    pub fn calls(&self) -> u64 {
+        self.exports.iter().map(|one| one.calls).sum()
+    }
+
+    /// What was counted since `earlier`, of the same client.
+    pub(super) fn subtract(&mut self, earlier: &Self) {
+        for export in &mut self.exports {
+            let mut before = earlier.exports.iter();
+            if let Some(before) = before.find(|other| other.export == export.export) {
+                export.calls = export.calls.saturating_sub(before.calls);
+                let less = |now: u64, then: u64| now.saturating_sub(then);
+                export.received_bytes = less(export.received_bytes, before.received_bytes);
+                export.sent_bytes = less(export.sent_bytes, before.sent_bytes);
+            }
+        }
+    }
+
+    /// Whether what it says of itself cannot disturb a terminal.
+    pub(super) fn is_plain(&self) -> bool {
+        let names = self.exports.iter().map(|one| &one.export);
+        let mut characters = names.chain([&self.address]).flat_map(|name| name.chars());
+        characters.all(|character| !character.is_control())
+    }
+}
+
+impl From<clients::Client> for Client {
+    fn from(client: clients::Client) -> Self {
+        let exports = client.exports.into_iter().map(|one| ExportUse {
+            export: one.name,
+            calls: one.traffic.calls,
+            received_bytes: one.traffic.received_bytes,
+            sent_bytes: one.traffic.sent_bytes,
+        });
+        Self {
+            address: client.address.to_string(),
+            connections: client.connections as u64,
+            idle_seconds: client.idle.as_secs_f64(),
+            locks: client.locks as u64,
+            exports: exports.collect(),
+        }
+    }
+}
+
+/// The clients with the most calls.
+pub(super) fn list() -> Vec<Client> {
+    let all = CLIENTS.list(Instant::now()).into_iter();
+    all.take(CLIENTS_MAX).map(Client::from).collect()
+}

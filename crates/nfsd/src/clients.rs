@@ -1,0 +1,194 @@
+//! The clients of this process: those that have a connection, and those that had one.
+//!
+//! What was asked for is counted in [`usage`](crate::usage). Past counts are kept of a bounded
+//! number of addresses; of more the one that was silent for longest is forgotten.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::{Duration, Instant};
+
+use pagewell_base::sync::Mutex;
+
+use crate::connection::Connection;
+use crate::locks::Locks;
+use crate::usage::{ByExport, Traffic, Usage};
+
+/// Addresses without a connection of which something is kept.
+const PAST_ADDRESSES_MAX: usize = 1024;
+
+/// What a client has asked for through one export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportUse {
+    /// The name of the export; empty for calls that are for none.
+    pub name: String,
+    /// What was asked for.
+    pub traffic: Traffic,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its address.
+    pub address: IpAddr,
+    /// Connections that it has now.
+    pub connections: usize,
+    /// Since its last call, or since it has connected.
+    pub idle: Duration,
+    /// Files in which programs of it hold locks, each counted for each program.
+    pub locks: usize,
+    /// What it has asked for, the export with the most calls first.
+    pub exports: Vec<ExportUse>,
+}
+
+/// The clients of this process.
+#[derive(Default)]
+pub struct Clients(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    connections: Vec<Weak<Connection>>,
+    /// What connections that have ended have asked for.
+    past: HashMap<IpAddr, Past>,
+    locks: Vec<Weak<Locks>>,
+}
+
+struct Past {
+    by_export: ByExport,
+    called_at: Instant,
+}
+
+/// The clients of all servers of this process.
+pub static CLIENTS: LazyLock<Clients> = LazyLock::new(Clients::default);
+
+impl Clients {
+    /// A client has connected.
+    pub fn add(&self, connection: &Arc<Connection>) {
+        let mut known = self.0.lock();
+        if known.connections.len() == known.connections.capacity() {
+            let is_alive = |connection: &Weak<Connection>| connection.strong_count() > 0;
+            known.connections.retain(is_alive);
+        }
+        known.connections.push(Arc::downgrade(connection));
+    }
+
+    /// The locks of a server that starts.
+    pub fn add_locks(&self, locks: &Arc<Locks>) {
+        let mut known = self.0.lock();
+        known.locks.retain(|locks| locks.strong_count() > 0);
+        known.locks.push(Arc::downgrade(locks));
+    }
+
+    /// A connection has ended.
+    pub fn end(&self, peer: IpAddr, usage: &Usage, called_at: Instant) {
+        let mut known = self.0.lock();
+        let past = &mut known.past;
+        let peer = peer.to_canonical();
+        if past.len() >= PAST_ADDRESSES_MAX && !past.contains_key(&peer) {
+            let silent = past.iter().min_by_key(|(_, past)| past.called_at);
+            if let Some(address) = silent.map(|(address, _)| *address) {
+                past.remove(&address);
+            }
+        }
+        let entry = past.entry(peer).or_insert_with(|| Past {
+            by_export: ByExport::default(),
+            called_at,
+        });
+        usage.add_to(&mut entry.by_export);
+        entry.called_at = entry.called_at.max(called_at);
+    }
+
+    /// Ends the connections of an address; how many there were. A client that wants more connects
+    /// anew.
+    pub fn disconnect(&self, address: IpAddr) -> usize {
+        let own = self.alive();
+        let own = own
+            .iter()
+            .filter(|one| one.peer.ip().to_canonical() == address.to_canonical());
+        own.map(|connection| connection.close()).count()
+    }
+
+    /// All that have a connection, or had one and are remembered; those with the most calls first.
+    pub fn list(&self, now: Instant) -> Vec<Client> {
+        let mut clients: HashMap<IpAddr, (usize, Duration, ByExport)> = HashMap::new();
+        for connection in self.alive() {
+            let address = connection.peer.ip().to_canonical();
+            let idle = connection.idle_for(now);
+            let client = clients.entry(address);
+            let client = client.or_insert_with(|| (0, idle, ByExport::default()));
+            client.0 += 1;
+            client.1 = client.1.min(idle);
+            connection.usage.add_to(&mut client.2);
+        }
+        for (address, past) in &self.0.lock().past {
+            let idle = now.saturating_duration_since(past.called_at);
+            let client = clients.entry(*address);
+            let client = client.or_insert_with(|| (0, idle, ByExport::default()));
+            client.1 = client.1.min(idle);
+            client.2.add_all(&past.by_export);
+        }
+        let locks: Vec<Arc<Locks>> = {
+            let known = self.0.lock();
+            known.locks.iter().filter_map(Weak::upgrade).collect()
+        };
+        let of = clients.into_iter().map(client_of).map(|client| Client {
+            locks: locks.iter().map(|all| all.held_at(client.address)).sum(),
+            ..client
+        });
+        let mut list: Vec<Client> = of.collect();
+        let calls =
+            |client: &Client| -> u64 { client.exports.iter().map(|one| one.traffic.calls).sum() };
+        list.sort_by_key(|client| (std::cmp::Reverse(calls(client)), client.address));
+        list
+    }
+
+    /// Without the lock: the last user of a connection takes it.
+    fn alive(&self) -> Vec<Arc<Connection>> {
+        let known = self.0.lock();
+        known.connections.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+fn client_of(
+    (address, (connections, idle, by_export)): (IpAddr, (usize, Duration, ByExport)),
+) -> Client {
+    let uses = by_export.iter().map(|(label, traffic)| ExportUse {
+        name: label.name(),
+        traffic,
+    });
+    let mut exports: Vec<ExportUse> = uses.collect();
+    exports.sort_by_key(|one| (std::cmp::Reverse(one.traffic.calls), one.name.clone()));
+    Client {
+        address,
+        connections,
+        idle,
+        locks: 0,
+        exports,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::Tally;
+
+    #[test]
+    fn past_clients_are_bounded() {
+        let (clients, usage, mut tally) = (Clients::default(), Usage::default(), Tally::default());
+        tally.count(1, 1);
+        usage.take(&mut tally);
+        let begun = Instant::now();
+        let addresses = u32::try_from(2 * PAST_ADDRESSES_MAX).unwrap();
+        let second = |number: u32| begun + Duration::from_secs(u64::from(number));
+        for number in 0..addresses {
+            let address = IpAddr::V4(std::net::Ipv4Addr::from_bits(number));
+            clients.end(address, &usage, second(number));
+        }
+        let list = clients.list(second(addresses));
+        assert_eq!(list.len(), PAST_ADDRESSES_MAX);
+        let longest = list.iter().map(|client| client.idle).max();
+        let expected = Duration::from_secs(PAST_ADDRESSES_MAX as u64);
+        assert_eq!(longest, Some(expected), "the latest are remembered");
+        assert!(list.iter().all(|client| client.exports.len() == 1));
+    }
+}

@@ -1,0 +1,195 @@
+//! What each client asks for, by export.
+//!
+//! **Problem.** An operator wants to know which client loads the server, and through which export,
+//! while a call costs a microsecond. **Rule.** A batch of replies counts those in it, in memory of
+//! its thread. When the batch is sent, its connection takes the counts, under a lock of its own.
+//! A look at all [clients](crate::clients) adds up the connections; one that ends leaves its counts
+//! to its address.
+//!
+//! ```text
+//!   reply ──> Tally of the batch ──> Usage of the connection ──> Clients, when it is looked at
+//!   (each call)          (each send)                  └── its end ──> past counts of the address
+//! ```
+//!
+//! Exports of a connection are bounded. Replies out of the cache of duplicates are not counted.
+
+use pagewell_base::sync::Mutex;
+
+/// Exports that a connection counts apart.
+const EXPORTS_MAX: usize = 64;
+
+/// Calls, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Bytes of the calls.
+    pub received_bytes: u64,
+    /// Bytes of the replies.
+    pub sent_bytes: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.received_bytes += other.received_bytes;
+        self.sent_bytes += other.sent_bytes;
+    }
+}
+
+/// Stands for the name of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportLabel(usize);
+
+impl ExportLabel {
+    /// Calls that are for no export.
+    pub const NONE: Self = Self(0);
+
+    /// That of a name; the same for the same name.
+    pub fn of(name: &str) -> Self {
+        let mut names = NAMES.lock();
+        let at = names.iter().position(|known| known == name);
+        Self(at.map_or_else(
+            || {
+                names.push(name.to_owned());
+                names.len()
+            },
+            |at| at + 1,
+        ))
+    }
+
+    /// The name; empty for calls that are for no export.
+    pub fn name(self) -> String {
+        let at = self.0.checked_sub(1);
+        let names = NAMES.lock();
+        at.and_then(|at| names.get(at)).cloned().unwrap_or_default()
+    }
+}
+
+/// The names that have a label, all that were ever served.
+static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Traffic by export.
+#[derive(Debug, Default)]
+pub struct ByExport(Vec<(ExportLabel, Traffic)>);
+
+impl ByExport {
+    fn add(&mut self, label: ExportLabel, more: Traffic) {
+        let has_space = self.0.len() < EXPORTS_MAX;
+        let of = |wanted: ExportLabel| move |entry: &&mut (ExportLabel, Traffic)| entry.0 == wanted;
+        if let Some((_, traffic)) = self.0.iter_mut().find(of(label)) {
+            return traffic.add(more);
+        }
+        if has_space {
+            return self.0.push((label, more));
+        }
+        // The first has the rest.
+        if let Some((_, traffic)) = self.0.first_mut() {
+            traffic.add(more);
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add_all(&mut self, other: &Self) {
+        for (label, traffic) in &other.0 {
+            self.add(*label, *traffic);
+        }
+    }
+
+    /// Each export and its traffic.
+    pub fn iter(&self) -> impl Iterator<Item = (ExportLabel, Traffic)> {
+        self.0.iter().copied()
+    }
+}
+
+/// The replies of a batch.
+#[derive(Debug, Default)]
+pub struct Tally {
+    export: ExportLabel,
+    counted: ByExport,
+}
+
+impl Tally {
+    /// The reply that is counted next is to a call for this export.
+    pub fn set_export(&mut self, export: ExportLabel) {
+        self.export = export;
+    }
+
+    /// Counts a reply.
+    pub fn count(&mut self, received_bytes: usize, sent_bytes: usize) {
+        let export = std::mem::take(&mut self.export);
+        let traffic = Traffic {
+            calls: 1,
+            received_bytes: received_bytes as u64,
+            sent_bytes: sent_bytes as u64,
+        };
+        self.counted.add(export, traffic);
+    }
+}
+
+/// What a connection has asked for.
+#[derive(Debug, Default)]
+pub struct Usage(Mutex<ByExport>);
+
+impl Usage {
+    /// Takes what was counted in a batch.
+    pub fn take(&self, tally: &mut Tally) {
+        if !tally.counted.0.is_empty() {
+            self.0.lock().add_all(&tally.counted);
+            tally.counted.0.clear();
+        }
+    }
+
+    /// Adds all that was asked for to `sum`.
+    pub fn add_to(&self, sum: &mut ByExport) {
+        sum.add_all(&self.0.lock());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(calls: u64, received_bytes: u64, sent_bytes: u64) -> Traffic {
+        Traffic {
+            calls,
+            received_bytes,
+            sent_bytes,
+        }
+    }
+
+    #[test]
+    fn a_batch_counts_its_replies_by_export() {
+        let (one, other) = (ExportLabel::of("/usage-one"), ExportLabel::of("/usage-two"));
+        assert_eq!(ExportLabel::of("/usage-one"), one);
+        let (mut tally, usage) = (Tally::default(), Usage::default());
+        for (label, received, sent) in [(one, 10, 100), (other, 20, 200), (one, 1, 2)] {
+            tally.set_export(label);
+            tally.count(received, sent);
+        }
+        tally.count(5, 6);
+        usage.take(&mut tally);
+        usage.take(&mut tally);
+        let by_export = usage.0.lock();
+        let expected = [
+            (one, traffic(2, 11, 102)),
+            (other, traffic(1, 20, 200)),
+            (ExportLabel::NONE, traffic(1, 5, 6)),
+        ];
+        assert_eq!(by_export.0, expected);
+    }
+
+    #[test]
+    fn the_exports_of_a_connection_are_bounded() {
+        let (mut tally, usage) = (Tally::default(), Usage::default());
+        for number in 0..2 * EXPORTS_MAX {
+            tally.set_export(ExportLabel(number + 1));
+            tally.count(1, 1);
+        }
+        usage.take(&mut tally);
+        let by_export = usage.0.lock();
+        assert_eq!(by_export.0.len(), EXPORTS_MAX);
+        let calls: u64 = by_export.iter().map(|(_, traffic)| traffic.calls).sum();
+        assert_eq!(calls, 2 * EXPORTS_MAX as u64, "nothing is left out");
+    }
+}
