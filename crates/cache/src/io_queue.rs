@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
-    CACHE_RETRIES, CACHE_WRAPS, CACHE_WRITE_OUT_BYTES, CACHE_WRITE_OUT_REQUESTS,
+    CACHE_REQUESTS_IN_QUEUE, CACHE_RETRIES, CACHE_WRAPS, CACHE_WRITE_OUT_BYTES,
+    CACHE_WRITE_OUT_REQUESTS,
 };
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
 use pagewell_policy::elevator::{
@@ -164,6 +165,7 @@ impl IoQueue {
             };
             if state.elevator.insert(id, transfer.extent, class, now) {
                 state.waiting.insert(id, transfer);
+                CACHE_REQUESTS_IN_QUEUE.add(1);
             } else {
                 refused.push(transfer);
             }
@@ -235,6 +237,7 @@ impl IoQueue {
                 debug_assert!(false, "{member:?} was never queued");
                 continue;
             };
+            CACHE_REQUESTS_IN_QUEUE.add(-1);
             if member.extent.offset > at {
                 // For bytes that nobody wants: at most the widest hole that is read over.
                 let length = usize::try_from(member.extent.offset - at).unwrap_or(0);
@@ -344,6 +347,7 @@ impl IoQueue {
     /// A dispatch is over for the elevator.
     fn end(&self, id: DispatchId) {
         let known = self.state.lock().elevator.complete(id);
+        CACHE_REQUESTS_IN_QUEUE.add(-1);
         // Else the device gets more requests at a time than it takes.
         assert!(known, "{id:?} completed twice");
     }
@@ -378,6 +382,7 @@ fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
 }
 
 fn count(dispatch: &Dispatch) {
+    CACHE_REQUESTS_IN_QUEUE.add(1);
     if dispatch.class.is_write() {
         CACHE_WRITE_OUT_REQUESTS.add(1);
     } else {

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   counters, histograms ──> [`metrics`] ──> a snapshot: as a table, as JSON, for Prometheus
-//!                               ├─ [`http`]     to any program: /metrics, /stat.json
+//!                               ├─ [`http`]     to programs and browsers, with what was
 //!                               ├─ [`control`]  to another `pagewell` of the same user
 //!                               └─ [`top`]      two of them, live on a terminal
 //! ```
 
 mod acceptor;
 pub mod control;
+mod history;
 pub mod http;
 pub mod metrics;
+pub mod status;
 pub mod top;

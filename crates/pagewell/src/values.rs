@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use pagewell_monitor::http::place::Place;
 
 /// The port of `serve --http` and `counters --connect` when none is given.
 pub(crate) const DEFAULT_PORT: u16 = 20491;
@@ -47,6 +48,17 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     match text.contains(':') {
         true => parse_with_port(text, form),
         false => resolve(text, DEFAULT_PORT, form),
+    }
+}
+
+/// Parses where HTTP is served: `unix:PATH`, or as [`parse_address`] does.
+pub(crate) fn parse_http_place(text: &str) -> Result<Place, String> {
+    match text.strip_prefix("unix:") {
+        Some("") => Err("a path is wanted, as in unix:/run/pagewell/http".to_owned()),
+        Some(path) => Ok(Place::Unix(path.into())),
+        None => parse_address(text)
+            .map(Place::Tcp)
+            .map_err(|error| format!("{error}, or a socket, as unix:PATH")),
     }
 }
 

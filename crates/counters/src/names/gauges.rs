@@ -16,6 +16,8 @@ register! { GAUGES, Gauge:
          durable.";
     CACHE_DIRTY_BYTES = "pagewell_cache_dirty_bytes",
         "Bytes written into page caches that are not on their device yet.";
+    CACHE_REQUESTS_IN_QUEUE = "pagewell_cache_requests_in_queue",
+        "Requests of page caches to devices and other servers that have not ended yet.";
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
         "File descriptors held for objects of served directories now.";
     CONNECTIONS = "pagewell_connections", "Connections of clients that are open now.";
@@ -26,23 +28,20 @@ register! { GAUGES, Gauge:
     UNSENT_REPLY_BYTES = "pagewell_unsent_reply_bytes",
         "Bytes of memory that hold replies which have not left, and listings that are being made.";
     SEND_COPY_COST = "pagewell_send_copy_cost_picoseconds",
-        "Processor time for each byte of file data sent by copying it, in picoseconds, as \
-         measured last.";
+        "Processor time for each byte of file data sent by copying it, as measured last.";
     SEND_COPY_TIME = "pagewell_send_copy_time_picoseconds",
         "Elapsed time for each byte while a client read much file data that was sent by copying \
-         it, in picoseconds, as measured last.";
+         it, as measured last.";
     SEND_MAP_COST = "pagewell_send_map_cost_picoseconds",
-        "Processor time for each byte of file data sent from a mapping, in picoseconds, as \
-         measured last.";
+        "Processor time for each byte of file data sent from a mapping, as measured last.";
     SEND_MAP_TIME = "pagewell_send_map_time_picoseconds",
         "Elapsed time for each byte while a client read much file data that was sent from a \
-         mapping, in picoseconds, as measured last.";
+         mapping, as measured last.";
     SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
-        "Processor time for each byte of file data sent with sendfile, in picoseconds, as \
-         measured last.";
+        "Processor time for each byte of file data sent with sendfile, as measured last.";
     SEND_SPLICE_TIME = "pagewell_send_splice_time_picoseconds",
         "Elapsed time for each byte while a client read much file data that was sent with \
-         sendfile, in picoseconds, as measured last.";
+         sendfile, as measured last.";
     CALLS_RUNNING = "pagewell_calls_running",
         "Calls that threads which may wait for storage work on now.";
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";

@@ -1,12 +1,10 @@
 //! Gets one document from a server, bounded in bytes and time.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-
-use super::read_some;
 
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -45,3 +43,26 @@ fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
     }
     Ok(answer)
 }
+
+/// Adds the next bytes of a connection to a buffer of at most `bytes_max`; 0 at its end.
+fn read_some(
+    stream: &TcpStream,
+    buffer: &mut Vec<u8>,
+    bytes_max: usize,
+    deadline: Instant,
+) -> std::io::Result<usize> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(std::io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))?;
+    let before = buffer.len();
+    let most = PIECE_BYTES_MAX.min(bytes_max - before);
+    buffer.resize(before + most, 0);
+    let got = (&*stream).read(&mut buffer[before..]);
+    buffer.truncate(before + *got.as_ref().unwrap_or(&0));
+    got
+}
+
+/// Bytes that are read at once.
+const PIECE_BYTES_MAX: usize = 64 << 10;

@@ -1,37 +1,26 @@
-//! A small HTTP/1.1 server for the counters, and the client that `pagewell counters` uses.
+//! The page and the counters by HTTP, and the client that `pagewell counters` uses.
 //!
-//! Both do as little of the protocol as serves the purpose: GET, one request a connection,
-//! `Connection: close`. Everything is bounded: bytes of a request, seconds of a connection,
-//! connections at once. [`host`] says which names are answered to.
+//! The library hyper reads requests and writes answers; it needs no asynchronous runtime here:
+//!
+//! ```text
+//!   acceptor ──> connections ──> a thread for each ──> socket: hyper, driven by poll(2)
+//!   (allow list)  (at most 16)                           └─> site: host, token, path ──> answer
+//! ```
+//!
+//! Only reading is possible (GET and HEAD), one request a connection. Everything is bounded: bytes
+//! of a request's head, seconds of a connection, connections and threads at once. [`host`] says
+//! which names are answered to.
+//!
+//! Known weakness: there is no TLS. Beyond this machine a token travels readable; a reverse proxy
+//! at the Unix socket has TLS.
 
+mod answer;
 pub mod client;
+mod connections;
 pub mod host;
-pub mod request;
+mod page;
+pub mod place;
 pub mod server;
-
-use std::io::Read;
-use std::net::TcpStream;
-use std::time::Instant;
-
-/// Adds the next bytes of a connection to a buffer of at most `bytes_max`; 0 at its end.
-fn read_some(
-    stream: &TcpStream,
-    buffer: &mut Vec<u8>,
-    bytes_max: usize,
-    deadline: Instant,
-) -> std::io::Result<usize> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(std::io::ErrorKind::TimedOut.into());
-    }
-    stream.set_read_timeout(Some(left))?;
-    let before = buffer.len();
-    let most = PIECE_BYTES_MAX.min(bytes_max - before);
-    buffer.resize(before + most, 0);
-    let got = (&*stream).read(&mut buffer[before..]);
-    buffer.truncate(before + *got.as_ref().unwrap_or(&0));
-    got
-}
-
-/// Bytes that are read at once.
-const PIECE_BYTES_MAX: usize = 64 << 10;
+mod site;
+mod socket;
+pub mod token;

@@ -1,61 +1,85 @@
-//! The HTTP endpoint of a server: `/metrics`, `/stat.json` and an index.
+//! The server: who is let in, and a thread for each connection.
 
-use std::io::Write;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::convert::Infallible;
+use std::future::ready;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::Mutex;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use pagewell_nfsd::Network;
 
-use super::read_some;
+use super::connections::Connections;
+use super::place::{Listener, Place};
+use super::site::Site;
+use super::socket::Socket;
+use super::token::Token;
 use crate::acceptor::Acceptor;
-use crate::http::host::is_own;
-use crate::http::request::{Parsed, REQUEST_BYTES_MAX, parse};
-use crate::metrics::{Snapshot, prometheus};
+use crate::history::{History, Sampler};
+use crate::status::Status;
 
-/// Connections at once. One more takes the place of the oldest one of the address that has most:
-/// a request takes no time, and a client that is slow has had its turn.
-const CONNECTIONS_MAX: usize = 16;
+/// The most bytes of a request's head, the least that hyper takes.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// The most fields of a request.
+const FIELDS_MAX: usize = 64;
 
 /// From accepting a connection to its last byte in each direction.
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 
-const INDEX: &str = "\
-pagewell: counters of this server
-
-/metrics    all of them, for Prometheus
-/stat.json  the same as JSON
-";
-
-const MISDIRECTED: &str = "\
-pagewell: ask for this server by its address, as localhost, or by the machine's own name
-";
+/// What is served to whom.
+pub struct Options {
+    /// Where.
+    pub place: Place,
+    /// Networks that are answered beside this machine.
+    pub allow: Vec<Network>,
+    /// What who asks must have.
+    pub token: Option<Token>,
+    /// What the process says of itself.
+    pub status: Arc<Status>,
+}
 
 /// An endpoint, for as long as it lives. Answers that are on their way may be cut off by the end of
 /// the process.
 pub struct HttpServer {
     /// Where it really listens.
-    pub address: SocketAddr,
+    pub place: Place,
     _acceptor: Acceptor,
+    _sampler: Sampler,
 }
 
 impl HttpServer {
-    /// Listens and answers on threads of its own. Loopback and the networks of `allow` are
-    /// answered, others are closed.
-    pub fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        let open = Arc::new(Open::default());
+    /// Listens and answers on threads of its own, and begins to keep the history.
+    ///
+    /// # Errors
+    ///
+    /// It cannot listen there, or start threads.
+    pub fn start(options: Options) -> std::io::Result<Self> {
+        let listener = Listener::bind(&options.place)?;
+        let place = listener.place()?;
+        let history = Arc::new(History::new());
+        let site = Arc::new(Site {
+            token: options.token,
+            status: options.status,
+            history: Arc::clone(&history),
+            checks_host: matches!(place, Place::Tcp(_)),
+        });
+        let allow = options.allow;
+        let connections = Arc::new(Connections::default());
+        let descriptor = listener.descriptor()?;
         Ok(Self {
-            address: listener.local_addr()?,
-            _acceptor: Acceptor::start("http", listener.try_clone()?.into(), move || {
+            place,
+            _acceptor: Acceptor::start("http", descriptor, move || {
                 let (stream, peer) = listener.accept()?;
-                if allows(&allow, peer.ip()) {
-                    begin(stream, peer.ip(), &open);
+                if peer.is_none_or(|peer| allows(&allow, peer)) {
+                    begin(stream, peer, &connections, &site);
                 }
                 Ok(())
             })?,
+            _sampler: Sampler::start(history)?,
         })
     }
 }
@@ -64,127 +88,64 @@ fn allows(allow: &[Network], address: IpAddr) -> bool {
     address.to_canonical().is_loopback() || allow.iter().any(|network| network.contains(address))
 }
 
-/// The connections of a server, the oldest first.
-#[derive(Default)]
-struct Open(Mutex<Vec<(IpAddr, Arc<TcpStream>)>>);
-
-impl Open {
-    /// Adds one, in the place of another if there are too many.
-    fn add(&self, peer: IpAddr, stream: &Arc<TcpStream>) {
-        let mut open = self.0.lock();
-        if open.len() >= CONNECTIONS_MAX {
-            let of = |peer| open.iter().filter(|(other, _)| *other == peer).count();
-            // The first of those that are equal, which is the oldest.
-            let most = open.iter().map(|(peer, _)| of(*peer)).max();
-            let slow = open.iter().position(|(peer, _)| Some(of(*peer)) == most);
-            if let Some(slow) = slow {
-                // Its thread sees the end of the stream and ends.
-                let _ = open.remove(slow).1.shutdown(Shutdown::Both);
-            }
-        }
-        open.push((peer, Arc::clone(stream)));
-    }
-}
-
-/// Has a connection counted for as long as it lives.
-struct Permit(Arc<Open>, Arc<TcpStream>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut open = self.0.0.lock();
-        open.retain(|(_, stream)| !Arc::ptr_eq(stream, &self.1));
-    }
-}
-
-fn begin(stream: TcpStream, peer: IpAddr, open: &Arc<Open>) {
+fn begin(stream: OwnedFd, peer: Option<IpAddr>, connections: &Arc<Connections>, site: &Arc<Site>) {
     let stream = Arc::new(stream);
-    open.add(peer.to_canonical(), &stream);
-    let permit = Permit(Arc::clone(open), Arc::clone(&stream));
+    let place = connections.enter(peer, &stream);
+    let site = Arc::clone(site);
     // Without a thread the connection is closed: the client sees why nothing comes.
     let _ = thread::Builder::new()
         .name("http connection".to_owned())
         .spawn(move || {
-            let _permit = permit;
+            let _place = place;
             // The peer is gone or too slow to get an error.
-            let _ = serve(&stream);
+            let _ = serve(stream, &site);
         });
 }
 
-fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
-    let deadline = Instant::now() + CONNECTION_TIME;
-    stream.set_write_timeout(Some(CONNECTION_TIME))?;
-    let mut buffer = Vec::with_capacity(1024);
-    let answer = loop {
-        let parsed = parse(&buffer);
-        if parsed != Parsed::Partial {
-            break answer(parsed);
-        }
-        if read_some(stream, &mut buffer, REQUEST_BYTES_MAX, deadline)? == 0 {
-            return Ok(());
-        }
-    };
-    stream.write_all(&answer)?;
-    stream.shutdown(Shutdown::Write)?;
-    // Closing with unread bytes would reset the connection and could lose the answer.
-    for _ in 0..8 {
-        buffer.clear();
-        if read_some(stream, &mut buffer, REQUEST_BYTES_MAX, deadline)? == 0 {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn answer(parsed: Parsed<'_>) -> Vec<u8> {
-    const TEXT: &str = "text/plain; charset=utf-8";
-    match parsed {
-        Parsed::Get(_, Some(host)) if !is_own(host) => {
-            response("421 Misdirected Request", TEXT, MISDIRECTED)
-        }
-        Parsed::Get("/", _) => response("200 OK", TEXT, INDEX),
-        Parsed::Get("/metrics", _) => {
-            let text = prometheus::render(&Snapshot::take());
-            response("200 OK", prometheus::CONTENT_TYPE, &text)
-        }
-        Parsed::Get("/stat.json", _) => match serde_json::to_string(&Snapshot::take()) {
-            Ok(json) => response("200 OK", "application/json", &(json + "\n")),
-            Err(_) => response("500 Internal Server Error", TEXT, "cannot be JSON\n"),
-        },
-        Parsed::Get(..) => response("404 Not Found", TEXT, "not found\n"),
-        Parsed::OtherMethod => response("405 Method Not Allowed", TEXT, "GET only\n"),
-        Parsed::TooLong => response("431 Request Header Fields Too Large", TEXT, "too long\n"),
-        Parsed::Malformed | Parsed::Partial => {
-            response("400 Bad Request", TEXT, "not an HTTP/1.1 request\n")
-        }
-    }
-}
-
-fn response(status: &str, content_type: &str, body: &str) -> Vec<u8> {
-    let allow = if status.starts_with("405") {
-        "Allow: GET\r\n"
-    } else {
-        ""
-    };
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
-         {allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
-    )
-    .into_bytes()
+fn serve(stream: Arc<OwnedFd>, site: &Site) -> std::io::Result<()> {
+    let socket = Socket::new(stream, Instant::now() + CONNECTION_TIME)?;
+    let service = service_fn(|request| ready(Ok::<_, Infallible>(site.answer(&request))));
+    let mut settings = http1::Builder::new();
+    settings
+        .keep_alive(false)
+        .half_close(true)
+        .max_headers(FIELDS_MAX)
+        .max_buf_size(REQUEST_BYTES_MAX);
+    let connection = settings.serve_connection(socket.clone(), service);
+    // What is no request was answered so by hyper.
+    let _ = socket.drive(connection)?;
+    socket.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::http::connections::CONNECTIONS_MAX;
 
-    fn start() -> HttpServer {
-        HttpServer::start("127.0.0.1:0".parse().unwrap(), Vec::new()).unwrap()
+    fn start_at(place: Place) -> HttpServer {
+        HttpServer::start(Options {
+            place,
+            allow: Vec::new(),
+            token: None,
+            status: Arc::new(Status::new("serve")),
+        })
+        .unwrap()
     }
 
-    fn ask(server: &HttpServer, request: &[u8]) -> String {
-        let mut stream = TcpStream::connect(server.address).unwrap();
+    fn start() -> (HttpServer, SocketAddr) {
+        let server = start_at(Place::Tcp("127.0.0.1:0".parse().unwrap()));
+        let Place::Tcp(address) = server.place else {
+            panic!("{}", server.place);
+        };
+        (server, address)
+    }
+
+    fn ask(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -192,67 +153,80 @@ mod tests {
     }
 
     #[test]
-    fn each_path_and_mistake_has_its_answer() {
-        let server = start();
-        for (request, status, part) in [
-            ("GET / HTTP/1.1\r\n\r\n", "200", "/stat.json"),
-            (
-                "GET /metrics HTTP/1.1\r\n\r\n",
-                "200",
-                "pagewell_build_info",
-            ),
-            ("GET /stat.json HTTP/1.1\r\n\r\n", "200", "\"procedures\":["),
-            ("GET /other HTTP/1.1\r\n\r\n", "404", "not found"),
-            (
-                "GET / HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
-                "200",
-                "/metrics",
-            ),
-            (
-                "GET /stat.json HTTP/1.1\r\nHost: evil.example\r\n\r\n",
-                "421",
-                "by its address",
-            ),
-            (
-                "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
-                "421",
-                "by its address",
-            ),
-            ("PUT / HTTP/1.1\r\n\r\n", "405", "Allow: GET"),
-            ("nonsense\r\n\r\n", "400", "not an HTTP"),
+    fn requests_and_what_is_none_are_answered() {
+        let (_server, address) = start();
+        let long = format!(
+            "GET /{} HTTP/1.1\r\n\r\n",
+            "a".repeat(2 * REQUEST_BYTES_MAX)
+        );
+        let fields = "a: b\r\n".repeat(FIELDS_MAX + 1);
+        let many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        let body = "GET /healthz HTTP/1.1\r\nContent-Length: 9\r\n\r\nfirst\r\nyes";
+        for (request, status) in [
+            ("GET /healthz HTTP/1.1\r\n\r\n", "200"),
+            ("GET /healthz HTTP/1.0\n\n", "200"),
+            (body, "200"),
+            ("HEAD /healthz HTTP/1.1\r\n\r\n", "200"),
+            ("GET /other HTTP/1.1\r\n\r\n", "404"),
+            ("PUT / HTTP/1.1\r\n\r\n", "405"),
+            ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "421"),
+            ("GET http://evil.example/ HTTP/1.1\r\n\r\n", "400"),
+            ("nonsense\r\n\r\n", "400"),
+            ("\x16\x03\x01\0\n\n", "400"),
+            ("GET / HTTP/1.1\r\nHost: \u{1}\r\n\r\n", "400"),
+            (&long, "4"),
+            (&many, "431"),
         ] {
-            let text = ask(&server, request.as_bytes());
-            assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{text}");
-            assert!(text.contains(part), "{text}");
-            let (head, body) = text.split_once("\r\n\r\n").unwrap();
-            assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+            let text = ask(address, request.as_bytes());
+            let shown = &request[..request.len().min(60)];
+            let found = text.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..));
+            assert!(
+                found.unwrap_or_default().starts_with(status),
+                "{shown}: {text}"
+            );
         }
-        let text = ask(&server, &[b'a'; REQUEST_BYTES_MAX]);
-        assert!(text.starts_with("HTTP/1.1 431"), "{text}");
-        drop(server);
+        let text = ask(
+            address,
+            b"GET /healthz HTTP/1.1\r\n\r\nGET /stat.json HTTP/1.1\r\n\r\n",
+        );
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body, "alive\n", "one request a connection");
+        let head = head.to_ascii_lowercase();
+        for field in [
+            "content-length: 6",
+            "connection: close",
+            "cache-control: no-store",
+        ] {
+            assert!(head.contains(field), "{head}");
+        }
+        let text = ask(address, b"HEAD /stat.json HTTP/1.1\r\n\r\n");
+        assert!(
+            text.ends_with("\r\n\r\n") && !text.contains("content-length: 0"),
+            "{text}"
+        );
     }
 
     /// A connection from another address of this machine.
-    fn connect_from(from: [u8; 4], server: &HttpServer) -> TcpStream {
+    fn connect_from(from: [u8; 4], address: SocketAddr) -> TcpStream {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &SocketAddr::from((from, 0))).unwrap();
-        connect(&socket, &server.address).unwrap();
+        connect(&socket, &address).unwrap();
         socket.into()
     }
 
     #[test]
     fn slow_clients_cannot_take_all_places() {
-        let server = start();
+        let (server, address) = start();
         let slow: Vec<TcpStream> = (0..2 * CONNECTIONS_MAX)
             .map(|_| {
-                let mut stream = connect_from([127, 0, 0, 2], &server);
+                let mut stream = connect_from([127, 0, 0, 2], address);
                 stream.write_all(b"GET / HT").unwrap();
                 stream
             })
             .collect();
         for round in 0..2 * CONNECTIONS_MAX {
-            let text = ask(&server, b"GET / HTTP/1.1\r\n\r\n");
+            let text = ask(address, b"GET /healthz HTTP/1.1\r\n\r\n");
             assert!(text.starts_with("HTTP/1.1 200"), "{round}: {text}");
         }
         drop(slow);
@@ -260,35 +234,41 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_address_with_most_goes_first() {
-        let open = Open::default();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let add = |peer: [u8; 4]| {
-            let stream = Arc::new(TcpStream::connect(address).unwrap());
-            let other_end = listener.accept().unwrap();
-            open.add(IpAddr::from(peer), &stream);
-            (stream, other_end)
-        };
-        let first = add([10, 0, 0, 1]);
-        let many: Vec<_> = (1..CONNECTIONS_MAX).map(|_| add([10, 0, 0, 2])).collect();
-        let newcomer = add([10, 0, 0, 3]);
-        let is_open = |stream| {
-            open.0
-                .lock()
-                .iter()
-                .any(|(_, other)| Arc::ptr_eq(other, stream))
-        };
-        assert!(is_open(&first.0) && is_open(&newcomer.0));
-        assert!(!is_open(&many[0].0) && is_open(&many[1].0));
-        drop(Permit(Arc::new(Open::default()), newcomer.0.clone()));
-        assert_eq!(open.0.lock().len(), CONNECTIONS_MAX);
+    fn a_thousand_at_once_are_all_answered() {
+        let (server, address) = start();
+        let mut asking: Vec<TcpStream> = Vec::new();
+        for _ in 0..10 {
+            asking.extend((0..100).map(|_| TcpStream::connect(address).unwrap()));
+            for stream in &mut asking {
+                stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+            }
+            for mut stream in asking.drain(..) {
+                let mut text = String::new();
+                stream.read_to_string(&mut text).unwrap();
+                assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+            }
+        }
+        drop(server);
+    }
+
+    #[test]
+    fn a_unix_socket_answers_to_any_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("http");
+        let server = start_at(Place::Unix(path.clone()));
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let request = b"GET /healthz HTTP/1.1\r\nHost: files.example\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        drop(server);
+        assert!(!path.exists());
     }
 
     #[test]
     fn stop_closes_the_listener() {
-        let server = start();
-        let address = server.address;
+        let (server, address) = start();
         drop(server);
         assert!(TcpStream::connect(address).is_err());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagewell_counters::names;
 
-use crate::metrics::prometheus::{CALLS, PROCESS, in_base_unit};
+use crate::metrics::prometheus::{CALLS, PROCESS, gauge_in_base_unit, in_base_unit};
 
 /// Set to write the document instead of comparing it.
 const WRITE_VARIABLE: &str = "PAGEWELL_WRITE_DOCS";
@@ -20,14 +20,24 @@ PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell-monitor --lib metrics::document
 ```
 
 `pagewell serve --http 127.0.0.1:20491` serves all of these at `/metrics` (text format of
-Prometheus) and `/stat.json`; `pagewell counters` and `pagewell top` show them. Counters begin at
-0 when the server starts. `/stat.json` has `version`, `start_time_seconds` (since 1970),
-`uptime_seconds`, `resident_bytes` and `pinned_pages` (pages of the cache that replies hold),
-`counters` and `gauges` by name, and `procedures`, a list with calls, errors, bytes, latency in
-microseconds and the histogram behind it (pairs of bucket and count; eight buckets for each power of
-two of nanoseconds), and `client_procedures`, what the NFS clients of the process called, and
-`refused_clients`. A field of it may be added at any time; `schema` grows when a reader would be
-misled.
+Prometheus) and `/stat.json`, and shows them at `/`; `pagewell counters` and `pagewell top` show
+them, too. Counters begin at 0 when the server starts. Alert rules and a dashboard for Grafana are
+in `contrib/`.
+
+`/stat.json` has `version`, `start_time_seconds` (since 1970), `uptime_seconds`, `resident_bytes`
+and `pinned_pages` (pages of the cache that replies hold), `counters` and `gauges` by name, and
+`procedures`, a list with calls, errors, bytes, latency in microseconds and the histogram behind it
+(pairs of bucket and count; eight buckets for each power of two of nanoseconds), and
+`client_procedures`, what the NFS clients of the process called, `refused_clients`, and what the
+process says of itself: `process` (`serve` or `mount`), `ready`, `exports` with `name`, `source`,
+`read_only` and `warnings`, and `notes`. A field of it may be added at any time; `schema` grows when
+a reader would be misled.
+
+`/history.json?range=minute`, `hour` or `day` has points 1 s, 10 s or 4 min apart: `times`, the ends
+of their intervals in seconds since 1970, and `series` with `name`, `unit` and `values`, which are
+rates, shares, percentiles and means of the interval, or null where nothing happened that they are
+about; with `&since=SECONDS` only later points. `/healthz` says `alive`; `/readyz` says `ready` or,
+with status 503, `not ready`.
 
 ";
 
@@ -49,7 +59,8 @@ fn render() -> String {
     }
     text.push_str("\n## Gauges\n\n| name | kind | meaning |\n|---|---|---|\n");
     for gauge in names::GAUGES {
-        row(&mut text, gauge.name, "gauge", gauge.help);
+        let (name, _) = gauge_in_base_unit(gauge.name, 0);
+        row(&mut text, &name, "gauge", gauge.help);
     }
     text
 }

@@ -367,7 +367,7 @@ impl Latency {
 
 /// Resident memory from the second field of `/proc/self/statm` (proc(5)), 0 where there is no
 /// such file.
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text
         .split(' ')

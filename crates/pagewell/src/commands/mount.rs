@@ -1,7 +1,6 @@
 //! `pagewell mount`.
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +11,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, users_of};
 use pagewell_monitor::control::Control;
+use pagewell_monitor::http::place::Place;
 use pagewell_monitor::metrics::snapshot;
+use pagewell_monitor::status::{ExportStatus, Status};
 
 use super::mount_options::Wanted;
-use super::serving::{ANSWER_WAIT, THREADS_MAX, announce, start_http, wait_for};
+use super::serving::{ANSWER_WAIT, HttpArguments, THREADS_MAX, announce, start_http, wait_for};
 use crate::allocator;
 use crate::background::{self, Side, SystemLog};
 use crate::engine::{Engine, EngineArguments};
@@ -83,9 +84,8 @@ pub(crate) struct MountArguments {
     /// Open the source and mount nothing, as `mount --fake` does
     #[arg(long, hide = true)]
     fake: bool,
-    /// Serve the counters by HTTP, to this machine only; port 20491 if left out
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
-    http: Option<SocketAddr>,
+    #[command(flatten)]
+    page: HttpArguments,
     /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid, nosuid,
     /// dev, nodev, exec, noexec, noatime, uid=N, gid=N, umask=MODE (owner and permissions that are
     /// shown instead of the source's), sync and dirsync (what is written, or changed in
@@ -124,9 +124,22 @@ impl MountArguments {
             ..Options::new(&self.source.to_string_lossy())
         };
         let mut wanted = Wanted::new(options, &self.options)?;
-        wanted.http = wanted.http.or(self.http);
+        wanted.http = wanted.http.or(self.page.http.clone());
         wanted.writable |= self.writable;
         Ok(wanted)
+    }
+
+    /// What is shown where, to this machine alone.
+    fn page(&self, wanted: &Wanted) -> anyhow::Result<HttpArguments> {
+        if let Some(http) = wanted.http.as_ref().and_then(Place::reachable) {
+            return Err(usage(format!(
+                "--http {http}: only a loopback address, such as 127.0.0.1:20491"
+            )));
+        }
+        Ok(HttpArguments {
+            http: wanted.http.clone(),
+            http_token: self.page.http_token.clone(),
+        })
     }
 }
 
@@ -134,13 +147,7 @@ impl MountArguments {
 pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let source = Source::parse(&arguments.source)?;
     let wanted = arguments.wanted()?;
-    if let Some(http) = wanted.http
-        && !http.ip().to_canonical().is_loopback()
-    {
-        return Err(usage(format!(
-            "--http {http}: only a loopback address, such as 127.0.0.1:20491"
-        )));
-    }
+    let page = arguments.page(&wanted)?;
     let engine = arguments
         .engine
         .with(wanted.cache_bytes, wanted.write_degraded);
@@ -174,32 +181,51 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let opened = open::source(&source, &shown, purpose, &engine)?;
     opening.done();
     let filesystem = opened.tree.filesystem;
-    let http = start_http(wanted.http, Vec::new())?;
+    let status = Arc::new(Status::new("mount"));
+    let http = start_http(&page, Vec::new(), &status)?;
     let described = filesystem.describe();
     let options = wanted.options(filesystem.coherence());
-    let mounted = pagewell_fuse::mount(filesystem, &arguments.place, &options)?;
-    let mounted = Arc::new(mounted);
+    let mounted = Arc::new(pagewell_fuse::mount(
+        filesystem,
+        &arguments.place,
+        &options,
+    )?);
     let shown = escape::text(mounted.place().as_os_str().as_encoded_bytes());
     let described = escape::text(described.as_bytes());
-    let inside = opened.only_file.map(|name| {
-        let read_only = options.read_only || mounted.filesystem().limits().read_only;
-        how_to_reach_inside(mounted.place(), &name, read_only)
-    });
+    let read_only = options.read_only || mounted.filesystem().limits().read_only;
+    let inside = opened.only_file;
+    let inside = inside.map(|name| how_to_reach_inside(mounted.place(), &name, read_only));
     let inside = inside.unwrap_or_default();
     let text = format!("{shown}: {described}\n{inside}to unmount it: pagewell umount {shown}\n");
     announce(&engine.notes(), &text, http.as_ref());
+    status.set_notes(engine.notes());
+    status.set_exports(vec![ExportStatus {
+        name: shown,
+        source: described,
+        read_only,
+        warnings: Vec::new(),
+    }]);
+    status.set_ready(true);
     let control = listen(&mounted);
-    let log = match side {
-        Some(child) => Some(child.ready().context("cannot go to the background")?),
-        None => {
-            let place = mounted.place().as_os_str().as_encoded_bytes();
-            output::print(&[b"ready ", place, b"\n"].concat())?;
-            None
-        }
-    };
+    let log = say_ready(side, mounted.place())?;
     let written = serve_until_unmounted(&mounted, told, &events);
     drop(http);
     tell_ending(mounted.place(), written, control, log)
+}
+
+/// Lets who started it go on; from then on a background process has the system log alone.
+fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Option<SystemLog>> {
+    match side {
+        Some(child) => {
+            let log = child.ready().context("cannot go to the background")?;
+            Ok(Some(log))
+        }
+        None => {
+            let place = place.as_os_str().as_encoded_bytes();
+            output::print(&[b"ready ", place, b"\n"].concat())?;
+            Ok(None)
+        }
+    }
 }
 
 /// A line on how to come to a file system that is in the only file of a mount.

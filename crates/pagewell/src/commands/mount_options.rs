@@ -1,11 +1,11 @@
 //! What `-o` says, in the words of mount(8).
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use pagewell_base::{duration, size};
 use pagewell_fs::Coherence;
 use pagewell_fuse::Options;
+use pagewell_monitor::http::place::Place;
 
 use super::serving::THREADS_MAX;
 use crate::failure::usage;
@@ -28,7 +28,7 @@ pub(super) struct Wanted {
     /// Memory of the page cache, where `-o` names it.
     pub(super) cache_bytes: Option<u64>,
     /// Where the counters are, where `-o` names it.
-    pub(super) http: Option<SocketAddr>,
+    pub(super) http: Option<Place>,
     /// A file that is not recognised is written, too.
     pub(super) writable: bool,
     /// Mirrors are written of which a leg is missing.
@@ -119,7 +119,7 @@ impl Wanted {
             "entry_timeout" => self.names = Some(time()?),
             "negative_timeout" => self.missing_names = Some(time()?),
             "cache" => self.cache_bytes = Some(size::parse_positive(value).map_err(wrong)?),
-            "http" => self.http = Some(values::parse_address(value).map_err(wrong)?),
+            "http" => self.http = Some(values::parse_http_place(value).map_err(wrong)?),
             "threads" => {
                 let count = values::parse_count(value, THREADS_MAX).map_err(wrong)?;
                 options.threads = usize::try_from(count).unwrap_or(usize::MAX);
@@ -247,7 +247,8 @@ mod tests {
             (given.cache_bytes, given.options.threads),
             (Some(64 << 20), 7)
         );
-        assert_eq!(given.http, Some("127.0.0.1:0".parse().unwrap()));
+        let place = Place::Tcp("127.0.0.1:0".parse().unwrap());
+        assert_eq!(given.http, Some(place));
         assert!(given.writable && given.write_degraded);
         assert!(given.options.kernel_write_back && given.options.passthrough);
         assert!(

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use pagewell_base::duration;
 use pagewell_monitor::control::Control;
 use pagewell_monitor::http::server::HttpServer;
 use pagewell_monitor::metrics::{Snapshot, snapshot, table};
+use pagewell_monitor::status::{ExportStatus, Status};
 use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Config, Export, LockOptions, Network, Server, Squash};
 use pagewell_policy::sending::Way;
 
-use super::serving::{self, ANSWER_WAIT, THREADS_MAX, start_http, wait_for};
+use super::serving::{self, ANSWER_WAIT, HttpArguments, THREADS_MAX, start_http, wait_for};
 use crate::allocator;
 use crate::configuration::settings::{ExportSettings, Settings};
 use crate::engine::{Engine, EngineArguments};
@@ -91,9 +93,8 @@ pub(crate) struct ServeArguments {
     /// lock files across the network do
     #[arg(long)]
     pub(crate) register: bool,
-    /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
-    pub(crate) http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) page: HttpArguments,
     /// How large READs of files leave: what the client gets soonest and costs the server least,
     /// which each connection finds out by trying, or always in one way [default: auto]
     #[arg(long, value_name = "WAY", value_parser = values::choice(&WAYS))]
@@ -185,13 +186,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     };
     let handle_key = state::handle_key(&state_directory)?;
     let descriptions = describe(&opened);
+    let shown = Arc::new(Status::new("serve"));
+    shown.set_exports(statuses(&opened));
+    shown.set_notes(engine.notes());
     // Clients find the locks by the port mapper only.
     let records = settings
         .register
         .then(|| state::lock_records(&state_directory, settings.listen))
         .flatten();
     opening.done();
-    let running = start(&settings, listeners, opened, handle_key, records)?;
+    let running = start(&settings, listeners, opened, handle_key, records, &shown)?;
     if acts_as_itself {
         let uid = rustix::process::geteuid().as_raw();
         report(&format!(
@@ -204,7 +208,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     let watchdog = Watchdog::start(&notifier, running.server.pulse())?;
     if announced.is_ok() {
         notifier.ready(&status(&running, descriptions.len()));
+        shown.set_ready(true);
         let _ = stopped.recv();
+        shown.set_ready(false);
     }
     notifier.stopping();
     drop(watchdog);
@@ -256,16 +262,31 @@ fn status(running: &Running, exports: usize) -> String {
     format!("serving {exports} export{plural} at {address}")
 }
 
+fn statuses(exports: &[Export]) -> Vec<ExportStatus> {
+    let status = |export: &Export| ExportStatus {
+        name: export.name.clone(),
+        source: escape::text(export.filesystem.describe().as_bytes()),
+        read_only: export.read_only || export.filesystem.limits().read_only,
+        warnings: Vec::new(),
+    };
+    exports.iter().map(status).collect()
+}
+
 fn start(
     settings: &Settings,
     listeners: Vec<TcpListener>,
     exports: Vec<Export>,
     handle_key: [u8; 16],
     lock_records: Option<PathBuf>,
+    status: &Arc<Status>,
 ) -> anyhow::Result<Running> {
     let prepared = settings.register.then(Registration::prepare);
     let registration = prepared.transpose().context(NOT_REGISTERED)?;
-    let http = start_http(settings.http, settings.http_allow.clone())?;
+    let page = HttpArguments {
+        http: settings.http.clone(),
+        http_token: settings.http_token.clone(),
+    };
+    let http = start_http(&page, settings.http_allow.clone(), status)?;
     let server = Server::start(Config {
         listen: settings.listen,
         listeners,

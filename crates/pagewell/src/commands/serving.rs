@@ -1,16 +1,22 @@
 //! What `serve` and `mount` share.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::Context;
-use pagewell_monitor::http::server::HttpServer;
+use clap::Args;
+use pagewell_monitor::http::place::Place;
+use pagewell_monitor::http::server::{HttpServer, Options};
+use pagewell_monitor::http::token::Token;
+use pagewell_monitor::status::Status;
 use pagewell_nfsd::Network;
 
 use crate::escape;
-use crate::failure::report;
+use crate::failure::{report, usage};
+use crate::values;
 
 /// More threads than any storage has use for.
 pub(super) const THREADS_MAX: u32 = 4096;
@@ -22,16 +28,41 @@ pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// What takes longer than this to stop is said.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
+/// The live page.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct HttpArguments {
+    /// Show this process at work on a page, with the counters for Prometheus at /metrics; port
+    /// 20491 if left out, or a Unix socket
+    #[arg(long, value_name = "ADDR[:PORT]|unix:PATH", value_parser = values::parse_http_place)]
+    pub(crate) http: Option<Place>,
+    /// Show it only to who has the token in this file: as `Authorization: Bearer`, or as a
+    /// password, for which a browser asks
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) http_token: Option<PathBuf>,
+}
+
 /// Starts what `--http` asks for.
 pub(super) fn start_http(
-    address: Option<SocketAddr>,
+    arguments: &HttpArguments,
     allow: Vec<Network>,
+    status: &Arc<Status>,
 ) -> anyhow::Result<Option<HttpServer>> {
-    let Some(address) = address else {
-        return Ok(None);
+    let Some(place) = arguments.http.clone() else {
+        return match arguments.http_token {
+            None => Ok(None),
+            Some(_) => Err(usage("--http-token: only with --http")),
+        };
     };
-    let server = HttpServer::start(address, allow);
-    let server = server.with_context(|| format!("cannot listen on {address} for HTTP"))?;
+    let token = arguments.http_token.as_deref().map(Token::read);
+    let token = token.transpose().context("--http-token")?;
+    let shown = place.to_string();
+    let server = HttpServer::start(Options {
+        place,
+        allow,
+        token,
+        status: Arc::clone(status),
+    });
+    let server = server.with_context(|| format!("cannot listen on {shown} for HTTP"))?;
     Ok(Some(server))
 }
 
@@ -40,8 +71,11 @@ pub(super) fn announce(notes: &[String], text: &str, http: Option<&HttpServer>) 
     let notes = notes
         .iter()
         .map(|note| escape::text(note.as_bytes()) + "\n");
-    let metrics = http.map(|http| format!("metrics http://{}/metrics\n", http.address));
-    let all = notes.collect::<String>() + text + &metrics.unwrap_or_default();
+    let pages = http.map(|http| {
+        let (page, metrics) = (http.place.url("/"), http.place.url("/metrics"));
+        format!("page {page}\nmetrics {metrics}\n")
+    });
+    let all = notes.collect::<String>() + text + &pages.unwrap_or_default();
     // A closed standard error is no reason not to serve.
     let _ = std::io::stderr().write_all(all.as_bytes());
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Network, Squash};
 use pagewell_policy::sending::Way;
@@ -27,7 +28,9 @@ pub(crate) struct Settings {
     /// Whether the port mapper learns the port.
     pub(crate) register: bool,
     /// Where the counters are served.
-    pub(crate) http: Option<SocketAddr>,
+    pub(crate) http: Option<Place>,
+    /// The file of the token that it asks for.
+    pub(crate) http_token: Option<PathBuf>,
     /// Who may ask for the counters, beside this machine.
     pub(crate) http_allow: Vec<Network>,
     /// The way that large READs leave; `None`: the best, by measurement.
@@ -74,7 +77,8 @@ impl Settings {
                 .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 20490))),
             threads: arguments.threads.unwrap_or(THREADS),
             register: arguments.register,
-            http: arguments.http,
+            http: arguments.page.http.clone(),
+            http_token: arguments.page.http_token.clone(),
             http_allow: arguments.allow.clone(),
             send_path: arguments.send_path.flatten(),
             poll: arguments.poll.unwrap_or(POLL_FOR),
@@ -98,7 +102,7 @@ impl Settings {
                 .collect(),
         };
         settings.check_reach(settings.listen, "--listen")?;
-        if let Some(http) = settings.http {
+        if let Some(http) = settings.http.as_ref().and_then(Place::reachable) {
             settings.check_reach(http, "--http")?;
         }
         Ok(settings)

@@ -20,6 +20,7 @@ mod left_behind;
 mod managed;
 mod mirror_legs;
 mod mirrors;
+mod page;
 mod reading;
 mod refusals;
 mod remote;

@@ -1,0 +1,196 @@
+//! The running totals of a process at a moment, and what happened between two of them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pagewell_counters::Counts;
+use pagewell_nfsd::statistics::NFS;
+use pagewell_sunrpc::client::nfs_procedures;
+use pagewell_sunrpc::nfs3::Procedure;
+
+use super::series::{Group, PerMille, SERIES, Source};
+use crate::metrics::snapshot::resident_bytes;
+
+/// The running totals at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    /// Seconds since 1970.
+    pub(super) time: f64,
+    /// Of each series: a total, with that of the other part behind it for a ratio, or a gauge.
+    totals: [[u64; 2]; SERIES.len()],
+    /// The latencies of each group.
+    latencies: [Counts; Group::COUNT],
+}
+
+/// What servers and clients of the process did.
+#[derive(Default)]
+struct Calls {
+    by_group: [u64; Group::COUNT],
+    latencies: [Counts; Group::COUNT],
+    errors: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+fn group_of(number: usize) -> Group {
+    let is = |procedure: Procedure| number == procedure as usize;
+    if is(Procedure::Read) {
+        Group::Read
+    } else if is(Procedure::Write) || is(Procedure::Commit) {
+        Group::Write
+    } else {
+        Group::Other
+    }
+}
+
+impl Calls {
+    fn take() -> Self {
+        let mut calls = Self::default();
+        for (number, counts) in NFS.counts().into_iter().enumerate() {
+            calls.add(group_of(number), counts.calls, &counts.latency);
+            calls.errors += counts.errors;
+            calls.received_bytes += counts.bytes_received;
+            calls.sent_bytes += counts.bytes_sent;
+        }
+        for counts in nfs_procedures() {
+            if counts.calls > 0 {
+                calls.add(Group::Client, counts.calls, &counts.latency);
+            }
+        }
+        calls
+    }
+
+    fn add(&mut self, group: Group, calls: u64, latency: &Counts) {
+        let group = group as usize;
+        self.by_group[group] += calls;
+        self.latencies[group].add(latency);
+    }
+}
+
+impl Reading {
+    /// What is true now.
+    pub(super) fn take() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let calls = Calls::take();
+        let total = |source: &Source| match source {
+            Source::Rate(counters) => [counters.iter().map(|counter| counter.get()).sum(), 0],
+            Source::Ratio(first, second) => [first.get(), second.get()],
+            Source::Gauge(gauge) => [u64::try_from(gauge.get()).unwrap_or(0), 0],
+            Source::Resident => [resident_bytes(), 0],
+            Source::Calls(group) => [calls.by_group[*group as usize], 0],
+            Source::Errors => [calls.errors, 0],
+            Source::Received => [calls.received_bytes, 0],
+            Source::Sent => [calls.sent_bytes, 0],
+            Source::Latency(..) => [0, 0],
+        };
+        Self {
+            time: now.map_or(0.0, |time| time.as_secs_f64()),
+            totals: std::array::from_fn(|number| total(&SERIES[number].source)),
+            latencies: calls.latencies,
+        }
+    }
+
+    /// The gauges of it, to be added up over a step; 0 for what is none.
+    pub(super) fn gauge(&self, number: usize) -> f64 {
+        match SERIES[number].source {
+            // Exact up to 2^53.
+            Source::Gauge(_) | Source::Resident => self.totals[number][0] as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// What each series was since an earlier reading, `seconds` before; no number where nothing
+    /// happened that it is about. `gauge` has the means.
+    pub(super) fn since(
+        &self,
+        earlier: &Self,
+        seconds: f64,
+        gauge: impl Fn(usize) -> f64,
+    ) -> [f32; SERIES.len()] {
+        let quantiles: [_; Group::COUNT] = std::array::from_fn(|group| {
+            let latencies = self.latencies[group].difference(&earlier.latencies[group]);
+            latencies.quantiles()
+        });
+        // Seven digits are shown.
+        std::array::from_fn(|number| {
+            let grown = |part: usize| {
+                let (now, then) = (self.totals[number][part], earlier.totals[number][part]);
+                now.saturating_sub(then) as f64
+            };
+            match SERIES[number].source {
+                Source::Gauge(_) | Source::Resident => gauge(number) as f32,
+                Source::Ratio(..) => (grown(0) / (grown(0) + grown(1))) as f32,
+                Source::Latency(group, per_mille) => {
+                    let quantiles = quantiles[group as usize];
+                    let time = match per_mille {
+                        PerMille::Half => quantiles.p50,
+                        PerMille::P99 => quantiles.p99,
+                        PerMille::P999 => quantiles.p999,
+                    };
+                    match quantiles.count {
+                        0 => f32::NAN,
+                        _ => time.as_secs_f32(),
+                    }
+                }
+                _ => (grown(0) / seconds) as f32,
+            }
+        })
+    }
+
+    /// Memory that its histograms take.
+    #[cfg(test)]
+    pub(super) fn histogram_bytes(&self) -> usize {
+        let words = self
+            .latencies
+            .iter()
+            .map(|counts| counts.buckets.capacity());
+        words.sum::<usize>() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_counters::Histogram;
+    use std::time::Duration;
+
+    fn number(name: &str) -> usize {
+        let found = SERIES.iter().position(|series| series.name == name);
+        found.unwrap()
+    }
+
+    #[test]
+    fn rates_ratios_and_latencies_are_of_the_interval_alone() {
+        let mut earlier = Reading::take();
+        let mut now = earlier.clone();
+        let [sent, hits] = ["server_sent", "cache_hit_ratio"].map(number);
+        earlier.totals[sent] = [100, 0];
+        now.totals[sent] = [150, 0];
+        earlier.totals[hits] = [1000, 0];
+        now.totals[hits] = [1003, 1];
+        let histogram = Histogram::new();
+        (0..1000).for_each(|_| histogram.record(Duration::from_secs(1)));
+        earlier.latencies[Group::Read as usize] = histogram.counts();
+        histogram.record(Duration::from_micros(8));
+        now.latencies[Group::Read as usize] = histogram.counts();
+        let values = now.since(&earlier, 10.0, |_| 7.0);
+        assert_eq!((values[sent], values[hits]), (5.0, 0.75));
+        let [p50, p999, dirty] = ["read_p50", "read_p999", "dirty"].map(number);
+        assert!(
+            values[p50] >= 8e-6 && values[p999] < 1e-5,
+            "{}",
+            values[p50]
+        );
+        assert_eq!(values[dirty], 7.0, "a mean");
+        let nothing = earlier.since(&earlier, 10.0, |_| 0.0);
+        assert!(nothing[p50].is_nan() && nothing[hits].is_nan());
+        assert_eq!(nothing[sent], 0.0);
+    }
+
+    #[test]
+    fn procedures_belong_to_their_groups() {
+        let groups: Vec<Group> = (0..Procedure::ALL.len()).map(group_of).collect();
+        let count = |group| groups.iter().filter(|found| **found == group).count();
+        let all = [Group::Read, Group::Write, Group::Other].map(count);
+        assert_eq!(all, [1, 2, groups.len() - 3]);
+    }
+}

@@ -1,0 +1,128 @@
+//! The secret of `--http-token`: who has it may read.
+//!
+//! It comes as `Authorization: Bearer TOKEN` (RFC 6750) from programs, or as the password of
+//! `Authorization: Basic` (RFC 7617, any user name), for which a browser asks by itself.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::HeaderValue;
+use subtle::ConstantTimeEq;
+
+/// Fewer characters could be guessed.
+const LENGTH_MIN: usize = 16;
+
+/// More do not make it safer.
+const LENGTH_MAX: usize = 512;
+
+/// A token.
+pub struct Token(Vec<u8>);
+
+impl Token {
+    /// Reads the only line of a file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or what it has cannot be a token.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).with_context(|| shown.to_string())?;
+        // One byte more than a line of the longest token with its ends.
+        let read = file.take(LENGTH_MAX as u64 + 3).read_to_end(&mut bytes);
+        read.with_context(|| shown.to_string())?;
+        let token = bytes.trim_ascii_end();
+        ensure!(
+            (LENGTH_MIN..=LENGTH_MAX).contains(&token.len()),
+            "{shown}: a token has {LENGTH_MIN} to {LENGTH_MAX} characters"
+        );
+        let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+        ensure!(
+            token.iter().all(fits),
+            "{shown}: a token is one line of letters, digits and - . _ ~ + / ="
+        );
+        Ok(Self(token.to_vec()))
+    }
+
+    /// Whether a field `Authorization` has it. The time that this takes says nothing about it.
+    pub(super) fn is_in(&self, field: &HeaderValue) -> bool {
+        let field = field.as_bytes();
+        let Some(space) = field.iter().position(|byte| *byte == b' ') else {
+            return false;
+        };
+        let (scheme, rest) = field.split_at(space);
+        let rest = rest.trim_ascii();
+        if scheme.eq_ignore_ascii_case(b"bearer") {
+            return self.is(rest);
+        }
+        let decoded = STANDARD.decode(rest).unwrap_or_default();
+        let password = decoded.iter().position(|byte| *byte == b':');
+        scheme.eq_ignore_ascii_case(b"basic")
+            && password.is_some_and(|colon| self.is(&decoded[colon + 1..]))
+    }
+
+    fn is(&self, presented: &[u8]) -> bool {
+        self.0.ct_eq(presented).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> anyhow::Result<Token> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Token::read(file.path())
+    }
+
+    #[test]
+    fn a_token_is_one_line_of_a_fair_length() {
+        let longest = "a".repeat(LENGTH_MAX);
+        for good in [
+            "0123456789abcdef",
+            "0123456789-._~+/\r\n",
+            &(longest.clone() + "\n"),
+        ] {
+            assert!(of(good).is_ok(), "{good}");
+        }
+        let long = longest + "a";
+        for bad in [
+            "",
+            "\n",
+            "0123456789abcde\n",
+            "0123456789abcdef\nb",
+            "0123456789abcdé",
+            &long,
+        ] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+        assert!(Token::read(Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn programs_and_browsers_can_give_it() {
+        let token = of("0123456789abcdef").unwrap();
+        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        for (field, is_in) in [
+            ("Bearer 0123456789abcdef".to_owned(), true),
+            ("bearer  0123456789abcdef".to_owned(), true),
+            (basic("someone:0123456789abcdef"), true),
+            (basic(":0123456789abcdef"), true),
+            (basic("0123456789abcdef"), false),
+            (basic("a:0123456789abcde"), false),
+            ("Bearer 0123456789abcdeF".to_owned(), false),
+            ("Bearer".to_owned(), false),
+            ("Bearer ".to_owned(), false),
+            ("Basic ???".to_owned(), false),
+            ("0123456789abcdef".to_owned(), false),
+            (String::new(), false),
+        ] {
+            let value = HeaderValue::from_str(&field).unwrap();
+            assert_eq!(token.is_in(&value), is_in, "{field}");
+        }
+    }
+}

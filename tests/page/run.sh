@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# The live page in a browser, and what stands beside it for Prometheus and Grafana.
+#
+# usage: tests/page/run.sh [--pictures]      --pictures writes docs/pictures anew
+#
+# Starts a server of a directory and a disk image with clients that read and write, a mount of it
+# where there is /dev/fuse, and looks at their pages with headless Chromium: values, errors, foreign
+# requests, accessibility (axe-core), keyboard, narrow and wide, light and dark. Then promtool checks
+# /metrics and the alert rules, and TypeScript checks the dashboard against Grafana's types. npm
+# packages of exact versions go into target/page.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+program=${PAGEWELL:-$target/debug/pagewell}
+pictures=
+case ${1-} in
+    --pictures) pictures=docs/pictures ;;
+    '') ;;
+    *) echo 'usage: tests/page/run.sh [--pictures]' >&2; exit 2 ;;
+esac
+[ -x "$program" ] || cargo build -p pagewell
+begin=$SECONDS
+
+# Packages, once for each list of them.
+if ! cmp -s tests/page/package.json "$target/page/package.json"; then
+    rm -rf "$target/page"
+    mkdir -p "$target/page"
+    cp tests/page/package.json "$target/page/list"
+    (cd "$target/page" && mv list package.json &&
+        npm install --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel error) ||
+        { rm -f "$target/page/package.json"; exit 1; }
+fi
+
+scratch=$(mktemp -d)
+processes=()
+end() {
+    for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
+    [ ! -d "$scratch/mounted" ] || fusermount3 -u "$scratch/mounted" 2>/dev/null || true
+    wait
+    rm -rf "$scratch"
+}
+trap end EXIT
+
+# line NAME: waits until the log of a process has its page, and prints where that is.
+page_of() {
+    for _ in $(seq 600); do
+        sed -n 's/^page //p' "$scratch/$1.log" | grep . && return
+        sleep 0.1
+    done
+    echo "page: $1 did not start:" >&2
+    cat "$scratch/$1.log" >&2
+    return 1
+}
+
+mkdir "$scratch/data"
+chmod 777 "$scratch/data"
+head -c 24m /dev/urandom >"$scratch/data/film.bin"
+for number in $(seq 40); do echo "note $number" >"$scratch/data/note-$number.txt"; done
+truncate -s 64m "$scratch/disk.img"
+"$program" serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --state-dir "$scratch/state" --cache 32m \
+    "/data=$scratch/data" "/disk=image:$scratch/disk.img" >"$scratch/ready" 2>"$scratch/serve.log" &
+processes+=($!)
+url=$(page_of serve)
+read -r _ data disk <"$scratch/ready"
+
+# Clients, until the end; little of the processor.
+load() {
+    local turn=0
+    while :; do
+        "$program" cat "$data::/film.bin" >/dev/null
+        "$program" cat "$disk::/disk.img" | head -c $((turn % 5 * 8 + 4))m >/dev/null
+        "$program" cp -f "$scratch/data/note-$((turn % 40 + 1)).txt" "$data::/copy.txt"
+        "$program" ls -l "$data" >/dev/null
+        turn=$((turn + 1))
+        sleep 0.$((turn * 7 % 10))
+    done
+}
+load >"$scratch/load.log" 2>&1 &
+processes+=($!)
+
+mount_url=
+if [ -w /dev/fuse ]; then
+    mkdir "$scratch/mounted"
+    "$program" mount --foreground --http 127.0.0.1:0 "$data" "$scratch/mounted" \
+        >"$scratch/mounted.ready" 2>"$scratch/mount.log" &
+    processes+=($!)
+    mount_url=$(page_of mount)
+    cat "$scratch/mounted/film.bin" >/dev/null
+else
+    echo 'SKIPPED: the page of a mount: /dev/fuse cannot be used' >&2
+    [ -z "${PAGEWELL_SKIPS:-}" ] || echo 'page mount: /dev/fuse cannot be used' >>"$PAGEWELL_SKIPS"
+fi
+
+PAGEWELL_PACKAGES=$target/page node tests/page/check.mjs "$url" "$mount_url" "$pictures"
+
+# What Prometheus would be given, and what it is to warn of.
+curl -sf "${url}metrics" | promtool check metrics
+promtool check rules contrib/prometheus/pagewell.rules.yml
+promtool test rules contrib/prometheus/pagewell.rules.test.yml
+curl -sf "${url}metrics" >"$scratch/metrics"
+node tests/page/dashboard.mjs "$target/page" contrib/grafana/pagewell.json "$scratch/metrics"
+echo "page: passed in $((SECONDS - begin)) s"
