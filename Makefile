@@ -44,6 +44,13 @@ test-strangers: ## Other people's servers and clients, against docs/INTEROPERABI
 	@scripts/packages.sh test
 	@tests/strangers/run.sh
 
+package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler, crates.io)
+	@scripts/package.sh
+
+test-package: ## Install, use, upgrade and remove the Debian packages in booted Debian systems (2 minutes)
+	@scripts/packages.sh package
+	@tests/package/run.sh
+
 lint-dependencies: ## Licences, bans and sources of all dependencies (needs cargo-deny)
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
@@ -87,5 +94,5 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo test lint test-rust docs test-clients test-strangers lint-dependencies fuzz \
+.PHONY: help build demo package test-package test lint test-rust docs test-clients test-strangers lint-dependencies fuzz \
 	bench-serve bench-read bench-client bench-mount bench-copy readme install uninstall man clean

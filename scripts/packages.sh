@@ -39,6 +39,10 @@ test  e2fsprogs           mkfs.ext4
 test  grub-rescue-pc      /usr/lib/grub-rescue/grub-rescue-cdrom.iso
 test  ipxe                /usr/lib/ipxe/ipxe.iso
 test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
+package debootstrap       debootstrap
+package iproute2          ip
+package util-linux        nsenter
+package procps            pgrep
 bench fio                 fio
 bench xorriso             xorriso
 bench libarchive-tools    bsdtar
@@ -85,7 +89,8 @@ wanted_groups() { # GROUP...: each with the groups it builds on
             test) echo build demo test ;;
             bench) echo build demo test bench ;;
             unfs3) echo build unfs3 ;;
-            *) say "unknown group '$group' (demo, test, bench or unfs3)"; exit 2 ;;
+            package) echo build package ;;
+            *) say "unknown group '$group' (demo, test, bench, package or unfs3)"; exit 2 ;;
         esac
     done
 }
@@ -107,7 +112,7 @@ install() { # PACKAGE...
 }
 
 main() {
-    [ $# -gt 0 ] || { say 'which group? (demo, test, bench or unfs3)'; exit 2; }
+    [ $# -gt 0 ] || { say 'which group? (demo, test, bench, package or unfs3)'; exit 2; }
     local groups packages
     groups=$(wanted_groups "$@")
     # /usr/sbin holds some of the programs and is not on every user's path.

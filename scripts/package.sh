@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# usage: scripts/package.sh [KIND...]
+#
+# Makes packages in target/package: of the kinds deb, rpm and static, or all three. The same commit
+# gives the same bytes wherever and whenever it is built with the same compiler: times are that of
+# the commit, paths are those of no machine.
+#
+#   deb     pagewell_VERSION_ARCHITECTURE.deb and pagewell-bench_..., for Debian 12 and later
+#   rpm     the same for systems with RPM
+#   static  pagewell-VERSION-ARCHITECTURE-static.tar.xz: the program alone, which needs no C library
+#
+# The tools come from crates.io, at the versions named here, into target/package/tools.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- deb rpm static
+DEB_TOOL=cargo-deb@3.8.0
+RPM_TOOL=cargo-generate-rpm@0.21.1
+
+out=$PWD/target/package
+stage=$out/stage
+build=${PAGEWELL_PACKAGE_BUILD:-$out/build}
+host=$(rustc -vV | sed -n 's/^host: //p')
+static=${host/-gnu/-musl}
+version=$(cargo metadata --no-deps --format-version 1 --offline |
+    grep -o '"name":"pagewell","version":"[^"]*"' | cut -d '"' -f 8)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C CARGO_TERM_PROGRESS_WHEN=never
+umask 022
+
+say() { printf 'package: %s\n' "$*" >&2; }
+
+tool() { # NAME@VERSION
+    local name=${1%@*} version=${1#*@}
+    grep -qs "^\"$name $version " "$out/tools/.crates.toml" && return
+    say "installing $name $version"
+    cargo install -q --locked --version "$version" --root "$out/tools" \
+        --target-dir "$out/tools/build" "$name"
+    rm -rf "$out/tools/build"
+}
+
+# No path of this machine in what is built.
+flags() {
+    printf -- '--remap-path-prefix=%s=/pagewell ' "$PWD"
+    printf -- '--remap-path-prefix=%s=/cargo ' "${CARGO_HOME:-$HOME/.cargo}"
+    printf -- '--remap-path-prefix=%s=/rust' "$(rustc --print sysroot)"
+}
+
+compile() { # TARGET PACKAGE...
+    local target=$1
+    shift
+    say "compiling $* for $target"
+    RUSTFLAGS=$(flags) cargo build -q --locked --profile packaged --target "$target" \
+        --target-dir "$build" "${@/#/--package=}"
+}
+
+# The licences of everything that is linked in, each text once.
+licences() {
+    local crate dependency name version place file
+    echo 'Pagewell contains code of these crates, under the licences that are named:'
+    echo
+    for crate in pagewell pagewell-bench; do
+        cargo tree --offline --locked -p "$crate" -e normal --prefix none -f '{p}|{l}' --target "$host"
+    done | sed -n 's/ (proc-macro)//; s/^\([^ ]*\) v\([^ |]*\)|/\1 \2 /p' | sort -u >"$stage/crates"
+    cat "$stage/crates"
+    while read -r name version _; do
+        for place in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-$version"; do
+            for file in "$place"/LICENSE* "$place"/LICENCE* "$place"/COPYING*; do
+                [ ! -f "$file" ] || printf '%s %s\n' "$(sha256sum <"$file" | cut -c -64)" "$file"
+            done
+            break
+        done
+    done <"$stage/crates" | sort -u -k 1,1 | cut -d ' ' -f 2- | sort -t / -k 8 | while read -r file; do
+        printf '\n==== %s\n\n' "${file#"${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/}"
+        cat "$file"
+    done
+}
+
+# What the packages hold beside the programs.
+prepare() {
+    local programs=$build/$host/packaged
+    rm -rf "$stage"
+    mkdir -p "$stage/man" "$stage/bench-man" "$stage/completions"
+    "$programs/pagewell" man "$stage/man" >/dev/null
+    "$programs/pagewell-bench" man "$stage/bench-man" >/dev/null
+    # The page of a program is in the package of that program.
+    rm -f "$stage/man/pagewell-bench.1"
+    # `pagewell man` puts section 7 beside section 1.
+    find "$stage" -name '*.7' -exec mv -t "$stage" {} +
+    local shell
+    for shell in bash zsh fish; do
+        "$programs/pagewell" completions $shell >"$stage/completions/$shell"
+    done
+    cp "$programs/pagewell" "$programs/pagewell-bench" "$stage/"
+    {
+        printf 'Pagewell is licensed under either of the MIT licence and the Apache License 2.0.\n\n'
+        cat LICENSE-MIT
+        printf '\n----\n\n'
+        cat LICENSE-APACHE
+    } >"$stage/copyright"
+    licences >"$stage/third-party"
+}
+
+make_deb() {
+    tool $DEB_TOOL
+    local crate
+    for crate in pagewell pagewell-bench; do
+        PATH=$out/tools/bin:$PATH CARGO_TARGET_DIR=$build cargo deb -q --no-build --no-strip \
+            -p $crate --target "$host" --profile packaged -o "$out/"
+    done
+}
+
+make_rpm() {
+    tool $RPM_TOOL
+    local crate
+    for crate in crates/pagewell lab/bench; do
+        PATH=$out/tools/bin:$PATH cargo generate-rpm -p $crate --target "$host" \
+            --target-dir "$build" --profile packaged --payload-compress zstd -o "$out/"
+    done
+}
+
+make_static() {
+    rustup target list --installed | grep -qx "$static" || rustup target add "$static"
+    compile "$static" pagewell
+    local name=pagewell-$version-${static%%-*}-static
+    mkdir -p "$out/$name"
+    cp "$build/$static/packaged/pagewell" LICENSE-MIT LICENSE-APACHE "$stage/third-party" "$out/$name/"
+    tar -c --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+        -C "$out" "$name" | xz -9e >"$out/$name.tar.xz"
+    rm -r "${out:?}/$name"
+}
+
+mkdir -p "$out"
+rm -f "$out"/*.deb "$out"/*.rpm "$out"/*.tar.xz
+compile "$host" pagewell pagewell-bench
+prepare
+for kind in "$@"; do
+    case $kind in
+        deb | rpm | static) "make_$kind" ;;
+        *) say "unknown kind '$kind' (deb, rpm or static)"; exit 2 ;;
+    esac
+done
+(cd "$out" && sha256sum -- *.deb *.rpm *.tar.xz 2>/dev/null | tee SHA256SUMS)
