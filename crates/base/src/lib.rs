@@ -1,7 +1,8 @@
-//! What every crate needs one of: sizes and times as people write them, locks, tables divided
+//! What every crate needs one of: sizes and times as people write them, dates, locks, tables divided
 //! among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files that
 //! are replaced as a whole, the list of mounts, what is said to people on one line.
 
+pub mod calendar;
 pub mod clock;
 mod decimal;
 pub mod duration;

@@ -1,7 +1,5 @@
 //! What is said to people, on one line each.
 
-use std::io::Write;
-
 /// A text for people on one line: control characters, which a name or a server may have brought in,
 /// are escaped.
 #[must_use]
@@ -21,10 +19,4 @@ pub fn one_line(text: &str) -> String {
 #[must_use]
 pub fn said(text: &str) -> String {
     format!("pagewell: {}\n", one_line(text))
-}
-
-/// Writes that to standard error.
-pub fn say(text: &str) {
-    // There is nowhere left to say that it could not be said.
-    let _ = std::io::stderr().write_all(said(text).as_bytes());
 }

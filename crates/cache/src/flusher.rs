@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pagewell_base::line::say;
 use pagewell_counters::names::{CACHE_FLUSHER_MISSING, CACHE_FLUSHER_WAKES};
 
 use crate::sync::{Condvar, Mutex};
@@ -62,7 +61,7 @@ impl Flusher {
             // Writers do its work, and nothing is written because of its age alone.
             Err(error) => {
                 CACHE_FLUSHER_MISSING.add(1);
-                say(&format!("no thread for write-back: {error}"));
+                tracing::warn!(%error, "no thread for write-back: {error}");
             }
         }
     }

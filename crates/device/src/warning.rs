@@ -2,9 +2,7 @@
 
 use std::sync::Once;
 
-use pagewell_base::line::say;
-
-/// Writes `pagewell: warning: TEXT` to standard error, as one line, the first time.
+/// Writes `text` to the log, the first time.
 pub(crate) fn warn_once(once: &Once, text: &str) {
-    once.call_once(|| say(&format!("warning: {text}")));
+    once.call_once(|| tracing::warn!("{text}"));
 }

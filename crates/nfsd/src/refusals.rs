@@ -1,5 +1,4 @@
-//! Clients that were turned away: one line on standard error for each (not too many), counts by
-//! address.
+//! Clients that were turned away: one line in the log for each (not too many), counts by address.
 //!
 //! A client can be turned away as often as it likes, so both are bounded: lines in number and
 //! time, addresses in number. Of more addresses the one that came last longest ago is forgotten.
@@ -9,8 +8,6 @@ use std::fmt;
 use std::net::IpAddr;
 
 use pagewell_base::sync::Mutex;
-
-use crate::report::{Period, say};
 
 /// Addresses whose counts are kept.
 const ADDRESSES_MAX: usize = 128;
@@ -53,13 +50,11 @@ pub struct Refused {
 /// In the order in which they were last turned away.
 static REFUSED: Mutex<VecDeque<Refused>> = Mutex::new(VecDeque::new());
 
-static LINES: Mutex<Period> = Mutex::new(Period::new());
-
 /// Tells that a client was turned away.
 pub fn note(peer: IpAddr, reason: Reason) {
     let address = peer.to_canonical();
     count(&mut REFUSED.lock(), address, reason);
-    say(&LINES, "refused", format_args!("{address}: {reason}"));
+    tracing::warn!(limit = %address, client = %address, "refused: {address}: {reason}");
 }
 
 /// The counts of all addresses that are remembered, the latest last.

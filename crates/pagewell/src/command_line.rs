@@ -17,6 +17,7 @@ pub use crate::values::{BENCH_WORDS, parse_count};
 /// Runs a program beside this one that is called as `pagewell COMMAND`: parses its command line,
 /// runs it, and returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run<A: Parser>(command: &str, work: impl FnOnce(&A) -> anyhow::Result<Outcome>) -> ExitCode {
+    pagewell_logging::start();
     let words: Vec<OsString> = std::env::args_os().collect();
     match parse(command, &words) {
         Ok(parsed) => {

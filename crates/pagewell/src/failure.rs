@@ -30,7 +30,7 @@ pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Incomplete) => FAILED,
         Err(error) => {
-            report(&one_line(&error));
+            tracing::error!("{}", one_line(&error));
             exit_code_of(&error)
         }
     })
@@ -70,13 +70,20 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }
 
-/// Writes `pagewell: TEXT` to standard error as exactly one line. Failing to write is ignored:
-/// there is nowhere left to say so.
+/// Says what went wrong, in the log: `pagewell: TEXT` on standard error, as exactly one line, unless
+/// that is wanted otherwise.
 pub(crate) fn report(text: &str) {
-    use std::io::Write;
-    let text = without_numbers(text);
-    let line = format!("pagewell: {}\n", escape::text(text.as_bytes()));
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    tracing::warn!("{}", shown(text));
+}
+
+/// Says what is to be known and is nothing bad.
+pub(crate) fn note(text: &str) {
+    tracing::info!("{}", shown(text));
+}
+
+/// A text as it is said, without bytes that could disturb a terminal.
+fn shown(text: &str) -> String {
+    escape::text(without_numbers(text).as_bytes())
 }
 
 /// The text without the numbers of errors that the standard library puts behind what the system

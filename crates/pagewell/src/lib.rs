@@ -93,6 +93,7 @@ mod failure;
 mod identity;
 mod listing;
 mod location;
+mod log_arguments;
 mod mirror;
 mod mount_commands;
 mod mount_helper;
@@ -119,6 +120,7 @@ use clap::CommandFactory;
 /// Runs the program with this command line, the program's name first. Prints what there is to
 /// print and returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    pagewell_logging::start();
     let arguments = mount_helper::command_line(arguments.into_iter().collect());
     let parsed: arguments::Arguments = match command_line::parse("", &arguments) {
         Ok(parsed) => parsed,

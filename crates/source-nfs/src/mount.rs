@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use pagewell_base::line::say;
 use pagewell_cache::{Cache, OpenOptions, ReadAheadRule};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
@@ -72,7 +71,7 @@ impl NfsFileSystem {
         let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
         let options = &url.options;
         if let Some(doubt) = options.doubt() {
-            say(&format!("{name}: {doubt}"));
+            tracing::warn!(source = name, "{name}: {doubt}");
         }
         let mut asked = MountOptions::new(url.host.clone(), url.export.clone());
         asked.nfs_port = options.port;
@@ -182,7 +181,8 @@ impl Drop for NfsFileSystem {
     fn drop(&mut self) {
         if !self.shared.calls.have_ended() {
             if let Err(error) = self.shared.sync() {
-                say(&format!("{}: {error}", self.shared.calls.name));
+                let name = &self.shared.calls.name;
+                tracing::error!(source = %name, %error, "{name}: {error}");
             }
             self.shared.remote.end();
             self.shared.root.mounted.unmount();

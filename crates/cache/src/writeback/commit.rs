@@ -40,7 +40,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pagewell_base::line::say;
 use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
@@ -239,9 +238,11 @@ impl Writer {
         let bytes = self.close_within(self.timeout);
         if bytes > 0 {
             let name = self.queue.name();
-            say(&format!(
+            tracing::error!(
+                name,
+                bytes,
                 "{name}: {bytes} bytes could not be written and are lost"
-            ));
+            );
         }
     }
 
@@ -251,7 +252,7 @@ impl Writer {
         let committed = self.commit_within(self.inside(0, self.own.layout.length_bytes), patience);
         let bytes = self.dirty.abandon();
         if let Err(error) = committed {
-            say(&error.to_string());
+            tracing::error!("{error}");
         }
         bytes
     }

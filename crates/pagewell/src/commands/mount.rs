@@ -21,7 +21,8 @@ use crate::allocator;
 use crate::background::{self, Side, SystemLog};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
-use crate::failure::{Outcome, one_line, report, usage};
+use crate::failure::{Outcome, note, one_line, report, usage};
+use crate::log_arguments::LogArguments;
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
@@ -104,6 +105,8 @@ pub(crate) struct MountArguments {
     place: PathBuf,
     #[command(flatten)]
     engine: EngineArguments,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 /// Why waiting for a mount ends.
@@ -145,6 +148,7 @@ impl MountArguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
+    arguments.log.begin()?;
     let source = Source::parse(&arguments.source)?;
     let wanted = arguments.wanted()?;
     let page = arguments.page(&wanted)?;
@@ -254,10 +258,10 @@ fn tell_ending(
         return written.map(|()| Outcome::Done);
     };
     let place = place.display();
-    report(&match &lost {
-        Some(lost) => format!("{place}: {lost}"),
-        None => format!("{place}: unmounted, and all is written"),
-    });
+    match &lost {
+        Some(lost) => report(&format!("{place}: {lost}")),
+        None => note(&format!("{place}: unmounted, and all is written")),
+    }
     log.close();
     Ok(Outcome::from_failures(u64::from(lost.is_some())))
 }

@@ -1,7 +1,6 @@
 //! `pagewell serve`.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +23,8 @@ use crate::allocator;
 use crate::configuration::settings::{ExportSettings, Settings};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
-use crate::failure::{Outcome, report};
+use crate::failure::{Outcome, note, report};
+use crate::log_arguments::LogArguments;
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
@@ -120,6 +120,8 @@ pub(crate) struct ServeArguments {
     pub(crate) exports: Vec<OsString>,
     #[command(flatten)]
     pub(crate) engine: EngineArguments,
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
 }
 
 const SQUASH: [(&str, Squash, &str); 3] = [
@@ -179,6 +181,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     let engine = Engine::server(&settings.engine)?;
     let (told, stopped) = channel();
     let opening = signals::watch(&[], move || _ = told.send(())).context("signals")?;
+    arguments.log.begin()?;
     let (opened, acts_as_itself) = open_all(&settings.exports, &engine)?;
     let state_directory = match &settings.state_dir {
         Some(directory) => directory.clone(),
@@ -198,7 +201,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     let running = start(&settings, listeners, opened, handle_key, records, &shown)?;
     if acts_as_itself {
         let uid = rustix::process::geteuid().as_raw();
-        report(&format!(
+        note(&format!(
             "not running as root: directories are used as user {uid} for every caller"
         ));
     }
@@ -217,7 +220,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     let stopped = stop_all(running);
     announced?;
     let counters = table::render(&Snapshot::take(), false);
-    let _ = std::io::stderr().write_all(counters.as_bytes());
+    serving::say(&counters);
+    pagewell_logging::finish();
     stopped.map(|()| Outcome::Done)
 }
 

@@ -15,7 +15,7 @@ use pagewell_monitor::status::Status;
 use pagewell_nfsd::Network;
 
 use crate::escape;
-use crate::failure::{report, usage};
+use crate::failure::{note, usage};
 use crate::values;
 
 /// More threads than any storage has use for.
@@ -75,9 +75,17 @@ pub(super) fn announce(notes: &[String], text: &str, http: Option<&HttpServer>) 
         let (page, metrics) = (http.place.url("/"), http.place.url("/metrics"));
         format!("page {page}\nmetrics {metrics}\n")
     });
-    let all = notes.collect::<String>() + text + &pages.unwrap_or_default();
-    // A closed standard error is no reason not to serve.
-    let _ = std::io::stderr().write_all(all.as_bytes());
+    say(&(notes.collect::<String>() + text + &pages.unwrap_or_default()));
+}
+
+/// Says many lines to people, or writes them to the log where that is not for people.
+pub(super) fn say(text: &str) {
+    if pagewell_logging::is_text() {
+        // A closed standard error is no reason not to serve.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    } else {
+        text.lines().for_each(|line| tracing::info!("{line}"));
+    }
 }
 
 /// What comes of `work` on a thread of this name, which bounds its time by itself. `slow` is said
@@ -93,7 +101,7 @@ pub(super) fn wait_for<T: Send + 'static>(
         .spawn(move || sender.send(work()))
         .context("cannot start a thread")?;
     let outcome = outcome.recv_timeout(SLOW_AFTER).or_else(|_| {
-        report(slow);
+        note(slow);
         outcome.recv()
     });
     outcome.context("the thread ended in a defect")

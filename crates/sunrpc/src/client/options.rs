@@ -1,6 +1,6 @@
 //! How a client connects and how long it waits.
 
-use pagewell_base::line::{one_line, say};
+use pagewell_base::line::one_line;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -100,9 +100,9 @@ impl Log {
 }
 
 impl Default for Log {
-    /// To standard error, after the name of the program.
+    /// To the log of the program.
     fn default() -> Self {
-        Self::new(say)
+        Self::new(|text| tracing::warn!("{text}"))
     }
 }
 
