@@ -1,6 +1,7 @@
-//! What every crate needs one of: sizes and times as people write them, dates, locks, tables divided
-//! among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files that
-//! are replaced as a whole, the list of mounts, what is said to people on one line.
+//! What every crate needs one of: sizes and times as people write them, dates, locks, tables
+//! divided among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files
+//! that are replaced as a whole, the list of mounts, what is said to people on one line, how long a
+//! thread has waited.
 
 pub mod calendar;
 pub mod clock;
@@ -15,3 +16,4 @@ pub mod size;
 pub mod spans;
 pub mod sync;
 pub mod timer;
+pub mod waits;

@@ -1,15 +1,16 @@
 //! Where the lines of the log go, and in which form.
 //!
 //! Every crate says what it has to say with the macros of `tracing`, and knows nothing of this one.
-//! The program calls [`start`] first, which writes `pagewell: MESSAGE` to standard error; what serves
-//! for long calls [`configure`] then. `docs/LOGGING.md` says what people need to know of it.
+//! The program calls [`start`] first, which writes `pagewell: MESSAGE` to standard error; what
+//! serves for long calls [`configure`] then. `docs/LOGGING.md` has what people need to know of it.
 //!
 //! An event has a message, which says all to people, and fields for programs. The texts show the
 //! message alone; JSON and the journal have the fields too, with those of the spans around it.
 //! Events that clients can cause have a field `limit`: who or what they are about. See [`limiter`].
 //!
 //! Known weakness: an event is formatted and written by the thread that causes it. A reader of the
-//! log that takes nothing costs that thread [`output::WAIT`], once; then lines are lost and counted.
+//! log that takes nothing costs that thread [`output::WAIT`], once; then lines are lost, and
+//! counted.
 
 pub mod audit;
 pub mod filter;

@@ -131,6 +131,8 @@ pub struct Export {
     pub secure: bool,
     /// Give only directory cookies and file ids below 2^31, for 32-bit clients.
     pub cookies_32bit: bool,
+    /// Record what changes something ([`crate::service::observed::watch_calls`]).
+    pub audit: bool,
 }
 
 impl Export {
@@ -145,6 +147,7 @@ impl Export {
             allow: Vec::new(),
             secure: false,
             cookies_32bit: false,
+            audit: false,
         }
     }
 

@@ -24,6 +24,7 @@
 //! sends after it was answered, comes after its end.
 
 pub mod adjoining;
+mod audit;
 pub mod call;
 pub mod convert;
 pub mod cookies;
@@ -37,6 +38,7 @@ pub mod long_write;
 pub mod mount;
 mod names;
 mod object;
+pub mod observed;
 mod port_mapper;
 mod pseudo_tree;
 mod volume;
@@ -46,6 +48,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pagewell_base::waits;
 use pagewell_counters::names as counters;
 use pagewell_policy::reply_cache::{Key, Place, SentAt};
 use pagewell_sunrpc::mount3;
@@ -369,8 +372,10 @@ impl Service {
             record: &job.record[..job.length],
             connection,
             received_at: job.received_at,
+            began_at: Some(Instant::now()),
             place: Place::default(),
         };
+        waits::begin();
         let mut batch = Batch::default();
         batch.meter = Meter::unmeasured(connection.stays_here);
         let mark = batch.mark();
@@ -445,6 +450,13 @@ impl Service {
             if running.claim() {
                 counters::JUKEBOX_REPLIES.add(1);
                 let call = &running.context;
+                let export = self.served.export_numbered(running.subject().export);
+                observed::show_held(
+                    call.charge.connection.peer.ip(),
+                    export.map_or("", |export| &export.config.name),
+                    call.procedure,
+                    self.slow.limit,
+                );
                 let mut batch = Batch::default();
                 push_jukebox(&mut batch, call.xid, call.procedure);
                 call.charge.answer();

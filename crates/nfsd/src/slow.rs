@@ -70,6 +70,11 @@ pub struct Running<C> {
 }
 
 impl<C> Running<C> {
+    /// What it is for.
+    pub fn subject(&self) -> Subject {
+        self.subject
+    }
+
     /// Takes the right to answer; true exactly once.
     #[must_use]
     pub fn claim(&self) -> bool {

@@ -70,8 +70,8 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }
 
-/// Says what went wrong, in the log: `pagewell: TEXT` on standard error, as exactly one line, unless
-/// that is wanted otherwise.
+/// Says what went wrong, in the log: `pagewell: TEXT` on standard error, as exactly one line,
+/// unless that is wanted otherwise.
 pub(crate) fn report(text: &str) {
     tracing::warn!("{}", shown(text));
 }

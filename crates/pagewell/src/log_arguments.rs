@@ -1,8 +1,12 @@
 //! What `serve` and `mount` take about their log.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use clap::Args;
-use pagewell_logging::{Filter, Format, Options};
+use pagewell_base::duration;
+use pagewell_logging::{Audit, Filter, Format, Options};
+use pagewell_nfsd::service::observed::watch_calls;
 
 use crate::failure::usage;
 use crate::values;
@@ -25,6 +29,33 @@ pub(crate) struct LogArguments {
     log_format: Format,
 }
 
+/// Options of a server.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options for the log")]
+pub(crate) struct CallLogArguments {
+    /// Write calls that take as long as this, such as 100ms, to the log at level warn
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    slow: Option<Duration>,
+    /// Record what changes something: for whom, where, and what came of it, in the log or in a file
+    #[arg(long, value_name = "FILE|log", value_parser = parse_audit)]
+    audit: Option<Audit>,
+}
+
+fn parse_audit(text: &str) -> Result<Audit, String> {
+    match text {
+        "" => Err("the name of a file, or log, is wanted".to_owned()),
+        "log" => Ok(Audit::Log),
+        path => Ok(Audit::File(path.into())),
+    }
+}
+
+impl CallLogArguments {
+    /// Whether changes are recorded.
+    pub(crate) fn audits(&self) -> bool {
+        self.audit.is_some()
+    }
+}
+
 const FORMATS: [(&str, Format, &str); 3] = [
     ("text", Format::Text, "Lines for people, on standard error"),
     (
@@ -42,6 +73,17 @@ const FORMATS: [(&str, Format, &str); 3] = [
 impl LogArguments {
     /// The log is as wanted from here on.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
+        self.configure(None)
+    }
+
+    /// The same, of a server.
+    pub(crate) fn begin_with(&self, calls: &CallLogArguments) -> anyhow::Result<()> {
+        self.configure(calls.audit.clone())?;
+        watch_calls(calls.slow, calls.audits());
+        Ok(())
+    }
+
+    fn configure(&self, audit: Option<Audit>) -> anyhow::Result<()> {
         let filter = match &self.log {
             Some(filter) => Some(filter.clone()),
             None => from_variable()?,
@@ -54,7 +96,7 @@ impl LogArguments {
         let options = Options {
             filter: filter.unwrap_or_default(),
             format,
-            audit: None,
+            audit,
         };
         pagewell_logging::configure(&options).context("the log")
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use pagewell_base::waits;
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::RequestId;
 use pagewell_policy::eviction::FrameIndex;
@@ -94,7 +95,7 @@ impl Fetch {
         while end.outcome.is_none() {
             let left = until.checked_duration_since(Instant::now())?;
             end.is_awaited = true;
-            end = self.arrival.wait(end, left);
+            end = waits::timed(|| self.arrival.wait(end, left));
         }
         end.outcome.clone()
     }

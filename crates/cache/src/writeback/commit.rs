@@ -40,6 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use pagewell_base::waits;
 use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
@@ -151,7 +152,7 @@ impl Writer {
             let Some(left) = pause.checked_sub(began.elapsed()) else {
                 return;
             };
-            dirty = self.dirty.wait(dirty, left);
+            dirty = waits::timed(|| self.dirty.wait(dirty, left));
         }
     }
 

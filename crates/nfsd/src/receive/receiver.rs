@@ -346,6 +346,7 @@ impl Receiver {
             record,
             connection: &self.connection,
             received_at: now,
+            began_at: None,
             place: Place {
                 number: self.calls,
                 overlaps: self.overlaps,

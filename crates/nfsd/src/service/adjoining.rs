@@ -29,11 +29,10 @@ use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, padded};
 
 use crate::connection::Connection;
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Done, NfsCall, Request, WaitingCall, answer_with};
+use crate::service::call::{Answer, Done, NfsCall, Request, WaitingCall};
 use crate::service::convert;
-use crate::service::exports::Caller;
+use crate::service::exports::{Caller, Served};
 use crate::service::{Begun, FirstLook, Service, sent_with};
-use crate::statistics::NFS;
 
 /// More are no cheaper for each.
 const CALLS_MAX: usize = 32;
@@ -139,6 +138,7 @@ impl Service {
                 record: write.record,
                 connection,
                 received_at,
+                began_at: None,
                 place: Place {
                     number,
                     overlaps: true,
@@ -165,7 +165,7 @@ impl Service {
                 (FirstLook::Said, _) => Answer::Done,
                 (FirstLook::Undecided(state), _) => Answer::Wait(state),
                 (FirstLook::Begin(begun), Some(results)) => {
-                    answer_written(call, begun, &results, batch)
+                    answer_written(&self.served, (call, begun), &results, batch)
                 }
                 (FirstLook::Begin(begun), None) => self.write_now(call, begun, batch),
             };
@@ -228,13 +228,13 @@ fn unchanged(change: &WccData) -> WccData {
 
 /// Answers a call that another one's write has done.
 fn answer_written(
-    call: &NfsCall<'_>,
-    begun: Begun<'_>,
+    served: &Served,
+    (call, begun): (&NfsCall<'_>, Begun<'_>),
     results: &WriteOk,
     batch: &mut Batch,
 ) -> Answer {
     let mark = batch.mark();
-    let answer = answer_with((&call.request, &call.head), &NFS, batch, |batch, _| {
+    let answer = call.reply(served, batch, |batch, _| {
         let encoder = &mut Encoder::new(batch.bytes());
         Status::Ok.encode(encoder);
         results.encode(encoder);

@@ -16,6 +16,7 @@ use crate::reply::batch::{Batch, Mark};
 use crate::request_memory::budget::Buffer;
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::observed;
 use crate::slow::{Kind, Subject};
 use crate::statistics::{Answered, NFS, ProgramStatistics};
 
@@ -37,6 +38,8 @@ pub struct Request<'a> {
     pub connection: &'a Arc<Connection>,
     /// When its last byte arrived.
     pub received_at: Instant,
+    /// When a thread of the pool took it.
+    pub began_at: Option<Instant>,
     /// Its place among the calls of the connection.
     pub place: Place,
 }
@@ -191,21 +194,40 @@ pub(super) fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T,
 
 /// Answers a call whose results `run` appends, unless it would have to wait and may not.
 pub(super) fn answer_with<const PROCEDURES: usize>(
-    (request, head): (&Request<'_>, &Call<'_>),
+    call: (&Request<'_>, &Call<'_>),
     statistics: &ProgramStatistics<PROCEDURES>,
     batch: &mut Batch,
     run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
 ) -> Answer {
+    match count_answer(call, statistics, batch, run) {
+        Ok(_) => Answer::Done,
+        Err(stop) => stopped(stop, call.1.xid, batch),
+    }
+}
+
+/// Answers a call that has no reply of its own, unless it is to wait.
+fn stopped(stop: Stop, xid: u32, batch: &mut Batch) -> Answer {
+    match stop.refusal() {
+        Some(refusal) => refuse(batch, xid, refusal),
+        None => Answer::Wait(WaitingCall::default()),
+    }
+}
+
+/// The same; what was counted, if the call was carried out.
+#[inline]
+fn count_answer<const PROCEDURES: usize>(
+    (request, head): (&Request<'_>, &Call<'_>),
+    statistics: &ProgramStatistics<PROCEDURES>,
+    batch: &mut Batch,
+    run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
+) -> Result<Answered, Stop> {
     let mark = batch.begin();
     rpc::encode_success(&mut Encoder::new(batch.bytes()), head.xid);
     let done = match run(batch, mark) {
         Ok(done) => done,
         Err(stop) => {
             batch.roll_back(mark);
-            return match stop.refusal() {
-                Some(refusal) => refuse(batch, head.xid, refusal),
-                None => Answer::Wait(WaitingCall::default()),
-            };
+            return Err(stop);
         }
     };
     let answered = Answered {
@@ -216,7 +238,7 @@ pub(super) fn answer_with<const PROCEDURES: usize>(
     };
     statistics.record(head.procedure, &answered);
     batch.tally.count(answered.received, answered.sent);
-    Answer::Done
+    Ok(answered)
 }
 
 /// Where a reply goes.
@@ -234,10 +256,37 @@ pub(super) struct Answering<'a> {
 impl NfsCall<'_> {
     /// Answers the call, unless it would have to wait and may not.
     pub(super) fn answer(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
+        if observed::is_detailed() {
+            observed::in_span(self, served, || self.run(served, may_block, batch))
+        } else {
+            self.run(served, may_block, batch)
+        }
+    }
+
+    /// Answers with what `run` appends, as [`answer_with`] does, and shows it to the log.
+    pub(super) fn reply(
+        &self,
+        served: &Served,
+        batch: &mut Batch,
+        run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
+    ) -> Answer {
+        let mark = batch.mark();
+        match count_answer((&self.request, &self.head), &NFS, batch, run) {
+            Ok(answered) => {
+                if observed::is_wanted(answered.latency) {
+                    observed::show(self, served, &answered, batch.body(mark));
+                }
+                Answer::Done
+            }
+            Err(stop) => stopped(stop, self.head.xid, batch),
+        }
+    }
+
+    fn run(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
         let peer = self.request.connection.peer;
         let caller = &Caller::new(served, &self.head, peer, may_block);
         let procedure = self.procedure;
-        answer_with((&self.request, &self.head), &NFS, batch, |batch, mark| {
+        self.reply(served, batch, |batch, mark| {
             let out = Out { batch, mark };
             let mut answering = Answering { caller, out };
             let result = answering.run(procedure, self.arguments);

@@ -441,6 +441,17 @@ impl Served {
         })
     }
 
+    /// The export of this number.
+    pub(super) fn export_numbered(&self, number: u32) -> Option<&ServedExport> {
+        self.all().find(|export| export.number() == number)
+    }
+
+    /// The export and the object of a handle that this server has given.
+    pub(super) fn decode(&self, handle: &[u8]) -> Option<(Option<&ServedExport>, fs::FileId)> {
+        let (number, id) = self.handle_key.decode(handle)?;
+        Some((self.export_numbered(number), id))
+    }
+
     /// Everything that a handle can be of.
     fn all(&self) -> impl Iterator<Item = &ServedExport> {
         let pseudo = self.pseudo.iter().map(|pseudo| &pseudo.served);

@@ -27,7 +27,7 @@ use crate::failure::Outcome;
 /// The commands; what each does stands beside its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(serve::ServeArguments),
+    Serve(Box<serve::ServeArguments>),
     Mount(Box<mount::MountArguments>),
     #[command(visible_alias = "unmount")]
     Umount(umount::UmountArguments),

@@ -24,7 +24,7 @@ use crate::configuration::settings::{ExportSettings, Settings};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, note, report};
-use crate::log_arguments::LogArguments;
+use crate::log_arguments::{CallLogArguments, LogArguments};
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
@@ -122,6 +122,8 @@ pub(crate) struct ServeArguments {
     pub(crate) engine: EngineArguments,
     #[command(flatten)]
     pub(crate) log: LogArguments,
+    #[command(flatten)]
+    pub(crate) call_log: CallLogArguments,
 }
 
 const SQUASH: [(&str, Squash, &str); 3] = [
@@ -181,7 +183,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     let engine = Engine::server(&settings.engine)?;
     let (told, stopped) = channel();
     let opening = signals::watch(&[], move || _ = told.send(())).context("signals")?;
-    arguments.log.begin()?;
+    arguments.log.begin_with(&arguments.call_log)?;
     let (opened, acts_as_itself) = open_all(&settings.exports, &engine)?;
     let state_directory = match &settings.state_dir {
         Some(directory) => directory.clone(),
@@ -243,6 +245,7 @@ fn open_all(exports: &[ExportSettings], engine: &Engine) -> anyhow::Result<(Vec<
             allow: export.allow.clone(),
             secure: export.secure,
             cookies_32bit: export.cookies_32bit,
+            audit: export.audit,
             ..Export::new(&argument.name, tree.filesystem)
         });
     }

@@ -64,6 +64,8 @@ pub(crate) struct ExportSettings {
     pub(crate) secure: bool,
     /// Cookies and file numbers below 2^31.
     pub(crate) cookies_32bit: bool,
+    /// Record what changes something.
+    pub(crate) audit: bool,
 }
 
 impl Settings {
@@ -98,6 +100,7 @@ impl Settings {
                     allow: allow.clone(),
                     secure: arguments.secure,
                     cookies_32bit: arguments.cookies_32bit,
+                    audit: arguments.call_log.audits(),
                 })
                 .collect(),
         };

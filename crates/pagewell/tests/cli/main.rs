@@ -17,6 +17,7 @@ mod folding;
 mod hostile;
 mod images;
 mod left_behind;
+mod logging;
 mod managed;
 mod mirror_legs;
 mod mirrors;

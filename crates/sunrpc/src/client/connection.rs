@@ -8,6 +8,7 @@ use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
 use super::watcher;
 use crate::xdr::{self, Decoder};
+use pagewell_base::waits;
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 
@@ -146,7 +147,8 @@ impl Client {
             // The receiver waits for exactly this.
             let _ = sender.send(kept);
         });
-        let (results, resent, origin) = receiver.recv().map_err(|_| CallError::Stopped)??;
+        let answered = waits::timed(|| receiver.recv());
+        let (results, resent, origin) = answered.map_err(|_| CallError::Stopped)??;
         match decode(&mut Decoder::new(&results)) {
             Ok(value) => Ok(Answer { value, resent }),
             Err(error) => Err(origin.garbage(error.to_string())),

@@ -1,0 +1,49 @@
+//! For how long a thread has waited for devices.
+//!
+//! Code that waits for one does so in [`timed`]; code that wants to know the time begins with
+//! [`begin`]. A wait costs two more readings of the clock, and what does not wait costs nothing.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+thread_local! {
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Nothing was waited for yet.
+pub fn begin() {
+    WAITED.set(Duration::ZERO);
+}
+
+/// For how long this thread has waited since it began.
+#[must_use]
+pub fn taken() -> Duration {
+    WAITED.get()
+}
+
+/// Does what waits for a device.
+pub fn timed<T>(wait: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let result = wait();
+    WAITED.set(WAITED.get().saturating_add(began.elapsed()));
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_add_up_by_thread() {
+        begin();
+        let slept = Duration::from_millis(2);
+        timed(|| std::thread::sleep(slept));
+        let once = taken();
+        assert!(once >= slept);
+        timed(|| std::thread::sleep(slept));
+        assert!(taken() >= once + slept);
+        assert_eq!(std::thread::spawn(taken).join().unwrap(), Duration::ZERO);
+        begin();
+        assert_eq!(taken(), Duration::ZERO);
+    }
+}

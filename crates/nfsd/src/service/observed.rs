@@ -1,0 +1,282 @@
+//! Calls of NFS as the log shows them: each at level debug, those that took long at level warn, and
+//! what changes something in the audit log.
+//!
+//! While none of that is wanted a call pays for two loads of values that hardly ever change: the
+//! least time from which calls are looked at here, and the level of the log. All else is found out
+//! from the call and its reply when they are wanted.
+//!
+//! Known weakness: the time at the device is that which the thread waited for one below the page
+//! cache, or for another server. What the kernel does for a directory is not told apart.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pagewell_base::mix::mix;
+use pagewell_base::waits;
+use pagewell_fs::FileId;
+use pagewell_sunrpc::nfs3::{self, NAME_BYTES_MAX, Procedure, Status};
+use pagewell_sunrpc::rpc::Credential;
+use tracing::Level;
+
+use crate::service::audit;
+use crate::service::call::{Answer, NfsCall};
+use crate::service::exports::{Served, ServedExport};
+use crate::statistics::Answered;
+
+/// Calls that took as long as this are looked at.
+static FROM_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Calls that took as long as this are slow.
+static SLOW_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Where the status of a reply is, behind the head of RPC without its marker.
+const STATUS_AT: usize = 24;
+
+/// Has all servers of this process write calls that take `slow` or longer to the log, and look at
+/// changes of exports with an audit log if there are such exports.
+pub fn watch_calls(slow: Option<Duration>, audits: bool) {
+    let slow = slow.map_or(u64::MAX, nanoseconds);
+    SLOW_NANOSECONDS.store(slow, Ordering::Relaxed);
+    let from = if audits { 0 } else { slow };
+    FROM_NANOSECONDS.store(from, Ordering::Relaxed);
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    let seconds = time.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(u64::from(time.subsec_nanos()))
+}
+
+fn microseconds(time: Duration) -> u64 {
+    nanoseconds(time) / 1000
+}
+
+/// Whether each call is wanted in the log.
+pub(super) fn is_detailed() -> bool {
+    tracing::enabled!(Level::DEBUG)
+}
+
+/// Whether a call that took so long is to be looked at.
+pub(super) fn is_wanted(latency: Duration) -> bool {
+    nanoseconds(latency) >= FROM_NANOSECONDS.load(Ordering::Relaxed) || is_detailed()
+}
+
+/// What a call is about.
+pub(super) struct Summary<'a> {
+    pub(super) client: IpAddr,
+    /// As the client says, if it says who calls.
+    pub(super) uid: Option<u32>,
+    pub(super) export: Option<&'a ServedExport>,
+    pub(super) id: Option<FileId>,
+    pub(super) procedure: String,
+    /// The path of the object, or of the directory that a name is in; else a hash of its handle.
+    pub(super) object: String,
+    /// The name in that directory, if the call has one.
+    pub(super) name: Option<String>,
+}
+
+/// A name as it is shown: bytes that are no text as `\xHH`.
+pub(super) fn text_of(name: &[u8]) -> String {
+    match std::str::from_utf8(name) {
+        Ok(text) => text.to_owned(),
+        Err(_) => name.escape_ascii().to_string(),
+    }
+}
+
+impl<'a> Summary<'a> {
+    pub(super) fn of(call: &NfsCall<'_>, served: &'a Served) -> Self {
+        let mut arguments = call.arguments;
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or_default();
+        let decoded = served.decode(handle);
+        let export = decoded.as_ref().and_then(|(export, _)| *export);
+        let id = decoded.map(|(_, id)| id);
+        let has_name = matches!(
+            call.procedure,
+            Procedure::Lookup
+                | Procedure::Create
+                | Procedure::Mkdir
+                | Procedure::Symlink
+                | Procedure::Mknod
+                | Procedure::Remove
+                | Procedure::Rmdir
+                | Procedure::Rename
+        );
+        let name = has_name.then(|| arguments.opaque(NAME_BYTES_MAX).ok().map(text_of));
+        Self {
+            client: call.request.connection.peer.ip().to_canonical(),
+            uid: match &call.head.credential {
+                Credential::None => None,
+                Credential::System(system) => Some(system.uid),
+            },
+            object: object(export, id.as_ref(), handle),
+            export,
+            id,
+            procedure: call.procedure.name().to_ascii_uppercase(),
+            name: name.flatten(),
+        }
+    }
+
+    pub(super) fn export_name(&self) -> &'a str {
+        self.export.map_or("", |export| &export.config.name)
+    }
+
+    /// `REMOVE of NAME in /srv/data by 10.0.0.1, export /data`.
+    pub(super) fn text(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!("{name} in "));
+        format!(
+            "{} of {}{} by {}, export {}",
+            self.procedure,
+            name.unwrap_or_default(),
+            self.object,
+            self.client,
+            self.export_name()
+        )
+    }
+}
+
+/// The path of an object where that is known at once, else `#` and a hash of its handle.
+pub(super) fn object(export: Option<&ServedExport>, id: Option<&FileId>, handle: &[u8]) -> String {
+    let path = export.zip(id);
+    let path = path.and_then(|(export, id)| export.config.filesystem.path_of(id));
+    // A root may be shown as one of its own mount.
+    let path = path.map(|path| match path.strip_suffix('/') {
+        Some(named) if !named.is_empty() => named.to_owned(),
+        _ => path,
+    });
+    path.unwrap_or_else(|| {
+        let hash = handle
+            .iter()
+            .fold(0, |hash, byte| mix(hash ^ u64::from(*byte)).rotate_left(8));
+        format!("#{:08x}", hash >> 32)
+    })
+}
+
+/// What a reply says, whose bytes without data are `reply`.
+pub(super) fn result_of(answered: &Answered, reply: &[u8]) -> &'static str {
+    let status = reply.get(STATUS_AT..).and_then(<[u8]>::first_chunk::<4>);
+    match status.map(|word| Status::from_number(u32::from_be_bytes(*word))) {
+        Some(Some(status)) => status.name(),
+        // Data of a READ went elsewhere, or it is a call without a status.
+        _ if !answered.failed => Status::Ok.name(),
+        _ => "failed",
+    }
+}
+
+/// Answers a call inside a span that says which it is.
+#[cold]
+#[inline(never)]
+pub(super) fn in_span(
+    call: &NfsCall<'_>,
+    served: &Served,
+    answer: impl FnOnce() -> Answer,
+) -> Answer {
+    let summary = Summary::of(call, served);
+    let span = tracing::debug_span!(
+        "call",
+        client = %summary.client,
+        export = summary.export_name(),
+        procedure = summary.procedure,
+        object = summary.object,
+        name = summary.name,
+        uid = summary.uid,
+        xid = call.head.xid,
+    );
+    let _inside = span.entered();
+    answer()
+}
+
+/// Writes an answered call to the log, as far as that is wanted.
+#[cold]
+#[inline(never)]
+pub(super) fn show(call: &NfsCall<'_>, served: &Served, answered: &Answered, reply: &[u8]) {
+    let slow = SLOW_NANOSECONDS.load(Ordering::Relaxed);
+    let is_slow = nanoseconds(answered.latency) >= slow;
+    let is_change = audit::is_change(call.procedure);
+    if !is_slow && !is_change && !is_detailed() {
+        return;
+    }
+    let summary = Summary::of(call, served);
+    let result = result_of(answered, reply);
+    if is_change && summary.export.is_some_and(|export| export.config.audit) {
+        audit::note(call, served, &summary, result);
+    }
+    if is_slow {
+        show_slow(call, &summary, answered, result);
+    } else if is_detailed() {
+        show_call(call, &summary, answered, result);
+    }
+}
+
+/// How long a call waited for its thread, and that thread for a device.
+fn waits_of(call: &NfsCall<'_>) -> (Duration, Duration) {
+    let request = &call.request;
+    let began = request.began_at.unwrap_or(request.received_at);
+    let queue = began.saturating_duration_since(request.received_at);
+    // A thread that may not wait has not waited.
+    let device = request.began_at.map_or(Duration::ZERO, |_| waits::taken());
+    (queue, device)
+}
+
+/// `OK in 12ms (3ms in the queue, 8ms at the device)`.
+fn text_of_times(answered: &Answered, (queue, device): (Duration, Duration)) -> String {
+    let shown = |time: Duration| Duration::from_micros(microseconds(time));
+    let (all, queue, device) = (shown(answered.latency), shown(queue), shown(device));
+    format!("{all:?} ({queue:?} in the queue, {device:?} at the device)")
+}
+
+macro_rules! event {
+    ($level:ident, $call:expr, $summary:expr, $answered:expr, $result:expr, $before:literal
+        $(, $field:ident = $value:expr)*) => {{
+        let (summary, answered, waits) = ($summary, $answered, waits_of($call));
+        tracing::$level!(
+            $($field = $value,)*
+            client = %summary.client,
+            export = summary.export_name(),
+            procedure = summary.procedure,
+            object = summary.object,
+            name = summary.name,
+            uid = summary.uid,
+            result = $result,
+            microseconds = microseconds(answered.latency),
+            queue_microseconds = microseconds(waits.0),
+            device_microseconds = microseconds(waits.1),
+            received_bytes = answered.received,
+            sent_bytes = answered.sent,
+            "{}{}: {} in {}",
+            $before,
+            summary.text(),
+            $result,
+            text_of_times(answered, waits),
+        );
+    }};
+}
+
+fn show_call(call: &NfsCall<'_>, summary: &Summary<'_>, answered: &Answered, result: &str) {
+    event!(debug, call, summary, answered, result, "");
+}
+
+fn show_slow(call: &NfsCall<'_>, summary: &Summary<'_>, answered: &Answered, result: &str) {
+    event!(
+        warn,
+        call,
+        summary,
+        answered,
+        result,
+        "slow: ",
+        limit = tracing::field::display(summary.client)
+    );
+}
+
+/// Says that a client was asked to try again, because storage holds its call.
+pub(super) fn show_held(client: IpAddr, export: &str, procedure: Procedure, limit: Duration) {
+    let client = client.to_canonical();
+    let procedure = procedure.name().to_ascii_uppercase();
+    let text = format!(
+        "{procedure} by {client}, export {export}: storage has not answered for {limit:?}: the \
+         client is asked to try again"
+    );
+    if SLOW_NANOSECONDS.load(Ordering::Relaxed) == u64::MAX {
+        tracing::debug!(%client, export, procedure, "{text}");
+    } else {
+        tracing::warn!(limit = %client, %client, export, procedure, "slow: {text}");
+    }
+}
