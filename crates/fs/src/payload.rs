@@ -253,10 +253,10 @@ unsafe fn read_range(
             iov_len: length - done,
         };
         let at = offset.saturating_add(done as u64);
-        let at = libc::off64_t::try_from(at).map_err(|_| Errno::INVAL)?;
+        let at = libc::off_t::try_from(at).map_err(|_| Errno::INVAL)?;
         // SAFETY: the range is the rest of what the caller answers for.
         let count =
-            unsafe { libc::preadv64v2(file.as_fd().as_raw_fd(), &raw const range, 1, at, flags) };
+            unsafe { libc::preadv2(file.as_fd().as_raw_fd(), &raw const range, 1, at, flags) };
         let count = usize::try_from(count).map_err(|_| {
             let error = std::io::Error::last_os_error();
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
