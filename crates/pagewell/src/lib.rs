@@ -102,6 +102,7 @@ mod output;
 mod progress;
 mod recognise;
 mod registration;
+mod sandbox;
 mod service_manager;
 mod signals;
 mod source;

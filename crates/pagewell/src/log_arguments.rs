@@ -1,5 +1,6 @@
 //! What `serve` and `mount` take about their log.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -50,6 +51,14 @@ fn parse_audit(text: &str) -> Result<Audit, String> {
 }
 
 impl CallLogArguments {
+    /// The file in which changes are recorded, if they are.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.audit {
+            Some(Audit::File(path)) => Some(path),
+            Some(Audit::Log) | None => None,
+        }
+    }
+
     /// Whether changes are recorded.
     pub(crate) fn audits(&self) -> bool {
         self.audit.is_some()

@@ -48,16 +48,18 @@ pub(crate) fn lock_records(directory: &Path, listen: SocketAddr) -> Option<PathB
     (listen.port() != 0).then(|| directory.join(format!("locks-{listen}")))
 }
 
+/// Makes a directory for state, and those above it, unless it is there.
+pub(crate) fn make_directory(directory: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(directory)
+}
+
 /// Reads the key in `directory`, making both when they are missing. Two servers that start at
 /// once get the same key.
 pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     let shown = directory.display();
     let hint = || format!("{shown}: cannot keep the handle key there (--state-dir names another)");
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .with_context(hint)?;
+    make_directory(directory).with_context(hint)?;
     check_directory(directory)?;
     let path = directory.join(KEY_NAME);
     if let Some(key) = read(&path)? {

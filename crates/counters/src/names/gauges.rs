@@ -50,4 +50,14 @@ register! { GAUGES, Gauge:
     RAM_BYTES = "pagewell_ram_bytes", "Bytes that RAM file systems count as used now.";
     CLIENT_CALLS_IN_FLIGHT = "pagewell_client_calls_in_flight",
         "Calls to other servers that have no outcome yet.";
+    SANDBOX_LANDLOCK_ABI = "pagewell_sandbox_landlock_abi",
+        "Version of Landlock that confines the process; 0 when it does not.";
+    SANDBOX_FILES_CONFINED = "pagewell_sandbox_files_confined",
+        "1 when files outside of what is served cannot be opened, else 0.";
+    SANDBOX_TCP_CONFINED = "pagewell_sandbox_tcp_confined",
+        "1 when TCP connections to others cannot be made, nor other ports be listened at, else 0.";
+    SANDBOX_SYSTEM_CALLS_REFUSED = "pagewell_sandbox_system_calls_refused",
+        "System calls that are refused to the process, always or in some cases.";
+    SANDBOX_CAPABILITIES = "pagewell_sandbox_capabilities",
+        "Capabilities that the process has; root without a sandbox has about 40.";
 }

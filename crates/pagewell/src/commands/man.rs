@@ -83,7 +83,7 @@ fn pages(program: &clap::Command) -> Vec<Page<'_>> {
         name: "pagewell".to_owned(),
         definition: program,
     }];
-    for command in program.get_subcommands() {
+    for command in program.get_subcommands().filter(|part| !part.is_hide_set()) {
         pages.extend(pages_of(
             format!("pagewell-{}", command.get_name()),
             command,

@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod mirror;
 pub(crate) mod mount;
 mod mount_options;
+pub(crate) mod sandbox_probe;
 pub(crate) mod serve;
 mod serving;
 pub(crate) mod stat;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Disconnect(disconnect::DisconnectArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
+    #[command(hide = true)]
+    SandboxProbe(Box<sandbox_probe::SandboxProbeArguments>),
 }
 
 /// Runs a command of `program`.
@@ -65,5 +68,6 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Disconnect(arguments) => disconnect::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, &program()),
         Command::Man(arguments) => man::run(arguments, program()),
+        Command::SandboxProbe(arguments) => sandbox_probe::run(arguments),
     }
 }

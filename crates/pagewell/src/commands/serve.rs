@@ -29,6 +29,7 @@ use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
 use crate::registration::Registration;
+use crate::sandbox::{self, SandboxArguments};
 use crate::service_manager::{self, Notifier, Watchdog};
 use crate::signals;
 use crate::state;
@@ -119,6 +120,8 @@ pub(crate) struct ServeArguments {
     #[arg(value_name = "[/EXPORT=]SOURCE", required = true, value_hint = clap::ValueHint::AnyPath)]
     pub(crate) exports: Vec<OsString>,
     #[command(flatten)]
+    pub(crate) sandbox: SandboxArguments,
+    #[command(flatten)]
     pub(crate) engine: EngineArguments,
     #[command(flatten)]
     pub(crate) log: LogArguments,
@@ -181,19 +184,21 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     // Both before any thread starts: threads inherit what is blocked.
     allocator::keep_little();
     let engine = Engine::server(&settings.engine)?;
-    let (told, stopped) = channel();
-    let opening = signals::watch(&[], move || _ = told.send(())).context("signals")?;
-    arguments.log.begin_with(&arguments.call_log)?;
-    let (opened, acts_as_itself) = open_all(&settings.exports, &engine)?;
     let state_directory = match &settings.state_dir {
         Some(directory) => directory.clone(),
         None => state::default_directory()?,
     };
+    let lacks = sandbox::begin(&settings, &state_directory, arguments.call_log.file())?;
+    let (told, stopped) = channel();
+    let opening = signals::watch(&[], move || _ = told.send(())).context("signals")?;
+    arguments.log.begin_with(&arguments.call_log)?;
+    let (opened, acts_as_itself) = open_all(&settings.exports, &engine)?;
     let handle_key = state::handle_key(&state_directory)?;
     let descriptions = describe(&opened);
     let shown = Arc::new(Status::new("serve"));
     shown.set_exports(statuses(&opened));
-    shown.set_notes(engine.notes());
+    let notes = [engine.notes(), lacks].concat();
+    shown.set_notes(notes.clone());
     // Clients find the locks by the port mapper only.
     let records = settings
         .register
@@ -209,7 +214,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     }
     // Without it 'pagewell counters' has to be given an address.
     let _control = Control::start("serve", || false);
-    let announced = announce(&running, &descriptions, &engine.notes());
+    let announced = announce(&running, &descriptions, &notes);
     let watchdog = Watchdog::start(&notifier, running.server.pulse())?;
     if announced.is_ok() {
         notifier.ready(&status(&running, descriptions.len()));

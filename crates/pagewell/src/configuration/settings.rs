@@ -13,6 +13,7 @@ use crate::commands::serve::ServeArguments;
 use crate::engine::EngineArguments;
 use crate::export::{self, ExportArgument};
 use crate::failure::usage;
+use crate::sandbox::Mode;
 
 /// The user and the group of callers that are nobody here.
 const ANONYMOUS: u32 = 65534;
@@ -39,6 +40,10 @@ pub(crate) struct Settings {
     pub(crate) poll: Duration,
     /// Where keys and lists are kept; `None`: the usual place of this user.
     pub(crate) state_dir: Option<PathBuf>,
+    /// When there is a sandbox.
+    pub(crate) sandbox: Mode,
+    /// Directories below which exports may be added.
+    pub(crate) sandbox_allow: Vec<PathBuf>,
     /// The page cache.
     pub(crate) engine: EngineArguments,
     /// What is served.
@@ -85,6 +90,8 @@ impl Settings {
             send_path: arguments.send_path.flatten(),
             poll: arguments.poll.unwrap_or(POLL_FOR),
             state_dir: arguments.state_dir.clone(),
+            sandbox: arguments.sandbox.sandbox.unwrap_or_default(),
+            sandbox_allow: arguments.sandbox.sandbox_allow.clone(),
             engine: arguments.engine.clone(),
             exports: exports
                 .into_iter()

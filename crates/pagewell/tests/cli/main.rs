@@ -25,6 +25,7 @@ mod page;
 mod reading;
 mod refusals;
 mod remote;
+mod sandbox;
 mod serving;
 mod support;
 mod unrecognised;

@@ -1,0 +1,343 @@
+//! What a server needs of the system, from its command line: the plan of its sandbox.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::Args;
+use pagewell_base::files::folder_of;
+use pagewell_monitor::http::place::Place;
+use pagewell_sandbox::{Access, Plan, capabilities, enter, stay_out};
+use rustix::thread::CapabilitySet;
+
+use crate::configuration::settings::Settings;
+use crate::open::Writes;
+use crate::source::Source;
+use crate::state;
+use crate::storage::Storage;
+use crate::values::choice;
+
+/// Options of what serves.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SandboxArguments {
+    /// Whether the process gives up, before it serves, what its exports do not need: other files,
+    /// TCP connections, programs, mounts, capabilities
+    /// [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = choice(&MODES))]
+    pub(crate) sandbox: Option<Mode>,
+    /// Let exports below this directory be added while the server runs; repeatable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sandbox_allow: Vec<PathBuf>,
+}
+
+/// When there is a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// As much as can be had.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// All of it, or no server.
+    Require,
+}
+
+const MODES: [(&str, Mode, &str); 3] = [
+    (
+        "auto",
+        Mode::Auto,
+        "What this system can do; what it cannot is said",
+    ),
+    ("off", Mode::Off, "Nothing is given up"),
+    (
+        "require",
+        Mode::Require,
+        "All of it, or the server does not start",
+    ),
+];
+
+/// Files that the server reads later, where they are there: of itself and of the machine, and what
+/// the C library wants to find a host or a time zone.
+const READ: [&str; 31] = [
+    "/proc/self",
+    "/proc/meminfo",
+    "/proc/vmstat",
+    "/proc/stat",
+    "/proc/loadavg",
+    "/proc/sys/kernel",
+    "/proc/sys/vm",
+    "/proc/sys/net",
+    "/sys/block",
+    "/sys/class",
+    "/sys/dev",
+    "/sys/devices",
+    "/sys/fs",
+    "/sys/kernel/mm",
+    "/dev/urandom",
+    "/dev/disk",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/resolv.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/netconfig",
+    "/etc/localtime",
+    "/etc/ld.so.cache",
+    "/usr/share/zoneinfo",
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/run/systemd/resolve",
+];
+
+/// What a root that serves directories needs: to be each caller, to be stopped by no permission
+/// where it has judged itself, to make what callers ask for, and private mounts.
+const OF_DIRECTORIES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SYS_ADMIN);
+
+/// Ports that need a capability are below this one.
+const FREE_PORTS: u16 = 1024;
+
+/// Gives up what a server with these settings does not need, before anything is opened and any
+/// thread starts; says what could not be given up, a line each. Makes the state directory if need
+/// be: a rule is for what is there.
+///
+/// The audit file may be moved away by its rotation, and is made again.
+pub(crate) fn begin(
+    settings: &Settings,
+    state_directory: &Path,
+    audit_file: Option<&Path>,
+) -> anyhow::Result<Vec<String>> {
+    if settings.sandbox == Mode::Off {
+        stay_out();
+        return Ok(Vec::new());
+    }
+    // A failure has its message where the key is read.
+    let _ = state::make_directory(state_directory);
+    let standing = enter(&plan(settings, state_directory, audit_file));
+    let lacks = standing.lacks();
+    if settings.sandbox == Mode::Require && !lacks.is_empty() {
+        bail!("--sandbox require: {}", lacks.join("; "));
+    }
+    let lacks = lacks.into_iter();
+    Ok(lacks.map(|lack| format!("sandbox: {lack}")).collect())
+}
+
+fn plan(settings: &Settings, state_directory: &Path, audit_file: Option<&Path>) -> Plan {
+    let mut paths = Paths::default();
+    for export in &settings.exports {
+        let writes = Writes::of(export.read_only, export.writable);
+        paths.add_source(&export.argument.source, writes);
+    }
+    for path in &settings.sandbox_allow {
+        paths.add_directory(path, Access::Write);
+    }
+    paths.add_file(state_directory, Access::Write);
+    if let Some(file) = audit_file {
+        paths.add_file(folder_of(file), Access::Files);
+        paths.add_file(file, Access::Write);
+    }
+    let connects = settings.register || paths.is_remote;
+    let mut ports = vec![settings.listen.port()];
+    match &settings.http {
+        Some(Place::Tcp(address)) => ports.push(address.port()),
+        Some(Place::Unix(path)) => paths.add_file(folder_of(path), Access::Sockets),
+        None => {}
+    }
+    if let Some(token) = &settings.http_token {
+        paths.add_file(token, Access::Read);
+    }
+    let is_low = |port: &u16| (1..FREE_PORTS).contains(port);
+    let mut capabilities = paths.capabilities();
+    if connects || ports.iter().any(is_low) {
+        capabilities |= CapabilitySet::NET_BIND_SERVICE;
+    }
+    let has = |capability| {
+        let sets = rustix::thread::capabilities(None);
+        sets.is_ok_and(|sets| sets.effective.contains(capability))
+    };
+    let mut all = paths.all;
+    all.extend(READ.map(|path| (PathBuf::from(path), Access::Read)));
+    all.push((PathBuf::from("/dev/null"), Access::Write));
+    Plan {
+        paths: all,
+        opens_by_handle: paths.has_directories && has(CapabilitySet::DAC_READ_SEARCH),
+        makes_private_mounts: paths.has_directories && has(CapabilitySet::SYS_ADMIN),
+        // Calls to others may have to come from a reserved port, and the ports of what was
+        // registered before are tried.
+        listen_ports: (!connects).then_some(ports),
+        connects,
+        capabilities,
+    }
+}
+
+/// Paths of a plan, and what else follows from them.
+#[derive(Default)]
+struct Paths {
+    all: Vec<(PathBuf, Access)>,
+    /// Those whose permissions this user must have by itself, or by a capability.
+    files: Vec<(PathBuf, Access)>,
+    has_directories: bool,
+    has_images: bool,
+    is_remote: bool,
+}
+
+impl Paths {
+    fn add_source(&mut self, source: &Source, writes: Writes) {
+        let named = match writes {
+            Writes::None => Access::Read,
+            Writes::Recognised | Writes::Any => Access::Write,
+        };
+        match source {
+            Source::Path(path) if path.is_dir() => self.add_directory(path, named),
+            Source::Path(path) => {
+                let access = match writes {
+                    Writes::Any => Access::Write,
+                    Writes::None | Writes::Recognised => Access::Read,
+                };
+                self.add_image(path, access);
+            }
+            Source::Directory(path) => self.add_directory(path, named),
+            Source::Iso(storage) => self.add_storage(storage, Access::Read),
+            Source::Image(storage) | Source::Storage(storage) => self.add_storage(storage, named),
+            Source::Ram(_) => {}
+            Source::Nfs(_) => (self.is_remote, self.has_images) = (true, true),
+        }
+    }
+
+    fn add_storage(&mut self, storage: &Storage, access: Access) {
+        match storage {
+            Storage::Path(path) => self.add_image(path, access),
+            Storage::Ram(_) => self.has_images = true,
+            Storage::Stripe(_, parts) => {
+                parts.iter().for_each(|part| self.add_storage(part, access));
+            }
+            Storage::Mirror(legs) => legs.iter().for_each(|leg| self.add_leg(leg, access)),
+            Storage::Model(_, inner) => self.add_storage(inner, access),
+        }
+    }
+
+    /// A leg has a record: beside it, or in a folder of the state directory.
+    fn add_leg(&mut self, leg: &Storage, access: Access) {
+        match leg {
+            Storage::Path(path) => {
+                self.add_image(path, access);
+                self.add_file(folder_of(path), access);
+                let records = state::base_directory().map(|base| base.join("mirror"));
+                if let Some(records) = records.filter(|records| records.is_dir()) {
+                    self.add_file(&records, access);
+                }
+            }
+            Storage::Stripe(_, parts) | Storage::Mirror(parts) => {
+                parts.iter().for_each(|part| self.add_leg(part, access));
+            }
+            Storage::Model(_, inner) => self.add_leg(inner, access),
+            Storage::Ram(_) => self.has_images = true,
+        }
+    }
+
+    fn add_image(&mut self, path: &Path, access: Access) {
+        self.has_images = true;
+        if path.symlink_metadata().is_ok() {
+            return self.add_file(path, access);
+        }
+        // What is meant by a path that leads nowhere is looked for, before the server ends.
+        let mut above = path.ancestors().skip(1);
+        if let Some(above) = above.find(|above| above.symlink_metadata().is_ok()) {
+            self.all.push((above.to_owned(), Access::Read));
+        }
+    }
+
+    fn add_directory(&mut self, path: &Path, access: Access) {
+        self.has_directories = true;
+        self.all.push((path.to_owned(), access));
+    }
+
+    fn add_file(&mut self, path: &Path, access: Access) {
+        self.files.push((path.to_owned(), access));
+        self.all.push((path.to_owned(), access));
+    }
+
+    fn capabilities(&self) -> CapabilitySet {
+        let mut needed = CapabilitySet::empty();
+        if self.has_directories {
+            needed |= OF_DIRECTORIES;
+        }
+        if self.has_images {
+            // Memory that the kernel transfers to stays where it is.
+            needed |= CapabilitySet::IPC_LOCK;
+        }
+        let mut files = self.files.iter();
+        if !files.all(|(path, access)| capabilities::are_needless_for(path, *access)) {
+            needed |= CapabilitySet::DAC_OVERRIDE;
+        }
+        needed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn paths(source: &str, writes: Writes) -> Paths {
+        let mut paths = Paths::default();
+        paths.add_source(&Source::parse(OsStr::new(source)).unwrap(), writes);
+        paths
+    }
+
+    #[test]
+    fn a_source_is_written_where_it_is_served_to_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.img");
+        std::fs::write(&file, "").unwrap();
+        let (folder, file) = (folder.path().display(), file.display());
+        for (source, writes, access) in [
+            (format!("{folder}"), Writes::Recognised, Access::Write),
+            (format!("dir:{folder}"), Writes::None, Access::Read),
+            (format!("{file}"), Writes::Recognised, Access::Read),
+            (format!("{file}"), Writes::Any, Access::Write),
+            (format!("image:{file}"), Writes::Recognised, Access::Write),
+            (format!("image:{file}"), Writes::None, Access::Read),
+            (format!("iso:{file}"), Writes::Any, Access::Read),
+        ] {
+            let found = paths(&source, writes);
+            let (path, found_access) = found.all.first().unwrap();
+            assert!(source.ends_with(path.to_str().unwrap()), "{source}");
+            assert_eq!(*found_access, access, "{source}");
+            assert_eq!(found.all.len(), 1, "{source}");
+        }
+    }
+
+    #[test]
+    fn what_needs_no_path_gets_no_path_and_images_no_capability_of_directories() {
+        let memory = paths("ram:1m", Writes::Recognised);
+        assert!(memory.all.is_empty() && memory.capabilities().is_empty());
+        let remote = paths("nfs://127.0.0.1/x", Writes::Recognised);
+        assert!(remote.all.is_empty() && remote.is_remote);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.img");
+        std::fs::write(&file, "").unwrap();
+        let image = paths(&format!("image:{}", file.display()), Writes::Recognised);
+        assert_eq!(image.capabilities(), CapabilitySet::IPC_LOCK);
+        let parent = folder.path().display().to_string();
+        let directory = paths(&parent, Writes::None);
+        assert_eq!(directory.capabilities(), OF_DIRECTORIES);
+        let mirror = paths(&format!("mirror:{0},{0}", file.display()), Writes::None);
+        assert!(
+            mirror
+                .all
+                .contains(&(folder.path().to_owned(), Access::Read))
+        );
+        let missing = paths(&format!("{parent}/none/at.iso"), Writes::Recognised);
+        assert_eq!(missing.all, [(folder.path().to_owned(), Access::Read)]);
+    }
+}
