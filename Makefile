@@ -7,6 +7,8 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 # Options of scripts/bench-serve.sh, for example --quick.
 BENCH_OPTIONS ?=
+# --pictures has `make test-page` write docs/pictures anew.
+PAGE_OPTIONS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -51,6 +53,11 @@ test-package: ## Install, use, upgrade and remove the Debian packages in booted 
 	@scripts/packages.sh package
 	@tests/package/run.sh
 
+test-page: ## The live page in headless Chromium, and what Prometheus and Grafana are given (a minute)
+	@scripts/packages.sh page
+	$(CARGO) build -p pagewell
+	@tests/page/run.sh $(PAGE_OPTIONS)
+
 lint-dependencies: ## Licences, bans and sources of all dependencies (needs cargo-deny)
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
@@ -94,5 +101,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package test-package test lint test-rust docs test-clients test-strangers lint-dependencies fuzz \
-	bench-serve bench-read bench-client bench-mount bench-copy readme install uninstall man clean
+.PHONY: help build demo package test-package test lint test-rust docs test-clients test-strangers \
+	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy readme \
+	install uninstall man clean

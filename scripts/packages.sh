@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that the programs a group of make targets needs are installed.
 #
-# usage: scripts/packages.sh GROUP...      GROUP is demo, test, bench or unfs3
+# usage: scripts/packages.sh GROUP...      GROUP is demo, test, page, bench, package or unfs3
 #
 # On Debian and Ubuntu missing packages are installed when that is possible without asking
 # (as root, or with a sudo that wants no password). Otherwise they are named together with the
@@ -43,6 +43,12 @@ package debootstrap       debootstrap
 package iproute2          ip
 package util-linux        nsenter
 package procps            pgrep
+page  chromium            /usr/bin/chromium
+page  fonts-dejavu-core   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
+page  prometheus          promtool
+page  nodejs              node
+page  curl                curl
+page  fuse3               fusermount3
 bench fio                 fio
 bench xorriso             xorriso
 bench libarchive-tools    bsdtar
@@ -88,9 +94,10 @@ wanted_groups() { # GROUP...: each with the groups it builds on
             demo) echo build demo ;;
             test) echo build demo test ;;
             bench) echo build demo test bench ;;
+            page) echo build page ;;
             unfs3) echo build unfs3 ;;
             package) echo build package ;;
-            *) say "unknown group '$group' (demo, test, bench, package or unfs3)"; exit 2 ;;
+            *) say "unknown group '$group' (demo, test, page, bench, package or unfs3)"; exit 2 ;;
         esac
     done
 }
@@ -112,7 +119,7 @@ install() { # PACKAGE...
 }
 
 main() {
-    [ $# -gt 0 ] || { say 'which group? (demo, test, bench, package or unfs3)'; exit 2; }
+    [ $# -gt 0 ] || { say 'which group? (demo, test, page, bench, package or unfs3)'; exit 2; }
     local groups packages
     groups=$(wanted_groups "$@")
     # /usr/sbin holds some of the programs and is not on every user's path.

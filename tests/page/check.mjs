@@ -66,6 +66,7 @@ const equal = async (page) => {
       counters: rows("#counters").map((row) => [row.children[0].textContent, Number(row.children[1].dataset.value)]),
       calls: rows("#calls").map((row) => [row.children[0].textContent, ...[1, 2, 3, 4].map((cell) => Number(row.children[cell].dataset.value))]),
       exports: rows("#exports").map((row) => [...row.children].map((cell) => cell.textContent)),
+      clients: rows("#clients").map((row) => [row.children[0].textContent, row.children[1].textContent, Number(row.children[5].dataset.value)]),
       resident: Number(document.querySelector('[data-tile="memory"] dd').dataset.value),
       version: document.querySelector("#about").textContent.split(" ")[0],
     };
@@ -88,6 +89,9 @@ const equal = async (page) => {
     check(`calls of ${name}`, one.calls === calls && (one.errors ?? 0) === errors, `${calls} ${errors}`);
     if (one.program) check(`bytes of ${name}`, one.received_bytes === received && one.sent_bytes === sent);
   }
+  const uses = stat.clients.flatMap((client) => client.exports.map((use) => [client.address, use.export || "–", use.calls]));
+  const sorted = (rows) => rows.map(String).sort();
+  check("clients by export", uses.length > 0 && String(sorted(uses)) === String(sorted(now.clients)), [uses, now.clients]);
   check("memory", stat.resident_bytes === now.resident);
   check("version", stat.version === now.version);
   check("exports", stat.exports.length === now.exports.length && stat.exports.every((one, at) => now.exports[at][0] === one.name && now.exports[at][1] === one.source), now.exports);

@@ -21,6 +21,8 @@ esac
 [ -x "$program" ] || cargo build -p pagewell
 begin=$SECONDS
 
+command -v npm >/dev/null || { echo 'page: npm is missing (on Debian: apt-get install npm)' >&2; exit 1; }
+
 # Packages, once for each list of them.
 if ! cmp -s tests/page/package.json "$target/page/package.json"; then
     rm -rf "$target/page"
@@ -33,9 +35,12 @@ fi
 
 scratch=$(mktemp -d)
 processes=()
+# Clients first: without their server they would wait for it.
 end() {
+    rm -f "$scratch/go-on"
+    [ -z "${load-}" ] || wait "$load" || true
+    [ ! -d "$scratch/mounted" ] || fusermount3 -u "$scratch/mounted" || true
     for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
-    [ ! -d "$scratch/mounted" ] || fusermount3 -u "$scratch/mounted" 2>/dev/null || true
     wait
     rm -rf "$scratch"
 }
@@ -58,25 +63,34 @@ head -c 24m /dev/urandom >"$scratch/data/film.bin"
 for number in $(seq 40); do echo "note $number" >"$scratch/data/note-$number.txt"; done
 truncate -s 64m "$scratch/disk.img"
 "$program" serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --state-dir "$scratch/state" --cache 32m \
-    "/data=$scratch/data" "/disk=image:$scratch/disk.img" >"$scratch/ready" 2>"$scratch/serve.log" &
+    "/data=$scratch/data" "/disk=image:$scratch/disk.img" /ram=ram:64m >"$scratch/ready" 2>"$scratch/serve.log" &
 processes+=($!)
 url=$(page_of serve)
-read -r _ data disk <"$scratch/ready"
+read -r _ data disk ram <"$scratch/ready"
 
 # Clients, until the end; little of the processor.
 load() {
-    local turn=0
-    while :; do
+    local turn=0 note
+    while [ -e "$scratch/go-on" ]; do
+        note=note-$((turn % 40 + 1)).txt
         "$program" cat "$data::/film.bin" >/dev/null
-        "$program" cat "$disk::/disk.img" | head -c $((turn % 5 * 8 + 4))m >/dev/null
-        "$program" cp -f "$scratch/data/note-$((turn % 40 + 1)).txt" "$data::/copy.txt"
+        # The rest is not wanted.
+        "$program" cat "$disk::/disk.img" | head -c $((turn % 5 * 8 + 4))m >/dev/null || true
+        dd if=/dev/urandom bs=64k count=$((turn % 9 + 1)) status=none >"$scratch/piece"
+        "$program" cp -f "$scratch/piece" "$ram::/piece" || true
+        "$program" cp -f "$scratch/data/$note" "$data::/copy.txt" || true
         "$program" ls -l "$data" >/dev/null
+        if [ -e "$scratch/mounted/$note" ]; then
+            cp "$scratch/mounted/$note" "$scratch/mounted/kept-$note" || true
+            head -c $((turn % 7 + 1))m "$scratch/mounted/film.bin" >/dev/null
+        fi
         turn=$((turn + 1))
         sleep 0.$((turn * 7 % 10))
     done
 }
+touch "$scratch/go-on"
 load >"$scratch/load.log" 2>&1 &
-processes+=($!)
+load=$!
 
 mount_url=
 if [ -w /dev/fuse ]; then

@@ -204,7 +204,7 @@
       const options = {
         width: this.area.clientWidth || 320,
         height: 190,
-        padding: [8, 8, 0, 0],
+        padding: [8, 26, 0, 0],
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, sync: { key: "pagewell" }, points: { size: 7 }, y: false },
         scales: {
@@ -351,9 +351,13 @@
     ], stat.exports ?? []);
   };
 
-  // Who loads the server: from what the document has of clients, with rates since the last look.
+  // Who loads the server: by client and export, with rates since the last look.
   let earlier = null;
-  const KNOWN = new Set(["address", "export", "version", "calls", "received_bytes", "sent_bytes", "last_call_seconds", "locks"]);
+  const CLIENTS_MAX = 200;
+  const uses = (stat) => (stat?.clients ?? []).flatMap((client) => {
+    const all = client.exports?.length ? client.exports : [{ export: "", calls: 0, received_bytes: 0, sent_bytes: 0 }];
+    return all.map((use) => ({ client, key: `${client.address} ${use.export}`, ...use }));
+  });
   const clientsOf = (stat) => {
     const refused = stat.refused_clients ?? [];
     const connections = stat.gauges.pagewell_connections ?? 0;
@@ -362,29 +366,26 @@
       told.push(`Turned away: ${refused.map((one) => `${one.address} (${one.not_allowed} not allowed, ${one.no_place} without a place)`).join(", ")}.`);
     }
     put($("#clients .note"), told.join(" "));
-    $("#clients").hidden = stat.process === "mount" && !connections;
-    const clients = stat.clients ?? [];
-    $("#clients .scroll").hidden = !clients.length;
-    if (!clients.length) return;
-    const key = (one) => `${one.address} ${one.export ?? ""} ${one.version ?? ""}`;
-    const before = new Map((earlier?.clients ?? []).map((one) => [key(one), one]));
+    const all = uses(stat);
+    $("#clients").hidden = stat.process === "mount" && !connections && !all.length;
+    $("#clients .scroll").hidden = !all.length;
+    const before = new Map(uses(earlier).map((one) => [one.key, one]));
     const seconds = stat.uptime_seconds - (earlier?.uptime_seconds ?? stat.uptime_seconds);
-    const rate = (one, field) => (seconds > 0 && before.has(key(one)) ? Math.max(0, (one[field] ?? 0) - (before.get(key(one))[field] ?? 0)) / seconds : null);
-    const both = (one) => (rate(one, "received_bytes") ?? 0) + (rate(one, "sent_bytes") ?? 0);
-    const has = (field) => clients.some((one) => one[field] !== undefined);
-    const columns = [{ title: "Address", of: (one) => one.address }];
-    if (has("export")) columns.push({ title: "Export", of: (one) => one.export ?? "–" });
-    if (has("version")) columns.push({ title: "Version", of: (one) => String(one.version ?? "–") });
-    columns.push(
+    const rate = (one, field) => {
+      const then = before.get(one.key)?.[field];
+      return seconds > 0 && then !== undefined ? Math.max(0, one[field] - then) / seconds : null;
+    };
+    const load = (one) => (rate(one, "received_bytes") ?? 0) + (rate(one, "sent_bytes") ?? 0);
+    table($("#clients"), [
+      { title: "Address", of: (one) => one.client.address },
+      { title: "Export", of: (one) => one.export || "–" },
       { title: "Calls/s", kind: NUMBER, of: (one) => show("1/s", rate(one, "calls")) },
       { title: "To it", kind: NUMBER, of: (one) => show("bytes/s", rate(one, "sent_bytes")) },
       { title: "From it", kind: NUMBER, of: (one) => show("bytes/s", rate(one, "received_bytes")) },
-      { title: "Calls", kind: NUMBER, of: (one) => (one.calls ?? 0).toLocaleString("en"), raw: (one) => one.calls ?? 0 },
-    );
-    if (has("last_call_seconds")) columns.push({ title: "Last call", kind: NUMBER, of: (one) => `${uptime(one.last_call_seconds ?? 0)} ago` });
-    const others = [...new Set(clients.flatMap(Object.keys))].filter((field) => !KNOWN.has(field) || field === "locks");
-    for (const field of others) columns.push({ title: words(field), kind: NUMBER, of: (one) => String(one[field] ?? "–") });
-    table($("#clients"), columns, [...clients].sort((one, other) => both(other) - both(one)).slice(0, 200));
+      { title: "Calls", kind: NUMBER, of: (one) => one.calls.toLocaleString("en"), raw: (one) => one.calls },
+      { title: "Last call", kind: NUMBER, of: (one) => `${uptime(one.client.idle_seconds ?? 0)} ago` },
+      { title: "Locks", kind: NUMBER, of: (one) => String(one.client.locks ?? 0) },
+    ], all.sort((one, other) => load(other) - load(one) || other.calls - one.calls).slice(0, CLIENTS_MAX));
   };
 
   const sandboxOf = (stat) => {
