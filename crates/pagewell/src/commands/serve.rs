@@ -99,7 +99,8 @@ pub(crate) struct ServeArguments {
     /// How large READs of files leave: what the client gets soonest and costs the server least,
     /// which each connection finds out by trying, or always in one way [default: auto]
     #[arg(long, value_name = "WAY", value_parser = values::choice(&WAYS))]
-    pub(crate) send_path: Option<Option<Way>>,
+    // Named in full: not an option that may be left out.
+    pub(crate) send_path: Option<std::option::Option<Way>>,
     /// For how long a thread that has answered all calls looks for the next one before it sleeps:
     /// a time like 30us, auto or never. It does so only while calls come that quickly, nothing else
     /// wants its processor and no more threads are at work than half the processors
