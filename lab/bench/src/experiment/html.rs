@@ -15,6 +15,8 @@ table{border-collapse:collapse;margin:1em 0}\
 th,td{padding:.25em .7em;text-align:left;border-bottom:1px solid #ddd}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}\
 .pass{color:#176b2c}.fail{color:#a8201a;font-weight:bold}\
+.verdict{font-size:1.3em;font-weight:600}\
+summary{cursor:pointer;font-weight:600}figure{margin:1em 0}\
 .wide,pre{overflow-x:auto}\
 pre{background:#f5f5f5;padding:.8em}\
 svg{width:100%;height:auto;max-width:900px}\
@@ -22,7 +24,8 @@ svg text{font:12px system-ui,sans-serif;fill:#222}\
 svg line{stroke:#999}\
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
 th,td{border-color:#444}pre{background:#222}svg text{fill:#ddd}\
-.pass{color:#6c8}.fail{color:#f77}}";
+.pass{color:#6c8}.fail{color:#f77}}\
+@media print{figure,li,tr{break-inside:avoid}body{margin:0;max-width:none}}";
 
 const BAR_HEIGHT: usize = 14;
 const ROW_HEIGHT: usize = BAR_HEIGHT + 4;
@@ -48,7 +51,10 @@ pub fn page(environment: &Environment, session: &Session, date: &str) -> String 
         page += &section(session, experiment);
     }
     for failure in session.failures() {
-        page += &format!("<p class=\"fail\">stopped: {}</p>\n", escape(failure));
+        page += &format!(
+            "<p class=\"fail\">stopped: {}</p>\n",
+            escape(&portable(failure))
+        );
     }
     page + "</body></html>\n"
 }
@@ -56,12 +62,16 @@ pub fn page(environment: &Environment, session: &Session, date: &str) -> String 
 /// When, with what and where, and what came out.
 fn head(environment: &Environment, session: &Session, date: &str) -> String {
     let class = if session.is_good() { "pass" } else { "fail" };
-    let mut text = format!("<p class=\"{class}\">{}</p>\n", escape(&summary(session)));
-    text += "<table>\n";
+    let mut text = format!(
+        "<p class=\"verdict {class}\">{}</p>\n",
+        escape(&sentence(session))
+    );
+    text += &format!("<p>{}</p>\n", escape(&summary(session)));
+    text += "<details><summary>When, with what and where</summary><table>\n";
     for (name, value) in [
         ("date", date.to_owned()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("command", environment.command.clone()),
+        ("command", portable(&environment.command)),
         ("processor", environment.processor.clone()),
         ("processors", environment.processors.to_string()),
         (
@@ -73,7 +83,39 @@ fn head(environment: &Environment, session: &Session, date: &str) -> String {
     ] {
         text += &format!("<tr><th>{name}</th><td>{}</td></tr>\n", escape(&value));
     }
-    text + "</table>\n"
+    text + "</table></details>\n"
+}
+
+/// What came out, for who reads no further.
+fn sentence(session: &Session) -> String {
+    let all = session.verdicts().len();
+    let missed = session.verdicts().iter().filter(|one| !one.pass).count();
+    match (all, missed, session.failures().len()) {
+        (_, _, stopped) if stopped > 0 => {
+            format!("Not all was measured: {stopped} stopped early, and {missed} of {all} not met.")
+        }
+        (0, ..) => "Nothing was measured that must hold.".to_owned(),
+        (_, 0, _) => format!("All {all} statements about what the mechanisms do hold here."),
+        _ => format!("{missed} of {all} statements about what the mechanisms do do not hold here."),
+    }
+}
+
+/// Without the folders of this machine: of a path from the root its last part stays.
+fn portable(text: &str) -> String {
+    let word = |word: &str| {
+        let start = word
+            .find('/')
+            .filter(|at| *at == 0 || word[..*at].ends_with(['=', ':', '(']));
+        match start.and_then(|at| Some((at, word.rfind('/')?))) {
+            Some((first, last)) => format!("{}{}", &word[..first], &word[last + 1..]),
+            None => word.to_owned(),
+        }
+    };
+    let lines = text.split('\n').map(|line| {
+        let words: Vec<String> = line.split(' ').map(word).collect();
+        words.join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The experiments, each with how much of what must hold does.
@@ -100,12 +142,14 @@ fn contents(session: &Session, experiments: &[&str]) -> String {
 fn section(session: &Session, experiment: &str) -> String {
     let mut text = format!("<h2 id=\"{0}\">{0}</h2>\n", escape(experiment));
     let notes = session.notes().filter(|(name, _)| *name == experiment);
-    let notes: Vec<String> = notes.map(|(_, note)| escape(note)).collect();
+    let notes: Vec<String> = notes.map(|(_, note)| escape(&portable(note))).collect();
+    text += &bars(session.rows(), experiment);
+    text += "<details><summary>All numbers</summary>\n";
     if !notes.is_empty() {
         text += &format!("<pre>{}</pre>\n", notes.join("\n"));
     }
     text += &cells(&table(session.rows(), experiment));
-    text += &bars(session.rows(), experiment);
+    text += "</details>\n";
     text += "<ul>\n";
     let verdicts = session.verdicts().iter();
     for verdict in verdicts.filter(|verdict| verdict.experiment == experiment) {
@@ -115,7 +159,7 @@ fn section(session: &Session, experiment: &str) -> String {
         };
         text += &format!(
             "<li class=\"{class}\">{word}: {}</li>\n",
-            escape(&verdict.what)
+            escape(&portable(&verdict.what))
         );
     }
     text + "</ul>\n"
@@ -237,6 +281,23 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::experiment::{Options, Phase};
+
+    #[test]
+    fn folders_of_the_machine_stay_behind() {
+        for (text, expected) in [
+            (
+                "/usr/a/pagewell-bench hsfs --work=/tmp/b/c",
+                "pagewell-bench hsfs --work=c",
+            ),
+            ("a/b 1/2 read (/dev/sda)", "a/b 1/2 read (sda)"),
+            (
+                "first /x/y\nsecond  iso:/x/z.iso",
+                "first y\nsecond  iso:z.iso",
+            ),
+        ] {
+            assert_eq!(portable(text), expected);
+        }
+    }
 
     #[test]
     fn nothing_from_outside_is_markup() {
