@@ -280,3 +280,61 @@ pub(super) fn show_held(client: IpAddr, export: &str, procedure: Procedure, limi
         tracing::warn!(limit = %client, %client, export, procedure, "slow: {text}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(failed: bool) -> Answered {
+        Answered {
+            failed,
+            received: 100,
+            sent: 32,
+            latency: Duration::from_micros(1500),
+        }
+    }
+
+    #[test]
+    fn the_result_is_read_from_the_reply() {
+        let reply = |status: u32| [&[0; STATUS_AT][..], &status.to_be_bytes()].concat();
+        assert_eq!(result_of(&answered(false), &reply(0)), "ok");
+        // A name that is not there is no failure, and no success.
+        assert_eq!(result_of(&answered(false), &reply(2)), "noent");
+        assert_eq!(result_of(&answered(true), &reply(28)), "nospc");
+        // The head of a READ whose data is sent from where it is has left already.
+        assert_eq!(result_of(&answered(false), b""), "ok");
+        assert_eq!(result_of(&answered(true), &reply(12345)), "failed");
+    }
+
+    #[test]
+    fn names_that_are_no_text_are_escaped() {
+        assert_eq!(text_of("größe".as_bytes()), "größe");
+        assert_eq!(text_of(b"a\xffb"), "a\\xffb");
+    }
+
+    #[test]
+    fn times_say_what_was_waited_for() {
+        let waits = (Duration::from_micros(200), Duration::from_nanos(1_000_999));
+        let text = text_of_times(&answered(false), waits);
+        assert_eq!(text, "1.5ms (200µs in the queue, 1ms at the device)");
+    }
+
+    #[test]
+    fn calls_are_looked_at_when_they_are_slow_or_changes_are_recorded() {
+        let (short, long) = (Duration::from_micros(1), Duration::from_secs(1));
+        watch_calls(None, false);
+        assert!(!is_wanted(short) && !is_wanted(long));
+        watch_calls(Some(long), false);
+        assert!(!is_wanted(short) && is_wanted(long));
+        watch_calls(Some(long), true);
+        assert!(is_wanted(short));
+        watch_calls(None, false);
+    }
+
+    #[test]
+    fn a_handle_without_a_path_has_a_short_hash() {
+        let (first, second) = (object(None, None, b"one"), object(None, None, b"two"));
+        assert_eq!((first.len(), &first[..1]), (9, "#"));
+        assert_ne!(first, second);
+    }
+}
