@@ -38,6 +38,7 @@ test  xz-utils            xz
 test  e2fsprogs           mkfs.ext4
 test  grub-rescue-pc      /usr/lib/grub-rescue/grub-rescue-cdrom.iso
 test  ipxe                /usr/lib/ipxe/ipxe.iso
+test  klibc-utils         /usr/lib/klibc/bin/nfsmount
 test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
 package debootstrap       debootstrap
 package iproute2          ip
