@@ -157,7 +157,7 @@ impl Acceptor {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
-        if !self.dispatcher.service.served.allows(peer.ip()) {
+        if !self.dispatcher.service.exports.allows(peer.ip()) {
             names::CONNECTIONS_NOT_ALLOWED.add(1);
             refusals::note(peer.ip(), Reason::NotAllowed);
             return;
@@ -185,7 +185,7 @@ impl Acceptor {
     /// Gives a new connection, which has a slot, to the reader that has least to do.
     fn assign(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let reader = self.readers.choose();
-        let totals = self.dispatcher.service.served.totals.clone();
+        let totals = self.dispatcher.service.exports.totals.clone();
         let waker = Waker::new(reader.inbox.clone(), totals.new_token());
         let (latest, slots) = (self.latest.of(peer.ip()), self.slots.clone());
         let connection = Arc::new_cyclic(|this| {

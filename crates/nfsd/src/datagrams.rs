@@ -80,7 +80,7 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
             }
         };
         // What fills the buffer may have been longer.
-        if length == buffer.len() || !dispatcher.service.served.allows(from.ip()) {
+        if length == buffer.len() || !dispatcher.service.exports.allows(from.ip()) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }

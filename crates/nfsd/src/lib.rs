@@ -29,5 +29,6 @@ pub mod usage;
 
 pub use config::{Config, Error, Export, Network, Squash};
 pub use locks::LockOptions;
-pub use server::Server;
+pub use server::{Exports, Server};
 pub use service::ending::Loss;
+pub use service::in_force::Retired;

@@ -10,7 +10,7 @@ use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::acceptor::{Acceptor, LatestConnections, connections_max};
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, Export};
 use crate::connection::inbox::Inbox;
 use crate::datagrams;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
@@ -21,6 +21,7 @@ use crate::receive::receiver::Shared;
 use crate::request_memory::budget::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::service::Service;
 use crate::service::ending::Loss;
+use crate::service::in_force::Retired;
 use crate::share::Shares;
 
 /// So much later a thread that has not ended is left to itself.
@@ -46,6 +47,23 @@ fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
         let new = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
         begin_unpaced(new)
     })
+}
+
+/// The exports of a running server, to be replaced.
+#[derive(Clone)]
+pub struct Exports(Arc<Dispatcher>);
+
+impl Exports {
+    /// Serves these exports from the next call on, and drops no client. Clients keep their handles
+    /// where the name of an export and its source stay; handles of what is not served any more are
+    /// stale. What must be brought to its device and closed is returned.
+    ///
+    /// # Errors
+    ///
+    /// What makes no sense together, or a server that stops: nothing has changed then.
+    pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
+        self.0.service.exports.replace(exports)
+    }
 }
 
 fn system(error: impl Into<std::io::Error>) -> Error {
@@ -148,25 +166,32 @@ impl Server {
         self.pulse.clone()
     }
 
+    /// What replaces the exports while they are served.
+    #[must_use]
+    pub fn exports(&self) -> Exports {
+        Exports(self.dispatcher.clone())
+    }
+
     /// Accepts nothing more, finishes what was begun, brings dirty data to the device.
     pub fn stop(mut self) -> Result<(), pagewell_fs::Error> {
         self.halt();
-        self.dispatcher.service.served.sync()
+        self.dispatcher.service.exports.now().sync()
     }
 
     /// The same, but does not wait for a source that takes nothing of what was written for so long,
     /// such as a server that is gone. What is lost then is said.
     pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
         self.halt();
-        let losses = self.dispatcher.service.served.finish(patience);
+        let losses = self.dispatcher.service.exports.now().finish(patience);
         if !self.dispatcher.service.slow.is_idle() {
             // Calls that are still waited for would keep what they are made of.
-            self.dispatcher.service.served.abandon();
+            self.dispatcher.service.exports.now().abandon();
         }
         losses
     }
 
     fn halt(&mut self) {
+        self.dispatcher.service.exports.make_final();
         if self.dispatcher.set_stopping() {
             return;
         }

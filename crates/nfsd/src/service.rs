@@ -33,6 +33,7 @@ mod data;
 mod directory;
 pub mod ending;
 pub mod exports;
+pub mod in_force;
 pub mod locks;
 pub mod long_write;
 pub mod mount;
@@ -67,6 +68,7 @@ use crate::service::call::{
     Answer, Job, NfsCall, Request, WaitingCall, kind, push_jukebox, refuse,
 };
 use crate::service::exports::{Caller, Served};
+use crate::service::in_force::InForce;
 use crate::service::mount::MountProgram;
 use crate::slow::{Kind, SlowCalls, Subject};
 
@@ -115,7 +117,7 @@ impl Begun<'_> {
     /// It goes to the pool, which ends it.
     fn wait(mut self, call: &NfsCall<'_>) -> WaitingCall {
         WaitingCall {
-            subject: self.service.served.subject(call.arguments),
+            subject: self.service.exports.subject(call.arguments),
             duplicate: self.key.take(),
             kind: Kind::Change,
             ..WaitingCall::default()
@@ -145,7 +147,7 @@ fn sent_with(request: &Request<'_>, batch: &Batch) -> SentAt {
 /// Answers calls.
 pub struct Service {
     /// The exports.
-    pub served: Served,
+    pub exports: InForce,
     mount: MountProgram,
     /// The locks of the server.
     pub locks: Arc<Locks>,
@@ -160,12 +162,12 @@ impl Service {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
-        let served = Served::new(config.exports, config.handle_key, config.send_path)?;
+        let exports = InForce::new(config.exports, config.handle_key, config.send_path)?;
         let locks = Locks::open(&config.locks, Instant::now())
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         CLIENTS.add_locks(&locks);
         Ok(Self {
-            served,
+            exports,
             mount: MountProgram::default(),
             locks,
             duplicates: Duplicates::new(secret),
@@ -185,7 +187,8 @@ impl Service {
             }
         };
         let connection = request.connection;
-        let caller = || Caller::new(&self.served, &call, connection.peer, may_block);
+        let served = self.exports.now();
+        let caller = || Caller::new(&served, &call, connection.peer, may_block);
         match (call.program, call.version) {
             (nfs3::PROGRAM, nfs3::VERSION) => {
                 let Some(procedure) = Procedure::from_number(call.procedure) else {
@@ -198,9 +201,9 @@ impl Service {
                     arguments,
                 };
                 if may_block {
-                    call.answer(&self.served, true, batch)
+                    call.answer(&served, true, batch)
                 } else {
-                    self.first_look(&call, batch)
+                    self.first_look(&call, &served, batch)
                 }
             }
             (mount3::PROGRAM, mount3::FIRST_VERSION..=mount3::VERSION) => {
@@ -221,15 +224,15 @@ impl Service {
     }
 
     /// On the receiving thread: what need not wait is answered, and changes are known from here on.
-    fn first_look(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
+    fn first_look(&self, call: &NfsCall<'_>, served: &Served, batch: &mut Batch) -> Answer {
         let kind = kind(call.procedure);
         if kind == Kind::Change {
-            return self.change(call, batch);
+            return self.change(call, served, batch);
         }
-        match call.answer(&self.served, false, batch) {
+        match call.answer(served, false, batch) {
             Answer::Done => Answer::Done,
             Answer::Wait(_) => Answer::Wait(WaitingCall {
-                subject: self.served.subject(call.arguments),
+                subject: self.exports.subject(call.arguments),
                 kind,
                 ..WaitingCall::reading(call.procedure, call.arguments)
             }),
@@ -256,7 +259,7 @@ impl Service {
             Seen::InProgress => FirstLook::Said,
             Seen::Undecided(undecided) => FirstLook::Undecided(WaitingCall {
                 undecided: Some(Box::new(undecided)),
-                subject: self.served.subject(call.arguments),
+                subject: self.exports.subject(call.arguments),
                 kind: Kind::Change,
                 ..WaitingCall::default()
             }),
@@ -307,21 +310,26 @@ impl Service {
     }
 
     /// Answers a change at once, which only a write can be.
-    fn change(&self, call: &NfsCall<'_>, batch: &mut Batch) -> Answer {
+    fn change(&self, call: &NfsCall<'_>, served: &Served, batch: &mut Batch) -> Answer {
         match self.begin(call, batch) {
             FirstLook::Said => Answer::Done,
             FirstLook::Undecided(state) => Answer::Wait(state),
             FirstLook::Begin(begun) if call.procedure == Procedure::Write => {
-                self.write_now(call, begun, batch)
+                self.write_now((call, served), begun, batch)
             }
             FirstLook::Begin(begun) => Answer::Wait(begun.wait(call)),
         }
     }
 
     /// Makes a write unless it would have to wait.
-    fn write_now(&self, call: &NfsCall<'_>, begun: Begun<'_>, batch: &mut Batch) -> Answer {
+    fn write_now(
+        &self,
+        (call, served): (&NfsCall<'_>, &Served),
+        begun: Begun<'_>,
+        batch: &mut Batch,
+    ) -> Answer {
         let mark = batch.mark();
-        match call.answer(&self.served, false, batch) {
+        match call.answer(served, false, batch) {
             Answer::Done => {
                 begun.finish(batch.body(mark), sent_with(&call.request, batch));
                 Answer::Done
@@ -450,7 +458,8 @@ impl Service {
             if running.claim() {
                 counters::JUKEBOX_REPLIES.add(1);
                 let call = &running.context;
-                let export = self.served.export_numbered(running.subject().export);
+                let served = self.exports.now();
+                let export = served.export_numbered(running.subject().export);
                 observed::show_held(
                     call.charge.connection.peer.ip(),
                     export.map_or("", |export| &export.config.name),

@@ -339,7 +339,7 @@ impl Reader {
         self.last_tick = now;
         let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
-        let totals = &self.shared.dispatcher.service.served.totals;
+        let totals = &self.shared.dispatcher.service.exports.totals;
         let is_over = totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
             receiver.note_calls(self.last_tick);

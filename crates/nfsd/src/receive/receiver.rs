@@ -112,7 +112,7 @@ impl Receiver {
     /// For a new connection, in this line of the reader.
     pub fn new(connection: Arc<Connection>, shared: &Shared, line: Line) -> Self {
         let (waker, address) = (connection.waker.clone(), Address::of(connection.peer.ip()));
-        let ways = &shared.dispatcher.service.served.ways;
+        let ways = &shared.dispatcher.service.exports.ways;
         Self {
             memory: RecordMemory::new(&shared.budget, address, waker),
             line,
@@ -395,8 +395,8 @@ impl Receiver {
     /// Memory for more of the record; false when there is none.
     fn get_memory(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
         let peer = self.connection.peer.ip();
-        let served = &shared.dispatcher.service.served;
-        let export_of = |beginning: &[u8]| served.export_of_record(beginning, peer);
+        let exports = &shared.dispatcher.service.exports;
+        let export_of = |beginning: &[u8]| exports.now().export_of_record(beginning, peer);
         let assembly = &mut self.assembly;
         self.memory
             .give(assembly, bytes, must_wait, export_of, next)

@@ -159,15 +159,16 @@ impl Service {
             None
         };
         let mut results = results.unwrap_or_default().into_iter();
+        let served = self.exports.now();
         for (call, begun) in calls.iter().zip(begun) {
             let result = results.next();
             let answer = match (begun, result) {
                 (FirstLook::Said, _) => Answer::Done,
                 (FirstLook::Undecided(state), _) => Answer::Wait(state),
                 (FirstLook::Begin(begun), Some(results)) => {
-                    answer_written(&self.served, (call, begun), &results, batch)
+                    answer_written(&served, (call, begun), &results, batch)
                 }
-                (FirstLook::Begin(begun), None) => self.write_now(call, begun, batch),
+                (FirstLook::Begin(begun), None) => self.write_now((call, &served), begun, batch),
             };
             match answer {
                 Answer::Done => counters::CALLS_INLINE.add(1),
@@ -184,7 +185,8 @@ impl Service {
         connection: &Arc<Connection>,
     ) -> Option<Vec<WriteOk>> {
         let [first, ..] = writes else { return None };
-        let caller = Caller::new(&self.served, &first.head, connection.peer, false);
+        let served = self.exports.now();
+        let caller = Caller::new(&served, &first.head, connection.peer, false);
         let target = caller.target_to_change(first.arguments.file).ok()?;
         let filesystem = target.filesystem();
         let pieces: Vec<_> = writes.iter().map(|write| write.arguments.data).collect();

@@ -205,6 +205,7 @@ const HEADER_BYTES: usize = 14;
 const MAC_AT: usize = 6;
 
 /// Makes and reads handles.
+#[derive(Clone)]
 pub struct HandleKey([u8; 16]);
 
 /// A handle to send, inline. Of an identifier that is too long it has more bytes than the protocol

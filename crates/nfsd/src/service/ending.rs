@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::Export;
+use pagewell_fs::FileSystem;
+
 use crate::service::exports::{Served, ServedExport};
 
 /// What was written to an export, and is not on its device at the end.
@@ -25,21 +26,11 @@ impl Served {
     /// [`Self::sync`] of exports that are not used any more, all at a time: one that does not
     /// answer takes nothing from the others' time.
     pub fn finish(&self, patience: Duration) -> Vec<Loss> {
-        let finish = |export: &Export| export.filesystem.finish(patience);
         let exports = self.exports.iter().map(|export| &export.config);
-        std::thread::scope(|scope| {
-            let all: Vec<_> = exports
-                .map(|export| (export, scope.spawn(move || finish(export))))
-                .collect();
-            let losses = all.into_iter().map(|(export, thread)| Loss {
-                export: export.name.clone(),
-                result: thread.join().unwrap_or_else(|_| {
-                    let reason = "writing ended in a defect".to_owned();
-                    Err(pagewell_fs::Error::Io(reason))
-                }),
-            });
-            losses.filter(|loss| loss.result != Ok(0)).collect()
-        })
+        finish_all(
+            exports.map(|export| (&*export.name, &*export.filesystem)),
+            patience,
+        )
     }
 
     /// Ends every call of every export.
@@ -48,4 +39,25 @@ impl Served {
             export.config.filesystem.abandon();
         }
     }
+}
+
+/// Brings what was written to these file systems, by the names of their exports, to the devices.
+pub(super) fn finish_all<'e>(
+    exports: impl IntoIterator<Item = (&'e str, &'e dyn FileSystem)>,
+    patience: Duration,
+) -> Vec<Loss> {
+    std::thread::scope(|scope| {
+        let all: Vec<_> = exports
+            .into_iter()
+            .map(|(name, filesystem)| (name, scope.spawn(move || filesystem.finish(patience))))
+            .collect();
+        let losses = all.into_iter().map(|(name, thread)| Loss {
+            export: name.to_owned(),
+            result: thread.join().unwrap_or_else(|_| {
+                let reason = "writing ended in a defect".to_owned();
+                Err(pagewell_fs::Error::Io(reason))
+            }),
+        });
+        losses.filter(|loss| loss.result != Ok(0)).collect()
+    })
 }

@@ -19,10 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Timestamp};
-use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{self, Handle, Status};
 use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Credential, Refusal};
-use pagewell_sunrpc::xdr::Decoder;
 
 use crate::config::{Error, Export};
 use crate::connection::Totals;
@@ -32,7 +30,6 @@ use crate::report;
 use crate::service::convert::{self, HandleKey, Identity, WireHandle};
 use crate::service::cookies::NarrowCookies;
 use crate::service::pseudo_tree::PseudoTree;
-use crate::slow::Subject;
 use crate::usage::ExportLabel;
 
 /// Directories below an export that a mount may name, one after the other.
@@ -41,23 +38,39 @@ const PATH_DEPTH_MAX: usize = 128;
 /// An export with what belongs to it while it is served.
 pub struct ServedExport {
     pub(super) config: Export,
-    number: AtomicU32,
     pub(super) identity: Identity,
-    pub(super) narrow_cookies: NarrowCookies,
+    pub(super) place: Arc<Place>,
     label: ExportLabel,
 }
 
+/// What outlives a change of an export's settings, as long as its name and its source stay.
+pub struct Place {
+    number: AtomicU32,
+    pub(super) narrow_cookies: NarrowCookies,
+}
+
 impl ServedExport {
-    fn new(key: &HandleKey, config: Export) -> Self {
+    /// With the place of the same export before it was changed, if there was one.
+    fn new(key: &HandleKey, config: Export, before: &[Self]) -> Self {
+        let is_same = |other: &&Self| {
+            other.config.name == config.name
+                && Arc::ptr_eq(&other.config.filesystem, &config.filesystem)
+        };
+        let place = before.iter().find(is_same).map(|same| same.place.clone());
+        let place = place.unwrap_or_else(|| {
+            Arc::new(Place {
+                number: AtomicU32::new(number_of(key, &config)),
+                narrow_cookies: NarrowCookies::default(),
+            })
+        });
         // clients keep it for as long as a mount lasts: the same whatever is served
         let filesystem_id = u64::from(key.export_number(&config.name, b"")).max(1);
         Self {
-            number: AtomicU32::new(number_of(key, &config)),
+            place,
             identity: Identity {
                 filesystem_id,
                 narrow: config.cookies_32bit,
             },
-            narrow_cookies: NarrowCookies::default(),
             label: ExportLabel::of(&config.name),
             config,
         }
@@ -65,7 +78,7 @@ impl ServedExport {
 
     /// The number in the handles of this export.
     pub(super) fn number(&self) -> u32 {
-        self.number.load(Ordering::Relaxed)
+        self.place.number.load(Ordering::Relaxed)
     }
 }
 
@@ -95,7 +108,7 @@ impl PseudoRoot {
             // what a caller sees of it is made for each call
             ..Export::new("/", Arc::new(PseudoTree::new([], made)))
         };
-        let served = ServedExport::new(key, export);
+        let served = ServedExport::new(key, export, &[]);
         Some(Self { served, made })
     }
 }
@@ -156,7 +169,7 @@ impl<'s> Caller<'s> {
         let mut target = self.target_in(export, root)?;
         target.id = target.filesystem().current_root(&target.call())?;
         let number = number_of(&self.served.handle_key, &export.config);
-        export.number.store(number, Ordering::Relaxed);
+        export.place.number.store(number, Ordering::Relaxed);
         Ok(target)
     }
 
@@ -349,7 +362,7 @@ impl Target<'_> {
     }
 }
 
-/// All that is served, and what replies about it are made with.
+/// All that is served for the length of a call, and what replies about it are made with.
 pub struct Served {
     /// Without what is above them.
     pub(super) exports: Vec<ServedExport>,
@@ -363,13 +376,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves `exports`, whose handles are signed with `key`.
+    /// Serves these exports, of which some were served `before`.
     pub(super) fn new(
         configured: Vec<Export>,
-        key: [u8; 16],
-        send_path: Option<Way>,
+        (handle_key, ways, totals): (HandleKey, Arc<Ways>, Arc<Totals>),
+        before: &[ServedExport],
     ) -> Result<Self, Error> {
-        let handle_key = HandleKey::new(key);
         let mut exports: Vec<ServedExport> = Vec::new();
         for export in configured {
             if !export.name.starts_with('/') {
@@ -379,7 +391,7 @@ impl Served {
                 )));
             }
             let root = export.filesystem.root();
-            let export = ServedExport::new(&handle_key, export);
+            let export = ServedExport::new(&handle_key, export, before);
             let name = &export.config.name;
             let is_same = |other: &ServedExport| {
                 other.number() == export.number() || other.config.name == *name
@@ -396,15 +408,12 @@ impl Served {
             }
             exports.push(export);
         }
-        if exports.is_empty() {
-            return Err(Error::Config("nothing to serve".to_owned()));
-        }
         Ok(Self {
             pseudo: PseudoRoot::above(&handle_key, &exports),
             exports,
             handle_key,
-            ways: Ways::new(send_path),
-            totals: Arc::default(),
+            ways,
+            totals,
         })
     }
 
@@ -429,16 +438,6 @@ impl Served {
         let mut exports = self.exports.iter();
         let export = exports.find(|export| export.number() == number)?;
         export.config.allows(peer).then_some(number)
-    }
-
-    /// What an NFS call is for.
-    pub(super) fn subject(&self, mut arguments: Decoder<'_>) -> Subject {
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok();
-        let decoded = handle.and_then(|handle| self.handle_key.decode(handle));
-        decoded.map_or(Subject::default(), |(export, id)| Subject {
-            object: Some(id),
-            export,
-        })
     }
 
     /// The export of this number.

@@ -85,7 +85,8 @@ pub fn answer_datagram(
         Err(None) => return Ok(None),
         Err(Some((xid, refusal))) => Ok(encoded_reply(xid, Err(refusal))),
         Ok((call, arguments)) => {
-            let caller = Caller::new(&service.served, &call, from, may_block);
+            let served = service.exports.now();
+            let caller = Caller::new(&served, &call, from, may_block);
             LockCall::new(caller, service, local).reply(&call, arguments)
         }
     };

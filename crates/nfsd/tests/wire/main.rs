@@ -36,6 +36,7 @@ mod pressure;
 mod protocol;
 mod pseudo;
 mod reading;
+mod replacing;
 mod rights;
 mod rpc_client;
 mod slow;
