@@ -111,6 +111,16 @@ pub(crate) struct Engine {
 }
 
 impl EngineArguments {
+    /// The size of the cache that was asked for, in bytes.
+    pub(crate) fn cache_bytes(&self) -> Option<u64> {
+        self.cache
+    }
+
+    /// Whether mirrors of which a leg is missing are written.
+    pub(crate) fn writes_degraded(&self) -> bool {
+        self.write_degraded
+    }
+
     /// The same with what was said elsewhere.
     pub(crate) fn with(&self, cache_bytes: Option<u64>, write_degraded: bool) -> Self {
         Self {
@@ -224,6 +234,18 @@ impl Engine {
     /// Adds a line to [`Self::notes`].
     pub(crate) fn note(&self, line: String) {
         self.notes.borrow_mut().push(line);
+    }
+
+    /// Takes [`Self::notes`]: what is added later comes with the next ones.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        let notes = self.notes();
+        self.notes.take();
+        notes
+    }
+
+    /// Takes the lines that were added since, without that of the cache.
+    pub(crate) fn take_new_notes(&self) -> Vec<String> {
+        self.notes.take()
     }
 
     /// Lines on which memory the cache has, if there is one, how files are read, and what

@@ -21,6 +21,17 @@ pub(crate) struct ExportArgument {
     pub(crate) text: OsString,
 }
 
+impl ExportArgument {
+    /// Stands for one that is still to be given.
+    pub(crate) fn nameless() -> Self {
+        Self {
+            name: String::new(),
+            source: Source::Ram(0),
+            text: OsString::new(),
+        }
+    }
+}
+
 /// Parses the export arguments of one command line: one source without a name is `/`, several
 /// need names, no name twice.
 pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgument>> {
@@ -112,7 +123,8 @@ fn lacks_slash(argument: &OsStr) -> bool {
     is_word && is_source
 }
 
-fn parse_name(name: &[u8]) -> anyhow::Result<String> {
+/// Parses the name of an export, which begins with a slash.
+pub(crate) fn parse_name(name: &[u8]) -> anyhow::Result<String> {
     let shown = String::from_utf8_lossy(name).into_owned();
     let wrong = |reason: &str| Err(usage(format!("export name '{shown}': {reason}")));
     let Ok(text) = std::str::from_utf8(name) else {

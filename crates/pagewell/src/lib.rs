@@ -103,6 +103,7 @@ mod progress;
 mod recognise;
 mod registration;
 mod sandbox;
+mod sandbox_arguments;
 mod service_manager;
 mod signals;
 mod source;

@@ -43,7 +43,7 @@ pub(crate) enum Purpose {
 }
 
 /// What may be written of what is served or mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Writes {
     /// Nothing.
     None,

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use clap::Args;
 use pagewell_base::files::folder_of;
 use pagewell_monitor::http::place::Place;
 use pagewell_sandbox::{Access, Plan, capabilities, enter, stay_out};
@@ -11,49 +10,10 @@ use rustix::thread::CapabilitySet;
 
 use crate::configuration::settings::Settings;
 use crate::open::Writes;
+use crate::sandbox_arguments::Mode;
 use crate::source::Source;
 use crate::state;
 use crate::storage::Storage;
-use crate::values::choice;
-
-/// Options of what serves.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct SandboxArguments {
-    /// Whether the process gives up, before it serves, what its exports do not need: other files,
-    /// TCP connections, programs, mounts, capabilities
-    /// [default: auto]
-    #[arg(long, value_name = "WHEN", value_parser = choice(&MODES))]
-    pub(crate) sandbox: Option<Mode>,
-    /// Let exports below this directory be added while the server runs; repeatable
-    #[arg(long, value_name = "DIR")]
-    pub(crate) sandbox_allow: Vec<PathBuf>,
-}
-
-/// When there is a sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// As much as can be had.
-    #[default]
-    Auto,
-    /// None.
-    Off,
-    /// All of it, or no server.
-    Require,
-}
-
-const MODES: [(&str, Mode, &str); 3] = [
-    (
-        "auto",
-        Mode::Auto,
-        "What this system can do; what it cannot is said",
-    ),
-    ("off", Mode::Off, "Nothing is given up"),
-    (
-        "require",
-        Mode::Require,
-        "All of it, or the server does not start",
-    ),
-];
 
 /// Files that the server reads later, where they are there: of itself and of the machine, and what
 /// the C library wants to find a host or a time zone.
@@ -141,6 +101,10 @@ fn plan(settings: &Settings, state_directory: &Path, audit_file: Option<&Path>) 
         paths.add_directory(path, Access::Write);
     }
     paths.add_file(state_directory, Access::Write);
+    if let Some(file) = &settings.config {
+        // It is read again, and may be another file by then.
+        paths.add_file(folder_of(file), Access::Read);
+    }
     if let Some(file) = audit_file {
         paths.add_file(folder_of(file), Access::Files);
         paths.add_file(file, Access::Write);

@@ -70,6 +70,14 @@ impl Notifier {
         self.send(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
     }
 
+    /// The service reads its configuration again; [`Self::ready`] says when it has.
+    pub(crate) fn reloading(&self) {
+        // The manager tells this notice from an earlier one by the time in it.
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            self.send(&[NotifyState::Reloading, now]);
+        }
+    }
+
     /// The service stops.
     pub(crate) fn stopping(&self) {
         self.send(&[NotifyState::Stopping, NotifyState::Status("stopping")]);

@@ -25,19 +25,35 @@ pub(crate) fn watch(
     others: &[libc::c_int],
     stop: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<Opening> {
-    let signals = StopSignals::block(others)?;
+    watch_reloading(others, stop, None::<fn()>)
+}
+
+/// The same for what reads its configuration again: with `reload`, which must not wait, SIGHUP asks
+/// for that, at any time and even if it was ignored, and not for the end.
+pub(crate) fn watch_reloading(
+    others: &[libc::c_int],
+    stop: impl FnOnce() + Send + 'static,
+    reload: Option<impl Fn() + Send + 'static>,
+) -> std::io::Result<Opening> {
+    let signals = StopSignals::block(others, reload.is_some())?;
     let is_open = Arc::new(AtomicBool::new(false));
     let opening = Opening(Arc::clone(&is_open));
     let thread = std::thread::Builder::new().name("signals".to_owned());
     thread.spawn(move || {
-        // A wait that fails could end nothing later: end now.
-        if signals.wait().is_err() || !is_open.load(Ordering::Acquire) {
-            signals.end_process();
+        let reloads = |signal| signal == libc::SIGHUP && reload.is_some();
+        loop {
+            match (signals.wait(), &reload) {
+                (Ok(libc::SIGHUP), Some(reload)) => reload(),
+                // A wait that fails could end nothing later: end now.
+                (Err(_), _) => signals.end_process(),
+                (Ok(_), _) if !is_open.load(Ordering::Acquire) => signals.end_process(),
+                (Ok(_), _) => break,
+            }
         }
         let first = Instant::now();
         stop();
-        while signals.wait().is_ok() {
-            if first.elapsed() >= SAME_SIGNAL {
+        while let Ok(signal) = signals.wait() {
+            if first.elapsed() >= SAME_SIGNAL && !reloads(signal) {
                 signals.end_process();
             }
         }
@@ -58,7 +74,7 @@ impl Opening {
 
 impl StopSignals {
     /// Blocks them in this thread and in those started later.
-    fn block(others: &[libc::c_int]) -> std::io::Result<Self> {
+    fn block(others: &[libc::c_int], reloads: bool) -> std::io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
         // pthread_sigmask then read and write that initialised set only.
@@ -68,7 +84,7 @@ impl StopSignals {
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
             // With nohup(1) it is to go on when the terminal is closed.
-            if !is_ignored(libc::SIGHUP) {
+            if reloads || !is_ignored(libc::SIGHUP) {
                 libc::sigaddset(&raw mut set, libc::SIGHUP);
             }
             for signal in others {
@@ -82,10 +98,11 @@ impl StopSignals {
     }
 
     /// Waits for the next signal.
-    fn wait(&self) -> std::io::Result<()> {
+    fn wait(&self) -> std::io::Result<libc::c_int> {
         let mut signal = 0;
         // SAFETY: both pointers are to initialised values that outlive the call.
-        checked(unsafe { libc::sigwait(&raw const self.set, &raw mut signal) })
+        let failed = unsafe { libc::sigwait(&raw const self.set, &raw mut signal) };
+        checked(failed).map(|()| signal)
     }
 
     /// Ends the process as SIGTERM would have.

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use pagewell_source_nfs::Url;
 
 use crate::escape;
@@ -79,6 +80,34 @@ impl Source {
                 )
             }))),
         }
+    }
+}
+
+impl Source {
+    /// The same with relative paths in this directory.
+    pub(crate) fn in_directory(self, directory: &Path) -> Self {
+        match self {
+            Self::Path(path) => Self::Path(directory.join(path)),
+            Self::Directory(path) => Self::Directory(directory.join(path)),
+            Self::Iso(storage) => Self::Iso(storage.in_directory(directory)),
+            Self::Image(storage) => Self::Image(storage.in_directory(directory)),
+            Self::Storage(storage) => Self::Storage(storage.in_directory(directory)),
+            other @ (Self::Ram(_) | Self::Nfs(_)) => other,
+        }
+    }
+
+    /// Refuses a path that leads to nothing.
+    pub(crate) fn check_presence(&self) -> anyhow::Result<()> {
+        let path = match self {
+            Self::Path(path) | Self::Directory(path) => path,
+            Self::Iso(Storage::Path(path)) | Self::Image(Storage::Path(path)) => path,
+            // Parts of storage may be missing, and servers be silent: who opens them knows.
+            Self::Iso(_) | Self::Image(_) | Self::Storage(_) | Self::Ram(_) | Self::Nfs(_) => {
+                return Ok(());
+            }
+        };
+        let present = std::fs::metadata(path).map(|_| ());
+        present.with_context(|| path.display().to_string())
     }
 }
 

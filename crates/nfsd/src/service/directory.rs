@@ -154,8 +154,7 @@ fn narrowed(target: &Target<'_>, entry: &mut fs::DirectoryEntry<'_>) -> fs::Resu
     if target.export.config.cookies_32bit {
         entry.cookie = target
             .export
-            .place
-            .narrow_cookies
+            .narrow_cookies()
             .narrow(&target.id, entry.cookie)?;
     }
     Ok(())
@@ -179,8 +178,7 @@ fn list_into(
     let cookie = if target.export.config.cookies_32bit {
         let wide = target
             .export
-            .place
-            .narrow_cookies
+            .narrow_cookies()
             .widen(&target.id, wanted.cookie);
         wide.ok_or(fs::Error::BadCookie)?
     } else {

@@ -46,7 +46,7 @@ pub struct ServedExport {
 /// What outlives a change of an export's settings, as long as its name and its source stay.
 pub struct Place {
     number: AtomicU32,
-    pub(super) narrow_cookies: NarrowCookies,
+    narrow_cookies: NarrowCookies,
 }
 
 impl ServedExport {
@@ -74,6 +74,11 @@ impl ServedExport {
             label: ExportLabel::of(&config.name),
             config,
         }
+    }
+
+    /// The cookies that were given, if they are narrow ones.
+    pub(super) fn narrow_cookies(&self) -> &NarrowCookies {
+        &self.place.narrow_cookies
     }
 
     /// The number in the handles of this export.

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod clients;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod cp;
 pub(crate) mod disconnect;
@@ -15,7 +16,7 @@ pub(crate) mod mount;
 mod mount_options;
 pub(crate) mod sandbox_probe;
 pub(crate) mod serve;
-mod serving;
+pub(crate) mod serving;
 pub(crate) mod stat;
 pub(crate) mod sum;
 pub(crate) mod top;
@@ -23,12 +24,13 @@ pub(crate) mod umount;
 
 use clap::Subcommand;
 
+use crate::configuration::arguments::ServeArguments;
 use crate::failure::Outcome;
 
 /// The commands; what each does stands beside its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(Box<serve::ServeArguments>),
+    Serve(Box<ServeArguments>),
     Mount(Box<mount::MountArguments>),
     #[command(visible_alias = "unmount")]
     Umount(umount::UmountArguments),
@@ -43,6 +45,7 @@ pub(crate) enum Command {
     Top(top::TopArguments),
     Clients(clients::ClientsArguments),
     Disconnect(disconnect::DisconnectArguments),
+    Config(config::ConfigArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
     #[command(hide = true)]
@@ -66,6 +69,7 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Top(arguments) => top::run(arguments),
         Command::Clients(arguments) => clients::run(arguments),
         Command::Disconnect(arguments) => disconnect::run(arguments),
+        Command::Config(arguments) => config::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, &program()),
         Command::Man(arguments) => man::run(arguments, program()),
         Command::SandboxProbe(arguments) => sandbox_probe::run(arguments),

@@ -16,9 +16,10 @@ use pagewell_monitor::metrics::snapshot;
 use pagewell_monitor::status::{ExportStatus, Status};
 
 use super::mount_options::Wanted;
-use super::serving::{ANSWER_WAIT, HttpArguments, THREADS_MAX, announce, start_http, wait_for};
+use super::serving::{ANSWER_WAIT, HttpArguments, announce, start_http, wait_for};
 use crate::allocator;
 use crate::background::{self, Side, SystemLog};
+use crate::configuration::arguments::THREADS_MAX;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, note, one_line, report, usage};

@@ -7,7 +7,7 @@ use pagewell_fs::Coherence;
 use pagewell_fuse::Options;
 use pagewell_monitor::http::place::Place;
 
-use super::serving::THREADS_MAX;
+use crate::configuration::arguments::THREADS_MAX;
 use crate::failure::usage;
 use crate::values;
 

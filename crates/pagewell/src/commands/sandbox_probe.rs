@@ -17,7 +17,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::LinkNameSpaceType;
 
-use super::serve::ServeArguments;
+use crate::configuration::arguments::ServeArguments;
 use crate::configuration::settings::Settings;
 use crate::failure::Outcome;
 use crate::{escape, output, sandbox, state};
@@ -45,7 +45,7 @@ pub(crate) struct SandboxProbeArguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &SandboxProbeArguments) -> anyhow::Result<Outcome> {
-    let settings = Settings::resolve(&arguments.serve)?;
+    let settings = Settings::load(&arguments.serve)?;
     let state_directory = match &settings.state_dir {
         Some(directory) => directory.clone(),
         None => state::default_directory()?,

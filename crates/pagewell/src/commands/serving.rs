@@ -18,9 +18,6 @@ use crate::escape;
 use crate::failure::{note, usage};
 use crate::values;
 
-/// More threads than any storage has use for.
-pub(super) const THREADS_MAX: u32 = 4096;
-
 /// How long a source that is not used any more may take nothing of what was written. With what
 /// clients are given to fetch their answers it is less than the time of a unit (OPERATING).
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(30);

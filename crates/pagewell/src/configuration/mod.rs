@@ -1,3 +1,28 @@
-//! What a server works by: defaults and the command line, resolved into one value.
+//! What a server works by: defaults, the file `pagewell.toml` and the command line.
+//!
+//! ```text
+//!   arguments.rs the command line of serve
+//!   file.rs      reads the file: which keys there are, and what each takes
+//!    ├ table.rs     takes keys out of a table, and says what is left over
+//!    └ mistakes.rs  what is wrong with it, by line
+//!   allow.rs     who may use an export; names of hosts become addresses
+//!   settings.rs  resolves all of it into one value, and where each part of it comes from
+//!   shown.rs     writes that for people and programs
+//! ```
+//!
+//! The command line wins over the file, and the file over the defaults. What `[server]` says of
+//! exports holds for each that does not say it by itself.
+//!
+//! Known weakness: names of hosts are looked up when the file is read, so a host that gets another
+//! address is let in after the next reload.
 
+pub(crate) mod allow;
+pub(crate) mod arguments;
+pub(crate) mod file;
+mod mistakes;
 pub(crate) mod settings;
+pub(crate) mod shown;
+mod table;
+
+/// The file of the system's server.
+pub(crate) const SYSTEM_FILE: &str = "/etc/pagewell/pagewell.toml";

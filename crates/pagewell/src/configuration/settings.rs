@@ -1,19 +1,25 @@
-//! What a server works by, each value resolved: what the command line says, else the default.
+//! What a server works by, each value resolved: what the command line says, else the file, else the
+//! default.
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Network, Squash};
 use pagewell_policy::sending::Way;
+use serde_json::{Value, json};
 
-use crate::commands::serve::ServeArguments;
+use super::allow::{Allowed, Hosts};
+use super::arguments::{SQUASH, ServeArguments, WAYS};
+use super::file::{ConfigurationFile, ExportKeys, ExportTable};
+use super::table::At;
 use crate::engine::EngineArguments;
 use crate::export::{self, ExportArgument};
 use crate::failure::usage;
-use crate::sandbox::Mode;
+use crate::sandbox_arguments::Mode;
 
 /// The user and the group of callers that are nobody here.
 const ANONYMOUS: u32 = 65534;
@@ -22,6 +28,8 @@ const THREADS: u32 = 64;
 
 /// What a server works by.
 pub(crate) struct Settings {
+    /// The file that is read again.
+    pub(crate) config: Option<PathBuf>,
     /// Where NFS and MOUNT are served.
     pub(crate) listen: SocketAddr,
     /// Threads that may wait for storage.
@@ -33,7 +41,7 @@ pub(crate) struct Settings {
     /// The file of the token that it asks for.
     pub(crate) http_token: Option<PathBuf>,
     /// Who may ask for the counters, beside this machine.
-    pub(crate) http_allow: Vec<Network>,
+    pub(crate) http_allow: Vec<Allowed>,
     /// The way that large READs leave; `None`: the best, by measurement.
     pub(crate) send_path: Option<Way>,
     /// For how long a thread looks for the next call.
@@ -48,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) engine: EngineArguments,
     /// What is served.
     pub(crate) exports: Vec<ExportSettings>,
+    /// All values as they are shown, and where each comes from.
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// What is served at one name, and to whom.
@@ -55,6 +65,8 @@ pub(crate) struct Settings {
 pub(crate) struct ExportSettings {
     /// Its name and its source.
     pub(crate) argument: ExportArgument,
+    /// What people call it.
+    pub(crate) label: Option<String>,
     /// Refuse all changes.
     pub(crate) read_only: bool,
     /// Let a file that is not recognised be written, too.
@@ -63,8 +75,10 @@ pub(crate) struct ExportSettings {
     pub(crate) squash: Squash,
     /// User and group of that one.
     pub(crate) anonymous: (u32, u32),
-    /// Who may use it; empty: this machine.
-    pub(crate) allow: Vec<Network>,
+    /// Who may use it beside this machine.
+    pub(crate) allow: Vec<Allowed>,
+    /// Whether this machine may not, unless it is named.
+    pub(crate) no_loopback: bool,
     /// Only from ports of root.
     pub(crate) secure: bool,
     /// Cookies and file numbers below 2^31.
@@ -73,68 +87,475 @@ pub(crate) struct ExportSettings {
     pub(crate) audit: bool,
 }
 
-impl Settings {
-    /// The settings of this command line.
-    pub(crate) fn resolve(arguments: &ServeArguments) -> anyhow::Result<Self> {
-        let exports = export::parse_all(&arguments.exports)?;
-        let allow = with_loopback(&arguments.allow, arguments.no_loopback);
-        let settings = Self {
-            listen: arguments
-                .listen
-                .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 20490))),
-            threads: arguments.threads.unwrap_or(THREADS),
-            register: arguments.register,
-            http: arguments.page.http.clone(),
-            http_token: arguments.page.http_token.clone(),
-            http_allow: arguments.allow.clone(),
-            send_path: arguments.send_path.flatten(),
-            poll: arguments.poll.unwrap_or(POLL_FOR),
-            state_dir: arguments.state_dir.clone(),
-            sandbox: arguments.sandbox.sandbox.unwrap_or_default(),
-            sandbox_allow: arguments.sandbox.sandbox_allow.clone(),
-            engine: arguments.engine.clone(),
-            exports: exports
-                .into_iter()
-                .map(|argument| ExportSettings {
-                    argument,
-                    read_only: arguments.read_only,
-                    writable: arguments.writable,
-                    squash: arguments.squash.unwrap_or_default(),
-                    anonymous: (
-                        arguments.anon_uid.unwrap_or(ANONYMOUS),
-                        arguments.anon_gid.unwrap_or(ANONYMOUS),
-                    ),
-                    allow: allow.clone(),
-                    secure: arguments.secure,
-                    cookies_32bit: arguments.cookies_32bit,
-                    audit: arguments.call_log.audits(),
-                })
-                .collect(),
-        };
-        settings.check_reach(settings.listen, "--listen")?;
-        if let Some(http) = settings.http.as_ref().and_then(Place::reachable) {
-            settings.check_reach(http, "--http")?;
-        }
-        Ok(settings)
-    }
+/// A value as it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// The name of the export that it is of; nothing: the server.
+    pub(crate) export: Option<String>,
+    /// As in the file.
+    pub(crate) key: &'static str,
+    /// As in the file; null when there is none.
+    pub(crate) value: Value,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
 
-    /// Refuses an address that others can reach when it was not said which may.
-    fn check_reach(&self, address: SocketAddr, option: &str) -> anyhow::Result<()> {
-        if address.ip().to_canonical().is_loopback() || !self.http_allow.is_empty() {
-            return Ok(());
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nothing was said.
+    Default,
+    /// This line of this file.
+    File(PathBuf, usize),
+    /// The command line.
+    CommandLine,
+    /// The same, where the file has something else.
+    Instead(PathBuf, usize),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File(path, line) => write!(formatter, "{}:{line}", path.display()),
+            Self::CommandLine => formatter.write_str("command line"),
+            Self::Instead(path, line) => {
+                write!(
+                    formatter,
+                    "command line, instead of {}:{line}",
+                    path.display()
+                )
+            }
         }
-        Err(usage(format!(
-            "{option} {address}: not a loopback address, so --allow CIDR must say who may connect \
-             (such as --allow 192.168.1.0/24)"
-        )))
     }
 }
 
-/// Networks that may use an export: to let others in is not meant to lock this machine out.
-fn with_loopback(allow: &[Network], no_loopback: bool) -> Vec<Network> {
-    let mut networks = allow.to_vec();
-    if !networks.is_empty() && !no_loopback {
-        networks.extend(Network::LOOPBACK);
+impl Settings {
+    /// The settings of this command line, and of the file that it names.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, on one line; what else is wrong with the file has been reported.
+    pub(crate) fn load(arguments: &ServeArguments) -> anyhow::Result<Self> {
+        let file = match &arguments.config {
+            None => None,
+            Some(path) => {
+                Some(ConfigurationFile::read(path)?.map_err(|mistakes| mistakes.report())?)
+            }
+        };
+        Self::resolve(arguments, file.as_ref())
     }
-    networks
+
+    /// The settings of this command line and this file.
+    pub(crate) fn resolve(
+        arguments: &ServeArguments,
+        file: Option<&ConfigurationFile>,
+    ) -> anyhow::Result<Self> {
+        let given = export::parse_all(&arguments.exports)?;
+        let mut picker = Picker::new(file);
+        let mut settings = Self::of_server(arguments, file, &mut picker);
+        settings.exports = exports(arguments, (given, file), &mut picker);
+        settings.entries = picker.entries;
+        settings.check_reach()?;
+        Ok(settings)
+    }
+
+    /// All but the exports.
+    fn of_server(
+        arguments: &ServeArguments,
+        file: Option<&ConfigurationFile>,
+        picker: &mut Picker<'_>,
+    ) -> Self {
+        let keys = file.map(|file| &file.server);
+        let usual = file.map(|file| &file.usual);
+        let text = |address: &SocketAddr| json!(address.to_string());
+        let listen = (arguments.listen, keys.and_then(|keys| at(&keys.listen)));
+        let listen = picker.pick("listen", listen, ([127, 0, 0, 1], 20490).into(), text);
+        let threads = (arguments.threads, keys.and_then(|keys| at(&keys.threads)));
+        let threads = picker.pick("threads", threads, THREADS, |count| json!(count));
+        let register = (
+            on(arguments.register),
+            keys.and_then(|keys| at(&keys.register)),
+        );
+        let register = picker.pick("register", register, false, |is_on| json!(is_on));
+        let http = keys.and_then(|keys| some(&keys.http));
+        let http = (arguments.page.http.clone().map(Some), http);
+        let http = picker.pick("http", http, None, |http| {
+            json!(http.as_ref().map(Place::to_string))
+        });
+        let token = keys.and_then(|keys| some(&keys.http_token));
+        let token = (arguments.page.http_token.clone().map(Some), token);
+        let http_token = picker.pick("http_token", token, None, |path| json!(path));
+        let allow = usual.and_then(|usual| at(&usual.allow));
+        let allow = (
+            Some(arguments.allow.clone()).filter(|list| !list.is_empty()),
+            allow,
+        );
+        let http_allow = picker.pick("allow", allow, Vec::new(), |list| allow_shown(list));
+        let way = (
+            arguments.send_path,
+            keys.and_then(|keys| at(&keys.send_path)),
+        );
+        let send_path = picker.pick("send_path", way, None, |way| word_of(&WAYS, way));
+        let poll = (arguments.poll, keys.and_then(|keys| at(&keys.poll)));
+        let poll = picker.pick("poll", poll, POLL_FOR, poll_shown);
+        let state_dir = keys.and_then(|keys| some(&keys.state_dir));
+        let state_dir = (arguments.state_dir.clone().map(Some), state_dir);
+        let state_dir = picker.pick("state_dir", state_dir, None, |path| json!(path));
+        let cache = keys.and_then(|keys| some(&keys.cache));
+        let cache = (arguments.engine.cache_bytes().map(Some), cache);
+        let cache = picker.pick("cache", cache, None, |bytes| json!(bytes));
+        let degraded = on(arguments.engine.writes_degraded());
+        let degraded = (degraded, keys.and_then(|keys| at(&keys.write_degraded)));
+        let degraded = picker.pick("write_degraded", degraded, false, |is_on| json!(is_on));
+        Self {
+            listen,
+            threads,
+            register,
+            http,
+            http_token,
+            http_allow,
+            send_path,
+            poll,
+            state_dir,
+            config: arguments.config.clone(),
+            sandbox: arguments.sandbox.sandbox.unwrap_or_default(),
+            sandbox_allow: arguments.sandbox.sandbox_allow.clone(),
+            engine: arguments.engine.with(cache, degraded),
+            exports: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Refuses addresses that others can reach when it was not said which may.
+    fn check_reach(&self) -> anyhow::Result<()> {
+        let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        let refused = |option: &str, address| {
+            Err(usage(format!(
+                "{option} {address}: not a loopback address, so --allow CIDR must say who may \
+                 connect (such as --allow 192.168.1.0/24; in a file: allow)"
+            )))
+        };
+        let is_open = self.exports.iter().any(|export| !export.allow.is_empty());
+        if !is_near(self.listen) && !is_open && !self.exports.is_empty() {
+            return refused("--listen", self.listen);
+        }
+        match self.http.as_ref().and_then(Place::reachable) {
+            Some(http) if !is_near(http) && self.http_allow.is_empty() => refused("--http", http),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks up the hosts that may use something. Returns what cannot be found, too.
+    pub(crate) fn look_up_hosts(&self) -> (Hosts, Vec<String>) {
+        let exports = self.exports.iter().flat_map(|export| &export.allow);
+        Hosts::look_up(self.http_allow.iter().chain(exports))
+    }
+}
+
+impl ExportSettings {
+    /// The networks that may use it; none: this machine.
+    pub(crate) fn networks(&self, hosts: &Hosts) -> Vec<Network> {
+        hosts.networks(&self.allow, self.no_loopback)
+    }
+}
+
+/// The exports of the file, then those of the command line. One of the command line replaces one
+/// of the file that has its name.
+fn exports(
+    arguments: &ServeArguments,
+    (given, file): (Vec<ExportArgument>, Option<&ConfigurationFile>),
+    picker: &mut Picker<'_>,
+) -> Vec<ExportSettings> {
+    let tables = file.map(|file| &file.exports[..]).unwrap_or_default();
+    let nothing = ExportKeys::default();
+    let usual = file.map_or(&nothing, |file| &file.usual);
+    let mut exports = Vec::new();
+    for table in tables {
+        let name = &table.argument.value.name;
+        if given.iter().all(|argument| argument.name != *name) {
+            picker.begin(&table.argument.value, Some(table), false);
+            let label = table.label.as_ref();
+            let settings = export_settings(arguments, &table.keys.or(usual), picker);
+            exports.push(ExportSettings {
+                argument: table.argument.value.clone(),
+                label: picker.pick(
+                    "label",
+                    (None, label.map(|at| (Some(at.value.clone()), at.line))),
+                    None,
+                    |label| json!(label),
+                ),
+                ..settings
+            });
+        }
+    }
+    for argument in given {
+        let replaced = tables
+            .iter()
+            .find(|table| table.argument.value.name == argument.name);
+        picker.begin(&argument, replaced, true);
+        let settings = export_settings(arguments, usual, picker);
+        exports.push(ExportSettings {
+            argument,
+            ..settings
+        });
+    }
+    exports
+}
+
+/// What holds of an export with these keys.
+fn export_settings(
+    arguments: &ServeArguments,
+    keys: &ExportKeys,
+    picker: &mut Picker<'_>,
+) -> ExportSettings {
+    let mut flag = |key, given: bool, keys: &Option<At<bool>>| {
+        picker.pick(key, (on(given), at(keys)), false, |is_on| json!(is_on))
+    };
+    let read_only = flag("read_only", arguments.read_only, &keys.read_only);
+    let writable = flag("writable", arguments.writable, &keys.writable);
+    let no_loopback = flag("no_loopback", arguments.no_loopback, &keys.no_loopback);
+    let secure = flag("secure", arguments.secure, &keys.secure);
+    let narrow = arguments.cookies_32bit;
+    let cookies_32bit = flag("cookies_32bit", narrow, &keys.cookies_32bit);
+    let squash = (arguments.squash, at(&keys.squash));
+    let squash = picker.pick("squash", squash, Squash::Root, |one| word_of(&SQUASH, one));
+    let mut id = |key, given: Option<u32>, keys: &Option<At<u32>>| {
+        picker.pick(key, (given, at(keys)), ANONYMOUS, |id| json!(id))
+    };
+    let uid = id("anon_uid", arguments.anon_uid, &keys.anon_uid);
+    let gid = id("anon_gid", arguments.anon_gid, &keys.anon_gid);
+    let allow = Some(arguments.allow.clone()).filter(|list| !list.is_empty());
+    let allow = (allow, at(&keys.allow));
+    let allow = picker.pick("allow", allow, Vec::new(), |list| allow_shown(list));
+    ExportSettings {
+        argument: ExportArgument::nameless(),
+        label: None,
+        read_only,
+        writable,
+        squash,
+        anonymous: (uid, gid),
+        allow,
+        no_loopback,
+        secure,
+        cookies_32bit,
+        audit: arguments.call_log.audits(),
+    }
+}
+
+/// Picks values, and notes where each comes from.
+struct Picker<'f> {
+    path: &'f Path,
+    export: Option<String>,
+    entries: Vec<Entry>,
+}
+
+impl<'f> Picker<'f> {
+    fn new(file: Option<&'f ConfigurationFile>) -> Self {
+        Self {
+            path: file.map_or(Path::new(""), |file| &file.path),
+            export: None,
+            entries: Vec::new(),
+        }
+    }
+
+    /// From here on values are of this export, which stands in the table, or instead of it.
+    fn begin(&mut self, argument: &ExportArgument, table: Option<&ExportTable>, is_given: bool) {
+        self.export = Some(argument.name.clone());
+        let lines = table.map(|table| (table.argument.line, table.source_line));
+        let (name, source) = lines.unzip();
+        for (key, text, line) in [
+            ("name", argument.name.clone(), name),
+            (
+                "source",
+                argument.text.to_string_lossy().into_owned(),
+                source,
+            ),
+        ] {
+            let path = || self.path.to_owned();
+            let origin = match line {
+                None => Origin::CommandLine,
+                Some(line) if is_given => Origin::Instead(path(), line),
+                Some(line) => Origin::File(path(), line),
+            };
+            self.note(key, json!(text), origin);
+        }
+    }
+
+    fn note(&mut self, key: &'static str, value: Value, origin: Origin) {
+        self.entries.push(Entry {
+            export: self.export.clone(),
+            key,
+            value,
+            origin,
+        });
+    }
+
+    fn pick<T>(
+        &mut self,
+        key: &'static str,
+        (given, file): (Option<T>, Option<(T, usize)>),
+        default: T,
+        shown: impl FnOnce(&T) -> Value,
+    ) -> T {
+        let (value, origin) = match (given, file) {
+            (Some(value), None) => (value, Origin::CommandLine),
+            (Some(value), Some((_, line))) => (value, Origin::Instead(self.path.to_owned(), line)),
+            (None, Some((value, line))) => (value, Origin::File(self.path.to_owned(), line)),
+            (None, None) => (default, Origin::Default),
+        };
+        self.note(key, shown(&value), origin);
+        value
+    }
+}
+
+/// A value of the file with its line.
+fn at<T: Clone>(value: &Option<At<T>>) -> Option<(T, usize)> {
+    value.as_ref().map(|at| (at.value.clone(), at.line))
+}
+
+/// The same of a value that may be missing.
+fn some<T: Clone>(value: &Option<At<T>>) -> Option<(Option<T>, usize)> {
+    at(value).map(|(value, line)| (Some(value), line))
+}
+
+/// A switch of a command line, which only says that something is so.
+fn on(is_on: bool) -> Option<bool> {
+    is_on.then_some(true)
+}
+
+fn word_of<T: PartialEq>(words: &[(&'static str, T, &'static str)], value: &T) -> Value {
+    let found = words.iter().find(|(_, one, _)| one == value);
+    found.map_or(Value::Null, |(word, ..)| json!(word))
+}
+
+fn allow_shown(list: &[Allowed]) -> Value {
+    json!(list.iter().map(Allowed::to_string).collect::<Vec<_>>())
+}
+
+fn poll_shown(poll: &Duration) -> Value {
+    if poll.is_zero() {
+        return json!("never");
+    }
+    if *poll == POLL_FOR {
+        return json!("auto");
+    }
+    json!(format!("{}us", poll.as_micros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: ServeArguments,
+    }
+
+    fn resolved(words: &[&str], file: &str) -> anyhow::Result<Settings> {
+        let words = ["pagewell", "--config", "/f.toml"]
+            .into_iter()
+            .chain(words.iter().copied());
+        let line = Line::try_parse_from(words).unwrap();
+        let file = ConfigurationFile::parse(Path::new("/f.toml"), file).unwrap();
+        Settings::resolve(&line.serve, Some(&file))
+    }
+
+    fn origin(settings: &Settings, export: Option<&str>, key: &str) -> String {
+        let is_it = |entry: &&Entry| entry.export.as_deref() == export && entry.key == key;
+        settings
+            .entries
+            .iter()
+            .find(is_it)
+            .unwrap()
+            .origin
+            .to_string()
+    }
+
+    const FILE: &str = "\
+[server]
+listen = \"127.0.0.1:1\"
+threads = 8
+secure = true
+[[export]]
+name = \"/a\"
+source = \"ram:1m\"
+read_only = true
+[[export]]
+name = \"/b\"
+source = \"ram:2m\"
+secure = false
+label = \"B\"
+";
+
+    #[test]
+    fn the_command_line_wins_over_the_file_and_the_file_over_defaults() {
+        let words = [
+            "--listen",
+            "127.0.0.1:2",
+            "--squash",
+            "all",
+            "/b=ram:3m",
+            "/c=ram:4m",
+        ];
+        let settings = resolved(&words, FILE).unwrap();
+        assert_eq!(settings.listen.port(), 2);
+        assert_eq!((settings.threads, settings.poll), (8, POLL_FOR));
+        let names = settings.exports.iter().map(|export| &*export.argument.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["/a", "/b", "/c"]);
+        let texts = settings
+            .exports
+            .iter()
+            .map(|export| export.argument.text.to_str());
+        let texts: Vec<_> = texts.flatten().collect();
+        assert_eq!(texts, ["ram:1m", "ram:3m", "ram:4m"]);
+        let read_only: Vec<_> = settings
+            .exports
+            .iter()
+            .map(|export| export.read_only)
+            .collect();
+        assert_eq!(read_only, [true, false, false]);
+        assert!(
+            settings
+                .exports
+                .iter()
+                .all(|export| export.squash == Squash::All)
+        );
+        assert!(
+            settings.exports.iter().all(|export| export.secure),
+            "as [server] says"
+        );
+        for (export, key, from) in [
+            (None, "listen", "command line, instead of /f.toml:2"),
+            (None, "threads", "/f.toml:3"),
+            (None, "poll", "default"),
+            (Some("/a"), "source", "/f.toml:7"),
+            (Some("/a"), "secure", "/f.toml:4"),
+            (Some("/a"), "squash", "command line"),
+            (Some("/b"), "name", "command line, instead of /f.toml:10"),
+            (Some("/c"), "name", "command line"),
+        ] {
+            assert_eq!(origin(&settings, export, key), from, "{export:?} {key}");
+        }
+        let of_file = resolved(&[], FILE).unwrap();
+        assert!(!of_file.exports[1].secure);
+        assert_eq!(of_file.exports[1].label.as_deref(), Some("B"));
+        assert_eq!(origin(&of_file, Some("/b"), "secure"), "/f.toml:12");
+    }
+
+    #[test]
+    fn who_may_connect_from_elsewhere_must_be_said() {
+        let open = "[server]\nlisten = \"0.0.0.0:1\"\n";
+        assert!(resolved(&[], open).is_ok(), "nothing is served");
+        let export = "[[export]]\nname = \"/a\"\nsource = \"ram:1m\"\n";
+        let error = resolved(&[], &format!("{open}{export}")).err().unwrap();
+        assert!(error.to_string().contains("--allow"), "{error}");
+        let allowed = format!("{open}{export}allow = [\"10.0.0.0/8\"]\n");
+        assert!(resolved(&[], &allowed).is_ok());
+        let http = "[server]\nhttp = \"0.0.0.0:1\"\n";
+        let error = resolved(&[], http).err().unwrap();
+        assert!(error.to_string().contains("--http"), "{error}");
+    }
 }

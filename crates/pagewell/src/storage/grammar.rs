@@ -13,7 +13,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pagewell_base::size;
 use pagewell_device::model::Parameters;
@@ -42,6 +42,23 @@ impl Storage {
     /// Parses storage; looks at no file.
     pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
         Self::parse_inside(bytes, 0)
+    }
+
+    /// The same with relative paths in this directory.
+    pub(crate) fn in_directory(self, directory: &Path) -> Self {
+        let all = |parts: Vec<Self>| {
+            let parts = parts.into_iter();
+            parts.map(|part| part.in_directory(directory)).collect()
+        };
+        match self {
+            Self::Path(path) => Self::Path(directory.join(path)),
+            Self::Ram(bytes) => Self::Ram(bytes),
+            Self::Stripe(chunk_bytes, parts) => Self::Stripe(chunk_bytes, all(parts)),
+            Self::Mirror(parts) => Self::Mirror(all(parts)),
+            Self::Model(name, below) => {
+                Self::Model(name, Box::new((*below).in_directory(directory)))
+            }
+        }
     }
 
     fn parse_inside(bytes: &[u8], depth: usize) -> anyhow::Result<Self> {

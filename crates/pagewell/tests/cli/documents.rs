@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::support::{Fixture, run, tool};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 17] = [
     "serve",
     "mount",
     "umount",
@@ -18,6 +18,9 @@ const COMMANDS: [&str; 14] = [
     "bench",
     "counters",
     "top",
+    "clients",
+    "disconnect",
+    "config",
     "completions",
     "man",
 ];

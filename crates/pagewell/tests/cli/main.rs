@@ -9,6 +9,7 @@ mod as_cp;
 mod as_user;
 mod bad_input;
 mod clients;
+mod configuration;
 mod copying;
 mod copying_many;
 mod documents;

@@ -1,0 +1,100 @@
+//! An export with its source, which is open.
+
+use std::sync::Arc;
+
+use pagewell_fs::FileSystem;
+use pagewell_monitor::status::ExportStatus;
+use pagewell_nfsd::Export;
+
+use crate::configuration::allow::Hosts;
+use crate::configuration::settings::ExportSettings;
+use crate::engine::Engine;
+use crate::escape;
+use crate::open::{self, Purpose, Writes};
+use crate::source::Source;
+
+/// See the module's text.
+pub(super) struct OpenExport {
+    pub(super) settings: ExportSettings,
+    pub(super) filesystem: Arc<dyn FileSystem>,
+    /// What the source was opened for.
+    writes: Writes,
+    /// Whether the source is the same, whatever it is opened for.
+    serves_all: bool,
+    /// Whether it is a directory of this machine.
+    pub(super) is_local: bool,
+}
+
+fn writes_of(settings: &ExportSettings) -> Writes {
+    Writes::of(settings.read_only, settings.writable)
+}
+
+impl OpenExport {
+    /// Opens the source of these.
+    pub(super) fn open(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<Self> {
+        let argument = &settings.argument;
+        let shown = argument.text.to_string_lossy();
+        let writes = writes_of(settings);
+        let tree = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?.tree;
+        let is_local = tree.is_local();
+        Ok(Self {
+            settings: settings.clone(),
+            writes,
+            serves_all: is_local || matches!(argument.source, Source::Ram(_)),
+            is_local,
+            filesystem: tree.filesystem,
+        })
+    }
+
+    /// Whether its source can go on to be served with these settings.
+    pub(super) fn can_serve(&self, wanted: &ExportSettings) -> bool {
+        let is_same = self.settings.argument.source == wanted.argument.source;
+        is_same && (self.serves_all || self.writes >= writes_of(wanted))
+    }
+
+    /// The same source with these settings.
+    pub(super) fn with(&self, settings: &ExportSettings) -> Self {
+        Self {
+            settings: settings.clone(),
+            filesystem: self.filesystem.clone(),
+            ..*self
+        }
+    }
+
+    /// Its name, and what it is.
+    pub(super) fn describe(&self) -> (String, String) {
+        let description = self.filesystem.describe();
+        let description = match &self.settings.label {
+            Some(label) => format!("{label}, {description}"),
+            None => description,
+        };
+        let name = self.settings.argument.name.clone();
+        (name, escape::text(description.as_bytes()))
+    }
+
+    /// What the page shows of it.
+    pub(super) fn status(&self) -> ExportStatus {
+        let (name, source) = self.describe();
+        ExportStatus {
+            name,
+            source,
+            read_only: self.settings.read_only || self.filesystem.limits().read_only,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What the server is given.
+    pub(super) fn export(&self, hosts: &Hosts) -> Export {
+        let settings = &self.settings;
+        Export {
+            read_only: settings.read_only,
+            squash: settings.squash,
+            anonymous: settings.anonymous,
+            allow: settings.networks(hosts),
+            secure: settings.secure,
+            cookies_32bit: settings.cookies_32bit,
+            audit: settings.audit,
+            ..Export::new(&settings.argument.name, self.filesystem.clone())
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! SIGHUP with `--config`: the file is read again, and what can change does.
+//!
+//! Rule: everything that can go wrong comes first, as far as opening the sources that are new; then
+//! all exports are replaced at once. What was wrong is said, and nothing has changed. A source that
+//! goes on to be served is not opened again, under whichever name. One that is not is closed when
+//! the calls that use it have ended, on a thread of its own.
+//!
+//! Known weaknesses: a source that is being closed is still in use, so that an image cannot be
+//! opened again to be written in that time. An image that is served to be read and is to be written
+//! from now on is opened a second time, and what memory has of it is read again.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use anyhow::Context;
+use pagewell_base::sync::Mutex;
+use pagewell_monitor::status::Status;
+use pagewell_nfsd::{Exports, Network};
+use serde_json::Value;
+
+use super::closing::Closing;
+use super::opened::OpenExport;
+use crate::configuration::allow::Hosts;
+use crate::configuration::arguments::ServeArguments;
+use crate::configuration::settings::{Entry, ExportSettings, Settings};
+use crate::engine::Engine;
+use crate::escape;
+use crate::failure::{note, one_line, report};
+use crate::service_manager::Notifier;
+
+/// What is served, and what it is changed by.
+pub(super) struct Reloader {
+    pub(super) arguments: ServeArguments,
+    pub(super) engine: Engine,
+    pub(super) exports: Exports,
+    /// Where they are served.
+    pub(super) address: SocketAddr,
+    pub(super) served: Vec<OpenExport>,
+    pub(super) hosts: Hosts,
+    /// As they were when the server started.
+    pub(super) entries: Vec<Entry>,
+    pub(super) closing: Closing,
+    /// Learns that a reload begins and ends.
+    pub(super) notifier: Notifier,
+    /// What the page shows.
+    pub(super) shown: Arc<Status>,
+}
+
+/// A thread that reloads when it is asked to.
+pub(super) struct Reloading(Arc<Mutex<Option<Reloader>>>);
+
+impl Reloading {
+    /// Starts it.
+    pub(super) fn start(reloader: Reloader, asked: Receiver<()>) -> anyhow::Result<Self> {
+        let shared = Arc::new(Mutex::new(Some(reloader)));
+        let thread = std::thread::Builder::new().name("reload".to_owned());
+        let reloads = shared.clone();
+        let run = move || {
+            while asked.recv().is_ok() {
+                match &mut *reloads.lock() {
+                    Some(reloader) => reloader.reload_and_say(),
+                    None => break,
+                }
+            }
+        };
+        thread.spawn(run).context("cannot start a thread")?;
+        Ok(Self(shared))
+    }
+
+    /// Lets go of what is served. A reload that is at work changes nothing any more once the server
+    /// stops, and is not waited for: a source that it opens may be silent.
+    pub(super) fn stop(self) {
+        if let Some(mut reloader) = self.0.try_lock() {
+            *reloader = None;
+        }
+    }
+}
+
+impl Reloader {
+    /// Reads the configuration again, serves by it, and says on a line what came of that. All
+    /// reloads go through here, one at a time.
+    fn reload_and_say(&mut self) {
+        self.notifier.reloading();
+        match self.reload() {
+            Ok(done) => note(&done),
+            Err(error) => report(&format!(
+                "not reloaded, nothing has changed: {}",
+                one_line(&error)
+            )),
+        }
+        self.notifier.ready(&self.status());
+    }
+
+    /// What the service manager shows of it.
+    pub(super) fn status(&self) -> String {
+        let (count, address) = (self.served.len(), self.address);
+        let plural = if count == 1 { "" } else { "s" };
+        format!("serving {count} export{plural} at {address}")
+    }
+
+    /// Reads the configuration again and serves by it. Returns a line that says what has changed.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong: nothing has changed.
+    fn reload(&mut self) -> anyhow::Result<String> {
+        let settings = Settings::load(&self.arguments)?;
+        let (hosts, warnings) = settings.look_up_hosts();
+        let next = self.next(&settings.exports)?;
+        let retired = self
+            .exports
+            .replace(next.iter().map(|export| export.export(&hosts)).collect())?;
+        for line in warnings.into_iter().chain(self.engine.take_new_notes()) {
+            report(&line);
+        }
+        let before = std::mem::replace(&mut self.served, next);
+        let statuses = self.served.iter().map(OpenExport::status);
+        self.shown.set_exports(statuses.collect());
+        let said = self.said(&before, &settings, &hosts);
+        self.hosts = hosts;
+        drop(before);
+        for retired in retired {
+            self.closing.begin(retired);
+        }
+        Ok(said)
+    }
+
+    /// What is to be served: with sources that are open already, where they can serve it.
+    fn next(&self, wanted: &[ExportSettings]) -> anyhow::Result<Vec<OpenExport>> {
+        let name = |export: &OpenExport| export.settings.argument.name.clone();
+        let names: BTreeSet<&str> = wanted.iter().map(|one| &*one.argument.name).collect();
+        let mut taken = BTreeSet::new();
+        let mut next = Vec::new();
+        for settings in wanted {
+            let same_name = |export: &&OpenExport| name(export) == settings.argument.name;
+            let before = self.served.iter().find(same_name);
+            let mut settings = settings.clone();
+            if let Some(before) = before {
+                // Clients know files by these numbers.
+                settings.cookies_32bit = before.settings.cookies_32bit;
+            }
+            let renamed = || {
+                let free = self.served.iter().filter(|export| {
+                    !names.contains(&*export.settings.argument.name)
+                        && !taken.contains(&name(export))
+                });
+                free.into_iter().find(|export| export.can_serve(&settings))
+            };
+            let open = before.filter(|export| export.can_serve(&settings));
+            let export = match open.or_else(renamed) {
+                Some(open) => {
+                    taken.insert(name(open));
+                    open.with(&settings)
+                }
+                None => OpenExport::open(&settings, &self.engine)?,
+            };
+            next.push(export);
+        }
+        Ok(next)
+    }
+
+    /// What has changed, and what has not although the file says so.
+    fn said(&mut self, before: &[OpenExport], settings: &Settings, hosts: &Hosts) -> String {
+        let names = |exports: &[OpenExport]| -> BTreeSet<String> {
+            exports
+                .iter()
+                .map(|one| one.settings.argument.name.clone())
+                .collect()
+        };
+        let (old, new) = (names(before), names(&self.served));
+        let mut parts = Vec::new();
+        let added: Vec<&str> = new.difference(&old).map(|name| &**name).collect();
+        if !added.is_empty() {
+            parts.push(format!("added {}", added.join(", ")));
+        }
+        let mut late = changed_keys(&self.entries, &settings.entries, None);
+        let mut changed = Vec::new();
+        for name in new.intersection(&old) {
+            let mut keys = changed_keys(&self.entries, &settings.entries, Some(name));
+            if keys.remove("cookies_32bit") {
+                late.insert("cookies_32bit");
+            }
+            let of = |all: &[OpenExport], hosts: &Hosts| -> Vec<Network> {
+                let found = all.iter().find(|one| one.settings.argument.name == *name);
+                found
+                    .map(|one| one.settings.networks(hosts))
+                    .unwrap_or_default()
+            };
+            if of(before, &self.hosts) != of(&self.served, hosts) {
+                keys.insert("allow");
+            }
+            if !keys.is_empty() {
+                changed.push(format!("{name} ({})", joined(&keys)));
+            }
+        }
+        if !changed.is_empty() {
+            parts.push(format!("changed {}", changed.join(", ")));
+        }
+        let removed: Vec<&str> = old.difference(&new).map(|name| &**name).collect();
+        if !removed.is_empty() {
+            parts.push(format!("removed {}", removed.join(", ")));
+        }
+        if parts.is_empty() {
+            parts.push("no export has changed".to_owned());
+        }
+        if !late.is_empty() {
+            parts.push(format!("needs a restart: {}", joined(&late)));
+        }
+        // What needs a restart is compared with what the server was started with.
+        self.entries.retain(|entry| entry.export.is_none());
+        let exports = settings
+            .entries
+            .iter()
+            .filter(|entry| entry.export.is_some());
+        self.entries.extend(exports.cloned());
+        format!("reloaded: {}", escape::text(parts.join("; ").as_bytes()))
+    }
+}
+
+fn joined(keys: &BTreeSet<&'static str>) -> String {
+    keys.iter().copied().collect::<Vec<_>>().join(", ")
+}
+
+/// The keys of an export, or of the server, whose values differ.
+fn changed_keys(before: &[Entry], after: &[Entry], export: Option<&str>) -> BTreeSet<&'static str> {
+    let of = |entries: &[Entry], key: &str| -> Option<Value> {
+        let is_it = |entry: &&Entry| entry.export.as_deref() == export && entry.key == key;
+        entries.iter().find(is_it).map(|entry| entry.value.clone())
+    };
+    let all = before.iter().chain(after);
+    let keys = all.filter(|entry| entry.export.as_deref() == export);
+    let keys: BTreeSet<&'static str> = keys.map(|entry| entry.key).collect();
+    // A label that is not there and one that is not set are the same.
+    let value = |entries: &[Entry], key| of(entries, key).unwrap_or(Value::Null);
+    let differs = |key: &&'static str| value(before, key) != value(after, key);
+    keys.into_iter().filter(differs).collect()
+}

@@ -1,0 +1,444 @@
+//! The configuration file: which keys there are, and what each takes.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use pagewell_base::size;
+use pagewell_monitor::http::place::Place;
+use pagewell_nfsd::Squash;
+use pagewell_policy::sending::Way;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::allow::Allowed;
+use super::arguments::{SQUASH, THREADS_MAX, WAYS, parse_poll};
+use super::mistakes::Mistakes;
+use super::table::{At, Lines, Table, list, number, switch, text, text_or_number, unknown, word};
+use crate::escape;
+use crate::export::{ExportArgument, parse_name};
+use crate::failure::one_line;
+use crate::source::Source;
+use crate::values;
+
+/// The longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The most exports.
+const EXPORTS_MAX: usize = 1024;
+/// The most entries of a list of those that may: each call looks through all of them.
+const ALLOW_MAX: usize = 256;
+/// The longest label, in characters.
+const LABEL_CHARACTERS_MAX: usize = 100;
+
+/// A file, read.
+#[derive(Debug)]
+pub(crate) struct ConfigurationFile {
+    /// Where it is, as it was given.
+    pub(crate) path: PathBuf,
+    /// What it says of the server.
+    pub(crate) server: ServerKeys,
+    /// What it says of exports that do not say it by themselves.
+    pub(crate) usual: ExportKeys,
+    /// The exports, names unique.
+    pub(crate) exports: Vec<ExportTable>,
+}
+
+/// Keys of `[server]` alone.
+#[derive(Debug, Default)]
+pub(crate) struct ServerKeys {
+    pub(crate) listen: Option<At<SocketAddr>>,
+    pub(crate) threads: Option<At<u32>>,
+    pub(crate) register: Option<At<bool>>,
+    pub(crate) http: Option<At<Place>>,
+    pub(crate) http_token: Option<At<PathBuf>>,
+    pub(crate) send_path: Option<At<Option<Way>>>,
+    pub(crate) poll: Option<At<Duration>>,
+    pub(crate) state_dir: Option<At<PathBuf>>,
+    pub(crate) cache: Option<At<u64>>,
+    pub(crate) write_degraded: Option<At<bool>>,
+}
+
+/// Keys of `[[export]]`, and of `[server]` for all exports.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExportKeys {
+    pub(crate) read_only: Option<At<bool>>,
+    pub(crate) writable: Option<At<bool>>,
+    pub(crate) squash: Option<At<Squash>>,
+    pub(crate) anon_uid: Option<At<u32>>,
+    pub(crate) anon_gid: Option<At<u32>>,
+    pub(crate) allow: Option<At<Vec<Allowed>>>,
+    pub(crate) no_loopback: Option<At<bool>>,
+    pub(crate) secure: Option<At<bool>>,
+    pub(crate) cookies_32bit: Option<At<bool>>,
+}
+
+/// An `[[export]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct ExportTable {
+    /// Its name and its source, at the line of the name.
+    pub(crate) argument: At<ExportArgument>,
+    /// The line of its source.
+    pub(crate) source_line: usize,
+    pub(crate) label: Option<At<String>>,
+    pub(crate) keys: ExportKeys,
+}
+
+impl ConfigurationFile {
+    /// Reads a file. What it says is checked as far as that can be done without serving: keys,
+    /// values, and that sources are there.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Result<Self, Mistakes>> {
+        let shown = || escape::text(path.as_os_str().as_encoded_bytes());
+        // Before it is opened: a pipe would be waited for.
+        if !std::fs::metadata(path).with_context(shown)?.is_file() {
+            bail!("{}: is not a regular file", shown());
+        }
+        let file = std::fs::File::open(path).with_context(shown)?;
+        let mut bytes = Vec::new();
+        let mut limited = file.take(FILE_BYTES_MAX + 1);
+        limited.read_to_end(&mut bytes).with_context(shown)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let most = size::display(FILE_BYTES_MAX);
+            bail!(
+                "{}: is longer than {most}, which is the most that is read",
+                shown()
+            );
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self::parse(path, &text)),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let before = error.as_bytes().iter().take(valid);
+                let line = before.filter(|byte| **byte == b'\n').count() + 1;
+                bail!("{}:{line}: is not UTF-8", shown());
+            }
+        }
+    }
+
+    /// Parses the text of a file at `path`, which relative paths in it are relative to.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Mistakes> {
+        let lines = Lines::of(text);
+        let mut mistakes = Mistakes::none(path);
+        let (document, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            for error in errors {
+                let line = error.span().map_or(1, |span| lines.at(&span));
+                mistakes.add(line, error.message().replace('\n', ", "));
+            }
+            // What was made of it would only bring more of the same.
+            return mistakes
+                .into_result(())
+                .and_then(|()| Err(Mistakes::none(path)));
+        }
+        let mut file = Self {
+            path: path.to_owned(),
+            server: ServerKeys::default(),
+            usual: ExportKeys::default(),
+            exports: Vec::new(),
+        };
+        for (key, value) in document.get_ref() {
+            let line = lines.at(&key.span());
+            match (&**key.get_ref(), value.get_ref()) {
+                ("server", DeValue::Table(table)) => {
+                    file.read_server(Table::new("[server]", table, &lines, &mut mistakes));
+                }
+                ("server", _) => mistakes.add(line, "server: is a table, written [server]"),
+                ("export", DeValue::Array(tables)) => {
+                    file.read_exports((tables, line), &lines, &mut mistakes);
+                }
+                ("export", _) => mistakes.add(line, "export: each is written [[export]]"),
+                (other, _) => mistakes.add(line, unknown(other, "", &["server", "export"])),
+            }
+        }
+        mistakes.into_result(file)
+    }
+
+    /// The directory that relative paths are in.
+    fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    fn read_server(&mut self, mut table: Table<'_>) {
+        let directory = self.directory().to_owned();
+        let in_directory = |path: &str| match path {
+            "" => Err("a path is wanted"),
+            path => Ok(directory.join(path)),
+        };
+        self.server = ServerKeys {
+            listen: table.take("listen", text(values::parse_address_and_port)),
+            threads: table.take(
+                "threads",
+                number(|text| values::parse_count(text, THREADS_MAX)),
+            ),
+            register: table.take("register", switch),
+            http: table.take("http", text(values::parse_http_place)),
+            http_token: table.take("http_token", text(&in_directory)),
+            send_path: table.take("send_path", word(&WAYS)),
+            poll: table.take("poll", text(parse_poll)),
+            state_dir: table.take("state_dir", text(&in_directory)),
+            cache: table.take("cache", text_or_number(size::parse_positive)),
+            write_degraded: table.take("write_degraded", switch),
+        };
+        self.usual = ExportKeys::take(&mut table);
+        table.end();
+    }
+
+    fn read_exports(
+        &mut self,
+        (tables, line): (&[Spanned<DeValue<'_>>], usize),
+        lines: &Lines,
+        mistakes: &mut Mistakes,
+    ) {
+        if tables.len() > EXPORTS_MAX {
+            let count = tables.len();
+            let text = format!("{count} exports, at most {EXPORTS_MAX} are served");
+            return mistakes.add(line, text);
+        }
+        for entry in tables {
+            let line = lines.at(&entry.span());
+            let DeValue::Table(entries) = entry.get_ref() else {
+                mistakes.add(line, "export: each is written [[export]]");
+                continue;
+            };
+            let table = Table::new("[[export]]", entries, lines, mistakes);
+            let Some(export) = read_export(table, line, self.directory()) else {
+                continue;
+            };
+            let name = &export.argument.value.name;
+            let is_same = |other: &&ExportTable| other.argument.value.name == *name;
+            match self.exports.iter().find(is_same) {
+                Some(first) => {
+                    let first = first.argument.line;
+                    let text = format!("two exports are named {name}: here and in line {first}");
+                    mistakes.add(export.argument.line, text);
+                }
+                None => self.exports.push(export),
+            }
+        }
+    }
+}
+
+impl ExportKeys {
+    /// These, and what they leave out as it is usual.
+    pub(crate) fn or(&self, usual: &Self) -> Self {
+        let own = self.clone();
+        Self {
+            read_only: own.read_only.or_else(|| usual.read_only.clone()),
+            writable: own.writable.or_else(|| usual.writable.clone()),
+            squash: own.squash.or_else(|| usual.squash.clone()),
+            anon_uid: own.anon_uid.or_else(|| usual.anon_uid.clone()),
+            anon_gid: own.anon_gid.or_else(|| usual.anon_gid.clone()),
+            allow: own.allow.or_else(|| usual.allow.clone()),
+            no_loopback: own.no_loopback.or_else(|| usual.no_loopback.clone()),
+            secure: own.secure.or_else(|| usual.secure.clone()),
+            cookies_32bit: own.cookies_32bit.or_else(|| usual.cookies_32bit.clone()),
+        }
+    }
+
+    fn take(table: &mut Table<'_>) -> Self {
+        Self {
+            read_only: table.take("read_only", switch),
+            writable: table.take("writable", switch),
+            squash: table.take("squash", word(&SQUASH)),
+            anon_uid: table.take("anon_uid", number(values::parse_id)),
+            anon_gid: table.take("anon_gid", number(values::parse_id)),
+            allow: table.take("allow", list(ALLOW_MAX, str::parse)),
+            no_loopback: table.take("no_loopback", switch),
+            secure: table.take("secure", switch),
+            cookies_32bit: table.take("cookies_32bit", switch),
+        }
+    }
+}
+
+/// An export that makes sense, if this is one.
+fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<ExportTable> {
+    let name = |text: &str| {
+        if !text.starts_with('/') {
+            return Err("the name of an export begins with '/'".to_owned());
+        }
+        parse_name(text.as_bytes()).map_err(|error| one_line(&error))
+    };
+    let name = table.require("name", line, text(name));
+    let source = |text: &str| {
+        let words = |error: anyhow::Error| one_line(&error);
+        let source = Source::parse(text.as_ref()).map_err(words)?;
+        let source = source.in_directory(directory);
+        source.check_presence().map_err(words)?;
+        Ok::<_, String>((source, OsString::from(text)))
+    };
+    let source = table.require("source", line, text(source));
+    let label = table.take("label", text(parse_label));
+    let keys = ExportKeys::take(&mut table);
+    table.end();
+    let (name, source) = (name?, source?);
+    let (parsed, given) = source.value;
+    Some(ExportTable {
+        argument: At {
+            value: ExportArgument {
+                name: name.value,
+                source: parsed,
+                text: given,
+            },
+            line: name.line,
+        },
+        source_line: source.line,
+        label,
+        keys,
+    })
+}
+
+fn parse_label(text: &str) -> Result<String, String> {
+    let is_short = text.chars().count() <= LABEL_CHARACTERS_MAX;
+    if !is_short || text.chars().any(char::is_control) {
+        return Err(format!(
+            "a text of at most {LABEL_CHARACTERS_MAX} characters on one line is wanted"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let parsed = ConfigurationFile::parse(Path::new("/p/f.toml"), text);
+        parsed.map_or_else(|mistakes| mistakes.lines(), |_| Vec::new())
+    }
+
+    #[test]
+    fn a_file_says_what_is_served_and_to_whom() {
+        let text = "\
+[server]
+listen = \"127.0.0.1:0\"
+threads = 8
+cache = \"64m\"
+poll = \"never\"
+squash = \"all\"
+
+[[export]]
+name = \"/a\"
+source = \"ram:1m\"
+label = \"Scratch\"
+allow = [\"10.0.0.0/8\", \"host.example\"]
+anon_uid = 7
+";
+        let file = ConfigurationFile::parse(Path::new("/p/f.toml"), text).unwrap();
+        assert_eq!(file.server.threads, Some(At { value: 8, line: 3 }));
+        assert_eq!(file.server.cache.unwrap().value, 64 << 20);
+        assert_eq!(file.usual.squash.unwrap().value, Squash::All);
+        let [export] = &file.exports[..] else {
+            panic!("one export")
+        };
+        assert_eq!((export.argument.line, export.source_line), (9, 10));
+        assert_eq!(export.argument.value.source, Source::Ram(1 << 20));
+        assert_eq!(export.keys.allow.as_ref().unwrap().value.len(), 2);
+        assert_eq!(export.keys.anon_uid, Some(At { value: 7, line: 13 }));
+        assert!(
+            ConfigurationFile::parse(Path::new("f"), "")
+                .unwrap()
+                .exports
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn each_mistake_is_said_with_its_line() {
+        let export = "[[export]]\nname = \"/a\"\nsource = \"ram:1m\"\n";
+        for (text, line, part) in [
+            (
+                "[server]\nthreads = 0",
+                2,
+                "threads = 0: a number from 1 to 4096",
+            ),
+            ("[server]\nthreads = \"8\"", 2, "a number from 1 to"),
+            ("[server]\nlisten = 5", 2, "a text in quotes"),
+            ("[server]\nlisten = \"x\"", 2, "127.0.0.1:20490"),
+            ("[server]\nregister = \"yes\"", 2, "true or false"),
+            (
+                "[server]\nsquash = \"some\"",
+                2,
+                "\"none\", \"root\", \"all\"",
+            ),
+            ("[server]\ncache = \"many\"", 2, "cache = \"many\""),
+            ("[server]\nallow = \"::/0\"", 2, "a list is wanted"),
+            ("[server]\nallow = [\"10.0.0.0/40\"]", 2, "10.0.0.0/40"),
+            (
+                "[server]\nlisen = \"x\"",
+                2,
+                "'lisen' in [server], did you mean 'listen'?",
+            ),
+            (
+                "\n[sever]\n",
+                2,
+                "unknown key 'sever', did you mean 'server'?",
+            ),
+            ("server = 1", 1, "written [server]"),
+            ("[export]\nname = \"/a\"", 1, "[[export]]"),
+            (
+                "[[export]]\nname = \"a\"\nsource = \"ram:1m\"",
+                2,
+                "begins with '/'",
+            ),
+            ("[[export]]\nsource = \"ram:1m\"", 1, "has no 'name'"),
+            ("[[export]]\nname = \"/a\"", 1, "has no 'source'"),
+            (
+                "[[export]]\nname = \"/a\"\nsource = \"/no/such\"",
+                3,
+                "No such file",
+            ),
+            (
+                "[[export]]\nname = \"/a\"\nsource = \"no/such\"",
+                3,
+                "/p/no/such",
+            ),
+            (
+                "[[export]]\nname = \"/a\"\nsource = \"rom:1\"",
+                3,
+                "unknown kind",
+            ),
+            ("[server]\nthreads = 1\nthreads = 2", 3, "duplicate key"),
+            ("[server\n", 1, ""),
+            ("a = \n", 1, ""),
+        ] {
+            let lines = mistakes(text);
+            assert_eq!(lines.len(), 1, "{text}: {lines:?}");
+            let place = format!("/p/f.toml:{line}: ");
+            assert!(lines[0].starts_with(&place), "{text}: {lines:?}");
+            assert!(lines[0].contains(part), "{text}: {lines:?}");
+        }
+        let twice = mistakes(&format!("{export}{export}"));
+        assert_eq!(
+            twice,
+            ["/p/f.toml:5: two exports are named /a: here and in line 2"]
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_said_up_to_a_limit() {
+        let text = "[server]\nthread = 1\nsecure = 1\n[[export]]\nsquahs = \"all\"\n";
+        let lines = mistakes(text);
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        let many: String = (0..50).map(|number| format!("key{number} = 1\n")).collect();
+        let lines = mistakes(&many);
+        assert_eq!(lines.len(), 21);
+        assert_eq!(lines[20], "/p/f.toml: 30 more mistakes");
+    }
+
+    #[test]
+    fn files_that_are_no_text_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f.toml");
+        let refusal = |path: &Path| one_line(&ConfigurationFile::read(path).err().unwrap());
+        assert!(refusal(&path).contains("No such file"));
+        assert!(refusal(directory.path()).contains("not a regular file"));
+        std::fs::write(&path, b"[server]\n\xff").unwrap();
+        assert!(refusal(&path).ends_with("f.toml:2: is not UTF-8"));
+        std::fs::write(&path, vec![b'#'; (FILE_BYTES_MAX + 1) as usize]).unwrap();
+        assert!(refusal(&path).contains("is longer than 1.0 MiB"));
+        std::fs::write(&path, "").unwrap();
+        assert!(ConfigurationFile::read(&path).unwrap().is_ok());
+    }
+}

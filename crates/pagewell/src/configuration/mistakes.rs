@@ -1,0 +1,63 @@
+//! What is wrong with a configuration file: each a line that names the file and the line in it.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::report;
+
+/// So many are said; the rest are counted. A file of another kind has one in each line.
+const SAID_MAX: usize = 20;
+
+/// Mistakes in a file, in the order of its lines once they are [sorted](Self::into_result).
+#[derive(Debug)]
+pub(crate) struct Mistakes {
+    file: PathBuf,
+    found: Vec<(usize, String)>,
+}
+
+impl Mistakes {
+    /// None yet, in this file.
+    pub(crate) fn none(file: &Path) -> Self {
+        Self {
+            file: file.to_owned(),
+            found: Vec::new(),
+        }
+    }
+
+    /// One more, in a line that is counted from 1.
+    pub(crate) fn add(&mut self, line: usize, text: impl Into<String>) {
+        self.found.push((line, text.into()));
+    }
+
+    /// `value` if there are none.
+    pub(crate) fn into_result<T>(mut self, value: T) -> Result<T, Self> {
+        self.found.sort_by_key(|(line, _)| *line);
+        if self.found.is_empty() {
+            Ok(value)
+        } else {
+            Err(self)
+        }
+    }
+
+    /// All of them, as `FILE:LINE: TEXT`, and how many more there are.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let file = self.file.display();
+        let said = self.found.iter().take(SAID_MAX);
+        let mut lines: Vec<String> = said
+            .map(|(line, text)| format!("{file}:{line}: {text}"))
+            .collect();
+        if let Some(more @ 1..) = self.found.len().checked_sub(SAID_MAX) {
+            lines.push(format!("{file}: {more} more mistakes"));
+        }
+        lines
+    }
+
+    /// Reports all but the last, which becomes the error that ends a command.
+    pub(crate) fn report(&self) -> anyhow::Error {
+        let mut lines = self.lines();
+        let last = lines.pop().unwrap_or_default();
+        for line in lines {
+            report(&line);
+        }
+        anyhow::anyhow!(last)
+    }
+}

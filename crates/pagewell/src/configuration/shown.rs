@@ -1,0 +1,83 @@
+//! What is in force, as a configuration file that says where each value comes from, or as JSON.
+
+use serde_json::{Value, json};
+
+use super::settings::Entry;
+
+/// Where the remarks begin, if the values leave room.
+const REMARK_COLUMN: usize = 44;
+
+/// The settings as a file with remarks: reading it again gives the same settings.
+pub(crate) fn text(entries: &[Entry]) -> String {
+    let mut text = String::from("[server]\n");
+    let mut export = &None;
+    for entry in entries {
+        if entry.export != *export {
+            text.push_str("\n[[export]]\n");
+            export = &entry.export;
+        }
+        let line = match &entry.value {
+            Value::Null => format!("# {} is not set", entry.key),
+            value => format!("{} = {value}", entry.key),
+        };
+        text.push_str(&format!("{line:REMARK_COLUMN$} # {}\n", entry.origin));
+    }
+    text
+}
+
+/// The same for programs.
+pub(crate) fn document(entries: &[Entry]) -> Value {
+    let one = |entry: &Entry| {
+        json!({
+            "export": entry.export,
+            "key": entry.key,
+            "value": entry.value,
+            "from": entry.origin.to_string(),
+        })
+    };
+    json!({ "schema": 1, "settings": entries.iter().map(one).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::arguments::ServeArguments;
+    use crate::configuration::file::ConfigurationFile;
+    use crate::configuration::settings::Settings;
+    use clap::Parser;
+    use std::path::Path;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: ServeArguments,
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        let words = [
+            "pagewell",
+            "--threads",
+            "7",
+            "--allow",
+            "10.0.0.0/8",
+            "/a=ram:1m",
+        ];
+        let arguments = Line::try_parse_from(words).unwrap().serve;
+        let settings = Settings::resolve(&arguments, None).unwrap();
+        let shown = text(&settings.entries);
+        let file = ConfigurationFile::parse(Path::new("/f"), &shown).unwrap();
+        let words = ["pagewell", "--config", "/f"];
+        let arguments = Line::try_parse_from(words).unwrap().serve;
+        let again = Settings::resolve(&arguments, Some(&file)).unwrap();
+        let values = |settings: &Settings| -> Vec<_> {
+            let entries = settings.entries.iter();
+            let known = entries.filter(|entry| !entry.value.is_null());
+            known
+                .map(|entry| (entry.export.clone(), entry.key, entry.value.clone()))
+                .collect()
+        };
+        assert_eq!(values(&settings), values(&again), "{shown}");
+        assert_eq!(document(&settings.entries)["settings"][1]["value"], 7);
+    }
+}

@@ -1,0 +1,258 @@
+//! `serve --config`, `config check`, `config show`, and reloading.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pagewell_sunrpc::nfs3::{StableHow, Status};
+use serde_json::Value;
+
+use crate::client::{Client, User};
+use crate::support::{Run, Serve, run};
+
+/// A directory with what is served and the configuration.
+struct Place {
+    base: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["one", "two"] {
+            let directory = base.path().join(name);
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join("file"), name).unwrap();
+        }
+        Self { base }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.base.path().join("pagewell.toml")
+    }
+
+    /// Writes the configuration, and returns its path as an argument.
+    fn write(&self, text: &str) -> String {
+        fs::write(self.file(), text).unwrap();
+        self.file().to_str().unwrap().to_owned()
+    }
+}
+
+fn export(name: &str, source: &str, rest: &str) -> String {
+    format!("[[export]]\nname = \"{name}\"\nsource = \"{source}\"\nsquash = \"none\"\n{rest}\n")
+}
+
+/// The last line that the server says of this reload.
+fn reload(serve: &mut Serve) -> String {
+    serve.signal("HUP");
+    let lines = serve.lines_until("reloaded");
+    lines.last().unwrap().trim().to_owned()
+}
+
+fn connect(serve: &Serve) -> Client {
+    Client::connect(serve.address(), User::root())
+}
+
+fn file_in(client: &mut Client, export: &str) -> Vec<u8> {
+    let root = client.mount(export.as_bytes()).unwrap();
+    client.lookup(&root, b"file").unwrap().handle
+}
+
+#[test]
+fn a_file_is_served_by_and_relative_paths_are_beside_it() {
+    let place = Place::new();
+    let text = export("/one", "one", "label = \"The first\"");
+    let config = place.write(&text);
+    let mut serve = Serve::start(&["--config", &config, "/two=ram:1m"]);
+    let address = serve.address();
+    let urls: Vec<String> = ["/one", "/two"]
+        .map(|name| format!("nfs://{address}{name}"))
+        .into();
+    assert_eq!(serve.urls(), urls);
+    serve.lines_until("/one: The first, ");
+    let mut client = connect(&serve);
+    let file = file_in(&mut client, "/one");
+    assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"one");
+}
+
+/// Everything that a reload can change changes on the connection of a client that is there; what
+/// needs a restart is said, and a wrong file changes nothing.
+#[test]
+fn a_reload_changes_exports_and_drops_no_client() {
+    let place = Place::new();
+    let (one, two) = (export("/one", "one", ""), export("/two", "two", ""));
+    let config = place.write(&format!("{one}{two}"));
+    let mut serve = Serve::start(&["--config", &config]);
+    let mut client = connect(&serve);
+    let (first, second) = (file_in(&mut client, "/one"), file_in(&mut client, "/two"));
+    assert!(reload(&mut serve).ends_with("reloaded: no export has changed"));
+
+    place.write(&format!(
+        "[server]\nthreads = 7\n{}{}",
+        export("/one", "one", "read_only = true"),
+        export("/three", "ram:1m", "")
+    ));
+    let said = reload(&mut serve);
+    for part in [
+        "added /three",
+        "changed /one (read_only)",
+        "removed /two",
+        "restart: threads",
+    ] {
+        assert!(said.contains(part), "{said} lacks {part}");
+    }
+    let write = |client: &mut Client| client.write(&first, 0, b"O", StableHow::FileSync).err();
+    assert_eq!(write(&mut client), Some(Status::ReadOnly));
+    assert_eq!(client.getattr(&second), Err(Status::Stale));
+    assert!(client.mount(b"/three").is_ok());
+
+    place.write("[server]\nthread = 7\n[[export]]\nname = \"/one\"\n");
+    let said = reload(&mut serve);
+    assert!(
+        said.contains("not reloaded, nothing has changed: "),
+        "{said}"
+    );
+    assert!(said.contains("pagewell.toml:"), "{said}");
+    assert!(client.mount(b"/three").is_ok());
+
+    place.write(&format!(
+        "{}{two}",
+        export(
+            "/one",
+            "one",
+            "allow = [\"10.0.0.0/8\"]\nno_loopback = true"
+        )
+    ));
+    let said = reload(&mut serve);
+    assert!(
+        said.contains("changed /one (allow, no_loopback, read_only)"),
+        "{said}"
+    );
+    assert_eq!(client.getattr(&first), Err(Status::AccessDenied));
+    assert_eq!(
+        client.read(&second, 0, 10).unwrap().bytes,
+        b"two",
+        "it is the same tree"
+    );
+
+    place.write(&one);
+    reload(&mut serve);
+    assert_eq!(write(&mut client), None);
+    serve.signal("TERM");
+    let (code, _, err) = serve.end();
+    assert_eq!(code, Some(0), "{err}");
+}
+
+/// What is in memory is kept as long as its export is there, whatever is said of it or how it is
+/// called.
+#[test]
+fn a_source_that_stays_is_not_opened_again() {
+    let place = Place::new();
+    let config = place.write(&export("/ram", "ram:1m", ""));
+    let mut serve = Serve::start(&["--config", &config]);
+    let mut client = connect(&serve);
+    let root = client.mount(b"/ram").unwrap();
+    let file = client.make_file(&root, b"file", b"kept");
+    place.write(&export("/ram", "ram:1m", "read_only = true"));
+    reload(&mut serve);
+    place.write(&export("/ram", "ram:1m", ""));
+    reload(&mut serve);
+    assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"kept");
+    place.write(&export("/memory", "ram:1m", ""));
+    reload(&mut serve);
+    let file = file_in(&mut client, "/memory");
+    assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"kept");
+    place.write(&export("/memory", "ram:2m", ""));
+    assert!(reload(&mut serve).contains("changed /memory (source)"));
+    assert_eq!(client.getattr(&file), Err(Status::Stale));
+}
+
+#[test]
+fn without_a_file_the_signal_still_means_the_end() {
+    let serve = Serve::start(&["ram:1m"]);
+    serve.signal("HUP");
+    let (code, _, err) = serve.end();
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
+fn check_says_each_mistake_with_its_line() {
+    let place = Place::new();
+    let config = place.write(&export("/one", "one", ""));
+    let said = run(&["config", "check", &config]).text();
+    assert_eq!(said, format!("{config}: no mistake; serves 1 export\n"));
+    place.write(
+        "[server]\nlisten = 1\n[[export]]\nname = \"/a\"\nsource = \"no/such\"\nsquahs = 1\n",
+    );
+    let Run { code, err, .. } = run(&["config", "check", &config]);
+    assert_eq!(code, Some(1));
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(lines.len(), 3, "{err}");
+    for (line, part) in [
+        (0, ":2: listen = 1: a text in quotes is wanted"),
+        (1, ":5: source = \"no/such\": "),
+        (
+            2,
+            ":6: unknown key 'squahs' in [[export]], did you mean 'squash'?",
+        ),
+    ] {
+        let expected = format!("pagewell: {config}{part}");
+        assert!(lines[line].starts_with(&expected), "{err}");
+    }
+    let json = run(&["config", "check", "--json", &config]);
+    let json: Value = serde_json::from_slice(&json.out).unwrap();
+    assert_eq!(json["mistakes"].as_array().unwrap().len(), 3);
+    let missing = run(&["config", "check", "/no/such.toml"]).failed(1);
+    assert!(missing.contains("/no/such.toml: No such file"), "{missing}");
+    let unserved = run(&["serve", "--config", &config]);
+    assert_eq!(unserved.code, Some(1), "{}", unserved.err);
+}
+
+#[test]
+fn show_says_where_each_value_comes_from() {
+    let place = Place::new();
+    let config = place.write(&format!(
+        "[server]\nthreads = 8\n{}",
+        export("/one", "one", "")
+    ));
+    let said = run(&["config", "show", &config, "--poll", "never"]).text();
+    let line = |key: &str| {
+        let mut lines = said.lines();
+        let words = lines
+            .find(|line| line.starts_with(key))
+            .unwrap()
+            .split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("threads"), format!("threads = 8 # {config}:2"));
+    assert_eq!(line("poll"), "poll = \"never\" # command line");
+    assert_eq!(line("register"), "register = false # default");
+    assert_eq!(line("squash"), format!("squash = \"none\" # {config}:6"));
+    let json = run(&[
+        "config",
+        "show",
+        "--json",
+        "--config",
+        &config,
+        "/two=ram:1m",
+    ])
+    .text();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let two = json["settings"].as_array().unwrap().iter();
+    let two = two.filter(|entry| entry["export"] == "/two" && entry["key"] == "source");
+    let two: Vec<&Value> = two.collect();
+    assert_eq!(
+        (two.len(), &two[0]["from"]),
+        (1, &Value::from("command line"))
+    );
+    // What is shown is a file that says the same.
+    let again = place.base.path().join("again.toml");
+    fs::write(&again, said).unwrap();
+    assert!(
+        run(&["config", "check", path(&again)])
+            .text()
+            .contains("1 export")
+    );
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
