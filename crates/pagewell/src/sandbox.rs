@@ -1,11 +1,12 @@
 //! What a server needs of the system, from its command line: the plan of its sandbox.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::bail;
 use pagewell_base::files::folder_of;
 use pagewell_monitor::http::place::Place;
-use pagewell_sandbox::{Access, Plan, capabilities, enter, stay_out};
+use pagewell_sandbox::{Access, Part, Plan, capabilities, enter, stay_out};
 use rustix::thread::CapabilitySet;
 
 use crate::configuration::settings::Settings;
@@ -82,13 +83,64 @@ pub(crate) fn begin(
     }
     // A failure has its message where the key is read.
     let _ = state::make_directory(state_directory);
-    let standing = enter(&plan(settings, state_directory, audit_file));
+    let plan = plan(settings, state_directory, audit_file);
+    let standing = enter(&plan);
     let lacks = standing.lacks();
     if settings.sandbox == Mode::Require && !lacks.is_empty() {
         bail!("--sandbox require: {}", lacks.join("; "));
     }
+    if !matches!(standing.landlock, Part::Missing(_)) {
+        let _ = ENTERED.set(plan);
+    }
     let lacks = lacks.into_iter();
     Ok(lacks.map(|lack| format!("sandbox: {lack}")).collect())
+}
+
+/// What was entered.
+static ENTERED: OnceLock<Plan> = OnceLock::new();
+
+/// Refuses a source that is to be served and that the sandbox does not let be opened, as one that
+/// was not named at the start.
+pub(crate) fn admit(source: &Source, writes: Writes) -> anyhow::Result<()> {
+    match ENTERED.get() {
+        Some(plan) => admit_to(plan, source, writes),
+        None => Ok(()),
+    }
+}
+
+fn admit_to(plan: &Plan, source: &Source, writes: Writes) -> anyhow::Result<()> {
+    let mut wanted = Paths::default();
+    wanted.add_source(source, writes);
+    let allows = |path: &Path, access: Access| {
+        let suffices = |allowed: Access| [access, Access::Write].contains(&allowed);
+        let mut paths = plan.paths.iter();
+        paths.any(|(top, allowed)| suffices(*allowed) && is_below(path, top))
+    };
+    let refused = wanted
+        .all
+        .iter()
+        .find(|(path, access)| !allows(path, *access));
+    if let Some((path, _)) = refused {
+        bail!(
+            "{}: the sandbox forbids it, which was entered without it: restart, or name a folder \
+             above it with --sandbox-allow at the start",
+            path.display()
+        );
+    }
+    if wanted.is_remote && !plan.connects {
+        bail!("the sandbox forbids connections, as none were needed at the start: restart");
+    }
+    Ok(())
+}
+
+/// Whether a path leads to what is at another one, or below that.
+fn is_below(path: &Path, top: &Path) -> bool {
+    match (path.canonicalize(), top.canonicalize()) {
+        (Ok(path), Ok(top)) => path.starts_with(top),
+        // It is not there, which opening it says.
+        (Err(_), _) => true,
+        (Ok(_), Err(_)) => false,
+    }
 }
 
 fn plan(settings: &Settings, state_directory: &Path, audit_file: Option<&Path>) -> Plan {
@@ -303,5 +355,40 @@ mod tests {
         );
         let missing = paths(&format!("{parent}/none/at.iso"), Writes::Recognised);
         assert_eq!(missing.all, [(folder.path().to_owned(), Access::Read)]);
+    }
+
+    #[test]
+    fn what_was_not_named_at_the_start_is_refused_with_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["a", "a/below", "b"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let plan = |access| Plan {
+            paths: vec![(folder.path().join("a"), access)],
+            opens_by_handle: false,
+            makes_private_mounts: false,
+            listen_ports: None,
+            connects: false,
+            capabilities: CapabilitySet::empty(),
+        };
+        let refused = |access, source: &str, writes| {
+            let source = Source::parse(OsStr::new(source)).unwrap();
+            let refused = admit_to(&plan(access), &source, writes);
+            refused.err().map(|error| error.to_string())
+        };
+        let (read, write) = (Writes::None, Writes::Recognised);
+        assert_eq!(refused(Access::Write, &at("a/below"), write), None);
+        assert_eq!(refused(Access::Read, &at("a"), read), None);
+        assert_eq!(refused(Access::Read, "ram:1m", write), None);
+        for (access, source, writes) in [
+            (Access::Read, at("a"), write),
+            (Access::Write, at("b"), read),
+        ] {
+            let said = refused(access, &source, writes).unwrap();
+            assert!(said.contains("--sandbox-allow"), "{said}");
+        }
+        let said = refused(Access::Write, "nfs://127.0.0.1/x", read).unwrap();
+        assert!(said.contains("connections"), "{said}");
     }
 }

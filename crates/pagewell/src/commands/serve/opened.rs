@@ -11,6 +11,7 @@ use crate::configuration::settings::ExportSettings;
 use crate::engine::Engine;
 use crate::escape;
 use crate::open::{self, Purpose, Writes};
+use crate::sandbox;
 use crate::source::Source;
 
 /// See the module's text.
@@ -35,6 +36,7 @@ impl OpenExport {
         let argument = &settings.argument;
         let shown = argument.text.to_string_lossy();
         let writes = writes_of(settings);
+        sandbox::admit(&argument.source, writes)?;
         let tree = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?.tree;
         let is_local = tree.is_local();
         Ok(Self {
