@@ -50,10 +50,12 @@ pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
         names::DIR_OWN_MOUNTS_REFUSED.add(1);
         return Ok((root, None));
     };
-    let opened = open_directory(own.as_fd())?;
-    if !handle::works(opened.as_fd()) {
+    // A sandbox whose rule is for a directory above does not reach into the private mount.
+    let opened = open_directory(own.as_fd());
+    let Some(opened) = opened.ok().filter(|opened| handle::works(opened.as_fd())) else {
+        names::DIR_OWN_MOUNTS_REFUSED.add(1);
         return Ok((root, None));
-    }
+    };
     let original = Original { root, _own: own };
     Ok((opened, Some(original)))
 }
