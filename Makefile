@@ -46,7 +46,7 @@ test-strangers: ## Other people's servers and clients, against docs/INTEROPERABI
 	@scripts/packages.sh test
 	@tests/strangers/run.sh
 
-package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler, crates.io)
+package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler and a network)
 	@scripts/package.sh
 
 test-package: ## Install, use, upgrade and remove the Debian packages in booted Debian systems (2 minutes)

@@ -9,7 +9,8 @@
 #   rpm     the same for systems with RPM
 #   static  pagewell-VERSION-ARCHITECTURE-static.tar.xz: the program alone, which needs no C library
 #
-# The tools come from crates.io, at the versions named here, into target/package/tools.
+# The tools come from the registry of Rust packages, at the versions named here, into
+# target/package/tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- deb rpm static
