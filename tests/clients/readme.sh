@@ -1,5 +1,6 @@
-# Read by the scenarios that run the tasks of README.md as they stand there, in a network and a
-# tree of mounts of their own, where /srv, the machine "nas" and the ports are the scenario's.
+# Read by the scenarios that run the tasks of README.md as they stand there, where /srv, the machine
+# "nas" and the ports are the scenario's.
+. "$CLIENTS/network.sh"
 
 # task TEXT: the lines of the block behind the paragraph of README.md that begins so in bold.
 task() {
@@ -10,23 +11,9 @@ task() {
     ' "$REPOSITORY/README.md" | grep . || fail "README.md has no task '$1'"
 }
 
-# step_inside: begins the scenario again in namespaces of its own, once.
-step_inside() {
-    is_root || skip 'namespaces of its own take root'
-    for program in rpcbind ip setpriv; do
-        command -v $program >/dev/null || skip "$program is missing"
-    done
-    if [ -z "${README_INSIDE-}" ]; then
-        unshare -n -m true 2>/dev/null || skip 'no network of its own is permitted'
-        # What may have to be fetched is fetched while there is a network.
-        "$REPOSITORY/tests/guest/kernel.sh" >/dev/null
-        "$REPOSITORY/tests/guest/tools.sh" >/dev/null
-        # Nothing is to be ended yet.
-        trap - EXIT ERR
-        README_INSIDE=yes exec unshare -n -m bash "$0"
-    fi
-    "$CLIENTS/alone.sh"
-    ip link set lo up
+# own_machine: a network, /srv, and a program "pagewell" of the scenario's own.
+own_machine() {
+    own_network
     mount -t tmpfs none /srv
     mkdir -p "$SCRATCH/bin"
     ln -sf "$PAGEWELL" "$SCRATCH/bin/pagewell"

@@ -4,7 +4,7 @@
 . "$CLIENTS/readme.sh"
 
 [ -x /usr/lib/klibc/bin/nfsmount ] || skip 'nfsmount (klibc-utils) is missing'
-step_inside
+own_machine
 mkdir -p /srv/data /srv/root/sbin
 echo shared >/srv/data/file
 chmod -R a+rwX /srv/data
@@ -19,14 +19,7 @@ guest readme-folder "$SCRATCH/mount-line"
 [ "$(cat /srv/data/answer)" = answer ] || fail 'the guest has written nothing'
 stop_server
 
-mount -t tmpfs none /run
-rpcbind -f -w &
-mapper=$!
-end_started() { kill "$mapper" 2>/dev/null || true; }
-until rpcinfo -p 127.0.0.1 >/dev/null 2>&1; do
-    kill -0 "$mapper" 2>/dev/null || fail 'rpcbind ended'
-    sleep 0.1
-done
+start_port_mapper
 start_line "$(task 'Boot machines')"
 # It asks the port mapper and MOUNT before it asks the kernel, which may have no NFS here.
 mkdir "$SCRATCH/root"
