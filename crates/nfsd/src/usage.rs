@@ -30,6 +30,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    #[inline]
     fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.received_bytes += other.received_bytes;
@@ -105,25 +106,40 @@ impl ByExport {
 /// The replies of a batch.
 #[derive(Debug, Default)]
 pub struct Tally {
+    /// That of the reply that is counted next.
     export: ExportLabel,
-    counted: ByExport,
+    /// The last replies, which are to calls for one export: nearly always all.
+    last: (ExportLabel, Traffic),
+    before: ByExport,
 }
 
 impl Tally {
     /// The reply that is counted next is to a call for this export.
+    #[inline]
     pub fn set_export(&mut self, export: ExportLabel) {
         self.export = export;
     }
 
     /// Counts a reply.
+    #[inline]
     pub fn count(&mut self, received_bytes: usize, sent_bytes: usize) {
         let export = std::mem::take(&mut self.export);
-        let traffic = Traffic {
+        if self.last.0 != export {
+            self.change(export);
+        }
+        self.last.1.add(Traffic {
             calls: 1,
             received_bytes: received_bytes as u64,
             sent_bytes: sent_bytes as u64,
-        };
-        self.counted.add(export, traffic);
+        });
+    }
+
+    #[cold]
+    fn change(&mut self, export: ExportLabel) {
+        let (label, traffic) = std::mem::replace(&mut self.last, (export, Traffic::default()));
+        if traffic.calls > 0 {
+            self.before.add(label, traffic);
+        }
     }
 }
 
@@ -134,10 +150,15 @@ pub struct Usage(Mutex<ByExport>);
 impl Usage {
     /// Takes what was counted in a batch.
     pub fn take(&self, tally: &mut Tally) {
-        if !tally.counted.0.is_empty() {
-            self.0.lock().add_all(&tally.counted);
-            tally.counted.0.clear();
+        let (label, traffic) = &mut tally.last;
+        // What was counted before the last ones was followed by them.
+        if traffic.calls == 0 {
+            return;
         }
+        let mut by_export = self.0.lock();
+        by_export.add_all(&tally.before);
+        by_export.add(*label, std::mem::take(traffic));
+        tally.before.0.clear();
     }
 
     /// Adds all that was asked for to `sum`.
