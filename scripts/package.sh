@@ -140,4 +140,5 @@ for kind in "$@"; do
         *) say "unknown kind '$kind' (deb, rpm or static)"; exit 2 ;;
     esac
 done
-(cd "$out" && sha256sum -- *.deb *.rpm *.tar.xz 2>/dev/null | tee SHA256SUMS)
+shopt -s nullglob
+(cd "$out" && sha256sum -- *.deb *.rpm *.tar.xz | tee SHA256SUMS)
