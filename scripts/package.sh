@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # usage: scripts/package.sh [KIND...]
 #
-# Makes packages in target/package: of the kinds deb, rpm and static, or all three. The same commit
-# gives the same bytes wherever and whenever it is built with the same compiler: times are that of
-# the commit, paths are those of no machine.
+# Makes packages in target/package: of the kinds deb, rpm and static, or all three. So that the
+# same commit gives the same bytes, times are that of the commit, and paths are those of no machine.
 #
 #   deb     pagewell_VERSION_ARCHITECTURE.deb and pagewell-bench_..., for Debian 12 and later
 #   rpm     the same for systems with RPM
