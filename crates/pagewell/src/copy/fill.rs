@@ -438,47 +438,26 @@ mod tests {
     use std::sync::Arc;
 
     use pagewell_base::sync::Mutex;
-    use pagewell_fs::{Call, CreateMode, Created, FileSystem, Result, SetAttributes, forward};
+    use pagewell_fs::{CreateMode, Result, SetAttributes};
     use pagewell_source_ram::RamFileSystem;
     use pagewell_tree::Tree;
+    use pagewell_wire::layer::{Event, Hook, Layer};
 
     use super::super::terms::place;
     use super::*;
     use crate::copy::rules::Rules;
 
-    /// Memory that notes in which order names are made in it.
-    struct Noting {
-        memory: RamFileSystem,
-        made: Mutex<Vec<Vec<u8>>>,
-    }
+    /// The names of files and directories, in the order in which they are made.
+    #[derive(Default)]
+    struct Made(Mutex<Vec<String>>);
 
-    impl FileSystem for Noting {
-        forward! { self => self.memory;
-            describe, root, limits, lookup, attributes, set_attributes, access, read_link, read,
-            read_directory, statistics, write, commit,
-        }
-
-        fn create(
-            &self,
-            call: &Call<'_>,
-            directory: &FileId,
-            name: &[u8],
-            mode: &CreateMode,
-        ) -> Result<Created> {
-            self.made.lock().push(name.to_vec());
-            self.memory.create(call, directory, name, mode)
-        }
-
-        fn make_directory(
-            &self,
-            call: &Call<'_>,
-            directory: &FileId,
-            name: &[u8],
-            attributes: &SetAttributes,
-        ) -> Result<Created> {
-            self.made.lock().push(name.to_vec());
-            self.memory
-                .make_directory(call, directory, name, attributes)
+    impl Hook for Made {
+        fn before(&self, event: &Event<'_>) -> Result<()> {
+            if matches!(event.operation, "create" | "make_directory") {
+                let name = String::from_utf8_lossy(event.name).into_owned();
+                self.0.lock().push(name);
+            }
+            Ok(())
         }
     }
 
@@ -504,12 +483,10 @@ mod tests {
     }
 
     fn order(is_remote: bool) -> Vec<String> {
-        let noting = Arc::new(Noting {
-            memory: RamFileSystem::new(1 << 20).unwrap(),
-            made: Mutex::default(),
-        });
+        let memory = Arc::new(RamFileSystem::new(1 << 20).unwrap());
+        let (layer, made) = Layer::new(memory, Made::default());
         let source = place(&tree());
-        let mut target = place(&Tree::new(noting.clone()));
+        let mut target = place(&Tree::new(layer));
         target.is_remote = is_remote;
         let mut copier = Copier::new(&target, Rules::default());
         let (from, into) = (source.tree.root().unwrap(), target.tree.root().unwrap());
@@ -517,9 +494,7 @@ mod tests {
             .directory_contents(&source, &from, (&into, b""))
             .unwrap();
         copier.finish().unwrap();
-        let made = noting.made.lock();
-        let names = made.iter().map(|name| String::from_utf8_lossy(name).into());
-        names.collect()
+        std::mem::take(&mut *made.0.lock())
     }
 
     #[test]
