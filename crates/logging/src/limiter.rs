@@ -6,7 +6,7 @@
 //! that a loud one leaves some for the others. The next one that is written says how many were not.
 //!
 //! Memory: only subjects of which a line was written are remembered, until the period ends. So
-//! there are no more than [`LINES_MAX`] for each place in the code, whoever calls.
+//! there are no more than [`LINES_MAX`] for each place in the code, however many clients call.
 //!
 //! Known weakness: more than [`LINES_MAX`] subjects in a period hide those that come later. What is
 //! hidden is counted here, and by the counters of the server.

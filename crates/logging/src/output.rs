@@ -1,6 +1,6 @@
 //! Where lines go: standard error, or the socket of the journal.
 //!
-//! Problem: whoever reads the log may stop reading, and threads that serve must not stand still for
+//! Problem: a reader of the log may stop reading, and threads that serve must not stand still for
 //! that. Rule: the first line that is not taken is waited for, [`WAIT`]; then lines are lost, and
 //! counted, until one is taken at once again.
 //!

@@ -1,4 +1,4 @@
-//! The server: who is let in, and a thread for each connection.
+//! The server: which clients are let in, and a thread for each connection.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -36,7 +36,7 @@ pub struct Options {
     pub place: Place,
     /// Networks that are answered beside this machine.
     pub allow: Vec<Network>,
-    /// What who asks must have.
+    /// What a request must carry.
     pub token: Option<Token>,
     /// What the process says of itself.
     pub status: Arc<Status>,

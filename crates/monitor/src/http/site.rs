@@ -21,7 +21,7 @@ const MISDIRECTED: &str =
 
 /// What a server shows.
 pub(super) struct Site {
-    /// Who asks must have it, but for the questions of supervisors.
+    /// Requests must carry it, but for those of supervisors.
     pub(super) token: Option<Token>,
     /// What the process says of itself.
     pub(super) status: Arc<Status>,

@@ -48,7 +48,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// It cannot be told not to block.
+    /// It cannot be made non-blocking.
     pub(super) fn new(stream: Arc<OwnedFd>, deadline: Instant) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&stream, true)?;
         Ok(Self {

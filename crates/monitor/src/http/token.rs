@@ -1,4 +1,4 @@
-//! The secret of `--http-token`: who has it may read.
+//! The secret of `--http-token`: a client that has it may read.
 //!
 //! It comes as `Authorization: Bearer TOKEN` (RFC 6750) from programs, or as the password of
 //! `Authorization: Basic` (RFC 7617, any user name), for which a browser asks by itself.

@@ -6,7 +6,7 @@
 //! from the call and its reply when they are wanted.
 //!
 //! Known weakness: the time at the device is that which the thread waited for one below the page
-//! cache, or for another server. What the kernel does for a directory is not told apart.
+//! cache, or for another server. The kernel's waits for a directory are not seen.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
