@@ -98,11 +98,15 @@ class Server:
         return bare.Client(self.port, self.mount_port, self.export)
 
     def url(self, path=""):
-        return f"nfs://127.0.0.1:{self.port}{self.export}?mountport={self.mount_port}::/{path}"
+        return f"{self.source}::/{path}"
 
     @property
     def source(self):
-        return f"nfs://127.0.0.1:{self.port}{self.export}?mountport={self.mount_port}"
+        options = f"mountport={self.mount_port}"
+        if self.name == "rclone":
+            # It loses bytes of a file that grows by calls of several connections.
+            options += "&connections=1"
+        return f"nfs://127.0.0.1:{self.port}{self.export}?{options}"
 
 
 class Running:
