@@ -111,12 +111,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Makes calls until `deadline` or the end of the work, then waits for the last replies.
+    /// Makes calls until `deadline` or the end of the work, then waits for the last replies. The
+    /// first calls are made also when a busy machine comes to it behind the deadline.
     pub(super) fn run(mut self, deadline: Option<Instant>) -> Result<Tally, LoadError> {
         let mut now = Instant::now();
         let mut done = false;
         loop {
-            done = done || deadline.is_some_and(|deadline| now >= deadline);
             self.fill(now, &mut done);
             if self.slots.is_idle() {
                 return Ok(self.receiver.tally);
@@ -133,6 +133,7 @@ impl<'a> Worker<'a> {
             }
             self.incoming.receive(&self.socket, sent)?;
             now = Instant::now();
+            done = done || deadline.is_some_and(|deadline| now >= deadline);
             while let Some(record) = self.incoming.next()? {
                 self.receiver.answer(&record, &mut self.slots, now)?;
             }
