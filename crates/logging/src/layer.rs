@@ -59,6 +59,13 @@ impl Log {
         };
     }
 
+    pub(crate) fn set_audit_file(&self, audit_file: Option<AuditFile>) {
+        let before = std::mem::replace(&mut self.destination.write().audit_file, audit_file);
+        if let Some(before) = before {
+            before.finish();
+        }
+    }
+
     pub(crate) fn set_filter(&self, filter: Filter) {
         *self.filter.write() = filter;
         // What every place in the code knows of it.
@@ -271,11 +278,15 @@ mod tests {
         let lines = with_log("error", Format::Plain, |log| {
             tracing::info!(target: AUDIT, name = "a", "in the log");
             let file = AuditFile::start(&path).unwrap();
-            log.destination.write().audit_file = Some(file);
+            log.set_audit_file(Some(file));
             tracing::info!(target: AUDIT, name = "b", "in the file");
-            log.finish();
+            log.set_audit_file(None);
+            tracing::info!(target: AUDIT, name = "c", "in the log again");
         });
-        assert_eq!(lines, ["pagewell: in the log\n"]);
+        assert_eq!(
+            lines,
+            ["pagewell: in the log\n", "pagewell: in the log again\n"]
+        );
         let written = std::fs::read_to_string(&path).unwrap();
         let value: serde_json::Value = serde_json::from_str(&written).unwrap();
         assert_eq!(

@@ -79,11 +79,8 @@ pub fn configure(options: &Options) -> std::io::Result<()> {
         Format::Journald => Output::journal()?,
         Format::Plain | Format::Text | Format::Json => Output::StandardError,
     };
-    let audit_file = match &options.audit {
-        Some(Audit::File(path)) => Some(AuditFile::start(path)?),
-        Some(Audit::Log) | None => None,
-    };
-    log.set_output(output, options.format, audit_file);
+    let audit = AuditPlace::open(options.audit.as_ref())?;
+    log.set_output(output, options.format, audit.0);
     log.set_filter(options.filter.clone());
     Ok(())
 }
@@ -99,6 +96,31 @@ pub fn set_filter(text: &str) -> Result<(), String> {
         log.set_filter(filter);
     }
     Ok(())
+}
+
+/// Where an audit log goes, open.
+#[derive(Debug)]
+pub struct AuditPlace(Option<AuditFile>);
+
+impl AuditPlace {
+    /// Opens the file of the audit log, if it goes into one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, or there is no thread for it.
+    pub fn open(audit: Option<&Audit>) -> std::io::Result<Self> {
+        match audit {
+            Some(Audit::File(path)) => AuditFile::start(path).map(Some).map(Self),
+            Some(Audit::Log) | None => Ok(Self(None)),
+        }
+    }
+}
+
+/// Has the audit log go there from here on. What was said before is where it went before.
+pub fn set_audit(place: AuditPlace) {
+    if let Some(log) = LOG.get() {
+        log.set_audit_file(place.0);
+    }
 }
 
 /// Whether lines go to people: a text on standard error.

@@ -1,13 +1,11 @@
 //! What `serve` and `mount` take about their log.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use pagewell_base::duration;
 use pagewell_logging::{Audit, Filter, Format, Options};
-use pagewell_nfsd::service::observed::watch_calls;
 
 use crate::failure::usage;
 use crate::values;
@@ -22,12 +20,11 @@ pub(crate) struct LogArguments {
     /// What the log contains: off, error, warn, info, debug or trace, and for single crates as in
     /// warn,nfsd=debug. Each line has its time, level and crate then [default: $PAGEWELL_LOG, or
     /// info]
-    #[arg(long, value_name = "LEVEL|CRATE=LEVEL,...", value_parser = Filter::parse)]
-    log: Option<Filter>,
-    /// How the log is written
-    #[arg(long, value_name = "FORMAT", default_value = "text",
-        value_parser = values::choice(&FORMATS))]
-    log_format: Format,
+    #[arg(long = "log", value_name = "LEVEL|CRATE=LEVEL,...", value_parser = parse_levels)]
+    pub(crate) levels: Option<String>,
+    /// How the log is written [default: text]
+    #[arg(long = "log-format", value_name = "FORMAT", value_parser = values::choice(&FORMATS))]
+    pub(crate) format: Option<Format>,
 }
 
 /// Options of a server.
@@ -36,13 +33,14 @@ pub(crate) struct LogArguments {
 pub(crate) struct CallLogArguments {
     /// Write calls that take as long as this, such as 100ms, to the log at level warn
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    slow: Option<Duration>,
+    pub(crate) slow: Option<Duration>,
     /// Record what changes something: for whom, where, and what came of it, in the log or in a file
     #[arg(long, value_name = "FILE|log", value_parser = parse_audit)]
-    audit: Option<Audit>,
+    pub(crate) audit: Option<Audit>,
 }
 
-fn parse_audit(text: &str) -> Result<Audit, String> {
+/// Parses where changes are recorded.
+pub(crate) fn parse_audit(text: &str) -> Result<Audit, String> {
     match text {
         "" => Err("the name of a file, or log, is wanted".to_owned()),
         "log" => Ok(Audit::Log),
@@ -50,22 +48,12 @@ fn parse_audit(text: &str) -> Result<Audit, String> {
     }
 }
 
-impl CallLogArguments {
-    /// The file in which changes are recorded, if they are.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        match &self.audit {
-            Some(Audit::File(path)) => Some(path),
-            Some(Audit::Log) | None => None,
-        }
-    }
-
-    /// Whether changes are recorded.
-    pub(crate) fn audits(&self) -> bool {
-        self.audit.is_some()
-    }
+fn parse_levels(text: &str) -> Result<String, String> {
+    Filter::parse(text).map(|_| text.to_owned())
 }
 
-const FORMATS: [(&str, Format, &str); 3] = [
+/// How lines are written.
+pub(crate) const FORMATS: [(&str, Format, &str); 3] = [
     ("text", Format::Text, "Lines for people, on standard error"),
     (
         "json",
@@ -82,42 +70,46 @@ const FORMATS: [(&str, Format, &str); 3] = [
 impl LogArguments {
     /// The log is as wanted from here on.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
-        self.configure(None)
-    }
-
-    /// The same, of a server.
-    pub(crate) fn begin_with(&self, calls: &CallLogArguments) -> anyhow::Result<()> {
-        self.configure(calls.audit.clone())?;
-        watch_calls(calls.slow, calls.audits());
-        Ok(())
-    }
-
-    fn configure(&self, audit: Option<Audit>) -> anyhow::Result<()> {
-        let filter = match &self.log {
-            Some(filter) => Some(filter.clone()),
+        let levels = match &self.levels {
+            Some(levels) => Some(levels.clone()),
             None => from_variable()?,
         };
-        let format = match (self.log_format, &filter) {
-            // Whoever asks for nothing gets the lines that a command writes.
-            (Format::Text, None) => Format::Plain,
-            (format, _) => format,
-        };
-        let options = Options {
-            filter: filter.unwrap_or_default(),
-            format,
-            audit,
-        };
-        pagewell_logging::configure(&options).context("the log")
+        begin(levels.as_deref(), self.format.unwrap_or(Format::Text), None)
     }
 }
 
-fn from_variable() -> anyhow::Result<Option<Filter>> {
+/// The log is as wanted from here on. `levels` are such as [`Filter::parse`] takes.
+pub(crate) fn begin(
+    levels: Option<&str>,
+    format: Format,
+    audit: Option<Audit>,
+) -> anyhow::Result<()> {
+    let filter = levels.map(Filter::parse).transpose().map_err(usage)?;
+    let format = match (format, &filter) {
+        // Whoever asks for nothing gets the lines that a command writes.
+        (Format::Text, None) => Format::Plain,
+        (format, _) => format,
+    };
+    let options = Options {
+        filter: filter.unwrap_or_default(),
+        format,
+        audit,
+    };
+    pagewell_logging::configure(&options).context("the log")
+}
+
+/// The levels that the variable asks for, if it does.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn from_variable() -> anyhow::Result<Option<String>> {
     let text = std::env::var(VARIABLE).unwrap_or_default();
     if text.is_empty() {
         return Ok(None);
     }
-    let filter = Filter::parse(&text);
-    filter
+    let levels = parse_levels(&text);
+    levels
         .map(Some)
         .map_err(|error| usage(format!("{VARIABLE}: {error}")))
 }

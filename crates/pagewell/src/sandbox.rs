@@ -72,18 +72,14 @@ const FREE_PORTS: u16 = 1024;
 /// be: a rule is for what is there.
 ///
 /// The audit file may be moved away by its rotation, and is made again.
-pub(crate) fn begin(
-    settings: &Settings,
-    state_directory: &Path,
-    audit_file: Option<&Path>,
-) -> anyhow::Result<Vec<String>> {
+pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Result<Vec<String>> {
     if settings.sandbox == Mode::Off {
         stay_out();
         return Ok(Vec::new());
     }
     // A failure has its message where the key is read.
     let _ = state::make_directory(state_directory);
-    let plan = plan(settings, state_directory, audit_file);
+    let plan = plan(settings, state_directory);
     let standing = enter(&plan);
     let lacks = standing.lacks();
     if settings.sandbox == Mode::Require && !lacks.is_empty() {
@@ -108,25 +104,32 @@ pub(crate) fn admit(source: &Source, writes: Writes) -> anyhow::Result<()> {
     }
 }
 
+/// The same of a file that is to be made and written from now on.
+pub(crate) fn admit_file(path: &Path) -> anyhow::Result<()> {
+    match ENTERED.get() {
+        Some(plan) => admit_path(plan, folder_of(path), Access::Files),
+        None => Ok(()),
+    }
+}
+
+fn admit_path(plan: &Plan, path: &Path, access: Access) -> anyhow::Result<()> {
+    let suffices = |allowed: Access| [access, Access::Write].contains(&allowed);
+    let mut paths = plan.paths.iter();
+    if paths.any(|(top, allowed)| suffices(*allowed) && is_below(path, top)) {
+        return Ok(());
+    }
+    bail!(
+        "{}: the sandbox forbids it, which was entered without it: restart, or have the next start \
+         name a folder above it with --sandbox-allow (in a file: sandbox_allow)",
+        path.display()
+    );
+}
+
 fn admit_to(plan: &Plan, source: &Source, writes: Writes) -> anyhow::Result<()> {
     let mut wanted = Paths::default();
     wanted.add_source(source, writes);
-    let allows = |path: &Path, access: Access| {
-        let suffices = |allowed: Access| [access, Access::Write].contains(&allowed);
-        let mut paths = plan.paths.iter();
-        paths.any(|(top, allowed)| suffices(*allowed) && is_below(path, top))
-    };
-    let refused = wanted
-        .all
-        .iter()
-        .find(|(path, access)| !allows(path, *access));
-    if let Some((path, _)) = refused {
-        bail!(
-            "{}: the sandbox forbids it, which was entered without it: restart, or name a folder \
-             above it with --sandbox-allow at the start",
-            path.display()
-        );
-    }
+    let mut paths = wanted.all.iter();
+    paths.try_for_each(|(path, access)| admit_path(plan, path, *access))?;
     if wanted.is_remote && !plan.connects {
         bail!("the sandbox forbids connections, as none were needed at the start: restart");
     }
@@ -143,7 +146,7 @@ fn is_below(path: &Path, top: &Path) -> bool {
     }
 }
 
-fn plan(settings: &Settings, state_directory: &Path, audit_file: Option<&Path>) -> Plan {
+fn plan(settings: &Settings, state_directory: &Path) -> Plan {
     let mut paths = Paths::default();
     for export in &settings.exports {
         let writes = Writes::of(export.read_only, export.writable);
@@ -157,7 +160,7 @@ fn plan(settings: &Settings, state_directory: &Path, audit_file: Option<&Path>) 
         // It is read again, and may be another file by then.
         paths.add_file(folder_of(file), Access::Read);
     }
-    if let Some(file) = audit_file {
+    if let Some(file) = settings.log.audit_file() {
         paths.add_file(folder_of(file), Access::Files);
         paths.add_file(file, Access::Write);
     }

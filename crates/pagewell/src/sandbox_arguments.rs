@@ -31,7 +31,8 @@ pub(crate) enum Mode {
     Require,
 }
 
-const MODES: [(&str, Mode, &str); 3] = [
+/// The words for it.
+pub(crate) const MODES: [(&str, Mode, &str); 3] = [
     (
         "auto",
         Mode::Auto,

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &SandboxProbeArguments) -> anyhow::Result<Outcome> 
         Some(directory) => directory.clone(),
         None => state::default_directory()?,
     };
-    let lacks = sandbox::begin(&settings, &state_directory, arguments.serve.call_log.file())?;
+    let lacks = sandbox::begin(&settings, &state_directory)?;
     let text = std::thread::scope(|scope| scope.spawn(|| attempts(arguments)).join());
     let text = text.ok().context("the attempts ended in a defect")?;
     let lacks = lacks

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         Some(directory) => directory.clone(),
         None => state::default_directory()?,
     };
-    let lacks = sandbox::begin(&settings, &state_directory, arguments.call_log.file())?;
+    let lacks = sandbox::begin(&settings, &state_directory)?;
     let (told, stopped) = channel();
     // One that is asked for while another is waited for is the same.
     let (ask, asked) = sync_channel(1);
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         .then(|| move || _ = ask.try_send(()));
     let stop = move || _ = told.send(());
     let opening = signals::watch_reloading(&[], stop, reload).context("signals")?;
-    arguments.log.begin_with(&arguments.call_log)?;
+    settings.log.begin(settings.audits())?;
     let (hosts, warnings) = settings.look_up_hosts();
     warnings.iter().for_each(|warning| report(warning));
     let opened = open_all(&settings.exports, &engine)?;
@@ -96,13 +96,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         records,
         &shown,
     )?;
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root && opened.iter().any(|export| export.is_local) {
-        let uid = rustix::process::geteuid().as_raw();
-        note(&format!(
-            "not running as root: directories are used as user {uid} for every caller"
-        ));
-    }
+    note_user(&opened);
     let reloader = Reloader {
         arguments: arguments.clone(),
         engine,
@@ -111,11 +105,23 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         served: opened,
         hosts,
         entries: settings.entries,
+        log: settings.log,
         closing: running.closing.clone(),
         notifier,
         shown,
     };
     serve((running, &notes), reloader, asked, &stopped)
+}
+
+/// Says as which user directories are used, where that is not each caller.
+fn note_user(opened: &[OpenExport]) {
+    let user = rustix::process::geteuid();
+    if !user.is_root() && opened.iter().any(|export| export.is_local) {
+        let uid = user.as_raw();
+        note(&format!(
+            "not running as root: directories are used as user {uid} for every caller"
+        ));
+    }
 }
 
 /// Serves until it is asked to stop, and reloads meanwhile when it is asked to.

@@ -16,11 +16,13 @@ use toml::de::{DeTable, DeValue};
 
 use super::allow::Allowed;
 use super::arguments::{SQUASH, THREADS_MAX, WAYS, parse_poll};
+use super::log::LogKeys;
 use super::mistakes::Mistakes;
 use super::table::{At, Lines, Table, list, number, switch, text, text_or_number, unknown, word};
 use crate::escape;
 use crate::export::{ExportArgument, parse_name};
 use crate::failure::one_line;
+use crate::sandbox_arguments::{MODES, Mode};
 use crate::source::Source;
 use crate::values;
 
@@ -30,8 +32,14 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const EXPORTS_MAX: usize = 1024;
 /// The most entries of a list of those that may: each call looks through all of them.
 const ALLOW_MAX: usize = 256;
+/// The most directories below which exports may be added.
+const SANDBOX_ALLOW_MAX: usize = 64;
+const ALLOW_EXAMPLE: &str = "[\"192.168.1.0/24\", \"host.example\"]";
 /// The longest label, in characters.
 const LABEL_CHARACTERS_MAX: usize = 100;
+
+/// The tables that there are.
+const TABLES: [&str; 3] = ["server", "log", "export"];
 
 /// A file, read.
 #[derive(Debug)]
@@ -42,6 +50,8 @@ pub(crate) struct ConfigurationFile {
     pub(crate) server: ServerKeys,
     /// What it says of exports that do not say it by themselves.
     pub(crate) usual: ExportKeys,
+    /// What it says of the log.
+    pub(crate) log: LogKeys,
     /// The exports, names unique.
     pub(crate) exports: Vec<ExportTable>,
 }
@@ -59,6 +69,8 @@ pub(crate) struct ServerKeys {
     pub(crate) state_dir: Option<At<PathBuf>>,
     pub(crate) cache: Option<At<u64>>,
     pub(crate) write_degraded: Option<At<bool>>,
+    pub(crate) sandbox: Option<At<Mode>>,
+    pub(crate) sandbox_allow: Option<At<Vec<PathBuf>>>,
 }
 
 /// Keys of `[[export]]`, and of `[server]` for all exports.
@@ -83,6 +95,7 @@ pub(crate) struct ExportTable {
     /// The line of its source.
     pub(crate) source_line: usize,
     pub(crate) label: Option<At<String>>,
+    pub(crate) audit: Option<At<bool>>,
     pub(crate) keys: ExportKeys,
 }
 
@@ -136,6 +149,7 @@ impl ConfigurationFile {
             path: path.to_owned(),
             server: ServerKeys::default(),
             usual: ExportKeys::default(),
+            log: LogKeys::default(),
             exports: Vec::new(),
         };
         for (key, value) in document.get_ref() {
@@ -145,11 +159,16 @@ impl ConfigurationFile {
                     file.read_server(Table::new("[server]", table, &lines, &mut mistakes));
                 }
                 ("server", _) => mistakes.add(line, "server: is a table, written [server]"),
+                ("log", DeValue::Table(table)) => {
+                    let table = Table::new("[log]", table, &lines, &mut mistakes);
+                    file.log = LogKeys::take(table, file.directory());
+                }
+                ("log", _) => mistakes.add(line, "log: is a table, written [log]"),
                 ("export", DeValue::Array(tables)) => {
                     file.read_exports((tables, line), &lines, &mut mistakes);
                 }
                 ("export", _) => mistakes.add(line, "export: each is written [[export]]"),
-                (other, _) => mistakes.add(line, unknown(other, "", &["server", "export"])),
+                (other, _) => mistakes.add(line, unknown(other, "", &TABLES)),
             }
         }
         mistakes.into_result(file)
@@ -163,7 +182,7 @@ impl ConfigurationFile {
     fn read_server(&mut self, mut table: Table<'_>) {
         let directory = self.directory().to_owned();
         let in_directory = |path: &str| match path {
-            "" => Err("a path is wanted"),
+            "" => Err("a path is wanted".to_owned()),
             path => Ok(directory.join(path)),
         };
         self.server = ServerKeys {
@@ -180,6 +199,11 @@ impl ConfigurationFile {
             state_dir: table.take("state_dir", text(&in_directory)),
             cache: table.take("cache", text_or_number(size::parse_positive)),
             write_degraded: table.take("write_degraded", switch),
+            sandbox: table.take("sandbox", word(&MODES)),
+            sandbox_allow: table.take(
+                "sandbox_allow",
+                list(SANDBOX_ALLOW_MAX, "[\"/srv\"]", &in_directory),
+            ),
         };
         self.usual = ExportKeys::take(&mut table);
         table.end();
@@ -244,7 +268,7 @@ impl ExportKeys {
             squash: table.take("squash", word(&SQUASH)),
             anon_uid: table.take("anon_uid", number(values::parse_id)),
             anon_gid: table.take("anon_gid", number(values::parse_id)),
-            allow: table.take("allow", list(ALLOW_MAX, str::parse)),
+            allow: table.take("allow", list(ALLOW_MAX, ALLOW_EXAMPLE, str::parse)),
             no_loopback: table.take("no_loopback", switch),
             secure: table.take("secure", switch),
             cookies_32bit: table.take("cookies_32bit", switch),
@@ -270,6 +294,7 @@ fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<Ex
     };
     let source = table.require("source", line, text(source));
     let label = table.take("label", text(parse_label));
+    let audit = table.take("audit", switch);
     let keys = ExportKeys::take(&mut table);
     table.end();
     let (name, source) = (name?, source?);
@@ -285,6 +310,7 @@ fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<Ex
         },
         source_line: source.line,
         label,
+        audit,
         keys,
     })
 }
@@ -342,6 +368,44 @@ anon_uid = 7
                 .exports
                 .is_empty()
         );
+    }
+
+    /// The only mistake in this text is in this line.
+    fn assert_one(text: &str, line: usize, part: &str) {
+        let lines = mistakes(text);
+        assert_eq!(lines.len(), 1, "{text}: {lines:?}");
+        let place = format!("/p/f.toml:{line}: ");
+        assert!(lines[0].starts_with(&place), "{text}: {lines:?}");
+        assert!(lines[0].contains(part), "{text}: {lines:?}");
+    }
+
+    #[test]
+    fn mistakes_in_what_is_said_of_log_and_sandbox_are_said() {
+        for (text, line, part) in [
+            (
+                "[log]\nlevels = \"nfs=debug\"",
+                2,
+                "no crate 'nfs': one of audit",
+            ),
+            ("[log]\nlevel = 1", 2, "in [log], did you mean 'levels'?"),
+            (
+                "[log]\nformat = \"xml\"",
+                2,
+                "\"json\", \"journald\" is wanted",
+            ),
+            ("[log]\nslow = \"soon\"", 2, "a time is written like"),
+            ("[log]\naudit = true", 2, "a text in quotes"),
+            ("[[log]]\naudit = \"log\"", 1, "written [log]"),
+            (
+                "[server]\nsandbox = \"on\"",
+                2,
+                "\"auto\", \"off\", \"require\" is wanted",
+            ),
+            ("[server]\nsandbox_allow = \"/srv\"", 2, "[\"/srv\"]"),
+            ("[server]\nsandbox_allow = [\"\"]", 2, "a path is wanted"),
+        ] {
+            assert_one(text, line, part);
+        }
     }
 
     #[test]
@@ -403,11 +467,7 @@ anon_uid = 7
             ("[server\n", 1, ""),
             ("a = \n", 1, ""),
         ] {
-            let lines = mistakes(text);
-            assert_eq!(lines.len(), 1, "{text}: {lines:?}");
-            let place = format!("/p/f.toml:{line}: ");
-            assert!(lines[0].starts_with(&place), "{text}: {lines:?}");
-            assert!(lines[0].contains(part), "{text}: {lines:?}");
+            assert_one(text, line, part);
         }
         let twice = mistakes(&format!("{export}{export}"));
         assert_eq!(

@@ -5,6 +5,7 @@
 //!   file.rs      reads the file: which keys there are, and what each takes
 //!    ├ table.rs     takes keys out of a table, and says what is left over
 //!    └ mistakes.rs  what is wrong with it, by line
+//!   log.rs       what is said of the log, in the file and instead of it
 //!   allow.rs     who may use an export; names of hosts become addresses
 //!   settings.rs  resolves all of it into one value, and where each part of it comes from
 //!   shown.rs     writes that for people and programs
@@ -19,6 +20,7 @@
 pub(crate) mod allow;
 pub(crate) mod arguments;
 pub(crate) mod file;
+pub(crate) mod log;
 mod mistakes;
 pub(crate) mod settings;
 pub(crate) mod shown;

@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use super::allow::{Allowed, Hosts};
 use super::arguments::{SQUASH, ServeArguments, WAYS};
 use super::file::{ConfigurationFile, ExportKeys, ExportTable};
+use super::log::LogSettings;
 use super::table::At;
 use crate::engine::EngineArguments;
 use crate::export::{self, ExportArgument};
 use crate::failure::usage;
-use crate::sandbox_arguments::Mode;
+use crate::sandbox_arguments::{MODES, Mode};
 
 /// The user and the group of callers that are nobody here.
 const ANONYMOUS: u32 = 65534;
@@ -52,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Mode,
     /// Directories below which exports may be added.
     pub(crate) sandbox_allow: Vec<PathBuf>,
+    /// What is said, where and how.
+    pub(crate) log: LogSettings,
     /// The page cache.
     pub(crate) engine: EngineArguments,
     /// What is served.
@@ -90,14 +93,35 @@ pub(crate) struct ExportSettings {
 /// A value as it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// The name of the export that it is of; nothing: the server.
-    pub(crate) export: Option<String>,
+    /// What it is of.
+    pub(crate) section: Section,
     /// As in the file.
     pub(crate) key: &'static str,
     /// As in the file; null when there is none.
     pub(crate) value: Value,
     /// Where it comes from.
     pub(crate) origin: Origin,
+}
+
+/// The table of a file that a value is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// `[server]`
+    Server,
+    /// `[log]`
+    Log,
+    /// The `[[export]]` of this name.
+    Export(String),
+}
+
+impl Section {
+    /// The name of the export that it is of.
+    pub(crate) fn export(&self) -> Option<&str> {
+        match self {
+            Self::Server | Self::Log => None,
+            Self::Export(name) => Some(name),
+        }
+    }
 }
 
 /// Where a value comes from.
@@ -109,6 +133,8 @@ pub(crate) enum Origin {
     File(PathBuf, usize),
     /// The command line.
     CommandLine,
+    /// The variable for the levels of the log.
+    Variable,
     /// The same, where the file has something else.
     Instead(PathBuf, usize),
 }
@@ -119,6 +145,7 @@ impl fmt::Display for Origin {
             Self::Default => formatter.write_str("default"),
             Self::File(path, line) => write!(formatter, "{}:{line}", path.display()),
             Self::CommandLine => formatter.write_str("command line"),
+            Self::Variable => formatter.write_str("variable PAGEWELL_LOG"),
             Self::Instead(path, line) => {
                 write!(
                     formatter,
@@ -153,8 +180,8 @@ impl Settings {
     ) -> anyhow::Result<Self> {
         let given = export::parse_all(&arguments.exports)?;
         let mut picker = Picker::new(file);
-        let mut settings = Self::of_server(arguments, file, &mut picker);
-        settings.exports = exports(arguments, (given, file), &mut picker);
+        let mut settings = Self::of_server(arguments, file, &mut picker)?;
+        settings.exports = exports(arguments, (given, file), &settings.log, &mut picker);
         settings.entries = picker.entries;
         settings.check_reach()?;
         Ok(settings)
@@ -165,7 +192,7 @@ impl Settings {
         arguments: &ServeArguments,
         file: Option<&ConfigurationFile>,
         picker: &mut Picker<'_>,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         let keys = file.map(|file| &file.server);
         let usual = file.map(|file| &file.usual);
         let text = |address: &SocketAddr| json!(address.to_string());
@@ -208,7 +235,10 @@ impl Settings {
         let degraded = on(arguments.engine.writes_degraded());
         let degraded = (degraded, keys.and_then(|keys| at(&keys.write_degraded)));
         let degraded = picker.pick("write_degraded", degraded, false, |is_on| json!(is_on));
-        Self {
+        let (sandbox, sandbox_allow) = of_sandbox(arguments, file, picker);
+        picker.section = Section::Log;
+        let log = LogSettings::resolve(arguments, file.map(|file| &file.log), picker)?;
+        Ok(Self {
             listen,
             threads,
             register,
@@ -219,12 +249,13 @@ impl Settings {
             poll,
             state_dir,
             config: arguments.config.clone(),
-            sandbox: arguments.sandbox.sandbox.unwrap_or_default(),
-            sandbox_allow: arguments.sandbox.sandbox_allow.clone(),
+            sandbox,
+            sandbox_allow,
+            log,
             engine: arguments.engine.with(cache, degraded),
             exports: Vec::new(),
             entries: Vec::new(),
-        }
+        })
     }
 
     /// Refuses addresses that others can reach when it was not said which may.
@@ -246,6 +277,11 @@ impl Settings {
         }
     }
 
+    /// Whether changes of an export are recorded.
+    pub(crate) fn audits(&self) -> bool {
+        self.exports.iter().any(|export| export.audit)
+    }
+
     /// Looks up the hosts that may use something. Returns what cannot be found, too.
     pub(crate) fn look_up_hosts(&self) -> (Hosts, Vec<String>) {
         let exports = self.exports.iter().flat_map(|export| &export.allow);
@@ -260,16 +296,39 @@ impl ExportSettings {
     }
 }
 
+/// When there is a sandbox, and the directories below which exports may be added.
+fn of_sandbox(
+    arguments: &ServeArguments,
+    file: Option<&ConfigurationFile>,
+    picker: &mut Picker<'_>,
+) -> (Mode, Vec<PathBuf>) {
+    let keys = file.map(|file| &file.server);
+    let given = &arguments.sandbox;
+    let mode = (given.sandbox, keys.and_then(|keys| at(&keys.sandbox)));
+    let mode = picker.pick("sandbox", mode, Mode::default(), |one| word_of(&MODES, one));
+    let allow = (
+        Some(given.sandbox_allow.clone()).filter(|list| !list.is_empty()),
+        keys.and_then(|keys| at(&keys.sandbox_allow)),
+    );
+    let allow = picker.pick("sandbox_allow", allow, Vec::new(), |list| json!(list));
+    (mode, allow)
+}
+
 /// The exports of the file, then those of the command line. One of the command line replaces one
 /// of the file that has its name.
 fn exports(
     arguments: &ServeArguments,
     (given, file): (Vec<ExportArgument>, Option<&ConfigurationFile>),
+    log: &LogSettings,
     picker: &mut Picker<'_>,
 ) -> Vec<ExportSettings> {
     let tables = file.map(|file| &file.exports[..]).unwrap_or_default();
     let nothing = ExportKeys::default();
     let usual = file.map_or(&nothing, |file| &file.usual);
+    let audit = |of_export: &Option<At<bool>>, picker: &mut Picker<'_>| {
+        let audit = (None, at(of_export));
+        picker.pick("audit", audit, log.audit.is_some(), |is_on| json!(is_on))
+    };
     let mut exports = Vec::new();
     for table in tables {
         let name = &table.argument.value.name;
@@ -277,6 +336,7 @@ fn exports(
             picker.begin(&table.argument.value, Some(table), false);
             let label = table.label.as_ref();
             let settings = export_settings(arguments, &table.keys.or(usual), picker);
+            let audit = audit(&table.audit, picker);
             exports.push(ExportSettings {
                 argument: table.argument.value.clone(),
                 label: picker.pick(
@@ -285,6 +345,7 @@ fn exports(
                     None,
                     |label| json!(label),
                 ),
+                audit,
                 ..settings
             });
         }
@@ -297,6 +358,7 @@ fn exports(
         let settings = export_settings(arguments, usual, picker);
         exports.push(ExportSettings {
             argument,
+            audit: audit(&None, picker),
             ..settings
         });
     }
@@ -339,14 +401,14 @@ fn export_settings(
         no_loopback,
         secure,
         cookies_32bit,
-        audit: arguments.call_log.audits(),
+        audit: false,
     }
 }
 
 /// Picks values, and notes where each comes from.
-struct Picker<'f> {
+pub(super) struct Picker<'f> {
     path: &'f Path,
-    export: Option<String>,
+    section: Section,
     entries: Vec<Entry>,
 }
 
@@ -354,14 +416,14 @@ impl<'f> Picker<'f> {
     fn new(file: Option<&'f ConfigurationFile>) -> Self {
         Self {
             path: file.map_or(Path::new(""), |file| &file.path),
-            export: None,
+            section: Section::Server,
             entries: Vec::new(),
         }
     }
 
     /// From here on values are of this export, which stands in the table, or instead of it.
     fn begin(&mut self, argument: &ExportArgument, table: Option<&ExportTable>, is_given: bool) {
-        self.export = Some(argument.name.clone());
+        self.section = Section::Export(argument.name.clone());
         let lines = table.map(|table| (table.argument.line, table.source_line));
         let (name, source) = lines.unzip();
         for (key, text, line) in [
@@ -382,16 +444,16 @@ impl<'f> Picker<'f> {
         }
     }
 
-    fn note(&mut self, key: &'static str, value: Value, origin: Origin) {
+    pub(super) fn note(&mut self, key: &'static str, value: Value, origin: Origin) {
         self.entries.push(Entry {
-            export: self.export.clone(),
+            section: self.section.clone(),
             key,
             value,
             origin,
         });
     }
 
-    fn pick<T>(
+    pub(super) fn pick<T>(
         &mut self,
         key: &'static str,
         (given, file): (Option<T>, Option<(T, usize)>),
@@ -410,12 +472,12 @@ impl<'f> Picker<'f> {
 }
 
 /// A value of the file with its line.
-fn at<T: Clone>(value: &Option<At<T>>) -> Option<(T, usize)> {
+pub(super) fn at<T: Clone>(value: &Option<At<T>>) -> Option<(T, usize)> {
     value.as_ref().map(|at| (at.value.clone(), at.line))
 }
 
 /// The same of a value that may be missing.
-fn some<T: Clone>(value: &Option<At<T>>) -> Option<(Option<T>, usize)> {
+pub(super) fn some<T: Clone>(value: &Option<At<T>>) -> Option<(Option<T>, usize)> {
     at(value).map(|(value, line)| (Some(value), line))
 }
 
@@ -424,7 +486,7 @@ fn on(is_on: bool) -> Option<bool> {
     is_on.then_some(true)
 }
 
-fn word_of<T: PartialEq>(words: &[(&'static str, T, &'static str)], value: &T) -> Value {
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T, &'static str)], value: &T) -> Value {
     let found = words.iter().find(|(_, one, _)| one == value);
     found.map_or(Value::Null, |(word, ..)| json!(word))
 }
@@ -464,7 +526,7 @@ mod tests {
     }
 
     fn origin(settings: &Settings, export: Option<&str>, key: &str) -> String {
-        let is_it = |entry: &&Entry| entry.export.as_deref() == export && entry.key == key;
+        let is_it = |entry: &&Entry| entry.section.export() == export && entry.key == key;
         settings
             .entries
             .iter()

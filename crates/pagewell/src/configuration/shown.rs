@@ -2,19 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::settings::Entry;
+use super::settings::{Entry, Section};
 
 /// Where the remarks begin, if the values leave room.
 const REMARK_COLUMN: usize = 44;
 
 /// The settings as a file with remarks: reading it again gives the same settings.
 pub(crate) fn text(entries: &[Entry]) -> String {
-    let mut text = String::from("[server]\n");
-    let mut export = &None;
+    let mut text = String::new();
+    let mut section = None;
     for entry in entries {
-        if entry.export != *export {
-            text.push_str("\n[[export]]\n");
-            export = &entry.export;
+        if section != Some(&entry.section) {
+            let gap = if section.is_some() { "\n" } else { "" };
+            text.push_str(&format!("{gap}{}\n", heading(&entry.section)));
+            section = Some(&entry.section);
         }
         let line = match &entry.value {
             Value::Null => format!("# {} is not set", entry.key),
@@ -25,11 +26,21 @@ pub(crate) fn text(entries: &[Entry]) -> String {
     text
 }
 
+/// How a table is written.
+fn heading(section: &Section) -> &'static str {
+    match section {
+        Section::Server => "[server]",
+        Section::Log => "[log]",
+        Section::Export(_) => "[[export]]",
+    }
+}
+
 /// The same for programs.
 pub(crate) fn document(entries: &[Entry]) -> Value {
     let one = |entry: &Entry| {
         json!({
-            "export": entry.export,
+            "table": heading(&entry.section).trim_matches(['[', ']']),
+            "export": entry.section.export(),
             "key": entry.key,
             "value": entry.value,
             "from": entry.origin.to_string(),
@@ -61,6 +72,14 @@ mod tests {
             "7",
             "--allow",
             "10.0.0.0/8",
+            "--log",
+            "warn,nfsd=debug",
+            "--slow",
+            "1500us",
+            "--audit",
+            "/var/log/changes",
+            "--sandbox-allow",
+            "/srv",
             "/a=ram:1m",
         ];
         let arguments = Line::try_parse_from(words).unwrap().serve;
@@ -74,7 +93,7 @@ mod tests {
             let entries = settings.entries.iter();
             let known = entries.filter(|entry| !entry.value.is_null());
             known
-                .map(|entry| (entry.export.clone(), entry.key, entry.value.clone()))
+                .map(|entry| (entry.section.clone(), entry.key, entry.value.clone()))
                 .collect()
         };
         assert_eq!(values(&settings), values(&again), "{shown}");

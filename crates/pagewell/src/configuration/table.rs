@@ -213,13 +213,14 @@ pub(super) fn word<T: Clone>(
     }
 }
 
-/// Takes a list of texts, at most so many.
+/// Takes a list of texts, at most so many, such as the example.
 pub(super) fn list<T>(
     most: usize,
+    example: &'static str,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<Vec<T>, String> {
     move |value| {
-        let wanted = || "a list is wanted, such as [\"192.168.1.0/24\", \"host.example\"]";
+        let wanted = || format!("a list is wanted, such as {example}");
         let items: &[Spanned<DeValue<'_>>] = value.as_array().ok_or_else(wanted)?;
         if items.len() > most {
             return Err(format!(

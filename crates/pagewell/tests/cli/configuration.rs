@@ -7,7 +7,7 @@ use pagewell_sunrpc::nfs3::{StableHow, Status};
 use serde_json::Value;
 
 use crate::client::{Client, User};
-use crate::support::{Run, Serve, run};
+use crate::support::{Run, Serve, program, run};
 
 /// A directory with what is served and the configuration.
 struct Place {
@@ -141,6 +141,130 @@ fn a_reload_changes_exports_and_drops_no_client() {
     assert_eq!(code, Some(0), "{err}");
 }
 
+/// A folder outside of all that a server was started with is refused on one line, with what helps.
+#[test]
+fn what_the_sandbox_keeps_out_changes_nothing_until_a_restart() {
+    let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
+    fs::write(outside.path().join("file"), "outside").unwrap();
+    let one = export("/one", "one", "");
+    let config = place.write(&one);
+    let mut serve = Serve::start(&["--config", &config]);
+    serve.signal("HUP");
+    let begun = serve.lines_until("reloaded").concat();
+    let mut client = connect(&serve);
+    let file = file_in(&mut client, "/one");
+
+    let added = export("/outside", path(outside.path()), "");
+    let read_only = export("/one", "one", "read_only = true");
+    place.write(&format!("{read_only}{added}"));
+    serve.signal("HUP");
+    let said = serve.lines_until("reloaded");
+    if begun.contains("sandbox: ") && said.concat().contains("added /outside") {
+        pagewell_skip::skip("this system has no Landlock");
+        return;
+    }
+    let refused = format!(
+        "pagewell: not reloaded, nothing has changed: {}: the sandbox forbids it, which was \
+         entered without it: restart, or have the next start name a folder above it with \
+         --sandbox-allow (in a file: sandbox_allow)\n",
+        outside.path().display()
+    );
+    assert_eq!(said, [refused]);
+    assert!(client.write(&file, 0, b"O", StableHow::FileSync).is_ok());
+    assert!(client.mount(b"/outside").is_err(), "it is not there");
+
+    let audited = format!(
+        "[log]\naudit = \"{}/audit\"\n{one}",
+        outside.path().display()
+    );
+    place.write(&audited);
+    let said = reload(&mut serve);
+    assert!(
+        said.contains("audit log: ") && said.contains("sandbox"),
+        "{said}"
+    );
+    assert!(!outside.path().join("audit").exists());
+
+    place.write(&format!("{read_only}{added}"));
+    serve.signal("TERM");
+    assert_eq!(serve.end().0, Some(0));
+    let serve = Serve::start(&["--config", &config]);
+    let mut client = connect(&serve);
+    let file = file_in(&mut client, "/outside");
+    assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"outside");
+    drop(serve);
+
+    // What was said to help lets it be added while the server runs.
+    let allowed = format!(
+        "[server]\nsandbox_allow = [\"{}\"]\n",
+        outside.path().display()
+    );
+    place.write(&format!("{allowed}{one}"));
+    let mut serve = Serve::start(&["--config", &config]);
+    place.write(&format!("{allowed}{one}{added}"));
+    let said = reload(&mut serve);
+    assert!(said.ends_with("reloaded: added /outside"), "{said}");
+}
+
+/// Levels, slow calls and the audit log change with a reload; the form of the log and the sandbox
+/// do with a restart, which is said.
+#[test]
+fn a_reload_changes_the_log() {
+    let place = Place::new();
+    let one = export("/one", "one", "");
+    let config = place.write(&format!("[server]\nsandbox = \"off\"\n{one}"));
+    let mut serve = Serve::start(&["--config", &config]);
+    let mut client = connect(&serve);
+    let file = file_in(&mut client, "/one");
+
+    place.write(&format!(
+        "[server]\nsandbox = \"off\"\n[log]\nlevels = \"info,nfsd=debug\"\nslow = \"1h\"\n\
+         audit = \"changes\"\n{one}{}",
+        export("/two", "two", "audit = false")
+    ));
+    let said = reload(&mut serve);
+    let expected = "reloaded: added /two; changed log (audit, levels, slow)";
+    assert!(said.ends_with(expected), "{said}");
+    let other = file_in(&mut client, "/two");
+    for file in [&other, &file] {
+        client.write(file, 0, b"O", StableHow::FileSync).unwrap();
+    }
+    let lines = serve.lines_until("export /one: ok").concat();
+    assert!(
+        lines.contains("WRITE of ") && !lines.contains("slow: "),
+        "{lines}"
+    );
+
+    place.write(&format!(
+        "[server]\nsandbox = \"auto\"\n[log]\nformat = \"json\"\nslow = \"0s\"\n{one}"
+    ));
+    let said = reload(&mut serve);
+    for part in [
+        "changed log (audit, levels, slow)",
+        "removed /two",
+        "needs a restart: format, sandbox",
+    ] {
+        assert!(said.contains(part), "{said} lacks {part}");
+    }
+    let recorded = fs::read_to_string(place.base.path().join("changes")).unwrap();
+    let changes: Vec<Value> = recorded
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let exports: Vec<&Value> = changes.iter().map(|change| &change["export"]).collect();
+    assert_eq!(exports, ["/one"], "{recorded}");
+    client.read(&file, 0, 10).unwrap();
+    let lines = serve.lines_until("slow: READ of ").concat();
+    assert!(!lines.contains("{\""), "{lines}");
+    client.write(&file, 0, b"P", StableHow::FileSync).unwrap();
+    place.write(&one.replace("squash", "squahs"));
+    assert!(reload(&mut serve).contains("nothing has changed"));
+    client.read(&file, 0, 10).unwrap();
+    serve.lines_until("slow: READ of ");
+    let now = fs::read_to_string(place.base.path().join("changes")).unwrap();
+    assert_eq!(now, recorded);
+}
+
 /// What is in memory is kept as long as its export is there, whatever is said of it or how it is
 /// called.
 #[test]
@@ -210,10 +334,11 @@ fn check_says_each_mistake_with_its_line() {
 fn show_says_where_each_value_comes_from() {
     let place = Place::new();
     let config = place.write(&format!(
-        "[server]\nthreads = 8\n{}",
+        "[server]\nthreads = 8\n[log]\nlevels = \"debug\"\n{}",
         export("/one", "one", "")
     ));
-    let said = run(&["config", "show", &config, "--poll", "never"]).text();
+    let options = ["--poll", "never", "--slow", "100ms"];
+    let said = run(&[&["config", "show", &config][..], &options].concat()).text();
     let line = |key: &str| {
         let mut lines = said.lines();
         let words = lines
@@ -225,7 +350,16 @@ fn show_says_where_each_value_comes_from() {
     assert_eq!(line("threads"), format!("threads = 8 # {config}:2"));
     assert_eq!(line("poll"), "poll = \"never\" # command line");
     assert_eq!(line("register"), "register = false # default");
-    assert_eq!(line("squash"), format!("squash = \"none\" # {config}:6"));
+    assert_eq!(line("sandbox ="), "sandbox = \"auto\" # default");
+    assert_eq!(line("levels"), format!("levels = \"debug\" # {config}:4"));
+    assert_eq!(line("slow"), "slow = \"100ms\" # command line");
+    assert_eq!(line("# audit"), "# audit is not set # default");
+    assert_eq!(line("squash"), format!("squash = \"none\" # {config}:8"));
+    let mut by_variable = program();
+    by_variable.args(["config", "show", &config]);
+    let output = by_variable.env("PAGEWELL_LOG", "error").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("# variable PAGEWELL_LOG\n"), "{text}");
     let json = run(&[
         "config",
         "show",

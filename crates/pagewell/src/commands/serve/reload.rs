@@ -16,7 +16,9 @@ use std::sync::mpsc::Receiver;
 
 use anyhow::Context;
 use pagewell_base::sync::Mutex;
+use pagewell_logging::AuditPlace;
 use pagewell_monitor::status::Status;
+use pagewell_nfsd::service::observed::watch_calls;
 use pagewell_nfsd::{Exports, Network};
 use serde_json::Value;
 
@@ -24,11 +26,19 @@ use super::closing::Closing;
 use super::opened::OpenExport;
 use crate::configuration::allow::Hosts;
 use crate::configuration::arguments::ServeArguments;
-use crate::configuration::settings::{Entry, ExportSettings, Settings};
+use crate::configuration::log::LogSettings;
+use crate::configuration::settings::{Entry, ExportSettings, Section, Settings};
 use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{note, one_line, report};
+use crate::sandbox;
 use crate::service_manager::Notifier;
+
+/// What the log contains when nothing is asked for.
+const USUAL_LEVELS: &str = "info";
+
+/// The key of the log that needs a restart.
+const FORMAT: &str = "format";
 
 /// What is served, and what it is changed by.
 pub(super) struct Reloader {
@@ -39,8 +49,10 @@ pub(super) struct Reloader {
     pub(super) address: SocketAddr,
     pub(super) served: Vec<OpenExport>,
     pub(super) hosts: Hosts,
-    /// As they were when the server started.
+    /// As they were when the server started; of exports, and of what a reload changes of the log,
+    /// as they are.
     pub(super) entries: Vec<Entry>,
+    pub(super) log: LogSettings,
     pub(super) closing: Closing,
     /// Learns that a reload begins and ends.
     pub(super) notifier: Notifier,
@@ -108,6 +120,7 @@ impl Reloader {
     fn reload(&mut self) -> anyhow::Result<String> {
         let settings = Settings::load(&self.arguments)?;
         let (hosts, warnings) = settings.look_up_hosts();
+        let audit = self.next_audit(&settings.log)?;
         let next = self.next(&settings.exports)?;
         let retired = self
             .exports
@@ -115,6 +128,7 @@ impl Reloader {
         for line in warnings.into_iter().chain(self.engine.take_new_notes()) {
             report(&line);
         }
+        self.set_log(&settings, audit)?;
         let before = std::mem::replace(&mut self.served, next);
         let statuses = self.served.iter().map(OpenExport::status);
         self.shown.set_exports(statuses.collect());
@@ -125,6 +139,33 @@ impl Reloader {
             self.closing.begin(retired);
         }
         Ok(said)
+    }
+
+    /// Where changes are to be recorded, open, if that has changed.
+    fn next_audit(&self, log: &LogSettings) -> anyhow::Result<Option<AuditPlace>> {
+        if log.audit == self.log.audit {
+            return Ok(None);
+        }
+        if let Some(file) = log.audit_file() {
+            sandbox::admit_file(file).context("audit log")?;
+        }
+        let place = AuditPlace::open(log.audit.as_ref())?;
+        Ok(Some(place))
+    }
+
+    /// Has the log be as wanted, but for its form.
+    fn set_log(&mut self, settings: &Settings, audit: Option<AuditPlace>) -> anyhow::Result<()> {
+        let log = &settings.log;
+        if log.levels != self.log.levels {
+            let levels = log.levels.as_deref().unwrap_or(USUAL_LEVELS);
+            pagewell_logging::set_filter(levels).map_err(anyhow::Error::msg)?;
+        }
+        if let Some(place) = audit {
+            pagewell_logging::set_audit(place);
+        }
+        watch_calls(log.slow, settings.audits());
+        self.log = log.clone();
+        Ok(())
     }
 
     /// What is to be served: with sources that are open already, where they can serve it.
@@ -175,10 +216,20 @@ impl Reloader {
         if !added.is_empty() {
             parts.push(format!("added {}", added.join(", ")));
         }
-        let mut late = changed_keys(&self.entries, &settings.entries, None);
+        let keys = |section: &Section| changed_keys(&self.entries, &settings.entries, section);
+        let mut late = keys(&Section::Server);
+        let mut log = keys(&Section::Log);
+        late.extend(log.take(FORMAT));
         let mut changed = Vec::new();
+        if !log.is_empty() {
+            changed.push(format!("log ({})", joined(&log)));
+        }
         for name in new.intersection(&old) {
-            let mut keys = changed_keys(&self.entries, &settings.entries, Some(name));
+            let mut keys = keys(&Section::Export(name.clone()));
+            if log.contains("audit") {
+                // Said of the log, and of each export besides only what is its own.
+                keys.remove("audit");
+            }
             if keys.remove("cookies_32bit") {
                 late.insert("cookies_32bit");
             }
@@ -209,12 +260,9 @@ impl Reloader {
             parts.push(format!("needs a restart: {}", joined(&late)));
         }
         // What needs a restart is compared with what the server was started with.
-        self.entries.retain(|entry| entry.export.is_none());
-        let exports = settings
-            .entries
-            .iter()
-            .filter(|entry| entry.export.is_some());
-        self.entries.extend(exports.cloned());
+        self.entries.retain(|entry| !changes_at_once(entry));
+        let now = settings.entries.iter().filter(|one| changes_at_once(one));
+        self.entries.extend(now.cloned());
         format!("reloaded: {}", escape::text(parts.join("; ").as_bytes()))
     }
 }
@@ -223,14 +271,23 @@ fn joined(keys: &BTreeSet<&'static str>) -> String {
     keys.iter().copied().collect::<Vec<_>>().join(", ")
 }
 
-/// The keys of an export, or of the server, whose values differ.
-fn changed_keys(before: &[Entry], after: &[Entry], export: Option<&str>) -> BTreeSet<&'static str> {
+/// Whether a reload changes it.
+fn changes_at_once(entry: &Entry) -> bool {
+    match entry.section {
+        Section::Server => false,
+        Section::Log => entry.key != FORMAT,
+        Section::Export(_) => true,
+    }
+}
+
+/// The keys of a table whose values differ.
+fn changed_keys(before: &[Entry], after: &[Entry], section: &Section) -> BTreeSet<&'static str> {
     let of = |entries: &[Entry], key: &str| -> Option<Value> {
-        let is_it = |entry: &&Entry| entry.export.as_deref() == export && entry.key == key;
+        let is_it = |entry: &&Entry| entry.section == *section && entry.key == key;
         entries.iter().find(is_it).map(|entry| entry.value.clone())
     };
     let all = before.iter().chain(after);
-    let keys = all.filter(|entry| entry.export.as_deref() == export);
+    let keys = all.filter(|entry| entry.section == *section);
     let keys: BTreeSet<&'static str> = keys.map(|entry| entry.key).collect();
     // A label that is not there and one that is not set are the same.
     let value = |entries: &[Entry], key| of(entries, key).unwrap_or(Value::Null);

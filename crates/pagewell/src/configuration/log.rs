@@ -1,0 +1,153 @@
+//! What the configuration says of the log: the table `[log]`, and what the command line and the
+//! variable say instead.
+//!
+//! Levels, the time from which calls are slow and the audit log change while a server runs; the
+//! form of the lines does not.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pagewell_base::duration;
+use pagewell_logging::{Audit, Filter, Format};
+use pagewell_nfsd::service::observed::watch_calls;
+use serde_json::{Value, json};
+
+use super::arguments::ServeArguments;
+use super::settings::{Origin, Picker, at, some, word_of};
+use super::table::{At, Table, text, word};
+use crate::log_arguments::{self, FORMATS, from_variable, parse_audit};
+
+/// Keys of `[log]`.
+#[derive(Debug, Default)]
+pub(crate) struct LogKeys {
+    levels: Option<At<String>>,
+    format: Option<At<Format>>,
+    slow: Option<At<Duration>>,
+    audit: Option<At<Audit>>,
+}
+
+/// What is wanted of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogSettings {
+    /// What [`Filter::parse`] takes; nothing: nobody has asked for anything.
+    pub(crate) levels: Option<String>,
+    /// How lines are written.
+    pub(crate) format: Format,
+    /// Calls that take as long as this are said.
+    pub(crate) slow: Option<Duration>,
+    /// Where changes are recorded.
+    pub(crate) audit: Option<Audit>,
+}
+
+impl LogKeys {
+    /// Takes all keys of the table; relative paths are in `directory`.
+    pub(super) fn take(mut table: Table<'_>, directory: &Path) -> Self {
+        let levels = |text: &str| Filter::parse(text).map(|_| text.to_owned());
+        let audit = |text: &str| {
+            parse_audit(text).map(|audit| match audit {
+                Audit::File(path) => Audit::File(directory.join(path)),
+                Audit::Log => Audit::Log,
+            })
+        };
+        let keys = Self {
+            levels: table.take("levels", text(levels)),
+            format: table.take("format", word(&FORMATS)),
+            slow: table.take("slow", text(duration::parse)),
+            audit: table.take("audit", text(audit)),
+        };
+        table.end();
+        keys
+    }
+}
+
+impl LogSettings {
+    /// What the command line says, else the variable, else the file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the variable.
+    pub(super) fn resolve(
+        arguments: &ServeArguments,
+        keys: Option<&LogKeys>,
+        picker: &mut Picker<'_>,
+    ) -> anyhow::Result<Self> {
+        let (log, calls) = (&arguments.log, &arguments.call_log);
+        let of_variable = if log.levels.is_none() {
+            from_variable()?
+        } else {
+            None
+        };
+        let levels = if let Some(text) = of_variable {
+            picker.note("levels", json!(text), Origin::Variable);
+            Some(text)
+        } else {
+            let levels = (
+                log.levels.clone().map(Some),
+                keys.and_then(|keys| some(&keys.levels)),
+            );
+            picker.pick("levels", levels, None, |text| json!(text))
+        };
+        let format = (log.format, keys.and_then(|keys| at(&keys.format)));
+        let format = picker.pick("format", format, Format::Text, |one| word_of(&FORMATS, one));
+        let slow = (calls.slow.map(Some), keys.and_then(|keys| some(&keys.slow)));
+        let slow = picker.pick("slow", slow, None, slow_shown);
+        let audit = (
+            calls.audit.clone().map(Some),
+            keys.and_then(|keys| some(&keys.audit)),
+        );
+        let audit = picker.pick("audit", audit, None, audit_shown);
+        Ok(Self {
+            levels,
+            format,
+            slow,
+            audit,
+        })
+    }
+
+    /// The log is as wanted from here on, also of calls to exports with an audit log if there are
+    /// any.
+    pub(crate) fn begin(&self, audits: bool) -> anyhow::Result<()> {
+        log_arguments::begin(self.levels.as_deref(), self.format, self.audit.clone())?;
+        watch_calls(self.slow, audits);
+        Ok(())
+    }
+
+    /// The file in which changes are recorded, if they are.
+    pub(crate) fn audit_file(&self) -> Option<&PathBuf> {
+        match &self.audit {
+            Some(Audit::File(path)) => Some(path),
+            Some(Audit::Log) | None => None,
+        }
+    }
+}
+
+fn slow_shown(slow: &Option<Duration>) -> Value {
+    // With its unit it is read again as it is written.
+    json!(slow.map(|time| format!("{time:?}").replace('µ', "u")))
+}
+
+fn audit_shown(audit: &Option<Audit>) -> Value {
+    match audit {
+        None => Value::Null,
+        Some(Audit::Log) => json!("log"),
+        Some(Audit::File(path)) => json!(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_they_are_read() {
+        for text in ["0s", "80us", "1.5ms", "100ms", "1h"] {
+            let time = duration::parse(text).unwrap();
+            let shown = slow_shown(&Some(time));
+            assert_eq!(
+                duration::parse(shown.as_str().unwrap()),
+                Ok(time),
+                "{shown}"
+            );
+        }
+    }
+}
