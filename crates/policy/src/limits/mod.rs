@@ -1,0 +1,271 @@
+//! How long must a client wait before its next call, so that it has no more than it may?
+//!
+//! # Problem
+//!
+//! Calls and bytes a second are to be limited: those of each client, and those of an export, which
+//! its clients are to share. What a call costs is known when it is answered. A connection that has
+//! to wait is not read, and nothing else may tell its client.
+//!
+//! # Rule
+//!
+//! Calls are let through first and paid afterwards. Paying says when the connection may go on; it
+//! is told its own time, which later payments of others do not change. So each connection comes to
+//! its turn, however many there are, and at every time between two turns one call has to be paid.
+//!
+//! A client has a bucket for calls and one for bytes ([`bucket`]). An export has a clock for
+//! each, by which the clients that want more than their part have equal parts ([`fair_clock`]).
+//!
+//! ```text
+//!   call ──> answer ──> charge(client, export, cost) ──> Pass ──> wait(Pass): None, go on
+//!                                                                        Some, that long
+//! ```
+//!
+//! Both let a client begin [`BURST`] early: that much of a second's worth is had at once after a
+//! pause, and never more than that and one call over any time.
+//!
+//! # Bounds
+//!
+//! Only what is in debt is known. Of clients [`CLIENTS_MAX`]; more share one bucket.
+//!
+//! # Weaknesses
+//!
+//! A call that costs more than a second's worth goes through, and is paid for seconds. When clients
+//! of an export come one after the other, each is given its burst of what was its part then: all
+//! together have a few bursts at once. Limits that change forgive debts. The exports that a client
+//! has on one connection wait together.
+
+pub mod bucket;
+pub mod fair_clock;
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use self::bucket::Bucket;
+use self::fair_clock::{FairClock, Tag};
+
+/// So much earlier than its payments say a client may go on.
+pub const BURST: Duration = Duration::from_millis(100);
+
+/// Clients in debt that are known apart.
+pub const CLIENTS_MAX: usize = 16 << 10;
+
+/// Between two looks for clients that are not in debt any more.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// A client, by its address.
+pub type Client = u128;
+
+/// An export, by a number of the caller's.
+pub type Export = usize;
+
+/// The clients that are too many to be known apart.
+const OTHERS: Client = Client::MAX;
+
+/// What is allowed a second; nothing: without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// Calls a second.
+    pub calls: Option<NonZeroU64>,
+    /// Bytes of calls and replies a second.
+    pub bytes: Option<NonZeroU64>,
+}
+
+impl Rates {
+    /// Whether anything is limited.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.calls.is_some() || self.bytes.is_some()
+    }
+}
+
+/// What is to be paid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Calls.
+    pub calls: u64,
+    /// Bytes of calls and replies.
+    pub bytes: u64,
+}
+
+/// When a connection may go on. The default: at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Of the limits that it was given under.
+    generation: u64,
+    not_before: Duration,
+    export: Option<(Export, Option<Tag>, Option<Tag>)>,
+}
+
+/// What limits a connection that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// What its client may have.
+    Client,
+    /// What the clients of an export may have together.
+    Export,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    calls: Bucket,
+    bytes: Bucket,
+}
+
+#[derive(Debug)]
+struct Clocks {
+    rates: Rates,
+    calls: Option<FairClock>,
+    bytes: Option<FairClock>,
+}
+
+/// All limits of a server.
+#[derive(Debug, Default)]
+pub struct Limiter {
+    generation: u64,
+    rates: Rates,
+    clients: HashMap<Client, Buckets>,
+    swept_at: Duration,
+    exports: HashMap<Export, Clocks>,
+}
+
+impl Limiter {
+    /// These hold from now on: of each client, and of exports. What has not changed goes on. All
+    /// that wait may go on, each for one call.
+    pub fn set(&mut self, clients: Rates, exports: impl IntoIterator<Item = (Export, Rates)>) {
+        self.generation += 1;
+        if self.rates != clients {
+            self.rates = clients;
+            self.clients = HashMap::new();
+        }
+        let mut before = std::mem::take(&mut self.exports);
+        let limited = exports.into_iter().filter(|(_, rates)| rates.is_limit());
+        let clocks = limited.map(|(export, rates)| {
+            let kept = before
+                .remove(&export)
+                .filter(|clocks| clocks.rates == rates);
+            let new = || Clocks {
+                rates,
+                calls: rates.calls.map(FairClock::new),
+                bytes: rates.bytes.map(FairClock::new),
+            };
+            (export, kept.unwrap_or_else(new))
+        });
+        self.exports = clocks.collect();
+    }
+
+    /// Whether anything is limited.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.rates.is_limit() || !self.exports.is_empty()
+    }
+
+    /// A client pays for what it has had through an export. `pass` says when it may go on.
+    pub fn charge(
+        &mut self,
+        now: Duration,
+        (client, export): (Client, Export),
+        cost: Cost,
+        pass: &mut Pass,
+    ) {
+        if pass.generation != self.generation {
+            *pass = Pass {
+                generation: self.generation,
+                ..Pass::default()
+            };
+        }
+        let until = self.charge_client(now, client, cost);
+        pass.not_before = pass.not_before.max(until);
+        let Some(clocks) = self.exports.get_mut(&export) else {
+            return;
+        };
+        let calls = clocks.calls.as_mut();
+        let calls = calls.map(|clock| clock.charge(now, client, cost.calls));
+        let bytes = clocks.bytes.as_mut();
+        let bytes = bytes.map(|clock| clock.charge(now, client, cost.bytes));
+        let other = pass.export.replace((export, calls, bytes));
+        if let Some((other, calls, bytes)) = other.filter(|other| other.0 != export) {
+            // Of two exports that are waited for, one is known by its time as it is now.
+            let wait = self.wait_for_export(now, (other, calls, bytes));
+            pass.not_before = pass.not_before.max(now + wait);
+        }
+    }
+
+    fn charge_client(&mut self, now: Duration, client: Client, cost: Cost) -> Duration {
+        if !self.rates.is_limit() {
+            return Duration::ZERO;
+        }
+        let is_new = self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client);
+        if is_new && now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
+            self.swept_at = now;
+            self.clients.retain(|_, buckets| {
+                buckets.calls.is_in_debt(now) || buckets.bytes.is_in_debt(now)
+            });
+        }
+        let has_space = !is_new || self.clients.len() < CLIENTS_MAX;
+        let client = if has_space { client } else { OTHERS };
+        let buckets = self.clients.entry(client).or_default();
+        let calls = self.rates.calls;
+        let calls = calls.map(|rate| buckets.calls.charge(now, rate, cost.calls));
+        let bytes = self.rates.bytes;
+        let bytes = bytes.map(|rate| buckets.bytes.charge(now, rate, cost.bytes));
+        calls.max(bytes).unwrap_or_default()
+    }
+
+    /// A client has had fewer bytes than it has paid for.
+    pub fn refund(&mut self, now: Duration, (client, export): (Client, Export), bytes: u64) {
+        if let Some(rate) = self.rates.bytes
+            && let Some(buckets) = self.clients.get_mut(&client)
+        {
+            buckets.bytes.refund(now, rate, bytes);
+        }
+        let clocks = self.exports.get_mut(&export);
+        if let Some(clock) = clocks.and_then(|clocks| clocks.bytes.as_mut()) {
+            clock.refund(now, client, bytes);
+        }
+    }
+
+    /// How long a connection must wait, and why; `None`: it may go on. It is to ask again then,
+    /// and may do so before: others that stop wanting their part leave it more.
+    pub fn wait(&mut self, now: Duration, pass: &Pass) -> Option<(Duration, Reason)> {
+        if pass.generation != self.generation {
+            return None;
+        }
+        let export = pass.export;
+        let export = export.map_or(Duration::ZERO, |export| self.wait_for_export(now, export));
+        let client = pass.not_before.saturating_sub(now);
+        match (client.max(export), client >= export) {
+            (Duration::ZERO, _) => None,
+            (wait, true) => Some((wait, Reason::Client)),
+            (wait, false) => Some((wait, Reason::Export)),
+        }
+    }
+
+    fn wait_for_export(
+        &mut self,
+        now: Duration,
+        (export, calls, bytes): (Export, Option<Tag>, Option<Tag>),
+    ) -> Duration {
+        let Some(clocks) = self.exports.get_mut(&export) else {
+            return Duration::ZERO;
+        };
+        let wait = |clock: &mut Option<FairClock>, tag: Option<Tag>| {
+            let both = clock.as_mut().zip(tag);
+            both.map_or(Duration::ZERO, |(clock, tag)| clock.wait(now, tag))
+        };
+        wait(&mut clocks.calls, calls).max(wait(&mut clocks.bytes, bytes))
+    }
+}
+
+/// A time in nanoseconds.
+fn nanoseconds(time: Duration) -> u128 {
+    time.as_nanos()
+}
+
+/// So many nanoseconds; more than there can be are the most that there can be.
+fn duration(nanoseconds: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;
