@@ -37,6 +37,10 @@ pub struct Client {
     pub idle: Duration,
     /// Files in which programs of it hold locks, each counted for each program.
     pub locks: usize,
+    /// Times that one of its connections had to wait because of a limit.
+    pub limit_waits: u64,
+    /// Connections that wait because of one.
+    pub limited_connections: usize,
     /// What it has asked for, the export with the most calls first.
     pub exports: Vec<ExportUse>,
 }
@@ -55,7 +59,38 @@ struct Known {
 
 struct Past {
     by_export: ByExport,
+    limit_waits: u64,
     called_at: Instant,
+}
+
+/// What is added up of the connections of an address.
+struct Sum {
+    connections: usize,
+    idle: Duration,
+    limit_waits: u64,
+    limited_connections: usize,
+    by_export: ByExport,
+}
+
+impl Sum {
+    fn new(idle: Duration) -> Self {
+        Self {
+            connections: 0,
+            idle,
+            limit_waits: 0,
+            limited_connections: 0,
+            by_export: ByExport::default(),
+        }
+    }
+
+    fn add(&mut self, connection: &Connection, idle: Duration) {
+        let usage = &connection.usage;
+        self.connections += 1;
+        self.idle = self.idle.min(idle);
+        self.limit_waits += usage.waits();
+        self.limited_connections += usize::from(usage.waits_now());
+        usage.add_to(&mut self.by_export);
+    }
 }
 
 /// The clients of all servers of this process.
@@ -92,8 +127,10 @@ impl Clients {
         }
         let entry = past.entry(peer).or_insert_with(|| Past {
             by_export: ByExport::default(),
+            limit_waits: 0,
             called_at,
         });
+        entry.limit_waits += usage.waits();
         usage.add_to(&mut entry.by_export);
         entry.called_at = entry.called_at.max(called_at);
     }
@@ -110,22 +147,21 @@ impl Clients {
 
     /// All that have a connection, or had one and are remembered; those with the most calls first.
     pub fn list(&self, now: Instant) -> Vec<Client> {
-        let mut clients: HashMap<IpAddr, (usize, Duration, ByExport)> = HashMap::new();
+        let mut clients: HashMap<IpAddr, Sum> = HashMap::new();
         for connection in self.alive() {
             let address = connection.peer.ip().to_canonical();
             let idle = connection.idle_for(now);
             let client = clients.entry(address);
-            let client = client.or_insert_with(|| (0, idle, ByExport::default()));
-            client.0 += 1;
-            client.1 = client.1.min(idle);
-            connection.usage.add_to(&mut client.2);
+            let client = client.or_insert_with(|| Sum::new(idle));
+            client.add(&connection, idle);
         }
         for (address, past) in &self.0.lock().past {
             let idle = now.saturating_duration_since(past.called_at);
             let client = clients.entry(*address);
-            let client = client.or_insert_with(|| (0, idle, ByExport::default()));
-            client.1 = client.1.min(idle);
-            client.2.add_all(&past.by_export);
+            let client = client.or_insert_with(|| Sum::new(idle));
+            client.idle = client.idle.min(idle);
+            client.limit_waits += past.limit_waits;
+            client.by_export.add_all(&past.by_export);
         }
         let locks: Vec<Arc<Locks>> = {
             let known = self.0.lock();
@@ -149,10 +185,8 @@ impl Clients {
     }
 }
 
-fn client_of(
-    (address, (connections, idle, by_export)): (IpAddr, (usize, Duration, ByExport)),
-) -> Client {
-    let uses = by_export.iter().map(|(label, traffic)| ExportUse {
+fn client_of((address, sum): (IpAddr, Sum)) -> Client {
+    let uses = sum.by_export.iter().map(|(label, traffic)| ExportUse {
         name: label.name(),
         traffic,
     });
@@ -160,9 +194,11 @@ fn client_of(
     exports.sort_by_key(|one| (std::cmp::Reverse(one.traffic.calls), one.name.clone()));
     Client {
         address,
-        connections,
-        idle,
+        connections: sum.connections,
+        idle: sum.idle,
         locks: 0,
+        limit_waits: sum.limit_waits,
+        limited_connections: sum.limited_connections,
         exports,
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_fs::{Credentials, FileSystem};
+use pagewell_policy::limits::Rates;
 use pagewell_policy::sending::Way;
 
 use crate::locks::LockOptions;
@@ -133,6 +134,8 @@ pub struct Export {
     pub cookies_32bit: bool,
     /// Record what changes something ([`crate::service::observed::watch_calls`]).
     pub audit: bool,
+    /// What its clients may have together; each of those that want more than its part has the same.
+    pub limits: Rates,
 }
 
 impl Export {
@@ -148,6 +151,7 @@ impl Export {
             secure: false,
             cookies_32bit: false,
             audit: false,
+            limits: Rates::default(),
         }
     }
 
@@ -222,6 +226,8 @@ pub struct Config {
     pub poll_for: Duration,
     /// Locks on files.
     pub locks: LockOptions,
+    /// What each client may have, by its address.
+    pub client_limits: Rates,
 }
 
 impl Config {
@@ -238,6 +244,7 @@ impl Config {
             send_path: None,
             poll_for: POLL_FOR,
             locks: LockOptions::default(),
+            client_limits: Rates::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
+use pagewell_policy::limits::Pass;
 use pagewell_sunrpc::stream::stays_here;
 
 use crate::clients::CLIENTS;
@@ -49,6 +50,8 @@ pub struct Connection {
     queue: SendQueue,
     /// What was asked for here.
     pub usage: Usage,
+    /// When it may be read again, by the limits of its client and its export.
+    pub pass: Mutex<Pass>,
     in_flight_bytes: AtomicUsize,
     /// Calls in the pool whose replies have not been sent.
     unanswered: AtomicUsize,
@@ -169,6 +172,7 @@ impl Connection {
             peer,
             queue: SendQueue::new(totals.unsent.clone()),
             usage: Usage::default(),
+            pass: Mutex::default(),
             in_flight_bytes: AtomicUsize::new(0),
             unanswered: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),

@@ -12,6 +12,7 @@ pub mod connection;
 pub mod datagrams;
 pub mod dispatch;
 pub mod duplicate;
+pub mod limits;
 pub mod locks;
 pub mod pool;
 pub mod pulse;
@@ -29,6 +30,7 @@ pub mod usage;
 
 pub use config::{Config, Error, Export, Network, Squash};
 pub use locks::LockOptions;
+pub use pagewell_policy::limits::Rates;
 pub use server::{Exports, Server};
 pub use service::ending::Loss;
 pub use service::in_force::Retired;

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
+use pagewell_policy::limits::Rates;
 use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::net::{AddressFamily, SocketType};
 
@@ -63,6 +64,11 @@ impl Exports {
     /// What makes no sense together, or a server that stops: nothing has changed then.
     pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
         self.0.service.exports.replace(exports)
+    }
+
+    /// So much each client may have from now on.
+    pub fn limit_clients(&self, rates: Rates) {
+        self.0.service.exports.limits.limit_clients(rates);
     }
 }
 

@@ -163,6 +163,7 @@ impl Service {
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
         let exports = InForce::new(config.exports, config.handle_key, config.send_path)?;
+        exports.limits.limit_clients(config.client_limits);
         let locks = Locks::open(&config.locks, Instant::now())
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         CLIENTS.add_locks(&locks);
@@ -389,6 +390,10 @@ impl Service {
         let mark = batch.mark();
         let was_done = self.run_watched(&request, &job, is_held, &mut batch);
         job.charge.answer();
+        if let Some(prepaid) = state.prepaid.filter(|_| was_done) {
+            let limits = &self.exports.limits;
+            limits.settle(connection, prepaid, batch.length());
+        }
         match &state.duplicate {
             Some(key) if was_done && !batch.is_empty() => {
                 // The reply is known before its client can send anything because of it, and where

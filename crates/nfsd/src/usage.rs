@@ -13,6 +13,8 @@
 //!
 //! Exports of a connection are bounded. Replies out of the cache of duplicates are not counted.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use pagewell_base::sync::Mutex;
 
 /// Exports that a connection counts apart.
@@ -57,6 +59,11 @@ impl ExportLabel {
             },
             |at| at + 1,
         ))
+    }
+
+    /// A number that stands for it.
+    pub fn number(self) -> usize {
+        self.0
     }
 
     /// The name; empty for calls that are for no export.
@@ -120,6 +127,11 @@ impl Tally {
         self.export = export;
     }
 
+    /// That of the reply that was counted last.
+    pub fn last_export(&self) -> ExportLabel {
+        self.last.0
+    }
+
     /// Counts a reply.
     #[inline]
     pub fn count(&mut self, received_bytes: usize, sent_bytes: usize) {
@@ -145,7 +157,12 @@ impl Tally {
 
 /// What a connection has asked for.
 #[derive(Debug, Default)]
-pub struct Usage(Mutex<ByExport>);
+pub struct Usage {
+    by_export: Mutex<ByExport>,
+    /// Times that it had to wait because of a limit.
+    waits: AtomicU64,
+    waits_now: AtomicBool,
+}
 
 impl Usage {
     /// Takes what was counted in a batch.
@@ -155,7 +172,7 @@ impl Usage {
         if traffic.calls == 0 {
             return;
         }
-        let mut by_export = self.0.lock();
+        let mut by_export = self.by_export.lock();
         by_export.add_all(&tally.before);
         by_export.add(*label, std::mem::take(traffic));
         tally.before.0.clear();
@@ -163,7 +180,24 @@ impl Usage {
 
     /// Adds all that was asked for to `sum`.
     pub fn add_to(&self, sum: &mut ByExport) {
-        sum.add_all(&self.0.lock());
+        sum.add_all(&self.by_export.lock());
+    }
+
+    /// It has to wait because of a limit from now on, or no longer.
+    pub fn set_waits(&self, waits: bool) {
+        if self.waits_now.swap(waits, Ordering::Relaxed) != waits {
+            self.waits.fetch_add(waits.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it waits because of a limit.
+    pub fn waits_now(&self) -> bool {
+        self.waits_now.load(Ordering::Relaxed)
+    }
+
+    /// How often it had to.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 }
 
@@ -191,7 +225,7 @@ mod tests {
         tally.count(5, 6);
         usage.take(&mut tally);
         usage.take(&mut tally);
-        let by_export = usage.0.lock();
+        let by_export = usage.by_export.lock();
         let expected = [
             (one, traffic(2, 11, 102)),
             (other, traffic(1, 20, 200)),
@@ -208,7 +242,7 @@ mod tests {
             tally.count(1, 1);
         }
         usage.take(&mut tally);
-        let by_export = usage.0.lock();
+        let by_export = usage.by_export.lock();
         assert_eq!(by_export.0.len(), EXPORTS_MAX);
         let calls: u64 = by_export.iter().map(|(_, traffic)| traffic.calls).sum();
         assert_eq!(calls, 2 * EXPORTS_MAX as u64, "nothing is left out");

@@ -21,6 +21,8 @@ register! { GAUGES, Gauge:
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
         "File descriptors held for objects of served directories now.";
     CONNECTIONS = "pagewell_connections", "Connections of clients that are open now.";
+    CONNECTIONS_LIMITED = "pagewell_connections_limited",
+        "Connections of clients that wait now because of a limit of calls or bytes a second.";
     LOCKS_HELD = "pagewell_locks_held", "Ranges of files that clients have locked now.";
     LOCKS_WAITING = "pagewell_locks_waiting", "Locks that clients wait for now.";
     REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",

@@ -84,6 +84,12 @@ register! { SERVER, Counter:
          too long.";
     CALLS_PARKED = "pagewell_calls_parked_total",
         "Calls that waited without a thread because storage already held others for their object.";
+    LIMIT_CLIENT_WAITS = "pagewell_limit_client_waits_total",
+        "Times that a connection was not read for a while because its client had as many calls or \
+         bytes a second as each client may have.";
+    LIMIT_EXPORT_WAITS = "pagewell_limit_export_waits_total",
+        "Times that a connection was not read for a while because its export gave as many calls or \
+         bytes a second as it may.";
     PANICS = "pagewell_panics_total",
         "Calls of NFS clients, requests of mounts and work for locks that met a defect of the \
          program; an NFS client lost its connection by it.";

@@ -42,7 +42,8 @@
 //!           A3
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,6 +103,8 @@ pub struct Reader {
     following: Following,
     /// The connection that was served last.
     served: u64,
+    /// Connections that wait because of a limit, the one whose time comes first at the top.
+    held: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
 impl Reader {
@@ -129,6 +132,7 @@ impl Reader {
             polled: Duration::ZERO,
             following: Following::default(),
             served: INBOX,
+            held: BinaryHeap::new(),
         })
     }
 
@@ -141,6 +145,7 @@ impl Reader {
                 let event: &epoll::Event = event;
                 self.dispatch(event.data.u64(), event.flags);
             }
+            self.let_go(now);
             for _ in 0..self.ready.round() {
                 if let Some(token) = self.ready.pop() {
                     self.turn(token);
@@ -175,7 +180,10 @@ impl Reader {
                 self.following.waited(&*receiver.connection);
             }
             // Others may poll when this one has had no work for a while.
-            self.look(events, if was_at_work { PAUSE } else { TICK });
+            let most = if was_at_work { PAUSE } else { TICK };
+            let due = self.held.peek().map(|Reverse((due, _))| *due);
+            let until = due.map_or(most, |due| due.saturating_duration_since(Instant::now()));
+            self.look(events, most.min(until));
         }
         let ended = Instant::now();
         self.polling.waited(Waited {
@@ -288,7 +296,30 @@ impl Reader {
                 }
             }
             Turn::Again => self.make_ready(token),
+            Turn::Held(wait) => self.hold(token, wait),
             Turn::Closed => self.close(token),
+        }
+    }
+
+    /// Has a connection wait because of a limit.
+    fn hold(&mut self, token: u64, wait: Duration) {
+        if let Some(receiver) = self.receivers.get_mut(&token)
+            && !std::mem::replace(&mut receiver.has_timer, true)
+        {
+            self.held.push(Reverse((Instant::now() + wait, token)));
+        }
+    }
+
+    /// Looks again at connections that have waited.
+    fn let_go(&mut self, now: Instant) {
+        while let Some(Reverse((due, token))) = self.held.peek().copied()
+            && due <= now
+        {
+            self.held.pop();
+            if let Some(receiver) = self.receivers.get_mut(&token) {
+                receiver.has_timer = false;
+                self.make_ready(token);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! One connection as its reader sees it: from bytes to calls.
 
+mod limited;
+
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub enum Turn {
     Idle,
     /// More may be there: another turn, after the others.
     Again,
+    /// Not before that, because of a limit.
+    Held(Duration),
     /// The connection has ended.
     Closed,
 }
@@ -99,12 +103,18 @@ pub struct Receiver {
     overlaps: bool,
     /// Those of which the connection knows.
     noted_calls: u64,
+    /// Whether anything is limited, as of this turn.
+    is_limited: bool,
+    /// Whether the reader will look at it when the time has come.
+    pub has_timer: bool,
 }
 
 enum Consumed {
     All,
-    /// A limit was reached after this many bytes.
+    /// A limit of what is under way was reached after this many bytes.
     Paused(usize),
+    /// A limit of what the client or the export may have a second was.
+    Held(usize),
     Broken,
 }
 
@@ -133,6 +143,8 @@ impl Receiver {
             calls: 0,
             overlaps: false,
             noted_calls: 0,
+            is_limited: false,
+            has_timer: false,
         }
     }
 
@@ -155,7 +167,14 @@ impl Receiver {
     pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
         std::mem::swap(&mut self.batch, batch);
         std::mem::swap(&mut self.meter, &mut self.batch.meter);
-        let turn = self.receive_and_answer(shared, scratch);
+        let is_limited = shared.dispatcher.service.exports.limits.is_active();
+        let turn = if (is_limited || self.is_limited)
+            && let Some(wait) = self.begin_limited(shared, is_limited)
+        {
+            Turn::Held(wait)
+        } else {
+            self.receive_and_answer(shared, scratch)
+        };
         // All replies of a turn leave together: a client whose calls still come waits for none.
         self.flush();
         self.connection.end_turn();
@@ -181,6 +200,7 @@ impl Receiver {
                 match self.consume(shared, &leftover, Instant::now()) {
                     Consumed::All => {}
                     Consumed::Paused(taken) => return self.put_aside(&leftover[taken..]),
+                    Consumed::Held(taken) => return self.hold(&leftover[taken..]),
                     Consumed::Broken => return Turn::Closed,
                 }
                 continue;
@@ -234,6 +254,7 @@ impl Receiver {
         let result = match self.consume(shared, &scratch[..count - direct], now) {
             Consumed::All => None,
             Consumed::Paused(taken) => Some(self.put_aside(&scratch[taken..count - direct])),
+            Consumed::Held(taken) => Some(self.hold(&scratch[taken..count - direct])),
             Consumed::Broken => Some(Turn::Closed),
         };
         let is_idle = is_empty && !self.peer_closed;
@@ -264,6 +285,9 @@ impl Receiver {
         while !rest.is_empty() {
             if self.connection.is_closed() {
                 return Consumed::Broken;
+            }
+            if self.is_limited && self.must_wait(shared).is_some() {
+                return Consumed::Held(input.len() - rest.len());
             }
             if self.assembly.is_empty()
                 && let Some((record, taken)) = record::whole(rest)
@@ -322,7 +346,11 @@ impl Receiver {
             queue(shared, connection, (buffer, record.len()), (now, state));
         };
         let service = &shared.dispatcher.service;
+        let before = self.batch.length();
         service.answer_adjoining(writes, (connection, now, last), &mut self.batch, wait);
+        if self.is_limited {
+            self.pay(shared, (writes.calls(), writes.length), before);
+        }
     }
 
     /// A whole record in the receive buffer.
@@ -339,8 +367,16 @@ impl Receiver {
         }
     }
 
-    /// Answers the call in a record, unless it has to wait.
+    /// Answers the call in a record, unless it has to wait; where something is limited it is paid.
     fn answer(&mut self, shared: &Shared, record: &[u8], now: Instant) -> Option<WaitingCall> {
+        if self.is_limited {
+            self.answer_and_pay(shared, record, now)
+        } else {
+            self.answer_free(shared, record, now)
+        }
+    }
+
+    fn answer_free(&mut self, shared: &Shared, record: &[u8], now: Instant) -> Option<WaitingCall> {
         self.overlaps |= !self.batch.is_empty();
         let request = Request {
             record,
@@ -473,6 +509,7 @@ fn queue(
 
 impl Drop for Receiver {
     fn drop(&mut self) {
+        self.set_waits(None);
         let bytes = self.assembly.finish().buffer;
         self.memory.give_up(bytes);
     }

@@ -12,6 +12,7 @@ use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::connection::{Charge, Connection};
 use crate::duplicate::Undecided;
+use crate::limits::Prepaid;
 use crate::reply::batch::{Batch, Mark};
 use crate::request_memory::budget::Buffer;
 use crate::service::convert;
@@ -77,6 +78,8 @@ pub struct WaitingCall {
     pub kind: Kind,
     /// Since when it waits without a thread for storage to let go of its object.
     pub waits_since: Option<Instant>,
+    /// What was paid for its reply, where something is limited.
+    pub prepaid: Option<Prepaid>,
 }
 
 impl WaitingCall {

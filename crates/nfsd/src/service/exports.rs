@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Timestamp};
+use pagewell_policy::limits::Rates;
 use pagewell_sunrpc::nfs3::{self, Handle, Status};
 use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Credential, Refusal};
 
@@ -448,6 +449,19 @@ impl Served {
     /// The export of this number.
     pub(super) fn export_numbered(&self, number: u32) -> Option<&ServedExport> {
         self.all().find(|export| export.number() == number)
+    }
+
+    /// What the clients of each export may have.
+    pub(super) fn limits(&self) -> impl Iterator<Item = (ExportLabel, Rates)> {
+        let exports = self.exports.iter();
+        exports.map(|export| (export.label, export.config.limits))
+    }
+
+    /// What stands for the export of this number, if a client at `address` may use it.
+    pub fn label_of(&self, number: u32, address: IpAddr) -> ExportLabel {
+        let export = self.export_numbered(number);
+        let allowed = export.filter(|export| export.config.allows(address));
+        allowed.map_or(ExportLabel::NONE, |export| export.label)
     }
 
     /// The export and the object of a handle that this server has given.

@@ -23,6 +23,7 @@ use pagewell_sunrpc::xdr::Decoder;
 
 use crate::config::{Error, Export};
 use crate::connection::Totals;
+use crate::limits::Limits;
 use crate::reply::way::Ways;
 use crate::service::convert::HandleKey;
 use crate::service::ending::{Loss, finish_all};
@@ -40,6 +41,8 @@ pub struct InForce {
     pub(crate) ways: Arc<Ways>,
     /// What all connections have together.
     pub(crate) totals: Arc<Totals>,
+    /// What clients and exports may have.
+    pub(crate) limits: Limits,
     /// Whether nothing may be replaced any more, as the server stops.
     is_final: Mutex<bool>,
 }
@@ -64,7 +67,10 @@ impl InForce {
         let (ways, totals) = (Ways::new(send_path), Arc::<Totals>::default());
         let shared = (handle_key.clone(), ways.clone(), totals.clone());
         let served = Served::new(exports, shared, &[])?;
+        let limits = Limits::default();
+        limits.limit_exports(served.limits());
         Ok(Self {
+            limits,
             served: ArcSwap::from_pointee(served),
             handle_key,
             ways,
@@ -113,6 +119,7 @@ impl InForce {
         );
         let served = Arc::new(Served::new(exports, shared, &before.exports)?);
         self.served.store(served.clone());
+        self.limits.limit_exports(served.limits());
         let is_served = |filesystem: &Arc<dyn FileSystem>| {
             let mut all = served.exports.iter();
             all.any(|export| Arc::ptr_eq(&export.config.filesystem, filesystem))

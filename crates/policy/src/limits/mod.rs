@@ -130,14 +130,19 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// These hold from now on: of each client, and of exports. What has not changed goes on. All
-    /// that wait may go on, each for one call.
-    pub fn set(&mut self, clients: Rates, exports: impl IntoIterator<Item = (Export, Rates)>) {
+    /// So much each client may have from now on. All that wait may go on, each for one call.
+    pub fn limit_clients(&mut self, rates: Rates) {
         self.generation += 1;
-        if self.rates != clients {
-            self.rates = clients;
+        if self.rates != rates {
+            self.rates = rates;
             self.clients = HashMap::new();
         }
+    }
+
+    /// So much the clients of these exports may have from now on. What has not changed goes on; all
+    /// that wait may, each for one call.
+    pub fn limit_exports(&mut self, exports: impl IntoIterator<Item = (Export, Rates)>) {
+        self.generation += 1;
         let mut before = std::mem::take(&mut self.exports);
         let limited = exports.into_iter().filter(|(_, rates)| rates.is_limit());
         let clocks = limited.map(|(export, rates)| {

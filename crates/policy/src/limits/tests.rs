@@ -90,7 +90,7 @@ fn a_client_has_its_calls_or_its_bytes_however_many_connections_it_has() {
             (rates(20, 1 << 30), 1 << 20, 20.0),
         ] {
             let mut limiter = Limiter::default();
-            limiter.set(limit, []);
+            limiter.limit_clients(limit);
             let mut all = vec![Greedy::new(7, 0, bytes); connections];
             simulate(&mut limiter, &mut all, (Duration::ZERO, SECONDS));
             let had = all.iter().map(|one| one.had.calls).sum();
@@ -107,7 +107,7 @@ fn a_client_has_its_calls_or_its_bytes_however_many_connections_it_has() {
 #[test]
 fn clients_do_not_wait_for_each_other() {
     let mut limiter = Limiter::default();
-    limiter.set(rates(100, 0), []);
+    limiter.limit_clients(rates(100, 0));
     let mut all = vec![Greedy::new(1, 0, 100); 50];
     all.push(Greedy::new(2, 0, 100));
     simulate(&mut limiter, &mut all, (Duration::ZERO, SECONDS));
@@ -119,7 +119,7 @@ fn clients_do_not_wait_for_each_other() {
 #[test]
 fn an_export_is_shared_equally_and_used_fully() {
     let mut limiter = Limiter::default();
-    limiter.set(Rates::default(), [(3, rates(1000, 0)), (4, rates(0, 0))]);
+    limiter.limit_exports([(3, rates(1000, 0)), (4, rates(0, 0))]);
     let mut all = vec![Greedy::new(1, 3, 100); 40];
     all.extend([Greedy::new(2, 3, 100), Greedy::new(3, 4, 100)]);
     simulate(&mut limiter, &mut all, (Duration::ZERO, SECONDS));
@@ -139,7 +139,8 @@ fn an_export_is_shared_equally_and_used_fully() {
 #[test]
 fn a_limit_that_is_taken_away_or_raised_frees_what_waits() {
     let mut limiter = Limiter::default();
-    limiter.set(rates(1, 0), [(1, rates(1, 0))]);
+    limiter.limit_clients(rates(1, 0));
+    limiter.limit_exports([(1, rates(1, 0))]);
     let mut pass = Pass::default();
     let cost = Cost {
         calls: 1000,
@@ -148,12 +149,12 @@ fn a_limit_that_is_taken_away_or_raised_frees_what_waits() {
     limiter.charge(Duration::ZERO, (1, 1), cost, &mut pass);
     let (wait, reason) = limiter.wait(Duration::ZERO, &pass).unwrap();
     assert!(wait > Duration::from_secs(999) && reason == Reason::Client);
-    limiter.set(Rates::default(), [(1, rates(1, 0))]);
+    limiter.limit_clients(Rates::default());
     assert_eq!(limiter.wait(Duration::ZERO, &pass), None, "for one call");
     limiter.charge(Duration::ZERO, (1, 1), Cost::default(), &mut pass);
     let (wait, reason) = limiter.wait(Duration::ZERO, &pass).unwrap();
     assert!(wait > Duration::from_secs(999) && reason == Reason::Export);
-    limiter.set(Rates::default(), []);
+    limiter.limit_exports([]);
     assert!(!limiter.is_limit());
     assert_eq!(limiter.wait(Duration::ZERO, &pass), None);
 }
@@ -161,7 +162,7 @@ fn a_limit_that_is_taken_away_or_raised_frees_what_waits() {
 #[test]
 fn one_connection_waits_for_both_of_its_exports() {
     let mut limiter = Limiter::default();
-    limiter.set(Rates::default(), [(1, rates(1, 0)), (2, rates(10, 0))]);
+    limiter.limit_exports([(1, rates(1, 0)), (2, rates(10, 0))]);
     let mut pass = Pass::default();
     for export in [1, 2] {
         let cost = Cost { calls: 5, bytes: 0 };
@@ -174,7 +175,7 @@ fn one_connection_waits_for_both_of_its_exports() {
 #[test]
 fn a_million_addresses_take_a_bounded_table() {
     let mut limiter = Limiter::default();
-    limiter.set(rates(10, 0), []);
+    limiter.limit_clients(rates(10, 0));
     let mut waits = 0;
     for client in 0..1_000_000 {
         // A client in debt keeps its bucket.
@@ -209,8 +210,8 @@ proptest! {
         let mut limiter = Limiter::default();
         let limit = rates(calls, bytes);
         match of_export {
-            true => limiter.set(Rates::default(), [(1, limit)]),
-            false => limiter.set(limit, []),
+            true => limiter.limit_exports([(1, limit)]),
+            false => limiter.limit_clients(limit),
         }
         let mut random = Random(seed);
         let mut passes = vec![Pass::default(); clients * connections];

@@ -1,0 +1,99 @@
+//! What a receiver does while calls or bytes a second are limited: [`crate::limits`].
+
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+use pagewell_policy::limits::{Cost, Reason};
+
+use super::{Receiver, Shared, Turn};
+use crate::limits::Prepaid;
+use crate::service::call::WaitingCall;
+
+impl Receiver {
+    /// A turn begins, and something is limited, or was before. Returns how long it must wait.
+    #[cold]
+    pub(super) fn begin_limited(&mut self, shared: &Shared, is_limited: bool) -> Option<Duration> {
+        self.is_limited = is_limited;
+        self.must_wait(shared)
+    }
+
+    /// How long the next call is to wait. In the middle of a call nothing waits: it may have memory
+    /// that others want.
+    pub(super) fn must_wait(&self, shared: &Shared) -> Option<Duration> {
+        let is_between = self.is_limited && self.assembly.is_empty();
+        let limits = &shared.dispatcher.service.exports.limits;
+        let wait = is_between.then(|| limits.wait(&self.connection)).flatten();
+        self.set_waits(wait.map(|(_, reason)| reason));
+        wait.map(|(wait, _)| wait)
+    }
+
+    /// Notes whether it waits, and why.
+    pub(super) fn set_waits(&self, reason: Option<Reason>) {
+        let usage = &self.connection.usage;
+        if usage.waits_now() == reason.is_some() {
+            return;
+        }
+        usage.set_waits(reason.is_some());
+        let (change, counter) = match reason {
+            None => (-1, None),
+            Some(Reason::Client) => (1, Some(&names::LIMIT_CLIENT_WAITS)),
+            Some(Reason::Export) => (1, Some(&names::LIMIT_EXPORT_WAITS)),
+        };
+        names::CONNECTIONS_LIMITED.add(change);
+        if let Some(counter) = counter {
+            counter.add(1);
+        }
+    }
+
+    /// Keeps what was received until the next turn, which finds out how long it must wait.
+    pub(super) fn hold(&mut self, rest: &[u8]) -> Turn {
+        self.leftover = rest.to_vec();
+        Turn::Again
+    }
+
+    /// Answers the call in a record, unless it has to go to the pool, and pays for it.
+    #[cold]
+    pub(super) fn answer_and_pay(
+        &mut self,
+        shared: &Shared,
+        record: &[u8],
+        now: Instant,
+    ) -> Option<WaitingCall> {
+        let before = self.batch.length();
+        let mut state = self.answer_free(shared, record, now);
+        match &mut state {
+            None => self.pay(shared, (1, record.len()), before),
+            Some(state) => self.prepay(shared, record.len(), state),
+        }
+        state
+    }
+
+    /// Pays for calls that were answered, by what is behind the first `before` bytes of the batch.
+    pub(super) fn pay(&self, shared: &Shared, (calls, bytes): (usize, usize), before: usize) {
+        let sent_bytes = self.batch.length().saturating_sub(before);
+        let cost = Cost {
+            calls: calls as u64,
+            bytes: (bytes + sent_bytes) as u64,
+        };
+        let export = self.batch.tally.last_export();
+        let limits = &shared.dispatcher.service.exports.limits;
+        limits.charge(&self.connection, export, cost);
+    }
+
+    /// Pays for a call that goes to the pool, and for the longest reply that there can be.
+    fn prepay(&self, shared: &Shared, received_bytes: usize, state: &mut WaitingCall) {
+        let exports = &shared.dispatcher.service.exports;
+        let address = self.connection.peer.ip();
+        let prepaid = Prepaid {
+            export: exports.now().label_of(state.subject.export, address),
+            bytes: state.reply_bytes_max + state.listing_bytes_max,
+        };
+        let cost = Cost {
+            calls: 1,
+            bytes: (received_bytes + prepaid.bytes) as u64,
+        };
+        let limits = &exports.limits;
+        limits.charge(&self.connection, prepaid.export, cost);
+        state.prepaid = Some(prepaid);
+    }
+}
