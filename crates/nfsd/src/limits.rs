@@ -98,16 +98,17 @@ impl Limits {
         }
         let (now, client) = (self.begun.elapsed(), client_of(connection));
         let less = (paid.bytes - bytes) as u64;
+        let mut pass = connection.pass.lock();
         let mut limiter = self.limiter.lock();
-        limiter.refund(now, (client, paid.export.number()), less);
+        limiter.refund(now, (client, paid.export.number()), less, &mut pass);
     }
 
     /// How long a connection must not be read, before it is to be asked for again; `None`: it may
     /// be read.
     pub fn wait(&self, connection: &Connection) -> Option<(Duration, Reason)> {
-        let now = self.begun.elapsed();
-        let pass = connection.pass.lock();
-        let wait = self.limiter.lock().wait(now, &pass);
+        let (now, client) = (self.begun.elapsed(), client_of(connection));
+        let mut pass = connection.pass.lock();
+        let wait = self.limiter.lock().wait(now, client, &mut pass);
         wait.map(|(wait, reason)| (wait.min(HELD_FOR_MAX), reason))
     }
 }

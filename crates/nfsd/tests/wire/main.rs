@@ -26,6 +26,7 @@ mod handles;
 mod hostile;
 mod images;
 mod late;
+mod limits;
 mod listing;
 mod locks;
 mod mounted;

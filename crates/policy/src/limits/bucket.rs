@@ -32,13 +32,21 @@ impl Bucket {
         let owed = u128::from(amount) * SECOND + self.rest.min(rate);
         self.paid_at = self.paid_at.saturating_add(duration(owed / rate));
         self.rest = owed % rate;
+        self.next_at()
+    }
+
+    /// When the next may begin.
+    #[must_use]
+    pub fn next_at(&self) -> Duration {
         self.paid_at.saturating_sub(BURST)
     }
 
-    /// Gives `amount` back.
-    pub fn refund(&mut self, now: Duration, rate: NonZeroU64, amount: u64) {
+    /// Gives `amount` back. Returns how much time that is.
+    pub fn refund(&mut self, now: Duration, rate: NonZeroU64, amount: u64) -> Duration {
         let back = duration(u128::from(amount) * SECOND / u128::from(rate.get()));
-        self.paid_at = self.paid_at.saturating_sub(back).max(now.min(self.paid_at));
+        let before = self.paid_at;
+        self.paid_at = before.saturating_sub(back).max(now.min(before));
+        back
     }
 
     /// Whether not everything is paid.

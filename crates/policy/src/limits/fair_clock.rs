@@ -44,6 +44,14 @@ const PARTS: u128 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag(u128);
 
+impl Tag {
+    /// Where the clock is so much earlier.
+    #[must_use]
+    pub fn less(self, amount: u64) -> Self {
+        Self(self.0.saturating_sub(u128::from(amount) * PARTS))
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct FairClock {
@@ -106,6 +114,12 @@ impl FairClock {
         let end = before.saturating_add(u128::from(amount) * PARTS);
         self.set_end(client, end);
         Tag(end)
+    }
+
+    /// Where the debt of a client ends, if it has any.
+    pub fn end_of(&mut self, now: Duration, client: Client) -> Option<Tag> {
+        self.advance(now);
+        self.flows.get(&client).map(|end| Tag(*end))
     }
 
     /// Gives `amount` back.

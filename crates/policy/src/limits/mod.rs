@@ -10,7 +10,8 @@
 //!
 //! Calls are let through first and paid afterwards. Paying says when the connection may go on; it
 //! is told its own time, which later payments of others do not change. So each connection comes to
-//! its turn, however many there are, and at every time between two turns one call has to be paid.
+//! its turn, however many there are, and may be one call ahead. A new connection waits until its
+//! client has paid for all others, so that connecting anew gains nothing.
 //!
 //! A client has a bucket for calls and one for bytes ([`bucket`]). An export has a clock for
 //! each, by which the clients that want more than their part have equal parts ([`fair_clock`]).
@@ -32,7 +33,8 @@
 //! A call that costs more than a second's worth goes through, and is paid for seconds. When clients
 //! of an export come one after the other, each is given its burst of what was its part then: all
 //! together have a few bursts at once. Limits that change forgive debts. The exports that a client
-//! has on one connection wait together.
+//! has on one connection wait together, and a new connection waits for the one with the most debt,
+//! whichever it is for.
 
 pub mod bucket;
 pub mod fair_clock;
@@ -88,13 +90,22 @@ pub struct Cost {
     pub bytes: u64,
 }
 
-/// When a connection may go on. The default: at once.
+/// When a connection may go on. The default is that of a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
-    /// Of the limits that it was given under.
+    /// Of the limits that it was given under; 0: of none.
     generation: u64,
-    not_before: Duration,
-    export: Option<(Export, Option<Tag>, Option<Tag>)>,
+    /// When the calls of its client are paid, and when the bytes are.
+    calls_at: Duration,
+    bytes_at: Duration,
+    export: Option<(Export, Tags)>,
+}
+
+/// Where the clocks of an export have to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tags {
+    calls: Option<Tag>,
+    bytes: Option<Tag>,
 }
 
 /// What limits a connection that waits.
@@ -130,7 +141,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// So much each client may have from now on. All that wait may go on, each for one call.
+    /// So much each client may have from now on.
     pub fn limit_clients(&mut self, rates: Rates) {
         self.generation += 1;
         if self.rates != rates {
@@ -139,8 +150,7 @@ impl Limiter {
         }
     }
 
-    /// So much the clients of these exports may have from now on. What has not changed goes on; all
-    /// that wait may, each for one call.
+    /// So much the clients of these exports may have from now on. What has not changed goes on.
     pub fn limit_exports(&mut self, exports: impl IntoIterator<Item = (Export, Rates)>) {
         self.generation += 1;
         let mut before = std::mem::take(&mut self.exports);
@@ -173,33 +183,37 @@ impl Limiter {
         cost: Cost,
         pass: &mut Pass,
     ) {
-        if pass.generation != self.generation {
-            *pass = Pass {
-                generation: self.generation,
-                ..Pass::default()
-            };
+        self.renew(now, client, pass);
+        if self.rates.is_limit() {
+            let rates = self.rates;
+            let buckets = self.buckets_of(now, client);
+            let calls = rates
+                .calls
+                .map(|rate| buckets.calls.charge(now, rate, cost.calls));
+            let bytes = rates
+                .bytes
+                .map(|rate| buckets.bytes.charge(now, rate, cost.bytes));
+            pass.calls_at = pass.calls_at.max(calls.unwrap_or_default());
+            pass.bytes_at = pass.bytes_at.max(bytes.unwrap_or_default());
         }
-        let until = self.charge_client(now, client, cost);
-        pass.not_before = pass.not_before.max(until);
-        let Some(clocks) = self.exports.get_mut(&export) else {
-            return;
-        };
-        let calls = clocks.calls.as_mut();
-        let calls = calls.map(|clock| clock.charge(now, client, cost.calls));
-        let bytes = clocks.bytes.as_mut();
-        let bytes = bytes.map(|clock| clock.charge(now, client, cost.bytes));
-        let other = pass.export.replace((export, calls, bytes));
-        if let Some((other, calls, bytes)) = other.filter(|other| other.0 != export) {
-            // Of two exports that are waited for, one is known by its time as it is now.
-            let wait = self.wait_for_export(now, (other, calls, bytes));
-            pass.not_before = pass.not_before.max(now + wait);
+        if let Some(clocks) = self.exports.get_mut(&export) {
+            let calls = clocks.calls.as_mut();
+            let bytes = clocks.bytes.as_mut();
+            let tags = Tags {
+                calls: calls.map(|clock| clock.charge(now, client, cost.calls)),
+                bytes: bytes.map(|clock| clock.charge(now, client, cost.bytes)),
+            };
+            let other = pass.export.replace((export, tags));
+            if let Some(other) = other.filter(|other| other.0 != export) {
+                // Of two exports that are waited for, one is known by its time as it is now.
+                let until = now + self.wait_for_export(now, other);
+                pass.calls_at = pass.calls_at.max(until);
+            }
         }
     }
 
-    fn charge_client(&mut self, now: Duration, client: Client, cost: Cost) -> Duration {
-        if !self.rates.is_limit() {
-            return Duration::ZERO;
-        }
+    /// The buckets of a client.
+    fn buckets_of(&mut self, now: Duration, client: Client) -> &mut Buckets {
         let is_new = self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client);
         if is_new && now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
             self.swept_at = now;
@@ -209,36 +223,73 @@ impl Limiter {
         }
         let has_space = !is_new || self.clients.len() < CLIENTS_MAX;
         let client = if has_space { client } else { OTHERS };
-        let buckets = self.clients.entry(client).or_default();
-        let calls = self.rates.calls;
-        let calls = calls.map(|rate| buckets.calls.charge(now, rate, cost.calls));
-        let bytes = self.rates.bytes;
-        let bytes = bytes.map(|rate| buckets.bytes.charge(now, rate, cost.bytes));
-        calls.max(bytes).unwrap_or_default()
+        self.clients.entry(client).or_default()
     }
 
-    /// A client has had fewer bytes than it has paid for.
-    pub fn refund(&mut self, now: Duration, (client, export): (Client, Export), bytes: u64) {
+    /// A pass that is new, or of other limits, becomes one by the debts that its client has.
+    fn renew(&mut self, now: Duration, client: Client, pass: &mut Pass) {
+        if pass.generation == self.generation {
+            return;
+        }
+        let buckets = self.clients.get(&client);
+        let (calls_at, bytes_at) = buckets.map_or_else(Default::default, |buckets| {
+            (buckets.calls.next_at(), buckets.bytes.next_at())
+        });
+        let exports = self.exports.iter_mut().map(|(export, clocks)| {
+            let end = |clock: &mut Option<FairClock>| clock.as_mut()?.end_of(now, client);
+            let tags = Tags {
+                calls: end(&mut clocks.calls),
+                bytes: end(&mut clocks.bytes),
+            };
+            (clocks.wait(now, tags), (*export, tags))
+        });
+        let latest = exports.max_by_key(|(wait, _)| *wait);
+        *pass = Pass {
+            generation: self.generation,
+            calls_at,
+            bytes_at,
+            export: latest.map(|(_, export)| export),
+        };
+    }
+
+    /// A client has had fewer bytes than were paid for with this pass.
+    pub fn refund(
+        &mut self,
+        now: Duration,
+        (client, export): (Client, Export),
+        bytes: u64,
+        pass: &mut Pass,
+    ) {
+        self.renew(now, client, pass);
         if let Some(rate) = self.rates.bytes
             && let Some(buckets) = self.clients.get_mut(&client)
         {
-            buckets.bytes.refund(now, rate, bytes);
+            let time = buckets.bytes.refund(now, rate, bytes);
+            pass.bytes_at = pass.bytes_at.saturating_sub(time);
         }
         let clocks = self.exports.get_mut(&export);
         if let Some(clock) = clocks.and_then(|clocks| clocks.bytes.as_mut()) {
             clock.refund(now, client, bytes);
+            if let Some((waited_for, tags)) = &mut pass.export
+                && *waited_for == export
+            {
+                tags.bytes = tags.bytes.map(|tag| tag.less(bytes));
+            }
         }
     }
 
-    /// How long a connection must wait, and why; `None`: it may go on. It is to ask again then,
-    /// and may do so before: others that stop wanting their part leave it more.
-    pub fn wait(&mut self, now: Duration, pass: &Pass) -> Option<(Duration, Reason)> {
-        if pass.generation != self.generation {
-            return None;
-        }
+    /// How long a connection of this client must wait, and why; `None`: it may go on. It is to ask
+    /// again then, and may do so before: others that stop wanting their part leave it more.
+    pub fn wait(
+        &mut self,
+        now: Duration,
+        client: Client,
+        pass: &mut Pass,
+    ) -> Option<(Duration, Reason)> {
+        self.renew(now, client, pass);
         let export = pass.export;
         let export = export.map_or(Duration::ZERO, |export| self.wait_for_export(now, export));
-        let client = pass.not_before.saturating_sub(now);
+        let client = pass.calls_at.max(pass.bytes_at).saturating_sub(now);
         match (client.max(export), client >= export) {
             (Duration::ZERO, _) => None,
             (wait, true) => Some((wait, Reason::Client)),
@@ -246,19 +297,19 @@ impl Limiter {
         }
     }
 
-    fn wait_for_export(
-        &mut self,
-        now: Duration,
-        (export, calls, bytes): (Export, Option<Tag>, Option<Tag>),
-    ) -> Duration {
-        let Some(clocks) = self.exports.get_mut(&export) else {
-            return Duration::ZERO;
-        };
+    fn wait_for_export(&mut self, now: Duration, (export, tags): (Export, Tags)) -> Duration {
+        let clocks = self.exports.get_mut(&export);
+        clocks.map_or(Duration::ZERO, |clocks| clocks.wait(now, tags))
+    }
+}
+
+impl Clocks {
+    fn wait(&mut self, now: Duration, tags: Tags) -> Duration {
         let wait = |clock: &mut Option<FairClock>, tag: Option<Tag>| {
             let both = clock.as_mut().zip(tag);
             both.map_or(Duration::ZERO, |(clock, tag)| clock.wait(now, tag))
         };
-        wait(&mut clocks.calls, calls).max(wait(&mut clocks.bytes, bytes))
+        wait(&mut self.calls, tags.calls).max(wait(&mut self.bytes, tags.bytes))
     }
 }
 

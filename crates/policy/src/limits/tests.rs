@@ -56,7 +56,7 @@ fn simulate(limiter: &mut Limiter, all: &mut [Greedy], (begin, end): (Duration, 
         if now >= end {
             return;
         }
-        if let Some((wait, _)) = limiter.wait(now, &one.pass) {
+        if let Some((wait, _)) = limiter.wait(now, one.client, &mut one.pass) {
             next[first] = now + wait.clamp(Duration::from_nanos(1), ASK_AFTER);
             continue;
         }
@@ -137,6 +137,30 @@ fn an_export_is_shared_equally_and_used_fully() {
 }
 
 #[test]
+fn a_new_connection_waits_for_the_debts_of_its_client() {
+    let mut limiter = Limiter::default();
+    limiter.limit_clients(rates(0, 1000));
+    limiter.limit_exports([(1, rates(0, 100)), (2, rates(7, 0))]);
+    let bytes = |bytes| Cost { calls: 1, bytes };
+    let mut pass = Pass::default();
+    limiter.charge(Duration::ZERO, (1, 1), bytes(3000), &mut pass);
+    let wait =
+        |limiter: &mut Limiter, client, pass: &mut Pass| limiter.wait(Duration::ZERO, client, pass);
+    let expected = Some((Duration::from_secs(30) - BURST, Reason::Export));
+    assert_eq!(wait(&mut limiter, 1, &mut pass), expected);
+    assert_eq!(wait(&mut limiter, 1, &mut Pass::default()), expected);
+    assert_eq!(wait(&mut limiter, 2, &mut Pass::default()), None);
+    // What is given back shortens the wait of that connection, and of new ones.
+    limiter.refund(Duration::ZERO, (1, 1), 2000, &mut pass);
+    let expected = Some((Duration::from_secs(10) - BURST, Reason::Export));
+    assert_eq!(wait(&mut limiter, 1, &mut pass), expected);
+    assert_eq!(wait(&mut limiter, 1, &mut Pass::default()), expected);
+    limiter.limit_exports([]);
+    let expected = Some((Duration::from_secs(1) - BURST, Reason::Client));
+    assert_eq!(wait(&mut limiter, 1, &mut pass), expected);
+}
+
+#[test]
 fn a_limit_that_is_taken_away_or_raised_frees_what_waits() {
     let mut limiter = Limiter::default();
     limiter.limit_clients(rates(1, 0));
@@ -147,16 +171,14 @@ fn a_limit_that_is_taken_away_or_raised_frees_what_waits() {
         bytes: 0,
     };
     limiter.charge(Duration::ZERO, (1, 1), cost, &mut pass);
-    let (wait, reason) = limiter.wait(Duration::ZERO, &pass).unwrap();
+    let (wait, reason) = limiter.wait(Duration::ZERO, 1, &mut pass).unwrap();
     assert!(wait > Duration::from_secs(999) && reason == Reason::Client);
     limiter.limit_clients(Rates::default());
-    assert_eq!(limiter.wait(Duration::ZERO, &pass), None, "for one call");
-    limiter.charge(Duration::ZERO, (1, 1), Cost::default(), &mut pass);
-    let (wait, reason) = limiter.wait(Duration::ZERO, &pass).unwrap();
+    let (wait, reason) = limiter.wait(Duration::ZERO, 1, &mut pass).unwrap();
     assert!(wait > Duration::from_secs(999) && reason == Reason::Export);
     limiter.limit_exports([]);
     assert!(!limiter.is_limit());
-    assert_eq!(limiter.wait(Duration::ZERO, &pass), None);
+    assert_eq!(limiter.wait(Duration::ZERO, 1, &mut pass), None);
 }
 
 #[test]
@@ -168,7 +190,7 @@ fn one_connection_waits_for_both_of_its_exports() {
         let cost = Cost { calls: 5, bytes: 0 };
         limiter.charge(Duration::ZERO, (1, export), cost, &mut pass);
     }
-    let (wait, _) = limiter.wait(Duration::ZERO, &pass).unwrap();
+    let (wait, _) = limiter.wait(Duration::ZERO, 1, &mut pass).unwrap();
     assert_eq!(wait, Duration::from_secs(5) - BURST);
 }
 
@@ -183,14 +205,14 @@ fn a_million_addresses_take_a_bounded_table() {
         let mut pass = Pass::default();
         let cost = Cost { calls: 2, bytes: 0 };
         limiter.charge(now, (client, 0), cost, &mut pass);
-        waits += u64::from(limiter.wait(now, &pass).is_some());
+        waits += u64::from(limiter.wait(now, client, &mut pass).is_some());
     }
     assert!(limiter.clients.len() <= CLIENTS_MAX + 1);
     assert!(waits > 0);
     let mut pass = Pass::default();
     let later = Duration::from_hours(48);
     limiter.charge(later, (1, 0), Cost::default(), &mut pass);
-    assert_eq!(limiter.wait(later, &pass), None);
+    assert_eq!(limiter.wait(later, 1, &mut pass), None);
     assert!(
         limiter.clients.len() < 10,
         "those that are free are forgotten"
@@ -221,7 +243,7 @@ proptest! {
         for _ in 0..3000 {
             now += Duration::from_micros(random.below(3000));
             let at = random.below(passes.len() as u64) as usize;
-            if limiter.wait(now, &passes[at]).is_none() {
+            if limiter.wait(now, (at % clients) as Client, &mut passes[at]).is_none() {
                 let cost = Cost { calls: 1, bytes: random.below(1 << 20) };
                 let client = at % clients;
                 limiter.charge(now, (client as Client, 1), cost, &mut passes[at]);
