@@ -1,4 +1,4 @@
-//! What clients and exports may have a second: the rule of [`pagewell_policy::limits`] with a clock.
+//! What clients and exports may have a second: [`pagewell_policy::limits`] with a clock.
 //!
 //! **Problem.** A client that has had more than it may must wait, and no thread with it. **Rule.**
 //! Its connection is not read, between two calls, until its time has come; what it sends fills its
@@ -7,8 +7,8 @@
 //! other clients may have changed.
 //!
 //! ```text
-//!   reader:  call ──> answered here ──> pays calls, and bytes of call and reply
-//!                └──> goes to the pool, and pays for the longest reply ──> has back what was too much
+//!   reader: call ──> answered here ──> pays calls, and bytes of call and reply
+//!               └──> goes to the pool, and pays for the longest reply ──> has back what it is not
 //! ```
 //!
 //! **Known weaknesses.** While anything is limited all calls of a server take one lock, for some

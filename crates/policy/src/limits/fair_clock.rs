@@ -3,17 +3,17 @@
 //!
 //! # Rule
 //!
-//! The clock shows how much a client has had that has always wanted its part (the virtual time of
-//! generalised processor sharing: Parekh and Gallager, 1993). With one client in debt it runs at the
-//! rate, with `n` at the `n`th part of it. A payment moves its client's end on from what the clock
-//! shows, or from its last end if that is later, and the connection goes on when the clock is
+//! The clock shows how much a client has had that always wanted its part (the virtual time of
+//! generalised processor sharing: Parekh and Gallager, 1993). With one client in debt it runs at
+//! the rate, with `n` at the `n`th part of it. A payment moves its client's end on from what the
+//! clock shows, or from its last end if that is later, and the connection goes on when the clock is
 //! there. A client whose end the clock has reached is not in debt any more, and the others have
 //! its part.
 //!
 //! ```text
-//!   rate 90     clock:  0 ───────────> 30 ───────────────> 75       A, B and C pay 30, 75 and 75
-//!   clients in debt:       A B C  1 s           B C  1 s            each has 30 in the first second,
-//!   ends:                              A                   B C      B and C 45 in the next
+//!   rate 90     clock:  0 ───────────> 30 ──────────────> 75     A, B and C pay 30, 75 and 75
+//!   clients in debt:       A B C  1 s          B C  1 s          each has 30 in the 1st second,
+//!   ends:                              A                  B C    B and C 45 in the 2nd
 //! ```
 //!
 //! # Bounds
