@@ -34,7 +34,8 @@ impl Entry {
 
     /// Whether the program that served it is gone. What the kernel remembers of such a mount looks
     /// alive for long after, so this asks that program, if there is one.
-    pub(crate) fn has_died(&self) -> bool {
+    #[must_use]
+    pub fn has_died(&self) -> bool {
         self.is_ours() && rustix::fs::statfs(&self.place).err() == Some(Errno::NOTCONN)
     }
 }

@@ -9,6 +9,8 @@ use serde_json::json;
 use crate::configuration::SYSTEM_FILE;
 use crate::configuration::arguments::ServeArguments;
 use crate::configuration::file::ConfigurationFile;
+use crate::configuration::mistakes::Mistakes;
+use crate::configuration::mounts::Mounts;
 use crate::configuration::settings::Settings;
 use crate::configuration::shown;
 use crate::failure::{Outcome, report};
@@ -79,8 +81,8 @@ pub(crate) fn run(arguments: &ConfigArguments) -> anyhow::Result<Outcome> {
 
 fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     let path = arguments.file.as_deref().unwrap_or(Path::new(SYSTEM_FILE));
-    let checked = ConfigurationFile::read(path)?;
-    let file = match checked {
+    let (mounts, of_mounts) = Mounts::read(path)?;
+    let file = match with(ConfigurationFile::read(path)?, of_mounts) {
         Ok(file) => file,
         Err(mistakes) if arguments.json => {
             let document = json!({ "schema": 1, "file": path, "mistakes": mistakes.lines() });
@@ -90,7 +92,8 @@ fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
         Err(mistakes) => return Err(mistakes.report()),
     };
     let settings = Settings::resolve(&ServeArguments::of_file(path), Some(&file))?;
-    let (_, warnings) = settings.look_up_hosts();
+    let (_, mut warnings) = settings.look_up_hosts();
+    warnings.extend(mounts.warnings());
     if arguments.json {
         let none: [&str; 0] = [];
         let document = json!({ "schema": 1, "file": path, "mistakes": none, "warnings": warnings });
@@ -105,8 +108,27 @@ fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
         1 => "serves 1 export".to_owned(),
         count => format!("serves {count} exports"),
     };
-    output::print(format!("{}: no mistake; {exports}\n", path.display()).as_bytes())?;
+    let mounts = match mounts.tables.len() {
+        0 => String::new(),
+        1 => ", and has 1 mount".to_owned(),
+        count => format!(", and has {count} mounts"),
+    };
+    output::print(format!("{}: no mistake; {exports}{mounts}\n", path.display()).as_bytes())?;
     Ok(Outcome::Done)
+}
+
+/// A file, unless anything is wrong with it or its mounts.
+fn with(
+    file: Result<ConfigurationFile, Mistakes>,
+    of_mounts: Mistakes,
+) -> Result<ConfigurationFile, Mistakes> {
+    match file {
+        Ok(file) => of_mounts.into_result(file),
+        Err(mut mistakes) => {
+            mistakes.extend(of_mounts);
+            Err(mistakes)
+        }
+    }
 }
 
 fn show(arguments: &ShowArguments) -> anyhow::Result<Outcome> {
@@ -119,11 +141,16 @@ fn show(arguments: &ShowArguments) -> anyhow::Result<Outcome> {
             None => Some(PathBuf::from(SYSTEM_FILE)),
         };
     }
-    let settings = Settings::load(&serve)?;
+    let mut entries = Settings::load(&serve)?.entries;
+    if let Some(file) = &serve.config {
+        let (mounts, mistakes) = Mounts::read(file)?;
+        mistakes.lines().iter().for_each(|line| report(line));
+        entries.extend(mounts.entries());
+    }
     if arguments.json {
-        output::document(&shown::document(&settings.entries))?;
+        output::document(&shown::document(&entries))?;
     } else {
-        output::print(shown::text(&settings.entries).as_bytes())?;
+        output::print(shown::text(&entries).as_bytes())?;
     }
     Ok(Outcome::Done)
 }

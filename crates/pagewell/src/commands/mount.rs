@@ -15,6 +15,7 @@ use pagewell_monitor::http::place::Place;
 use pagewell_monitor::metrics::snapshot;
 use pagewell_monitor::status::{ExportStatus, Status};
 
+use super::mount_configured::{Chosen, mount_all};
 use super::mount_options::Wanted;
 use super::serving::{ANSWER_WAIT, HttpArguments, announce, start_http, wait_for};
 use crate::allocator;
@@ -27,6 +28,7 @@ use crate::log_arguments::LogArguments;
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
 use crate::output;
+use crate::service_manager::Notifier;
 use crate::signals;
 use crate::source::Source;
 use crate::values;
@@ -53,8 +55,17 @@ Examples:
   pagewell mount --read-only /dev/sdb /mnt         a block device, as one file in /mnt
   pagewell mount ram:1g ~/scratch                  memory
   pagewell mount -o attr_timeout=1 /srv/data /mnt  a directory that few programs change
+  pagewell mount --config pagewell.toml /mnt       as the file says of /mnt
   pagewell umount /mnt")]
 pub(crate) struct MountArguments {
+    /// Mount at the directory what a [[mount]] of this file says, such as
+    /// /etc/pagewell/pagewell.toml: its source with its options, and those that are given besides
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(super) config: Option<PathBuf>,
+    /// With --config: all mounts of the file that are not there yet, but those with the option
+    /// noauto
+    #[arg(long, requires = "config", conflicts_with_all = ["foreground", "source"])]
+    all: bool,
     /// Stay in the foreground, and print `ready MOUNTPOINT` when the mount can be used
     #[arg(long, short)]
     foreground: bool,
@@ -94,16 +105,24 @@ pub(crate) struct MountArguments {
     /// directories, is on the device when it is answered), for how long the kernel keeps what it
     /// was told: attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME, what the list of
     /// mounts shows: fsname=NAME, subtype=NAME, and for the options above: cache=SIZE, threads=N,
-    /// http=ADDR, writable, write_degraded, kernel_write_back, no_passthrough. Those for fstab,
-    /// such as nofail, _netdev, user and x-..., are taken
+    /// http=ADDR, http_token=FILE, writable, write_degraded, kernel_write_back, no_passthrough.
+    /// Those for fstab, such as nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
-    options: Vec<String>,
-    /// What to mount
-    #[arg(value_name = "SOURCE", value_hint = clap::ValueHint::AnyPath)]
-    source: OsString,
+    pub(super) options: Vec<String>,
+    /// What to mount; with --config the directory alone is named
+    #[arg(
+        value_name = "SOURCE",
+        required_unless_present = "all",
+        value_hint = clap::ValueHint::AnyPath
+    )]
+    pub(super) source: Option<OsString>,
     /// Where: a directory
-    #[arg(value_name = "MOUNTPOINT", value_hint = clap::ValueHint::DirPath)]
-    place: PathBuf,
+    #[arg(
+        value_name = "MOUNTPOINT",
+        required_unless_present = "config",
+        value_hint = clap::ValueHint::DirPath
+    )]
+    pub(super) place: Option<PathBuf>,
     #[command(flatten)]
     engine: EngineArguments,
     #[command(flatten)]
@@ -118,17 +137,18 @@ enum Event {
 
 impl MountArguments {
     /// What is wanted of the mount.
-    pub(super) fn wanted(&self) -> anyhow::Result<Wanted> {
+    pub(super) fn wanted(&self, chosen: &Chosen) -> anyhow::Result<Wanted> {
         let options = Options {
             read_only: self.read_only,
             allow_other: self.allow_other,
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
             kernel_write_back: self.kernel_write_back,
             passthrough: !self.no_passthrough,
-            ..Options::new(&self.source.to_string_lossy())
+            ..Options::new(&chosen.shown)
         };
-        let mut wanted = Wanted::new(options, &self.options)?;
+        let mut wanted = Wanted::new(options, &chosen.options)?;
         wanted.http = wanted.http.or(self.page.http.clone());
+        wanted.http_token = wanted.http_token.or(self.page.http_token.clone());
         wanted.writable |= self.writable;
         Ok(wanted)
     }
@@ -142,7 +162,7 @@ impl MountArguments {
         }
         Ok(HttpArguments {
             http: wanted.http.clone(),
-            http_token: self.page.http_token.clone(),
+            http_token: wanted.http_token.clone(),
         })
     }
 }
@@ -150,19 +170,16 @@ impl MountArguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     arguments.log.begin()?;
-    let source = Source::parse(&arguments.source)?;
-    let wanted = arguments.wanted()?;
+    if arguments.all {
+        return mount_all(arguments);
+    }
+    let chosen = Chosen::of(arguments)?;
+    let wanted = arguments.wanted(&chosen)?;
     let page = arguments.page(&wanted)?;
-    let engine = arguments
-        .engine
-        .with(wanted.cache_bytes, wanted.write_degraded);
-    let engine = match source {
-        Source::Nfs(_) => Engine::remote(&engine)?,
-        _ => Engine::server(&engine)?,
-    };
-    let shown = arguments.source.to_string_lossy();
+    let engine = engine_for(&chosen.source, arguments, &wanted)?;
+    let (source, shown) = (&chosen.source, &*chosen.shown);
     if arguments.fake {
-        return open::source(&source, &shown, Purpose::Read, &engine).map(|_| Outcome::Done);
+        return open::source(source, shown, Purpose::Read, &engine).map(|_| Outcome::Done);
     }
     let side = if arguments.foreground {
         None
@@ -183,18 +200,14 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         writes: Writes::of(wanted.options.read_only, wanted.writable),
         changes_are_durable: wanted.changes_are_durable,
     };
-    let opened = open::source(&source, &shown, purpose, &engine)?;
+    let opened = open::source(source, shown, purpose, &engine)?;
     opening.done();
     let filesystem = opened.tree.filesystem;
     let status = Arc::new(Status::new("mount"));
     let http = start_http(&page, Vec::new(), &status)?;
     let described = filesystem.describe();
     let options = wanted.options(filesystem.coherence());
-    let mounted = Arc::new(pagewell_fuse::mount(
-        filesystem,
-        &arguments.place,
-        &options,
-    )?);
+    let mounted = Arc::new(pagewell_fuse::mount(filesystem, &chosen.place, &options)?);
     let shown = escape::text(mounted.place().as_os_str().as_encoded_bytes());
     let described = escape::text(described.as_bytes());
     let read_only = options.read_only || mounted.filesystem().limits().read_only;
@@ -218,6 +231,20 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     tell_ending(mounted.place(), written, control, log)
 }
 
+/// The page cache that a mount of this source needs.
+fn engine_for(
+    source: &Source,
+    arguments: &MountArguments,
+    wanted: &Wanted,
+) -> anyhow::Result<Engine> {
+    let engine = &arguments.engine;
+    let engine = engine.with(wanted.cache_bytes, wanted.write_degraded);
+    match source {
+        Source::Nfs(_) => Engine::remote(&engine),
+        _ => Engine::server(&engine),
+    }
+}
+
 /// Lets who started it go on; from then on a background process has the system log alone.
 fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Option<SystemLog>> {
     match side {
@@ -226,8 +253,11 @@ fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Op
             Ok(Some(log))
         }
         None => {
-            let place = place.as_os_str().as_encoded_bytes();
-            output::print(&[b"ready ", place, b"\n"].concat())?;
+            let shown = place.as_os_str().as_encoded_bytes();
+            output::print(&[b"ready ", shown, b"\n"].concat())?;
+            // Of one in the background the service manager would not believe it.
+            let notifier = Notifier::from_environment();
+            notifier.ready(&format!("mounted at {}", place.display()));
             Ok(None)
         }
     }

@@ -1,5 +1,6 @@
 //! What `-o` says, in the words of mount(8).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pagewell_base::{duration, size};
@@ -8,7 +9,7 @@ use pagewell_fuse::Options;
 use pagewell_monitor::http::place::Place;
 
 use crate::configuration::arguments::THREADS_MAX;
-use crate::failure::usage;
+use crate::failure::{one_line, usage};
 use crate::values;
 
 /// Longest name of a kind of file system.
@@ -29,6 +30,8 @@ pub(super) struct Wanted {
     pub(super) cache_bytes: Option<u64>,
     /// Where the counters are, where `-o` names it.
     pub(super) http: Option<Place>,
+    /// The file of the token that they ask for, where `-o` names it.
+    pub(super) http_token: Option<PathBuf>,
     /// A file that is not recognised is written, too.
     pub(super) writable: bool,
     /// Mirrors are written of which a leg is missing.
@@ -47,6 +50,7 @@ impl Wanted {
             options,
             cache_bytes: None,
             http: None,
+            http_token: None,
             writable: false,
             write_degraded: false,
             changes_are_durable: false,
@@ -120,6 +124,8 @@ impl Wanted {
             "negative_timeout" => self.missing_names = Some(time()?),
             "cache" => self.cache_bytes = Some(size::parse_positive(value).map_err(wrong)?),
             "http" => self.http = Some(values::parse_http_place(value).map_err(wrong)?),
+            "http_token" if !value.is_empty() => self.http_token = Some(value.into()),
+            "http_token" => return Err(wrong("a file is wanted".to_owned())),
             "threads" => {
                 let count = values::parse_count(value, THREADS_MAX).map_err(wrong)?;
                 options.threads = usize::try_from(count).unwrap_or(usize::MAX);
@@ -146,6 +152,16 @@ impl Wanted {
     }
 }
 
+/// What is wrong with a list of them.
+///
+/// # Errors
+///
+/// The first that is, and what there is instead.
+pub(crate) fn check(list: &str) -> Result<(), String> {
+    let wanted = Wanted::new(Options::new(""), &[list.to_owned()]);
+    wanted.map(|_| ()).map_err(|error| one_line(&error))
+}
+
 /// Whether the kernel's list of mounts can show this as a kind of file system.
 fn is_kind(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -160,9 +176,9 @@ fn unknown(option: &str) -> anyhow::Error {
     usage(format!(
         "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
          noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
-         entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, writable, \
-         write_degraded, kernel_write_back, passthrough, no_passthrough, fsname=NAME and \
-         subtype=NAME)"
+         entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, \
+         http_token=FILE, writable, write_degraded, kernel_write_back, passthrough, \
+         no_passthrough, fsname=NAME and subtype=NAME)"
     ))
 }
 
@@ -172,6 +188,7 @@ mod tests {
     use pagewell_fuse::Appearance;
 
     use super::super::mount::MountArguments;
+    use super::super::mount_configured::Chosen;
     use super::*;
 
     #[derive(Parser)]
@@ -182,7 +199,8 @@ mod tests {
 
     fn wanted(words: &[&str]) -> anyhow::Result<Wanted> {
         let words = ["pagewell"].iter().chain(words).chain(&["ram:1m", "/mnt"]);
-        Line::try_parse_from(words).unwrap().mount.wanted()
+        let line = Line::try_parse_from(words).unwrap();
+        line.mount.wanted(&Chosen::of(&line.mount)?)
     }
 
     #[test]
@@ -240,8 +258,8 @@ mod tests {
 
     #[test]
     fn every_option_of_the_command_has_a_word_for_fstab() {
-        let list = "cache=64m,threads=7,http=127.0.0.1:0,writable,write_degraded,kernel_write_back,\
-                    no_passthrough,passthrough";
+        let list = "cache=64m,threads=7,http=127.0.0.1:0,http_token=/t,writable,write_degraded,\
+                    kernel_write_back,no_passthrough,passthrough";
         let given = wanted(&["-o", list]).unwrap();
         assert_eq!(
             (given.cache_bytes, given.options.threads),
@@ -249,6 +267,7 @@ mod tests {
         );
         let place = Place::Tcp("127.0.0.1:0".parse().unwrap());
         assert_eq!(given.http, Some(place));
+        assert_eq!(given.http_token, Some(PathBuf::from("/t")));
         assert!(given.writable && given.write_degraded);
         assert!(given.options.kernel_write_back && given.options.passthrough);
         assert!(

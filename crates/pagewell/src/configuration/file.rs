@@ -39,7 +39,7 @@ const ALLOW_EXAMPLE: &str = "[\"192.168.1.0/24\", \"host.example\"]";
 const LABEL_CHARACTERS_MAX: usize = 100;
 
 /// The tables that there are.
-const TABLES: [&str; 3] = ["server", "log", "export"];
+const TABLES: [&str; 4] = ["server", "log", "export", "mount"];
 
 /// A file, read.
 #[derive(Debug)]
@@ -103,48 +103,18 @@ impl ConfigurationFile {
     /// Reads a file. What it says is checked as far as that can be done without serving: keys,
     /// values, and that sources are there.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Result<Self, Mistakes>> {
-        let shown = || escape::text(path.as_os_str().as_encoded_bytes());
-        // Before it is opened: a pipe would be waited for.
-        if !std::fs::metadata(path).with_context(shown)?.is_file() {
-            bail!("{}: is not a regular file", shown());
-        }
-        let file = std::fs::File::open(path).with_context(shown)?;
-        let mut bytes = Vec::new();
-        let mut limited = file.take(FILE_BYTES_MAX + 1);
-        limited.read_to_end(&mut bytes).with_context(shown)?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            let most = size::display(FILE_BYTES_MAX);
-            bail!(
-                "{}: is longer than {most}, which is the most that is read",
-                shown()
-            );
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) => Ok(Self::parse(path, &text)),
-            Err(error) => {
-                let valid = error.utf8_error().valid_up_to();
-                let before = error.as_bytes().iter().take(valid);
-                let line = before.filter(|byte| **byte == b'\n').count() + 1;
-                bail!("{}:{line}: is not UTF-8", shown());
-            }
-        }
+        Ok(Self::parse(path, &read_text(path)?))
     }
 
     /// Parses the text of a file at `path`, which relative paths in it are relative to.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Mistakes> {
         let lines = Lines::of(text);
         let mut mistakes = Mistakes::none(path);
-        let (document, errors) = DeTable::parse_recoverable(text);
-        if !errors.is_empty() {
-            for error in errors {
-                let line = error.span().map_or(1, |span| lines.at(&span));
-                mistakes.add(line, error.message().replace('\n', ", "));
-            }
-            // What was made of it would only bring more of the same.
+        let Some(document) = document(text, &lines, &mut mistakes) else {
             return mistakes
                 .into_result(())
                 .and_then(|()| Err(Mistakes::none(path)));
-        }
+        };
         let mut file = Self {
             path: path.to_owned(),
             server: ServerKeys::default(),
@@ -168,6 +138,8 @@ impl ConfigurationFile {
                     file.read_exports((tables, line), &lines, &mut mistakes);
                 }
                 ("export", _) => mistakes.add(line, "export: each is written [[export]]"),
+                // Of no concern to a server.
+                ("mount", _) => {}
                 (other, _) => mistakes.add(line, unknown(other, "", &TABLES)),
             }
         }
@@ -274,6 +246,50 @@ impl ExportKeys {
             cookies_32bit: table.take("cookies_32bit", switch),
         }
     }
+}
+
+/// The text of a file of the usual kind and length.
+pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
+    let shown = || escape::text(path.as_os_str().as_encoded_bytes());
+    // Before it is opened: a pipe would be waited for.
+    if !std::fs::metadata(path).with_context(shown)?.is_file() {
+        bail!("{}: is not a regular file", shown());
+    }
+    let file = std::fs::File::open(path).with_context(shown)?;
+    let mut bytes = Vec::new();
+    let mut limited = file.take(FILE_BYTES_MAX + 1);
+    limited.read_to_end(&mut bytes).with_context(shown)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let most = size::display(FILE_BYTES_MAX);
+        bail!(
+            "{}: is longer than {most}, which is the most that is read",
+            shown()
+        );
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let before = error.as_bytes().iter().take(valid);
+            let line = before.filter(|byte| **byte == b'\n').count() + 1;
+            bail!("{}:{line}: is not UTF-8", shown());
+        }
+    }
+}
+
+/// The tables of a text, unless it is none of TOML.
+pub(super) fn document<'t>(
+    text: &'t str,
+    lines: &Lines,
+    mistakes: &mut Mistakes,
+) -> Option<Spanned<DeTable<'t>>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let line = error.span().map_or(1, |span| lines.at(&span));
+        mistakes.add(line, error.message().replace('\n', ", "));
+    }
+    // What was made of a wrong one would only bring more of the same.
+    errors.is_empty().then_some(document)
 }
 
 /// An export that makes sense, if this is one.

@@ -28,6 +28,21 @@ impl Mistakes {
         self.found.push((line, text.into()));
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// These, too, but for those that are there.
+    pub(crate) fn extend(&mut self, others: Self) {
+        for one in others.found {
+            if !self.found.contains(&one) {
+                self.found.push(one);
+            }
+        }
+        self.found.sort_by_key(|(line, _)| *line);
+    }
+
     /// `value` if there are none.
     pub(crate) fn into_result<T>(mut self, value: T) -> Result<T, Self> {
         self.found.sort_by_key(|(line, _)| *line);

@@ -6,6 +6,7 @@
 //!    ├ table.rs     takes keys out of a table, and says what is left over
 //!    └ mistakes.rs  what is wrong with it, by line
 //!   log.rs       what is said of the log, in the file and instead of it
+//!   mounts.rs    what is said of mounts, which no server looks at
 //!   allow.rs     who may use an export; names of hosts become addresses
 //!   settings.rs  resolves all of it into one value, and where each part of it comes from
 //!   shown.rs     writes that for people and programs
@@ -21,7 +22,8 @@ pub(crate) mod allow;
 pub(crate) mod arguments;
 pub(crate) mod file;
 pub(crate) mod log;
-mod mistakes;
+pub(crate) mod mistakes;
+pub(crate) mod mounts;
 pub(crate) mod settings;
 pub(crate) mod shown;
 mod table;

@@ -112,14 +112,24 @@ pub(crate) enum Section {
     Log,
     /// The `[[export]]` of this name.
     Export(String),
+    /// The `[[mount]]` at this directory.
+    Mount(String),
 }
 
 impl Section {
+    /// The directory of the mount that it is of.
+    pub(crate) fn mount(&self) -> Option<&str> {
+        match self {
+            Self::Mount(directory) => Some(directory),
+            Self::Server | Self::Log | Self::Export(_) => None,
+        }
+    }
+
     /// The name of the export that it is of.
     pub(crate) fn export(&self) -> Option<&str> {
         match self {
-            Self::Server | Self::Log => None,
             Self::Export(name) => Some(name),
+            Self::Server | Self::Log | Self::Mount(_) => None,
         }
     }
 }

@@ -32,6 +32,7 @@ fn heading(section: &Section) -> &'static str {
         Section::Server => "[server]",
         Section::Log => "[log]",
         Section::Export(_) => "[[export]]",
+        Section::Mount(_) => "[[mount]]",
     }
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn document(entries: &[Entry]) -> Value {
         json!({
             "table": heading(&entry.section).trim_matches(['[', ']']),
             "export": entry.section.export(),
+            "mount": entry.section.mount(),
             "key": entry.key,
             "value": entry.value,
             "from": entry.origin.to_string(),

@@ -330,6 +330,77 @@ fn check_says_each_mistake_with_its_line() {
     assert_eq!(unserved.code, Some(1), "{}", unserved.err);
 }
 
+fn mount(source: &str, directory: &str, rest: &str) -> String {
+    format!("[[mount]]\nsource = \"{source}\"\ndirectory = \"{directory}\"\n{rest}\n")
+}
+
+/// What is wrong with a mount disturbs neither a server by the same file nor other mounts, and what
+/// is wrong with an export no mount.
+#[test]
+fn mounts_of_a_file_are_their_own_matter() {
+    let place = Place::new();
+    let wrong = mount("two", "second", "option = \"ro\"");
+    let mounts = mount("one", "first", "options = \"ro,cache=8m\"") + &wrong;
+    let config = place.write(&format!("{}{mounts}", export("/one", "one", "")));
+    let mistake = format!(
+        "pagewell: {config}:13: unknown key 'option' in [[mount]], did you mean 'options'?\n"
+    );
+    assert_eq!(run(&["config", "check", &config]).failed(1), mistake);
+    let mut serve = Serve::start(&["--config", &config]);
+    assert!(reload(&mut serve).ends_with("reloaded: no export has changed"));
+    drop(serve);
+
+    // Nothing is mounted by it, but the source is opened.
+    let opened = |words: &[&str]| run(&[&["mount", "--fake", "--config", &config], words].concat());
+    let at = |name: &str| place.base.path().join(name).to_str().unwrap().to_owned();
+    opened(&[&at("first")]).done();
+    assert_eq!(opened(&[&at("second")]).failed(1), mistake);
+    assert_eq!(opened(&["--all"]).failed(1), mistake);
+    assert!(
+        opened(&[&at("first"), &at("second")])
+            .failed(2)
+            .contains("only the directory")
+    );
+    assert!(opened(&[]).failed(2).contains("SOURCE"));
+    assert!(run(&["mount", "--all"]).failed(2).contains("--config"));
+
+    let gone = mount("gone", "third", "options = \"noauto\"");
+    place.write(&format!("{}{mounts}{gone}", export("/one", "no/such", "")));
+    opened(&[&at("first")]).done();
+    assert_eq!(opened(&["--all"]).failed(1), mistake);
+    let missing = opened(&[&at("third")]).failed(1);
+    assert!(missing.contains("gone: "), "{missing}");
+    place.write(&format!("{}{gone}", mount("one", "first", "")));
+    opened(&["--all"]).done();
+    let unknown = opened(&[&at("fourth")]).failed(1);
+    let expected = format!("no mount is at {}: there are {}", at("fourth"), at("first"));
+    assert!(unknown.contains(&expected), "{unknown}");
+
+    // What is not there at the moment is no mistake.
+    let checked = run(&["config", "check", &config]);
+    assert_eq!(checked.code, Some(0), "{}", checked.err);
+    assert!(
+        String::from_utf8(checked.out)
+            .unwrap()
+            .ends_with(", and has 2 mounts\n")
+    );
+    for part in [":3: ", ":6: ", "gone: No such file", "no such directory"] {
+        assert!(checked.err.contains(part), "{} lacks {part}", checked.err);
+    }
+    let shown = run(&["config", "show", &config]).text();
+    assert!(
+        shown.contains(&format!("directory = \"{}\"", at("first"))),
+        "{shown}"
+    );
+    let json = run(&["config", "show", "--json", &config]).text();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let last = json["settings"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["table"], &last["mount"], &last["value"]),
+        (&"mount".into(), &at("third").into(), &"noauto".into())
+    );
+}
+
 #[test]
 fn show_says_where_each_value_comes_from() {
     let place = Place::new();

@@ -274,7 +274,7 @@ fn joined(keys: &BTreeSet<&'static str>) -> String {
 /// Whether a reload changes it.
 fn changes_at_once(entry: &Entry) -> bool {
     match entry.section {
-        Section::Server => false,
+        Section::Server | Section::Mount(_) => false,
         Section::Log => entry.key != FORMAT,
         Section::Export(_) => true,
     }

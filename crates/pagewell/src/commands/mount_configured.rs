@@ -1,0 +1,115 @@
+//! What `pagewell mount` is asked to mount: on its command line, or in a `[[mount]]` of the file
+//! that it names.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, anyhow};
+use pagewell_fuse::mounted_on;
+
+use super::mount::MountArguments;
+use crate::configuration::mounts::Mounts;
+use crate::failure::{Outcome, report, usage};
+use crate::source::Source;
+
+/// Directories that a message names at most.
+const NAMED_MAX: usize = 5;
+
+/// What is mounted where.
+pub(super) struct Chosen {
+    pub(super) source: Source,
+    /// As it was written.
+    pub(super) shown: String,
+    pub(super) place: PathBuf,
+    /// Lists of options in the words of mount(8); a later one counts.
+    pub(super) options: Vec<String>,
+}
+
+impl Chosen {
+    /// What these ask for.
+    ///
+    /// # Errors
+    ///
+    /// They make no sense, or the file has no such mount.
+    pub(super) fn of(arguments: &MountArguments) -> anyhow::Result<Self> {
+        let first = arguments.source.clone().unwrap_or_default();
+        let place = arguments.place.clone();
+        match (&arguments.config, place) {
+            (None, place) => Ok(Self {
+                source: Source::parse(&first)?,
+                shown: first.to_string_lossy().into_owned(),
+                // It is there: the command line was checked.
+                place: place.unwrap_or_default(),
+                options: arguments.options.clone(),
+            }),
+            (Some(_), Some(_)) => Err(usage(
+                "with --config only the directory is named: its source is in the file",
+            )),
+            (Some(file), None) => {
+                let mut chosen = configured(file, Path::new(&first))?;
+                chosen.options.extend(arguments.options.iter().cloned());
+                Ok(chosen)
+            }
+        }
+    }
+}
+
+fn configured(file: &Path, directory: &Path) -> anyhow::Result<Chosen> {
+    let (mounts, mistakes) = Mounts::read(file)?;
+    if let Some(table) = mounts.at(directory) {
+        let (source, shown) = table.source.value.clone();
+        let options = table.options.as_ref().map(|options| options.value.clone());
+        return Ok(Chosen {
+            source,
+            shown: shown.to_string_lossy().into_owned(),
+            place: table.directory.value.clone(),
+            options: options.into_iter().collect(),
+        });
+    }
+    // It may be one that makes no sense.
+    mistakes
+        .into_result(())
+        .map_err(|mistakes| mistakes.report())?;
+    let tables = mounts.tables.iter().take(NAMED_MAX);
+    let there: Vec<String> = tables
+        .map(|table| table.directory.value.display().to_string())
+        .collect();
+    let there = match &there[..] {
+        [] => "it has no [[mount]]".to_owned(),
+        there => format!("there are {}", there.join(", ")),
+    };
+    let (file, directory) = (file.display(), directory.display());
+    Err(anyhow!("{file}: no mount is at {directory}: {there}"))
+}
+
+/// Mounts each by a process of its own, as the command for it alone does. One that cannot be
+/// mounted keeps no other from it.
+pub(super) fn mount_all(arguments: &MountArguments) -> anyhow::Result<Outcome> {
+    let file = arguments.config.as_deref().unwrap_or(Path::new(""));
+    let (mounts, mistakes) = Mounts::read(file)?;
+    let mistakes = mistakes.lines();
+    let mut failures = mistakes.len() as u64;
+    mistakes.iter().for_each(|line| report(line));
+    let program = std::env::current_exe().context("cannot find this program")?;
+    for table in &mounts.tables {
+        let place = &table.directory.value;
+        let options = table.options.as_ref().map(|options| &*options.value);
+        let is_wanted = options.is_none_or(|list| list.split(',').all(|one| one != "noauto"));
+        if !is_wanted || is_mounted(place) {
+            continue;
+        }
+        let words = std::env::args_os().skip(1).filter(|word| word != "--all");
+        let status = Command::new(&program).args(words).arg(place).status();
+        let status = status.with_context(|| program.display().to_string())?;
+        // It has said what was wrong.
+        failures += u64::from(!status.success());
+    }
+    Ok(Outcome::from_failures(failures))
+}
+
+/// Whether there is a mount of FUSE whose program is not known to be gone.
+fn is_mounted(place: &Path) -> bool {
+    let place = place.canonicalize();
+    let entry = place.ok().and_then(|place| mounted_on(&place));
+    entry.is_some_and(|entry| entry.kind.starts_with("fuse") && !entry.has_died())
+}
