@@ -2,15 +2,20 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_monitor::control::{Peer, peers};
 use pagewell_monitor::http;
+use pagewell_monitor::http::token::Secret;
 use pagewell_monitor::metrics::Snapshot;
 
 use crate::failure::usage;
 use crate::values;
+
+/// The variable that has the token where no file is named.
+const TOKEN_VARIABLE: &str = "PAGEWELL_HTTP_TOKEN";
 
 /// Without either: the only one that runs here.
 #[derive(Debug, Args)]
@@ -18,6 +23,15 @@ pub(crate) struct TargetArguments {
     /// Ask the process whose --http listens there, of any machine
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     connect: Option<SocketAddr>,
+    /// The token that it asks for is in this file [default: the variable PAGEWELL_HTTP_TOKEN has
+    /// the token, if there is one]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "connect",
+        value_hint = clap::ValueHint::FilePath
+    )]
+    http_token: Option<PathBuf>,
     /// Ask this process of this machine, which needs no --http
     #[arg(long, value_name = "PID", conflicts_with = "connect")]
     process: Option<u32>,
@@ -38,7 +52,7 @@ impl ProcessArguments {
         servers.retain(|peer| peer.kind == "serve");
         match choose(servers, self.process)? {
             Target::Process(server) => Ok(server),
-            Target::Address(address) => Err(anyhow!("{address}: is no process")),
+            Target::Address(address, _) => Err(anyhow!("{address}: is no process")),
         }
     }
 }
@@ -46,7 +60,8 @@ impl ProcessArguments {
 /// One that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    Address(SocketAddr),
+    /// With the token that it asks for.
+    Address(SocketAddr, Option<Secret>),
     Process(Peer),
 }
 
@@ -54,9 +69,18 @@ impl TargetArguments {
     /// The one that is meant.
     pub(crate) fn target(&self) -> anyhow::Result<Target> {
         match self.connect {
-            Some(address) => Ok(Target::Address(address)),
+            Some(address) => Ok(Target::Address(address, self.token()?)),
             None => choose(peers(), self.process),
         }
+    }
+
+    fn token(&self) -> anyhow::Result<Option<Secret>> {
+        if let Some(file) = &self.http_token {
+            return Secret::read(file).map(Some).context("--http-token");
+        }
+        let variable = std::env::var_os(TOKEN_VARIABLE).filter(|value| !value.is_empty());
+        let token = variable.map(|value| Secret::of(TOKEN_VARIABLE, value.as_encoded_bytes()));
+        token.transpose()
     }
 }
 
@@ -89,8 +113,8 @@ impl Target {
     pub(crate) fn counters(&self) -> anyhow::Result<Snapshot> {
         match self {
             Self::Process(peer) => peer.counters(),
-            Self::Address(address) => {
-                let body = http::client::get(*address, "/stat.json")?;
+            Self::Address(address, token) => {
+                let body = http::client::get(*address, "/stat.json", token.as_ref())?;
                 Snapshot::parse(&body).with_context(|| address.to_string())
             }
         }
@@ -100,7 +124,7 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(address) => write!(formatter, "{address}"),
+            Self::Address(address, _) => write!(formatter, "{address}"),
             Self::Process(peer) => write!(formatter, "process {peer}"),
         }
     }

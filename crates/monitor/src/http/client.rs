@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use super::token::Secret;
+
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// From connecting to the last byte.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The body of `path` at `address`.
-pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
-    let answer = exchange(address, path)
+/// The body of `path` at `address`, which may ask for a token.
+pub fn get(address: SocketAddr, path: &str, token: Option<&Secret>) -> anyhow::Result<Vec<u8>> {
+    let answer = exchange(address, path, token)
         .with_context(|| format!("{address}: no answer from a pagewell with --http there"))?;
     let split = answer.windows(4).position(|part| part == b"\r\n\r\n");
     let Some(split) = split else {
@@ -24,16 +26,29 @@ pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
     if !head.starts_with(b"HTTP/1.1 200 ") && !head.starts_with(b"HTTP/1.0 200 ") {
         let line = head.split(|byte| *byte == b'\r').next().unwrap_or(head);
         let line = String::from_utf8_lossy(&line[..line.len().min(80)]);
+        if line.contains(" 401") {
+            let wrong = match token {
+                None => {
+                    "it asks for a token: --http-token FILE, or the variable PAGEWELL_HTTP_TOKEN"
+                }
+                Some(_) => "it has another token",
+            };
+            bail!("{address}: {wrong}");
+        }
         bail!("{address}{path}: {line}");
     }
     Ok(body.get(4..).unwrap_or_default().to_vec())
 }
 
-fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+fn exchange(address: SocketAddr, path: &str, token: Option<&Secret>) -> std::io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIME_MAX;
     let mut stream = TcpStream::connect_timeout(&address, TIME_MAX)?;
     stream.set_write_timeout(Some(TIME_MAX))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let token = token.map(|token| format!("Authorization: {}\r\n", token.field()));
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{}Connection: close\r\n\r\n",
+        token.unwrap_or_default()
+    );
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     while read_some(&stream, &mut answer, ANSWER_BYTES_MAX + 1, deadline)? > 0 {

@@ -3,6 +3,7 @@
 //! It comes as `Authorization: Bearer TOKEN` (RFC 6750) from programs, or as the password of
 //! `Authorization: Basic` (RFC 7617, any user name), for which a browser asks by itself.
 
+use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
@@ -22,7 +23,17 @@ const LENGTH_MAX: usize = 512;
 /// of.
 pub struct Token([u8; 32]);
 
-impl Token {
+/// A token as it is sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(..)")
+    }
+}
+
+impl Secret {
     /// Reads the only line of a file.
     ///
     /// # Errors
@@ -35,7 +46,15 @@ impl Token {
         // One byte more than a line of the longest token with its ends.
         let read = file.take(LENGTH_MAX as u64 + 3).read_to_end(&mut bytes);
         read.with_context(|| shown.to_string())?;
-        let token = bytes.trim_ascii_end();
+        Self::of(&shown.to_string(), bytes.trim_ascii_end())
+    }
+
+    /// Takes these bytes, which errors name as `shown`.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be a token.
+    pub fn of(shown: &str, token: &[u8]) -> anyhow::Result<Self> {
         ensure!(
             (LENGTH_MIN..=LENGTH_MAX).contains(&token.len()),
             "{shown}: a token has {LENGTH_MIN} to {LENGTH_MAX} characters"
@@ -45,7 +64,25 @@ impl Token {
             token.iter().all(fits),
             "{shown}: a token is one line of letters, digits and - . _ ~ + / ="
         );
-        Ok(Self(Sha256::digest(token).into()))
+        // Of these letters it is ASCII.
+        Ok(Self(String::from_utf8_lossy(token).into_owned()))
+    }
+
+    /// The value of a field `Authorization`.
+    pub(super) fn field(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl Token {
+    /// Reads the only line of a file.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Secret::read`].
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let secret = Secret::read(path)?;
+        Ok(Self(Sha256::digest(secret.0.as_bytes()).into()))
     }
 
     /// Whether a field `Authorization` has it. The time that this takes says nothing about it.
@@ -103,6 +140,20 @@ mod tests {
             assert!(of(bad).is_err(), "{bad}");
         }
         assert!(Token::read(Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_and_opens() {
+        let secret = Secret::of("a variable", b"0123456789abcdef").unwrap();
+        assert!(!format!("{secret:?}").contains("0123"));
+        let field = HeaderValue::from_str(&secret.field()).unwrap();
+        assert!(of("0123456789abcdef").unwrap().is_in(&field));
+        let error = Secret::of("a variable", b"0123456789abcdef\r\nX: y").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("a variable: a token is one line")
+        );
     }
 
     #[test]

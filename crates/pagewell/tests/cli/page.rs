@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Fixture, Serve, run};
+use crate::support::{Fixture, Run, Serve, program, run};
 
 /// The answer of a socket, with one more field.
 fn ask(socket: &Path, path: &str, field: &str) -> String {
@@ -60,6 +60,50 @@ fn it_is_at_a_socket_for_who_has_the_token() {
     serve.signal("TERM");
     assert_eq!(serve.end().0, Some(0));
     assert!(!socket.exists(), "the socket is removed");
+}
+
+/// Programs of ours give the token from a file or a variable, never on their command line.
+#[test]
+fn counters_and_the_like_have_the_token() {
+    let fixture = Fixture::new();
+    let (token, other) = (fixture.path().join("token"), fixture.path().join("other"));
+    std::fs::write(&token, "0123456789abcdef\n").unwrap();
+    std::fs::write(&other, "0123456789abcdeF\n").unwrap();
+    let (token, other) = (token.to_str().unwrap(), other.to_str().unwrap());
+    let mut serve = Serve::start(&["--http", "127.0.0.1:0", "--http-token", token, "ram:1m"]);
+    let address = serve.http().to_string();
+    for (command, option) in [
+        ("counters", "--json"),
+        ("top", "--once"),
+        ("clients", "--interval=100ms"),
+    ] {
+        let words = [command, option, "--connect", &address];
+        let refused = run(&words).failed(1);
+        assert!(
+            refused.contains("--http-token FILE, or the variable"),
+            "{refused}"
+        );
+        let with = |file| run(&[&words[..], &["--http-token", file]].concat());
+        let refused = with(other).failed(1);
+        assert!(refused.contains("another token"), "{refused}");
+        with(token).done();
+        let by_variable = |value: &str| {
+            let mut command = program();
+            command.args(words).env("PAGEWELL_HTTP_TOKEN", value);
+            command.output().unwrap().into()
+        };
+        Run::done(by_variable("0123456789abcdef"));
+        let wrong: Run = by_variable("short");
+        assert!(
+            wrong
+                .failed(1)
+                .contains("PAGEWELL_HTTP_TOKEN: a token has 16 to")
+        );
+    }
+    let alone = run(&["counters", "--http-token", token]).failed(2);
+    assert!(alone.contains("--connect"), "{alone}");
+    let disclosed = std::fs::read(format!("/proc/{}/cmdline", serve.process_id())).unwrap();
+    assert!(!String::from_utf8_lossy(&disclosed).contains("0123456789"));
 }
 
 #[test]
