@@ -198,6 +198,13 @@ impl CachedDevice {
         dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
     }
 
+    /// Has writers wait when so much memory has something that is not on the device; `None`: what
+    /// the device was opened with ([`crate::OpenOptions::dirty_bytes_max`], and its bounds). What
+    /// is above it goes as it is written.
+    pub fn limit_dirty(&self, bytes_max: Option<u64>) {
+        self.writer.dirty.limit(bytes_max);
+    }
+
     /// Pages that hold them: what the limits are about.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {

@@ -430,3 +430,27 @@ fn scattered_ranges_of_blocks_in_memory_go_together() {
     assert_eq!((counts.writes, counts.write_bytes), (2, 40 * 512 + 512));
     assert_eq!(device.dirty_bytes(), 0);
 }
+
+/// The limit of dirty memory changes while it is used: a lower one stops writers where it is, and a
+/// higher one lets them go on, though the device takes nothing.
+#[test]
+fn the_limit_of_dirty_memory_changes_at_any_time() {
+    const PAGE: u64 = pagewell_cache::PAGE_BYTES as u64;
+    let disk = Disk::new("disk", vec![0; 8 << 20], Geometry::MEMORY);
+    let device = open(options(), &disk);
+    device.limit_dirty(Some(4 * PAGE));
+    disk.hold();
+    let page = vec![1; pagewell_cache::PAGE_BYTES];
+    let write = |number: u64, mode| device.write_at(number * PAGE, &page, mode);
+    let refused = (0..20).find(|number| write(*number, WriteMode::TRY).is_err());
+    assert!((1..=4).contains(&refused.unwrap()), "{refused:?}");
+    assert!(device.dirty_pages() <= 4, "{}", device.dirty_pages());
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (20..30).try_for_each(|number| write(number, WriteMode::WAIT)));
+        device.limit_dirty(None);
+        writer.join().unwrap().unwrap();
+    });
+    assert!(device.dirty_pages() >= 10, "{}", device.dirty_pages());
+    disk.release();
+    device.sync().unwrap();
+}

@@ -54,6 +54,12 @@ impl Bytes {
         Self { device }
     }
 
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &CachedDevice {
+        &self.device
+    }
+
     /// What people call the device.
     #[must_use]
     pub fn name(&self) -> &str {

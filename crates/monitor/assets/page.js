@@ -346,6 +346,7 @@
       { title: stat.process === "mount" ? "Place" : "Name", of: (one) => one.name },
       { title: "Source", kind: "text", of: (one) => one.source },
       { title: "Access", of: (one) => (one.read_only ? "read-only" : "writable") },
+      ...((stat.exports ?? []).some((one) => one.limits) ? [{ title: "Limits", kind: "text", of: (one) => one.limits || "–" }] : []),
       { title: "State", kind: "text", of: (one) => (wrong(one) ? `⚠ ${one.warnings.join("; ")}` : stat.ready ? `✔ ${word}` : "… Not ready"),
         state: (one) => (wrong(one) ? "bad" : stat.ready ? "good" : "") },
     ], stat.exports ?? []);
@@ -362,6 +363,9 @@
     const refused = stat.refused_clients ?? [];
     const connections = stat.gauges.pagewell_connections ?? 0;
     const told = [`${connections} ${connections === 1 ? "connection" : "connections"} open.`];
+    const limited = stat.gauges.pagewell_connections_limited ?? 0;
+    if (stat.client_limits) told.push(`Each client may have ${stat.client_limits}.`);
+    if (limited) told.push(`${limited} ${limited === 1 ? "waits" : "wait"} because of a limit.`);
     if (refused.length) {
       told.push(`Turned away: ${refused.map((one) => `${one.address} (${one.not_allowed} not allowed, ${one.no_place} without a place)`).join(", ")}.`);
     }
@@ -385,6 +389,7 @@
       { title: "Calls", kind: NUMBER, of: (one) => one.calls.toLocaleString("en"), raw: (one) => one.calls },
       { title: "Last call", kind: NUMBER, of: (one) => `${uptime(one.client.idle_seconds ?? 0)} ago` },
       { title: "Locks", kind: NUMBER, of: (one) => String(one.client.locks ?? 0) },
+      { title: "Limit waits", kind: NUMBER, of: (one) => (one.client.limit_waits ?? 0).toLocaleString("en"), raw: (one) => one.client.limit_waits ?? 0 },
     ], all.sort((one, other) => load(other) - load(one) || other.calls - one.calls).slice(0, CLIENTS_MAX));
   };
 

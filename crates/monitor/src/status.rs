@@ -16,6 +16,8 @@ pub struct View {
     pub ready: bool,
     /// What it serves or mounts.
     pub exports: Vec<ExportStatus>,
+    /// What each client may have, in words; empty without limits.
+    pub client_limits: String,
     /// What an administrator should know, a line each.
     pub notes: Vec<String>,
 }
@@ -29,6 +31,8 @@ pub struct ExportStatus {
     pub source: String,
     /// Whether nothing can be changed.
     pub read_only: bool,
+    /// What its clients may have together, in words; empty without limits.
+    pub limits: String,
     /// What is wrong with it, a line each.
     pub warnings: Vec<String>,
 }
@@ -41,6 +45,7 @@ impl Status {
             process,
             ready: false,
             exports: Vec::new(),
+            client_limits: String::new(),
             notes: Vec::new(),
         }))
     }
@@ -53,6 +58,11 @@ impl Status {
     /// Says what it serves, in place of what was said before.
     pub fn set_exports(&self, exports: Vec<ExportStatus>) {
         self.0.lock().exports = exports;
+    }
+
+    /// Says what each client may have, in place of what was said before.
+    pub fn set_client_limits(&self, limits: String) {
+        self.0.lock().client_limits = limits;
     }
 
     /// Says what an administrator should know, in place of what was said before.

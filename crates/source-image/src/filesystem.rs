@@ -1,5 +1,6 @@
 //! [`FileSystem`] for an image: a root directory with one file in it.
 
+use pagewell_cache::CachedDevice;
 use pagewell_fs::access;
 use pagewell_fs::bytes::Run;
 use pagewell_fs::{
@@ -57,6 +58,10 @@ impl FileSystem for ImageFileSystem {
 
     fn root(&self) -> FileId {
         self.id_of(Object::Root)
+    }
+
+    fn written_device(&self) -> Option<&CachedDevice> {
+        Some(self.bytes.device())
     }
 
     fn refusal(&self) -> Error {

@@ -52,6 +52,10 @@ impl FileSystem for NfsFileSystem {
         read_link, read, write, write_verifier, verifier_of, sync, open, close,
     }
 
+    fn written_device(&self) -> Option<&CachedDevice> {
+        Some(&self.shared.device)
+    }
+
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         let work = || self.shared.lookup(call, directory, name);
         self.shared.with_root(call, &[directory], work)

@@ -65,7 +65,9 @@ pub(crate) struct DirtySet {
     quota: Arc<Quota>,
     pub(crate) flusher: Arc<Flusher>,
     /// Most memory of pages with something dirty, if no other device has any.
-    bytes_max: u64,
+    bytes_max: AtomicU64,
+    /// The same as the device was opened.
+    bytes_max_usual: Option<u64>,
     /// When what was written goes to the device.
     pub(crate) rule: Rule,
     origin: Instant,
@@ -98,7 +100,8 @@ impl DirtySet {
             own,
             quota,
             flusher,
-            bytes_max,
+            bytes_max: AtomicU64::new(bytes_max),
+            bytes_max_usual: options.dirty_bytes_max,
             rule: options.write_rule,
             origin: Instant::now(),
             started: AtomicBool::new(false),
@@ -172,10 +175,21 @@ impl DirtySet {
         self.origin.checked_add(next)
     }
 
+    /// Writers may have so much from now on; `None`: as when the device was opened. Those that wait
+    /// look again.
+    pub(crate) fn limit(&self, bytes_max: Option<u64>) {
+        let wanted = bytes_max.or(self.bytes_max_usual);
+        let bytes_max = self.quota.device_bytes_max(wanted);
+        if self.bytes_max.swap(bytes_max, Ordering::Relaxed) != bytes_max {
+            self.notify();
+        }
+    }
+
     /// Whether a writer may go on, as far as the quota of this device is concerned.
     pub(crate) fn admit(&self, extent: Extent, may_block: bool) -> Admission {
         let number = self.own.layout.number;
-        let allowance = self.quota.allowance(number, self.bytes_max);
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let allowance = self.quota.allowance(number, bytes_max);
         let mut dirty = self.lock();
         dirty.policy.set_dirty_bytes_max(allowance);
         dirty.policy.admit(extent, may_block, self.now())

@@ -19,6 +19,12 @@ pub struct Client {
     pub idle_seconds: f64,
     /// Files in which programs of it hold locks, each counted for each program.
     pub locks: u64,
+    /// Times that one of its connections had to wait because of a limit.
+    #[serde(default)]
+    pub limit_waits: u64,
+    /// Connections that wait because of one now.
+    #[serde(default)]
+    pub limited_connections: u64,
     /// What it has asked for, the export with the most calls first.
     pub exports: Vec<ExportUse>,
 }
@@ -76,6 +82,8 @@ impl From<clients::Client> for Client {
             connections: client.connections as u64,
             idle_seconds: client.idle.as_secs_f64(),
             locks: client.locks as u64,
+            limit_waits: client.limit_waits,
+            limited_connections: client.limited_connections as u64,
             exports: exports.collect(),
         }
     }

@@ -21,8 +21,8 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duratio
 /// List the clients of a running server.
 ///
 /// For each address and export: calls and bytes a second, seen during one interval, when the last
-/// call came, connections, and files with locks. Of clients that are gone, those that came last
-/// are remembered.
+/// call came, connections, files with locks, and times that a connection had to wait because of a
+/// limit. Of clients that are gone, those that came last are remembered.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -89,11 +89,12 @@ fn table(now: &Snapshot, seconds: f64) -> String {
         "last call",
         "connections",
         "locks",
+        "limit waits",
     ];
-    let rows: Vec<[String; 8]> = std::iter::once(heads.map(str::to_owned))
+    let rows: Vec<[String; 9]> = std::iter::once(heads.map(str::to_owned))
         .chain(rows)
         .collect();
-    let mut widths = [0; 8];
+    let mut widths = [0; 9];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
@@ -116,7 +117,7 @@ fn table(now: &Snapshot, seconds: f64) -> String {
 }
 
 /// A line for each export, or one for a client that has asked for nothing.
-fn rows(client: &Client, seconds: f64) -> Vec<[String; 8]> {
+fn rows(client: &Client, seconds: f64) -> Vec<[String; 9]> {
     let none = ExportUse {
         export: String::new(),
         calls: 0,
@@ -141,6 +142,7 @@ fn rows(client: &Client, seconds: f64) -> Vec<[String; 8]> {
             format!("{} ago", text::uptime(client.idle_seconds)),
             client.connections.to_string(),
             client.locks.to_string(),
+            client.limit_waits.to_string(),
         ]
     });
     each.collect()

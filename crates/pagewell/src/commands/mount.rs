@@ -221,6 +221,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         name: shown,
         source: described,
         read_only,
+        limits: String::new(),
         warnings: Vec::new(),
     }]);
     status.set_ready(true);

@@ -22,6 +22,7 @@ use self::reload::{Reloader, Reloading};
 use super::serving::{self, ANSWER_WAIT, HttpArguments, start_http, wait_for};
 use crate::allocator;
 use crate::configuration::arguments::ServeArguments;
+use crate::configuration::limits;
 use crate::configuration::settings::{ExportSettings, Settings};
 use crate::engine::Engine;
 use crate::failure::{Outcome, note, report};
@@ -76,7 +77,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     warnings.iter().for_each(|warning| report(warning));
     let opened = open_all(&settings.exports, &engine)?;
     let handle_key = state::handle_key(&state_directory)?;
+    opened.iter().for_each(OpenExport::limit_dirty);
     let shown = Arc::new(Status::new("serve"));
+    shown.set_client_limits(limits::shown(settings.limits));
     shown.set_exports(opened.iter().map(OpenExport::status).collect());
     let notes = [engine.take_notes(), lacks].concat();
     shown.set_notes(notes.clone());
@@ -193,6 +196,7 @@ fn start(
         },
         send_path: settings.send_path,
         poll_for: settings.poll,
+        client_limits: settings.limits,
         ..Config::new(exports, handle_key)
     })?;
     let mut running = Running {

@@ -27,8 +27,8 @@ pub(crate) const THREADS_MAX: u32 = 4096;
 /// commands for clients to standard error. SIGTERM, SIGINT and SIGHUP stop the server cleanly:
 /// what was asked is answered, what was written is brought to the device, the counters are shown;
 /// a second signal ends it at once. With --config, SIGHUP has the file read again: exports and who
-/// may use them change without a client noticing, and so does what the log contains; what needs a
-/// restart is said.
+/// may use them change without a client noticing, and so do limits and what the log contains; what
+/// needs a restart is said.
 ///
 /// As root, each call to a directory is made as its caller. Without root all calls are made as
 /// the user who runs the server, whoever the caller is.

@@ -16,6 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::allow::Allowed;
 use super::arguments::{SQUASH, THREADS_MAX, WAYS, parse_poll};
+use super::limits::LimitKeys;
 use super::log::LogKeys;
 use super::mistakes::Mistakes;
 use super::table::{At, Lines, Table, list, number, switch, text, text_or_number, unknown, word};
@@ -35,11 +36,13 @@ const ALLOW_MAX: usize = 256;
 /// The most directories below which exports may be added.
 const SANDBOX_ALLOW_MAX: usize = 64;
 const ALLOW_EXAMPLE: &str = "[\"192.168.1.0/24\", \"host.example\"]";
+/// The least memory for what is to be written: a page of the cache.
+const DIRTY_BYTES_MIN: u64 = 64 << 10;
 /// The longest label, in characters.
 const LABEL_CHARACTERS_MAX: usize = 100;
 
 /// The tables that there are.
-const TABLES: [&str; 4] = ["server", "log", "export", "mount"];
+const TABLES: [&str; 5] = ["server", "log", "limits", "export", "mount"];
 
 /// A file, read.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ pub(crate) struct ConfigurationFile {
     pub(crate) usual: ExportKeys,
     /// What it says of the log.
     pub(crate) log: LogKeys,
+    /// What each client may have.
+    pub(crate) limits: LimitKeys,
     /// The exports, names unique.
     pub(crate) exports: Vec<ExportTable>,
 }
@@ -96,6 +101,8 @@ pub(crate) struct ExportTable {
     pub(crate) source_line: usize,
     pub(crate) label: Option<At<String>>,
     pub(crate) audit: Option<At<bool>>,
+    pub(crate) limits: LimitKeys,
+    pub(crate) dirty: Option<At<u64>>,
     pub(crate) keys: ExportKeys,
 }
 
@@ -120,6 +127,7 @@ impl ConfigurationFile {
             server: ServerKeys::default(),
             usual: ExportKeys::default(),
             log: LogKeys::default(),
+            limits: LimitKeys::default(),
             exports: Vec::new(),
         };
         for (key, value) in document.get_ref() {
@@ -134,6 +142,11 @@ impl ConfigurationFile {
                     file.log = LogKeys::take(table, file.directory());
                 }
                 ("log", _) => mistakes.add(line, "log: is a table, written [log]"),
+                ("limits", DeValue::Table(table)) => {
+                    let table = Table::new("[limits]", table, &lines, &mut mistakes);
+                    file.limits = LimitKeys::take_all(table);
+                }
+                ("limits", _) => mistakes.add(line, "limits: is a table, written [limits]"),
                 ("export", DeValue::Array(tables)) => {
                     file.read_exports((tables, line), &lines, &mut mistakes);
                 }
@@ -311,6 +324,9 @@ fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<Ex
     let source = table.require("source", line, text(source));
     let label = table.take("label", text(parse_label));
     let audit = table.take("audit", switch);
+    let limits = LimitKeys::take(&mut table);
+    let dirty = |text: &str| size::within(text, DIRTY_BYTES_MIN..=u64::MAX);
+    let dirty = table.take("dirty", text_or_number(dirty));
     let keys = ExportKeys::take(&mut table);
     table.end();
     let (name, source) = (name?, source?);
@@ -327,6 +343,8 @@ fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<Ex
         source_line: source.line,
         label,
         audit,
+        limits,
+        dirty,
         keys,
     })
 }
@@ -436,6 +454,23 @@ anon_uid = 7
             ("[server]\nthreads = \"8\"", 2, "a number from 1 to"),
             ("[server]\nlisten = 5", 2, "a text in quotes"),
             ("[server]\nlisten = \"x\"", 2, "127.0.0.1:20490"),
+            (
+                "[limits]\ncalls_per_second = 0",
+                2,
+                "a number from 1 to 1000",
+            ),
+            (
+                "[limits]\nbytes_per_second = \"9k\"",
+                2,
+                "bytes_per_second = \"9k\"",
+            ),
+            ("[limits]\ncalls = 5", 2, "did you mean 'calls_per_second'?"),
+            ("limits = 5", 1, "written [limits]"),
+            (
+                "[[export]]\nname = \"/a\"\nsource = \"ram:1m\"\ndirty = 9",
+                4,
+                "dirty = 9: ",
+            ),
             ("[server]\nregister = \"yes\"", 2, "true or false"),
             (
                 "[server]\nsquash = \"some\"",

@@ -7,6 +7,7 @@
 //!    └ mistakes.rs  what is wrong with it, by line
 //!   log.rs       what is said of the log, in the file and instead of it
 //!   mounts.rs    what is said of mounts, which no server looks at
+//!   limits.rs    what clients and exports may have a second
 //!   allow.rs     who may use an export; names of hosts become addresses
 //!   settings.rs  resolves all of it into one value, and where each part of it comes from
 //!   shown.rs     writes that for people and programs
@@ -21,6 +22,7 @@
 pub(crate) mod allow;
 pub(crate) mod arguments;
 pub(crate) mod file;
+pub(crate) mod limits;
 pub(crate) mod log;
 pub(crate) mod mistakes;
 pub(crate) mod mounts;

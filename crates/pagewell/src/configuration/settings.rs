@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::config::POLL_FOR;
-use pagewell_nfsd::{Network, Squash};
+use pagewell_nfsd::{Network, Rates, Squash};
 use pagewell_policy::sending::Way;
 use serde_json::{Value, json};
 
 use super::allow::{Allowed, Hosts};
 use super::arguments::{SQUASH, ServeArguments, WAYS};
 use super::file::{ConfigurationFile, ExportKeys, ExportTable};
+use super::limits::LimitKeys;
 use super::log::LogSettings;
 use super::table::At;
 use crate::engine::EngineArguments;
@@ -55,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox_allow: Vec<PathBuf>,
     /// What is said, where and how.
     pub(crate) log: LogSettings,
+    /// What each client may have.
+    pub(crate) limits: Rates,
     /// The page cache.
     pub(crate) engine: EngineArguments,
     /// What is served.
@@ -88,6 +91,10 @@ pub(crate) struct ExportSettings {
     pub(crate) cookies_32bit: bool,
     /// Record what changes something.
     pub(crate) audit: bool,
+    /// What its clients may have together.
+    pub(crate) limits: Rates,
+    /// Memory that may wait to be written to its device; `None`: a part of the cache.
+    pub(crate) dirty_bytes_max: Option<u64>,
 }
 
 /// A value as it is shown.
@@ -110,6 +117,8 @@ pub(crate) enum Section {
     Server,
     /// `[log]`
     Log,
+    /// `[limits]`
+    Limits,
     /// The `[[export]]` of this name.
     Export(String),
     /// The `[[mount]]` at this directory.
@@ -129,7 +138,7 @@ impl Section {
     pub(crate) fn export(&self) -> Option<&str> {
         match self {
             Self::Export(name) => Some(name),
-            Self::Server | Self::Log | Self::Mount(_) => None,
+            Self::Server | Self::Log | Self::Limits | Self::Mount(_) => None,
         }
     }
 }
@@ -215,14 +224,7 @@ impl Settings {
             keys.and_then(|keys| at(&keys.register)),
         );
         let register = picker.pick("register", register, false, |is_on| json!(is_on));
-        let http = keys.and_then(|keys| some(&keys.http));
-        let http = (arguments.page.http.clone().map(Some), http);
-        let http = picker.pick("http", http, None, |http| {
-            json!(http.as_ref().map(Place::to_string))
-        });
-        let token = keys.and_then(|keys| some(&keys.http_token));
-        let token = (arguments.page.http_token.clone().map(Some), token);
-        let http_token = picker.pick("http_token", token, None, |path| json!(path));
+        let (http, http_token) = of_page(arguments, file, picker);
         let allow = usual.and_then(|usual| at(&usual.allow));
         let allow = (
             Some(arguments.allow.clone()).filter(|list| !list.is_empty()),
@@ -248,6 +250,8 @@ impl Settings {
         let (sandbox, sandbox_allow) = of_sandbox(arguments, file, picker);
         picker.section = Section::Log;
         let log = LogSettings::resolve(arguments, file.map(|file| &file.log), picker)?;
+        picker.section = Section::Limits;
+        let limits = LimitKeys::resolve(file.map(|file| &file.limits), picker);
         Ok(Self {
             listen,
             threads,
@@ -262,6 +266,7 @@ impl Settings {
             sandbox,
             sandbox_allow,
             log,
+            limits,
             engine: arguments.engine.with(cache, degraded),
             exports: Vec::new(),
             entries: Vec::new(),
@@ -306,6 +311,24 @@ impl ExportSettings {
     }
 }
 
+/// Where the counters are served, and the file of the token that it asks for.
+fn of_page(
+    arguments: &ServeArguments,
+    file: Option<&ConfigurationFile>,
+    picker: &mut Picker<'_>,
+) -> (Option<Place>, Option<PathBuf>) {
+    let keys = file.map(|file| &file.server);
+    let given = &arguments.page;
+    let http = keys.and_then(|keys| some(&keys.http));
+    let http = picker.pick("http", (given.http.clone().map(Some), http), None, |http| {
+        json!(http.as_ref().map(Place::to_string))
+    });
+    let token = keys.and_then(|keys| some(&keys.http_token));
+    let token = (given.http_token.clone().map(Some), token);
+    let token = picker.pick("http_token", token, None, |path| json!(path));
+    (http, token)
+}
+
 /// When there is a sandbox, and the directories below which exports may be added.
 fn of_sandbox(
     arguments: &ServeArguments,
@@ -347,6 +370,8 @@ fn exports(
             let label = table.label.as_ref();
             let settings = export_settings(arguments, &table.keys.or(usual), picker);
             let audit = audit(&table.audit, picker);
+            let limits = LimitKeys::resolve(Some(&table.limits), picker);
+            let dirty = picker.pick("dirty", (None, some(&table.dirty)), None, |one| json!(one));
             exports.push(ExportSettings {
                 argument: table.argument.value.clone(),
                 label: picker.pick(
@@ -356,6 +381,8 @@ fn exports(
                     |label| json!(label),
                 ),
                 audit,
+                limits,
+                dirty_bytes_max: dirty,
                 ..settings
             });
         }
@@ -369,6 +396,8 @@ fn exports(
         exports.push(ExportSettings {
             argument,
             audit: audit(&None, picker),
+            limits: LimitKeys::resolve(None, picker),
+            dirty_bytes_max: picker.pick("dirty", (None, None), None, |one| json!(one)),
             ..settings
         });
     }
@@ -412,6 +441,8 @@ fn export_settings(
         secure,
         cookies_32bit,
         audit: false,
+        limits: Rates::default(),
+        dirty_bytes_max: None,
     }
 }
 

@@ -31,6 +31,7 @@ fn heading(section: &Section) -> &'static str {
     match section {
         Section::Server => "[server]",
         Section::Log => "[log]",
+        Section::Limits => "[limits]",
         Section::Export(_) => "[[export]]",
         Section::Mount(_) => "[[mount]]",
     }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use pagewell_sunrpc::nfs3::{StableHow, Status};
+use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow, Status};
 use serde_json::Value;
 
 use crate::client::{Client, User};
+use crate::operations::{data, handle};
 use crate::support::{Run, Serve, program, run};
 
 /// A directory with what is served and the configuration.
@@ -263,6 +265,68 @@ fn a_reload_changes_the_log() {
     serve.lines_until("slow: READ of ");
     let now = fs::read_to_string(place.base.path().join("changes")).unwrap();
     assert_eq!(now, recorded);
+}
+
+/// Limits change with a reload, for clients that are connected, and free those that wait.
+#[test]
+fn a_reload_changes_limits() {
+    let place = Place::new();
+    let image = place.base.path().join("disk.img");
+    fs::write(&image, vec![1; 4 << 20]).unwrap();
+    let (one, server) = (export("/one", "one", ""), "[server]\ncache = \"16m\"\n");
+    let disk = |rest: &str| export("/disk", "image:disk.img", rest);
+    let config = place.write(&format!("{server}{one}{}", disk("")));
+    let mut serve = Serve::start(&["--config", &config]);
+    let process = serve.process_id().to_string();
+    let mut client = connect(&serve);
+    let root = client.mount(b"/disk").unwrap();
+    let file = client.lookup(&root, b"disk.img").unwrap().handle;
+
+    let limits = "[limits]\nbytes_per_second = \"64k\"\n";
+    let own = "calls_per_second = 1000000\ndirty = \"128k\"";
+    place.write(&format!("{server}{limits}{one}{}", disk(own)));
+    let said = reload(&mut serve);
+    let expected = "changed limits (bytes_per_second), /disk (calls_per_second, dirty)";
+    assert!(said.ends_with(expected), "{said}");
+    // The first is paid for a quarter of a minute.
+    let arguments = ReadArguments {
+        file: handle(&file),
+        offset: 0,
+        count: 1 << 20,
+    };
+    let calls = [0, 1].map(|_| client.start(Procedure::Read, &arguments));
+    let counters = || -> Value {
+        let json = run(&["counters", "--json", "--process", &process]).text();
+        serde_json::from_str(&json).unwrap()
+    };
+    let waits = || counters()["clients"][0]["limit_waits"].as_u64().unwrap();
+    let begun = Instant::now();
+    while waits() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it never waits");
+    }
+    assert!(counters()["counters"]["pagewell_limit_client_waits_total"].as_u64() >= Some(1));
+    let text = run(&["clients", "--process", &process, "--interval", "0.1"]).text();
+    assert!(
+        text.lines().next().unwrap().ends_with("limit waits"),
+        "{text}"
+    );
+
+    place.write(&format!("{server}{one}{}", disk("")));
+    let said = reload(&mut serve);
+    assert!(said.ends_with(expected), "{said}");
+    for call in calls {
+        assert_eq!(data(&client.finish(call)).unwrap().bytes.len(), 1 << 20);
+    }
+    let waited = waits();
+    for _ in 0..50 {
+        client.read(&file, 0, 1 << 20).unwrap();
+    }
+    assert_eq!(waits(), waited, "nothing is limited");
+
+    place.write(&format!("{one}{}", export("/two", "two", "dirty = \"1m\"")));
+    let said = reload(&mut serve);
+    let expected = "nothing has changed: export /two: dirty is for images";
+    assert!(said.contains(expected), "{said}");
 }
 
 /// What is in memory is kept as long as its export is there, whatever is said of it or how it is

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use anyhow::bail;
+use pagewell_base::size;
 use pagewell_fs::FileSystem;
 use pagewell_monitor::status::ExportStatus;
 use pagewell_nfsd::Export;
 
 use crate::configuration::allow::Hosts;
+use crate::configuration::limits;
 use crate::configuration::settings::ExportSettings;
 use crate::engine::Engine;
 use crate::escape;
@@ -30,6 +33,18 @@ fn writes_of(settings: &ExportSettings) -> Writes {
     Writes::of(settings.read_only, settings.writable)
 }
 
+/// Refuses a limit of what there is none of.
+fn check_dirty(settings: &ExportSettings, filesystem: &dyn FileSystem) -> anyhow::Result<()> {
+    if settings.dirty_bytes_max.is_some() && filesystem.written_device().is_none() {
+        let name = &settings.argument.name;
+        bail!(
+            "export {name}: dirty is for images and exports of other servers, which are written \
+             through the page cache; leave it out"
+        );
+    }
+    Ok(())
+}
+
 impl OpenExport {
     /// Opens the source of these.
     pub(super) fn open(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<Self> {
@@ -39,6 +54,7 @@ impl OpenExport {
         sandbox::admit(&argument.source, writes)?;
         let tree = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?.tree;
         let is_local = tree.is_local();
+        check_dirty(settings, &*tree.filesystem)?;
         Ok(Self {
             settings: settings.clone(),
             writes,
@@ -55,12 +71,30 @@ impl OpenExport {
     }
 
     /// The same source with these settings.
-    pub(super) fn with(&self, settings: &ExportSettings) -> Self {
-        Self {
+    pub(super) fn with(&self, settings: &ExportSettings) -> anyhow::Result<Self> {
+        check_dirty(settings, &*self.filesystem)?;
+        Ok(Self {
             settings: settings.clone(),
             filesystem: self.filesystem.clone(),
             ..*self
+        })
+    }
+
+    /// Has its limit of memory that waits to be written hold from now on.
+    pub(super) fn limit_dirty(&self) {
+        if let Some(device) = self.filesystem.written_device() {
+            device.limit_dirty(self.settings.dirty_bytes_max);
         }
+    }
+
+    /// What is limited of it, in words.
+    fn limits(&self) -> String {
+        let dirty = self.settings.dirty_bytes_max;
+        let dirty = dirty.map(|bytes| format!("{} dirty", size::display(bytes)));
+        let rates = Some(limits::shown(self.settings.limits));
+        let rates = rates.filter(|text| !text.is_empty());
+        let parts: Vec<String> = rates.into_iter().chain(dirty).collect();
+        parts.join(", ")
     }
 
     /// Its name, and what it is.
@@ -81,6 +115,7 @@ impl OpenExport {
             name,
             source,
             read_only: self.settings.read_only || self.filesystem.limits().read_only,
+            limits: self.limits(),
             warnings: Vec::new(),
         }
     }
@@ -96,6 +131,7 @@ impl OpenExport {
             secure: settings.secure,
             cookies_32bit: settings.cookies_32bit,
             audit: settings.audit,
+            limits: settings.limits,
             ..Export::new(&settings.argument.name, self.filesystem.clone())
         }
     }

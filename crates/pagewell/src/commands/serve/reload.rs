@@ -26,6 +26,7 @@ use super::closing::Closing;
 use super::opened::OpenExport;
 use crate::configuration::allow::Hosts;
 use crate::configuration::arguments::ServeArguments;
+use crate::configuration::limits;
 use crate::configuration::log::LogSettings;
 use crate::configuration::settings::{Entry, ExportSettings, Section, Settings};
 use crate::engine::Engine;
@@ -128,8 +129,11 @@ impl Reloader {
         for line in warnings.into_iter().chain(self.engine.take_new_notes()) {
             report(&line);
         }
+        self.exports.limit_clients(settings.limits);
+        self.shown.set_client_limits(limits::shown(settings.limits));
         self.set_log(&settings, audit)?;
         let before = std::mem::replace(&mut self.served, next);
+        self.served.iter().for_each(OpenExport::limit_dirty);
         let statuses = self.served.iter().map(OpenExport::status);
         self.shown.set_exports(statuses.collect());
         let said = self.said(&before, &settings, &hosts);
@@ -193,7 +197,7 @@ impl Reloader {
             let export = match open.or_else(renamed) {
                 Some(open) => {
                     taken.insert(name(open));
-                    open.with(&settings)
+                    open.with(&settings)?
                 }
                 None => OpenExport::open(&settings, &self.engine)?,
             };
@@ -223,6 +227,10 @@ impl Reloader {
         let mut changed = Vec::new();
         if !log.is_empty() {
             changed.push(format!("log ({})", joined(&log)));
+        }
+        let limits = keys(&Section::Limits);
+        if !limits.is_empty() {
+            changed.push(format!("limits ({})", joined(&limits)));
         }
         for name in new.intersection(&old) {
             let mut keys = keys(&Section::Export(name.clone()));
@@ -276,7 +284,7 @@ fn changes_at_once(entry: &Entry) -> bool {
     match entry.section {
         Section::Server | Section::Mount(_) => false,
         Section::Log => entry.key != FORMAT,
-        Section::Export(_) => true,
+        Section::Limits | Section::Export(_) => true,
     }
 }
 
