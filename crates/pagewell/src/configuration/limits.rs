@@ -1,5 +1,5 @@
-//! What the configuration says of limits: the table `[limits]` for each client, and the same keys in
-//! an `[[export]]` for what its clients may have together. The command line has none of it.
+//! What the configuration says of limits: `[limits]` for each client, and the same keys in an
+//! `[[export]]` for what its clients may have together. The command line has none of it.
 
 use std::num::NonZeroU64;
 

@@ -323,9 +323,13 @@ fn a_reload_changes_limits() {
     }
     assert_eq!(waits(), waited, "nothing is limited");
 
-    place.write(&format!("{one}{}", export("/two", "two", "dirty = \"1m\"")));
+    place.write(&format!(
+        "{server}{}{}",
+        disk(""),
+        export("/one", "one", "dirty = \"1m\"")
+    ));
     let said = reload(&mut serve);
-    let expected = "nothing has changed: export /two: dirty is for images";
+    let expected = "nothing has changed: export /one: dirty is for images";
     assert!(said.contains(expected), "{said}");
 }
 
