@@ -454,23 +454,6 @@ anon_uid = 7
             ("[server]\nthreads = \"8\"", 2, "a number from 1 to"),
             ("[server]\nlisten = 5", 2, "a text in quotes"),
             ("[server]\nlisten = \"x\"", 2, "127.0.0.1:20490"),
-            (
-                "[limits]\ncalls_per_second = 0",
-                2,
-                "a number from 1 to 1000",
-            ),
-            (
-                "[limits]\nbytes_per_second = \"9k\"",
-                2,
-                "bytes_per_second = \"9k\"",
-            ),
-            ("[limits]\ncalls = 5", 2, "did you mean 'calls_per_second'?"),
-            ("limits = 5", 1, "written [limits]"),
-            (
-                "[[export]]\nname = \"/a\"\nsource = \"ram:1m\"\ndirty = 9",
-                4,
-                "dirty = 9: ",
-            ),
             ("[server]\nregister = \"yes\"", 2, "true or false"),
             (
                 "[server]\nsquash = \"some\"",
@@ -525,6 +508,31 @@ anon_uid = 7
             twice,
             ["/p/f.toml:5: two exports are named /a: here and in line 2"]
         );
+    }
+
+    #[test]
+    fn mistakes_in_limits_are_said() {
+        for (text, line, part) in [
+            (
+                "[limits]\ncalls_per_second = 0",
+                2,
+                "a number from 1 to 1000",
+            ),
+            (
+                "[limits]\nbytes_per_second = \"9k\"",
+                2,
+                "bytes_per_second = \"9k\"",
+            ),
+            ("[limits]\ncalls = 5", 2, "did you mean 'calls_per_second'?"),
+            ("limits = 5", 1, "written [limits]"),
+            (
+                "[[export]]\nname = \"/a\"\nsource = \"ram:1m\"\ndirty = 9",
+                4,
+                "dirty = 9: ",
+            ),
+        ] {
+            assert_one(text, line, part);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pagewell_base::size;
 use pagewell_nfsd::Rates;
 use serde_json::json;
 
-use super::settings::{Picker, some};
+use super::picker::{Picker, some};
 use super::table::{At, Table, number, text_or_number};
 
 /// The most calls a second that can be asked for.

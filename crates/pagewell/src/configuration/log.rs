@@ -13,7 +13,7 @@ use pagewell_nfsd::service::observed::watch_calls;
 use serde_json::{Value, json};
 
 use super::arguments::ServeArguments;
-use super::settings::{Origin, Picker, at, some, word_of};
+use super::picker::{Origin, Picker, at, some, word_of};
 use super::table::{At, Table, text, word};
 use crate::log_arguments::{self, FORMATS, from_variable, parse_audit};
 

@@ -9,6 +9,7 @@
 //!   mounts.rs    what is said of mounts, which no server looks at
 //!   limits.rs    what clients and exports may have a second
 //!   allow.rs     who may use an export; names of hosts become addresses
+//!   picker.rs    picks a value: of the command line, of the file, or the default
 //!   settings.rs  resolves all of it into one value, and where each part of it comes from
 //!   shown.rs     writes that for people and programs
 //! ```
@@ -26,6 +27,7 @@ pub(crate) mod limits;
 pub(crate) mod log;
 pub(crate) mod mistakes;
 pub(crate) mod mounts;
+pub(crate) mod picker;
 pub(crate) mod settings;
 pub(crate) mod shown;
 mod table;

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::file::{self, read_text};
 use super::mistakes::Mistakes;
-use super::settings::{Entry, Origin, Section};
+use super::picker::{Entry, Origin, Section};
 use super::table::{At, Lines, Table, text};
 use crate::commands::mount_options;
 use crate::failure::one_line;

@@ -1,9 +1,8 @@
 //! What a server works by, each value resolved: what the command line says, else the file, else the
 //! default.
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pagewell_monitor::http::place::Place;
@@ -17,6 +16,7 @@ use super::arguments::{SQUASH, ServeArguments, WAYS};
 use super::file::{ConfigurationFile, ExportKeys, ExportTable};
 use super::limits::LimitKeys;
 use super::log::LogSettings;
+use super::picker::{Entry, Picker, Section, at, some, word_of};
 use super::table::At;
 use crate::engine::EngineArguments;
 use crate::export::{self, ExportArgument};
@@ -97,85 +97,6 @@ pub(crate) struct ExportSettings {
     pub(crate) dirty_bytes_max: Option<u64>,
 }
 
-/// A value as it is shown.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    /// What it is of.
-    pub(crate) section: Section,
-    /// As in the file.
-    pub(crate) key: &'static str,
-    /// As in the file; null when there is none.
-    pub(crate) value: Value,
-    /// Where it comes from.
-    pub(crate) origin: Origin,
-}
-
-/// The table of a file that a value is in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
-    /// `[server]`
-    Server,
-    /// `[log]`
-    Log,
-    /// `[limits]`
-    Limits,
-    /// The `[[export]]` of this name.
-    Export(String),
-    /// The `[[mount]]` at this directory.
-    Mount(String),
-}
-
-impl Section {
-    /// The directory of the mount that it is of.
-    pub(crate) fn mount(&self) -> Option<&str> {
-        match self {
-            Self::Mount(directory) => Some(directory),
-            Self::Server | Self::Log | Self::Export(_) => None,
-        }
-    }
-
-    /// The name of the export that it is of.
-    pub(crate) fn export(&self) -> Option<&str> {
-        match self {
-            Self::Export(name) => Some(name),
-            Self::Server | Self::Log | Self::Limits | Self::Mount(_) => None,
-        }
-    }
-}
-
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Nothing was said.
-    Default,
-    /// This line of this file.
-    File(PathBuf, usize),
-    /// The command line.
-    CommandLine,
-    /// The variable for the levels of the log.
-    Variable,
-    /// The same, where the file has something else.
-    Instead(PathBuf, usize),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => formatter.write_str("default"),
-            Self::File(path, line) => write!(formatter, "{}:{line}", path.display()),
-            Self::CommandLine => formatter.write_str("command line"),
-            Self::Variable => formatter.write_str("variable PAGEWELL_LOG"),
-            Self::Instead(path, line) => {
-                write!(
-                    formatter,
-                    "command line, instead of {}:{line}",
-                    path.display()
-                )
-            }
-        }
-    }
-}
-
 impl Settings {
     /// The settings of this command line, and of the file that it names.
     ///
@@ -198,7 +119,7 @@ impl Settings {
         file: Option<&ConfigurationFile>,
     ) -> anyhow::Result<Self> {
         let given = export::parse_all(&arguments.exports)?;
-        let mut picker = Picker::new(file);
+        let mut picker = Picker::new(file.map(|file| &*file.path));
         let mut settings = Self::of_server(arguments, file, &mut picker)?;
         settings.exports = exports(arguments, (given, file), &settings.log, &mut picker);
         settings.entries = picker.entries;
@@ -366,7 +287,7 @@ fn exports(
     for table in tables {
         let name = &table.argument.value.name;
         if given.iter().all(|argument| argument.name != *name) {
-            picker.begin(&table.argument.value, Some(table), false);
+            picker.begin(&table.argument.value, Some(lines_of(table)), false);
             let label = table.label.as_ref();
             let settings = export_settings(arguments, &table.keys.or(usual), picker);
             let audit = audit(&table.audit, picker);
@@ -391,7 +312,7 @@ fn exports(
         let replaced = tables
             .iter()
             .find(|table| table.argument.value.name == argument.name);
-        picker.begin(&argument, replaced, true);
+        picker.begin(&argument, replaced.map(lines_of), true);
         let settings = export_settings(arguments, usual, picker);
         exports.push(ExportSettings {
             argument,
@@ -402,6 +323,11 @@ fn exports(
         });
     }
     exports
+}
+
+/// The lines of its name and of its source.
+fn lines_of(table: &ExportTable) -> (usize, usize) {
+    (table.argument.line, table.source_line)
 }
 
 /// What holds of an export with these keys.
@@ -446,90 +372,9 @@ fn export_settings(
     }
 }
 
-/// Picks values, and notes where each comes from.
-pub(super) struct Picker<'f> {
-    path: &'f Path,
-    section: Section,
-    entries: Vec<Entry>,
-}
-
-impl<'f> Picker<'f> {
-    fn new(file: Option<&'f ConfigurationFile>) -> Self {
-        Self {
-            path: file.map_or(Path::new(""), |file| &file.path),
-            section: Section::Server,
-            entries: Vec::new(),
-        }
-    }
-
-    /// From here on values are of this export, which stands in the table, or instead of it.
-    fn begin(&mut self, argument: &ExportArgument, table: Option<&ExportTable>, is_given: bool) {
-        self.section = Section::Export(argument.name.clone());
-        let lines = table.map(|table| (table.argument.line, table.source_line));
-        let (name, source) = lines.unzip();
-        for (key, text, line) in [
-            ("name", argument.name.clone(), name),
-            (
-                "source",
-                argument.text.to_string_lossy().into_owned(),
-                source,
-            ),
-        ] {
-            let path = || self.path.to_owned();
-            let origin = match line {
-                None => Origin::CommandLine,
-                Some(line) if is_given => Origin::Instead(path(), line),
-                Some(line) => Origin::File(path(), line),
-            };
-            self.note(key, json!(text), origin);
-        }
-    }
-
-    pub(super) fn note(&mut self, key: &'static str, value: Value, origin: Origin) {
-        self.entries.push(Entry {
-            section: self.section.clone(),
-            key,
-            value,
-            origin,
-        });
-    }
-
-    pub(super) fn pick<T>(
-        &mut self,
-        key: &'static str,
-        (given, file): (Option<T>, Option<(T, usize)>),
-        default: T,
-        shown: impl FnOnce(&T) -> Value,
-    ) -> T {
-        let (value, origin) = match (given, file) {
-            (Some(value), None) => (value, Origin::CommandLine),
-            (Some(value), Some((_, line))) => (value, Origin::Instead(self.path.to_owned(), line)),
-            (None, Some((value, line))) => (value, Origin::File(self.path.to_owned(), line)),
-            (None, None) => (default, Origin::Default),
-        };
-        self.note(key, shown(&value), origin);
-        value
-    }
-}
-
-/// A value of the file with its line.
-pub(super) fn at<T: Clone>(value: &Option<At<T>>) -> Option<(T, usize)> {
-    value.as_ref().map(|at| (at.value.clone(), at.line))
-}
-
-/// The same of a value that may be missing.
-pub(super) fn some<T: Clone>(value: &Option<At<T>>) -> Option<(Option<T>, usize)> {
-    at(value).map(|(value, line)| (Some(value), line))
-}
-
 /// A switch of a command line, which only says that something is so.
 fn on(is_on: bool) -> Option<bool> {
     is_on.then_some(true)
-}
-
-pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T, &'static str)], value: &T) -> Value {
-    let found = words.iter().find(|(_, one, _)| one == value);
-    found.map_or(Value::Null, |(word, ..)| json!(word))
 }
 
 fn allow_shown(list: &[Allowed]) -> Value {
@@ -550,6 +395,7 @@ fn poll_shown(poll: &Duration) -> Value {
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::path::Path;
 
     #[derive(Parser)]
     struct Line {

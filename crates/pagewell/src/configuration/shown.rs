@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::settings::{Entry, Section};
+use super::picker::{Entry, Section};
 
 /// Where the remarks begin, if the values leave room.
 const REMARK_COLUMN: usize = 44;
