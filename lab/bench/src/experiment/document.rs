@@ -14,6 +14,7 @@ pub fn document(environment: &Environment, session: &Session) -> Value {
         json!({
             "experiment": verdict.experiment,
             "pass": verdict.pass,
+            "outcome": verdict.outcome().word().to_lowercase(),
             "what": verdict.what,
         })
     });

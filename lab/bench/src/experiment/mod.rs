@@ -18,7 +18,7 @@ pub mod seekreadwrite;
 pub use document::document;
 pub use html::page;
 pub use pagewell_load::measure::{Better, DeviceUse, Figure, Mode, Phase, Reference, Row};
-pub use pagewell_load::report::Verdict;
+pub use pagewell_load::report::{Outcome, Verdict};
 pub use session::{Options, OutOfTime, Session};
 pub use table::text;
 

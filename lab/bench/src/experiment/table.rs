@@ -5,7 +5,7 @@ use std::ops::Range;
 use pagewell_load::measure::difference;
 use pagewell_load::measure::{Better, Figure};
 use pagewell_load::measure::{Mode, Row};
-use pagewell_load::report::{Table, rate};
+use pagewell_load::report::{Outcome, Table, rate};
 
 use super::session::Session;
 
@@ -50,25 +50,27 @@ pub fn text(session: &Session) -> String {
 /// One line: how much of what must hold does, and what does not.
 pub(super) fn summary(session: &Session) -> String {
     let verdicts = session.verdicts();
-    let failed: Vec<&str> = verdicts
-        .iter()
-        .filter(|verdict| !verdict.pass)
-        .map(|verdict| verdict.experiment)
-        .collect();
-    let mut text = format!(
-        "{} of {} passed",
-        verdicts.len() - failed.len(),
-        verdicts.len()
-    );
-    let mut experiments = failed.clone();
-    experiments.dedup();
-    let each = experiments.iter().map(|name| {
-        let count = failed.iter().filter(|other| *other == name).count();
-        format!("{count} of {name}")
-    });
-    let each: Vec<String> = each.collect();
-    if !each.is_empty() {
-        text += &format!(", failed: {}", each.join(", "));
+    let passed = verdicts.iter().filter(|verdict| verdict.pass).count();
+    let mut text = format!("{passed} of {} passed", verdicts.len());
+    for (outcome, word) in [
+        (Outcome::Failed, "failed"),
+        (Outcome::NotProven, "not proven"),
+    ] {
+        let of = || {
+            verdicts
+                .iter()
+                .filter(|verdict| verdict.outcome() == outcome)
+        };
+        let mut experiments: Vec<&str> = of().map(|verdict| verdict.experiment).collect();
+        experiments.dedup();
+        let each = experiments.iter().map(|name| {
+            let count = of().filter(|verdict| verdict.experiment == *name).count();
+            format!("{count} of {name}")
+        });
+        let each: Vec<String> = each.collect();
+        if !each.is_empty() {
+            text += &format!(", {word}: {}", each.join(", "));
+        }
     }
     if !session.failures().is_empty() {
         text += &format!(", {} stopped early", session.failures().len());
@@ -234,13 +236,19 @@ mod tests {
         session.note("speed 10");
         session.push(row(Mode::Baseline, &[2.0], 1.0));
         session.verdict(false, "as fast");
+        session.exact(false, "as few");
         session.verdict(true, "as small");
         let text = text(&session);
         assert!(
-            text.ends_with("\n1 of 2 passed, failed: 1 of hsfs\n"),
+            text.ends_with("\n1 of 3 passed, failed: 1 of hsfs, not proven: 1 of hsfs\n"),
             "{text}"
         );
-        for part in ["hsfs\n", "speed 10\n", "dd ", "FAIL as fast\n"] {
+        for part in [
+            "hsfs\n",
+            "speed 10\n",
+            "dd ",
+            "NOT PROVEN as fast\nFAIL as few\n",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

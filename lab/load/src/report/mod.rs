@@ -10,4 +10,4 @@ pub use machine::machine;
 pub use row::{line, micro_per_operation, row};
 pub use table::{Column, Table};
 pub use units::{bytes, rate};
-pub use verdict::Verdict;
+pub use verdict::{Outcome, Verdict};

@@ -1,4 +1,10 @@
 //! What must hold, and whether it does.
+//!
+//! # Rule
+//!
+//! Counts decide. A count is the same on a busy machine and on a quiet one, so a count that is wrong
+//! is a failure. A limit of time that is broken says as much of what else the machine did as of the
+//! program: it is *not proven*, and fails nothing.
 
 /// Something that must hold, and whether it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +19,70 @@ pub struct Verdict {
     pub what: String,
 }
 
+/// What follows from a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// A count that is wrong.
+    Failed,
+    /// A limit of time that was broken.
+    NotProven,
+    /// It holds.
+    Passed,
+}
+
+impl Outcome {
+    /// Its word in lines.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "FAIL",
+            Self::NotProven => "NOT PROVEN",
+            Self::Passed => "PASS",
+        }
+    }
+}
+
 impl Verdict {
-    /// Its line: PASS or FAIL, and what.
+    /// What follows: the rule of the module's text.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match (self.pass, self.exact) {
+            (true, _) => Outcome::Passed,
+            (false, true) => Outcome::Failed,
+            (false, false) => Outcome::NotProven,
+        }
+    }
+
+    /// Its line: PASS, FAIL or NOT PROVEN, and what.
     #[must_use]
     pub fn line(&self) -> String {
-        let word = if self.pass { "PASS" } else { "FAIL" };
-        format!("{word} {}\n", self.what)
+        format!("{} {}\n", self.outcome().word(), self.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_decide_and_times_that_are_broken_prove_nothing() {
+        let verdict = |pass, exact| Verdict {
+            experiment: "hsfs",
+            pass,
+            exact,
+            what: "8 requests".to_owned(),
+        };
+        for (pass, exact, outcome, line) in [
+            (true, true, Outcome::Passed, "PASS 8 requests\n"),
+            (true, false, Outcome::Passed, "PASS 8 requests\n"),
+            (false, true, Outcome::Failed, "FAIL 8 requests\n"),
+            (false, false, Outcome::NotProven, "NOT PROVEN 8 requests\n"),
+        ] {
+            let verdict = verdict(pass, exact);
+            assert_eq!(
+                (verdict.outcome(), verdict.line()),
+                (outcome, line.to_owned())
+            );
+        }
     }
 }

@@ -102,7 +102,7 @@ fn free_behind(session: &mut Session) -> Result<()> {
         row.figure = Some(Figure::rate("% resident", vec![kept * 100.0]));
         session.push(row);
         if variant.mode == Mode::Enhanced && variant.name.is_none() {
-            session.verdict(
+            session.exact(
                 kept >= 0.9,
                 format!("{name}: {:.1} %; 90 % wanted", kept * 100.0),
             );
