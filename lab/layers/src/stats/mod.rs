@@ -119,6 +119,7 @@ impl Stats {
             flows: flows.collect(),
             outstanding_time: queue.outstanding_time,
             backward: queue.backward,
+            places: queue.places,
         }
     }
 }

@@ -1,8 +1,12 @@
-//! How many requests were outstanding for how long, and which of them went back.
+//! How many requests were outstanding for how long, which of them went back, and where the first
+//! ones went.
 //!
 //! At each change the number of requests times the time since the last change is added.
 
 use std::time::Duration;
+
+/// Requests whose places are kept: as many as a picture of them can show.
+pub(super) const PLACES_MAX: usize = 256;
 
 /// See the module's text. Times are since the beginning.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +16,8 @@ pub(super) struct Queue {
     outstanding: u32,
     pub(super) outstanding_time: Duration,
     pub(super) backward: u64,
+    /// First byte and bytes of the first requests, in the order in which they came.
+    pub(super) places: Vec<(u64, usize)>,
 }
 
 impl Queue {
@@ -29,6 +35,9 @@ impl Queue {
         if let Some((offset, length)) = place {
             self.backward += u64::from(offset < self.last_end);
             self.last_end = offset.saturating_add(length as u64);
+            if self.places.len() < PLACES_MAX {
+                self.places.push((offset, length));
+            }
         }
     }
 

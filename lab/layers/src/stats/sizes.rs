@@ -48,7 +48,8 @@ impl SizeHistogram {
         self.counts.iter().sum()
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Self) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
         }

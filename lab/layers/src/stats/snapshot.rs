@@ -34,6 +34,9 @@ pub struct Snapshot {
     pub outstanding_time: Duration,
     /// Requests that started before the end of the one before.
     pub backward: u64,
+    /// First byte and bytes of the first requests since counting began, a few hundred at most, in
+    /// the order in which they came; of a difference, those of them that came between.
+    pub places: Vec<(u64, usize)>,
 }
 
 impl Snapshot {
@@ -63,6 +66,11 @@ impl Snapshot {
                 .outstanding_time
                 .saturating_sub(earlier.outstanding_time),
             backward: self.backward.saturating_sub(earlier.backward),
+            places: self
+                .places
+                .get(earlier.places.len()..)
+                .unwrap_or_default()
+                .to_vec(),
         }
     }
 

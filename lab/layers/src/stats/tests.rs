@@ -52,6 +52,25 @@ fn many_threads_add_up_and_issuers_stay_apart() {
 }
 
 #[test]
+fn places_of_the_first_requests_are_kept_in_their_order() {
+    let stats = Stats::new(Arc::new(Pattern::new(1 << 30, 1)));
+    read(&stats, 8192, 4096, Issuer::Reader);
+    let before = stats.snapshot();
+    let later = [(0, 2048), (1 << 20, 512)];
+    for (offset, length) in later {
+        read(&stats, offset, length, Issuer::ReadAhead);
+    }
+    assert_eq!(before.places, [(8192, 4096)]);
+    assert_eq!(stats.snapshot().difference(&before).places, later);
+    for _ in 0..queue::PLACES_MAX {
+        read(&stats, 0, 512, Issuer::Reader);
+    }
+    let all = stats.snapshot();
+    assert_eq!(all.places.len(), queue::PLACES_MAX);
+    assert_eq!(all.difference(&all).places, []);
+}
+
+#[test]
 fn a_difference_has_only_what_came_between() {
     let stats = Stats::new(Arc::new(Pattern::new(1 << 30, 1)));
     read(&stats, 0, 4096, Issuer::Reader);

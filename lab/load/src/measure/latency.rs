@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use super::number::number;
+
 /// Longer than this, 18 minutes in nanoseconds, counts as this.
 const NANOSECONDS_MAX: u64 = 1 << 40;
 const DIGITS: u8 = 2;
@@ -79,6 +81,22 @@ impl Latency {
             max: self.longest,
         }
     }
+
+    /// What so many parts of a whole take at most, 0 to 1; nothing when fewer were counted than
+    /// such a part stands for.
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> Option<Duration> {
+        let beyond = (1.0 - part) * number(self.count());
+        if self.count() == 0 || (part < 1.0 && beyond < 1.0) {
+            return None;
+        }
+        let most = Duration::from_nanos(self.nanoseconds.value_at_quantile(part));
+        Some(if part < 1.0 {
+            most.min(self.longest)
+        } else {
+            self.longest
+        })
+    }
 }
 
 #[cfg(test)]
@@ -114,5 +132,9 @@ mod tests {
         }
         assert_eq!(found.max, Duration::from_millis(1));
         assert_eq!(Latency::default().quantiles(), Quantiles::default());
+        assert_eq!(low.quantile(1.0), Some(Duration::from_millis(1)));
+        assert_eq!(low.quantile(0.999), Some(found.p999));
+        assert_eq!(low.quantile(0.9999), None, "of a thousand no one is beyond");
+        assert_eq!(Latency::default().quantile(1.0), None);
     }
 }

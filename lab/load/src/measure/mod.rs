@@ -12,6 +12,7 @@ mod peak;
 mod process;
 mod row;
 mod system_calls;
+mod timeline;
 mod usage;
 
 pub use comparison::{Comparison, SCHEMA, compare_documents};
@@ -26,4 +27,5 @@ pub use peak::PeakMemory;
 pub use process::{ProcessSample, ProcessUse};
 pub use row::{DeviceUse, Mode, Phase, Reference, Row};
 pub use system_calls::SystemCalls;
+pub use timeline::Timeline;
 pub use usage::{Usage, UsageSample};
