@@ -53,7 +53,7 @@ test-package: ## Install, use, upgrade and remove the Debian packages in booted 
 	@scripts/packages.sh package
 	@tests/package/run.sh
 
-test-page: ## The live page in headless Chromium, and what Prometheus and Grafana are given (a minute)
+test-page: ## The live page and a report of bench in headless Chromium, and what Prometheus and Grafana are given (a minute)
 	@scripts/packages.sh page
 	$(CARGO) build -p pagewell
 	@tests/page/run.sh $(PAGE_OPTIONS)

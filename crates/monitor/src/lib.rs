@@ -12,5 +12,6 @@ pub mod control;
 mod history;
 pub mod http;
 pub mod metrics;
+pub mod plotting;
 pub mod status;
 pub mod top;

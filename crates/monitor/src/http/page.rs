@@ -14,22 +14,17 @@ use hyper::{Response, StatusCode};
 use sha2::{Digest, Sha256};
 
 use super::answer::{Whole, answer, refusal};
+use crate::plotting;
 
 const HTML: &str = include_str!("../../assets/page.html");
 
 /// What stands in the page for each part of it.
 const STYLES: [(&str, &str); 2] = [
-    (
-        "/*style of uPlot*/",
-        include_str!("../../assets/uPlot.min.css"),
-    ),
+    ("/*style of uPlot*/", plotting::STYLE),
     ("/*style*/", include_str!("../../assets/page.css")),
 ];
 const PROGRAMS: [(&str, &str); 2] = [
-    (
-        "/*program of uPlot*/",
-        include_str!("../../assets/uPlot.iife.min.js"),
-    ),
+    ("/*program of uPlot*/", plotting::PROGRAM),
     ("/*program*/", include_str!("../../assets/page.js")),
 ];
 

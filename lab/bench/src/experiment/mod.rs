@@ -5,7 +5,8 @@
 //! experiment is a folder and a line in the list below.
 
 mod document;
-mod html;
+mod page;
+mod picture;
 mod session;
 mod table;
 
@@ -16,9 +17,10 @@ pub mod nfs;
 pub mod seekreadwrite;
 
 pub use document::document;
-pub use html::page;
+pub use page::page;
 pub use pagewell_load::measure::{Better, DeviceUse, Figure, Mode, Phase, Reference, Row};
 pub use pagewell_load::report::{Outcome, Verdict};
+pub use picture::{Axis, Kind, Line, Panel, Picture, Role};
 pub use session::{Options, OutOfTime, Session};
 pub use table::text;
 

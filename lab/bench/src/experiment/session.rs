@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pagewell_load::measure::Row;
 use pagewell_load::report::{Outcome, Verdict};
 
-use super::{Error, Experiment};
+use super::{Error, Experiment, Picture};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub struct Session {
     rows: Vec<Row>,
     verdicts: Vec<Verdict>,
     notes: Vec<(&'static str, String)>,
+    pictures: Vec<Picture>,
     failures: Vec<String>,
 }
 
@@ -62,6 +63,7 @@ impl Session {
             rows: Vec::new(),
             verdicts: Vec::new(),
             notes: Vec::new(),
+            pictures: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -121,6 +123,24 @@ impl Session {
         self.notes.push((self.experiment, text.into()));
     }
 
+    /// Keeps a picture for the page.
+    pub fn picture(&mut self, mut picture: Picture) {
+        picture.experiment = self.experiment;
+        self.pictures.push(picture);
+    }
+
+    /// The pictures.
+    #[must_use]
+    pub fn pictures(&self) -> &[Picture] {
+        &self.pictures
+    }
+
+    /// The rows of the experiment that runs.
+    pub(super) fn own_rows(&self) -> Vec<&Row> {
+        let own = |row: &&Row| row.experiment == self.experiment;
+        self.rows.iter().filter(own).collect()
+    }
+
     /// What was measured.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
@@ -157,7 +177,7 @@ impl Session {
     }
 
     /// Runs an experiment, and once more when a time does not hold: a machine that was busy for a
-    /// moment breaks it. A time that is broken twice is not proven, and a count that is wrong once is
+    /// moment breaks it. A time that is broken twice is not proven, a count that is wrong once is
     /// wrong. When the experiment ends early, its reason is kept, and what was measured.
     pub(super) fn conduct(
         &mut self,

@@ -1,7 +1,7 @@
 //! How much was done when, in a bounded number of equal intervals.
 //!
-//! How long a run takes is not known before. So intervals begin short, and whenever there are too many of
-//! them, each two neighbours become one.
+//! How long a run takes is not known before. So intervals begin short, and whenever there are too
+//! many of them, each two neighbours become one.
 
 use std::time::Duration;
 

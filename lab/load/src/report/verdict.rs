@@ -2,8 +2,8 @@
 //!
 //! # Rule
 //!
-//! Counts decide. A count is the same on a busy machine and on a quiet one, so a count that is wrong
-//! is a failure. A limit of time that is broken says as much of what else the machine did as of the
+//! Counts decide. A count is the same on a busy machine and on a quiet one, so a wrong count is a
+//! failure. A limit of time that is broken says as much of what else the machine did as of the
 //! program: it is *not proven*, and fails nothing.
 
 /// Something that must hold, and whether it does.

@@ -25,8 +25,8 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
 ///
 /// Every row says what the device was asked for and what it cost; what must hold is printed as
-/// PASS or FAIL, and a FAIL makes the exit code 1. A limit of time that is broken, as a busy machine
-/// breaks it, is NOT PROVEN and no FAIL: counts decide.
+/// PASS or FAIL, and a FAIL makes the exit code 1. A limit of time that is broken, as a busy
+/// machine breaks it, is NOT PROVEN and no FAIL: counts decide.
 #[derive(Debug, Parser)]
 #[command(
     name = "pagewell-bench",

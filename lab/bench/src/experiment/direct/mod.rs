@@ -19,6 +19,7 @@
 mod case;
 mod meter;
 mod path;
+mod pictures;
 mod reading;
 mod report;
 mod rows;
@@ -59,6 +60,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         session.note(report::text(&case)?);
         for row in rows::rows(&case) {
             session.push(row);
+        }
+        for picture in pictures::pictures(&case) {
+            session.picture(picture);
         }
         for (pass, what) in verdicts::counts(&case) {
             session.exact(pass, what);

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
 use pagewell_counters::names::COPIED_BYTES;
 use pagewell_device::{Buffer, Issuer, Operation, Outcome, Request};
-use pagewell_load::measure::{Latency, Usage, UsageSample};
+use pagewell_layers::SizeHistogram;
+use pagewell_load::measure::{Latency, Timeline, Usage, UsageSample};
 
 use super::meter::{below_on_this_thread, device_threads_cpu, thread_cpu};
 use super::path::Path;
@@ -65,6 +66,12 @@ pub(super) struct Reading {
     /// Mean outstanding at all devices together.
     pub(super) outstanding: f64,
     pub(super) phases: Phases,
+    /// Bytes, by when their operations ended.
+    pub(super) timeline: Timeline,
+    /// How long the requests of all devices were.
+    pub(super) sizes: SizeHistogram,
+    /// Where the first requests of the first device went.
+    pub(super) places: Vec<(u64, usize)>,
 }
 
 /// Where the wall time of the reader went.
@@ -103,10 +110,13 @@ struct Tally {
     operation_time: Duration,
     copy_sampled: Duration,
     samples: u64,
+    timeline: Timeline,
 }
 
 impl Tally {
-    fn record(&mut self, bytes: u64, took: Duration) {
+    /// An operation that took so long has ended, so long after the first began.
+    fn record(&mut self, bytes: u64, took: Duration, at: Duration) {
+        self.timeline.record(at, bytes);
         self.operations += 1;
         self.bytes += bytes;
         self.operation_time += took;
@@ -189,6 +199,7 @@ fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Re
     let (sender, receiver) = mpsc::sync_channel::<Arrived>(depth);
     let mut tally = Tally::default();
     let (mut next, mut outstanding) = (0, 0);
+    let first = Instant::now();
     while tally.operations < total {
         while next < total
             && let Some(buffer) = buffers.pop()
@@ -216,7 +227,8 @@ fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Re
         };
         outstanding -= 1;
         arrived.outcome.result.map_err(failed)?;
-        tally.record(plan.block_bytes, arrived.submitted.elapsed());
+        let took = arrived.submitted.elapsed();
+        tally.record(plan.block_bytes, took, first.elapsed());
         if plan.check {
             let offset = arrived.index / count * plan.block_bytes;
             targets[(arrived.index % count) as usize].check(offset, &arrived.buffer)?;
@@ -247,6 +259,7 @@ fn read_cached(
     let length = buffer.len();
     let mut tally = Tally::default();
     let mut start = Instant::now();
+    let first = start;
     for block in 0..plan.blocks {
         let offset = block * plan.block_bytes;
         for (device, target) in devices.iter().zip(targets) {
@@ -263,7 +276,7 @@ fn read_cached(
             }
             black_box(&buffer);
             let end = Instant::now();
-            tally.record(plan.block_bytes, end - start);
+            tally.record(plan.block_bytes, end - start, end - first);
             start = end;
         }
     }
@@ -348,6 +361,7 @@ impl Before {
                 runnable,
             },
             latency: tally.latency,
+            timeline: tally.timeline,
             ..Reading::default()
         };
         for (target, before) in targets.iter().zip(&self.devices) {
@@ -355,6 +369,10 @@ impl Before {
             reading.device_requests += counted.requests();
             reading.device_bytes += counted.bytes();
             reading.outstanding += counted.outstanding_mean();
+            reading.sizes.add(&counted.sizes(None));
+            if reading.places.is_empty() {
+                reading.places.clone_from(&counted.places);
+            }
             for flow in counted.flows.iter().filter(|flow| flow.requests > 0) {
                 reading.count_issuer(flow.issuer.name(), flow.requests);
             }

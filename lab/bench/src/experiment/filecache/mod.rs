@@ -17,6 +17,7 @@ mod hammer;
 mod kernel;
 mod memory_copy;
 mod memory_report;
+mod pictures;
 mod random;
 mod regime;
 mod report;
@@ -110,6 +111,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         }
     }
     session.note(report::text(&cells, settings));
+    for picture in pictures::pictures(&cells) {
+        session.picture(picture);
+    }
     for (pass, what) in verdicts::counts(&cells) {
         session.exact(pass, what);
     }

@@ -5,6 +5,7 @@ use pagewell_load::measure::number;
 use pagewell_load::report::bytes;
 
 use super::job::Job;
+use super::pictures;
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, interleave, reference, row};
 use super::variant::Variant;
@@ -12,14 +13,15 @@ use crate::experiment::{Mode, Phase, Result, Row, Session};
 
 const MIB: u64 = 1 << 20;
 /// What the report's dd and cp read.
-const REPORT_BYTES: u64 = 1 << 30;
+pub(super) const REPORT_BYTES: u64 = 1 << 30;
 /// A second on the wall is so many of the drive: 2 KiB take 66 us on the wall, well above what a
 /// change of threads takes.
 const SPEED: f64 = 10.0;
 /// Smaller than the file, so that memory must be given back all the time.
 const CACHE_BYTES: u64 = 64 * MIB;
 /// Seconds of the report: command, baseline, enhanced.
-const REPORT: [(&str, f64, f64); 2] = [("dd", 364.996, 190.065), ("cp", 363.944, 186.583)];
+pub(super) const REPORT: [(&str, f64, f64); 2] =
+    [("dd", 364.996, 190.065), ("cp", 363.944, 186.583)];
 /// Requests in the report after the change: by dd itself, and by its read-ahead.
 const REPORT_READER: f64 = 13.0;
 const REPORT_AHEAD: f64 = 65_694.0;
@@ -59,6 +61,7 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
     let repeats = measure(session, dd, &variants)?;
     if let Some(runs) = repeats.last() {
         describe(session, runs);
+        session.picture(pictures::sizes(runs));
     }
     for runs in &repeats {
         judge(session, dd, runs);
@@ -156,7 +159,7 @@ fn judge(session: &mut Session, copy: Copy, runs: &[Run]) {
     judge_report(session, report, share);
     let requests = enhanced.device.requests();
     let most = (16_384.0 * share) as u64;
-    session.verdict(
+    session.exact(
         requests <= most,
         format!("dd enhanced: {requests} requests; at most {most} wanted"),
     );

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pagewell_base::mix::Random;
 use pagewell_cache::{Bounds, ReadMode};
 use pagewell_device::Issuer;
-use pagewell_load::measure::Latency;
+use pagewell_load::measure::{Latency, Timeline};
 
 use super::reading::Reader;
 use super::rig::Rig;
@@ -37,6 +37,8 @@ pub(super) struct Stream {
     pub(super) latency: Latency,
     /// Their sum.
     pub(super) busy: Duration,
+    /// Bytes, by when their reads ended.
+    pub(super) timeline: Timeline,
 }
 
 /// One word of each so many bytes is compared with what it must be. The words of a device are all
@@ -110,10 +112,12 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
         bytes: 0,
         latency: Latency::default(),
         busy: Duration::ZERO,
+        timeline: Timeline::default(),
     };
     let mut reader = Reader::new(&rig.device, rig.pieces);
     let mut buffer = Vec::new();
     let mut begin = Instant::now();
+    let started = begin;
     for read in job.reads {
         buffer.resize(read.length, 0);
         let mode = ReadMode {
@@ -128,6 +132,7 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
         }
         stream.latency.record(end - begin);
         stream.busy += end - begin;
+        stream.timeline.record(end - started, read.length as u64);
         stream.operations += 1;
         stream.bytes += read.length as u64;
         check(rig, read.offset, &buffer)?;

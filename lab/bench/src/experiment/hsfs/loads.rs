@@ -10,6 +10,7 @@ use pagewell_load::measure::number;
 use pagewell_load::report::{bytes, rate};
 
 use super::job::Job;
+use super::pictures;
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, interleave, mean_milliseconds, reference, row};
 use super::variant::Variant;
@@ -148,6 +149,18 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
         if let Some([baseline, enhanced, ..]) = repeats.last().map(Vec::as_slice) {
             filebench(session, load, baseline, "baseline");
             filebench(session, load, enhanced, "enhanced");
+            let is_one = load.io_bytes == 8 * KIB;
+            match load.kind {
+                Kind::Random if is_one => {
+                    session.picture(pictures::random_order(baseline, enhanced));
+                }
+                Kind::Streams if is_one => {
+                    for picture in pictures::streams(baseline, enhanced) {
+                        session.picture(picture);
+                    }
+                }
+                _ => {}
+            }
         }
     }
     Ok(())

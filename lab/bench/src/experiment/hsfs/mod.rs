@@ -10,6 +10,7 @@
 mod copying;
 mod job;
 mod loads;
+mod pictures;
 mod read_ahead;
 mod reading;
 mod rig;
@@ -24,7 +25,9 @@ use super::{Result, Session};
 pub(super) fn run(session: &mut Session) -> Result<()> {
     copying::run(session)?;
     walking::run(session)?;
+    pictures::compare_rates(session);
     loads::run(session)?;
+    pictures::compare_loads(session);
     warmth::run(session)
 }
 

@@ -22,7 +22,7 @@ use pagewell_device::Model;
 use pagewell_device::model::Parameters;
 use pagewell_layers::Pattern;
 use pagewell_layers::{Snapshot, Stats};
-use pagewell_load::measure::{Counting, Latency, Usage, UsageSample, number};
+use pagewell_load::measure::{Counting, Latency, Timeline, Usage, UsageSample, number};
 
 use super::job::{Job, Stream, run_jobs};
 use super::reading::Pieces;
@@ -168,6 +168,14 @@ impl Run {
         let mut all = Latency::default();
         let each = self.streams.iter().map(|stream| &stream.latency);
         each.for_each(|latency| all.add(latency));
+        all
+    }
+
+    /// Bytes of all streams by time, on the wall's clock.
+    pub(super) fn timeline(&self) -> Timeline {
+        let mut all = Timeline::default();
+        let each = self.streams.iter().map(|stream| &stream.timeline);
+        each.for_each(|timeline| all.add(timeline));
         all
     }
 

@@ -18,6 +18,7 @@
 mod case;
 mod file;
 mod fio;
+mod pictures;
 mod recording;
 mod round_trip;
 mod rows;
@@ -173,6 +174,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let mut cases = case::cases();
     let ended = run_cases(session, &mut cases, repeats, of);
     tell(session, choice, &cases, few.is_ours());
+    for picture in pictures::pictures(&cases, few.is_ours()) {
+        session.picture(picture);
+    }
     ended?;
     for (pass, what) in verdicts::counts(&cases, &places) {
         session.exact(pass, what);

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
-use pagewell_load::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample, number};
+use pagewell_load::measure::{
+    Counting, ProcessSample, ProcessUse, Timeline, Usage, UsageSample, number,
+};
 use pagewell_sunrpc::client::ProcedureStatistics;
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -36,6 +38,8 @@ pub(super) struct Recording {
     pub(super) latencies: Vec<u32>,
     /// KB/s in each interval.
     pub(super) bandwidths: Vec<f64>,
+    /// Bytes, by when their operations ended.
+    pub(super) timeline: Timeline,
     pub(super) calls: Calls,
     pub(super) usage: Usage,
     pub(super) server: Option<ProcessUse>,
@@ -209,6 +213,7 @@ pub(super) struct Stopwatch {
     started: Instant,
     latencies: Vec<u32>,
     bandwidths: Vec<f64>,
+    timeline: Timeline,
     sampled: (Instant, usize),
     block_bytes: u32,
 }
@@ -221,6 +226,7 @@ impl Stopwatch {
             started: now,
             latencies: Vec::with_capacity(operations),
             bandwidths: Vec::new(),
+            timeline: Timeline::default(),
             sampled: (now, 0),
             block_bytes,
         }
@@ -232,6 +238,8 @@ impl Stopwatch {
         let nanoseconds = (now - began).as_nanos();
         self.latencies
             .push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
+        self.timeline
+            .record(now - self.started, self.block_bytes.into());
         if now - self.sampled.0 >= SAMPLE_INTERVAL {
             self.sample(now);
         }
@@ -257,6 +265,7 @@ impl Stopwatch {
             block_bytes: self.block_bytes,
             latencies: self.latencies,
             bandwidths: self.bandwidths,
+            timeline: self.timeline,
             ..Recording::default()
         }
     }

@@ -14,7 +14,7 @@ use crate::experiment::{Mode, Result};
 /// WRITE calls for each random write of 4 KiB, when the whole file fits into the cache.
 const WRITES_PER_OPERATION_MAX: f64 = 0.11;
 /// WRITE calls of the report's client for each random write of 4 KiB.
-const REPORT_WRITES_PER_OPERATION: f64 = 0.88;
+pub(super) const REPORT_WRITES_PER_OPERATION: f64 = 0.88;
 /// How near to it the baseline has to be: what is written for want of memory, or because it is
 /// old, comes on top.
 const REPORT_DIFFERENCE_MAX: f64 = 0.05;

@@ -15,6 +15,7 @@
 //! a minute, and include the process's start; only the counts can be compared.
 
 mod case;
+mod pictures;
 mod program;
 mod report;
 mod run;
@@ -53,6 +54,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     session.note(report::text(&cases));
     for case in &cases {
         session.push(report::row(case));
+    }
+    for picture in pictures::pictures(&cases) {
+        session.picture(picture);
     }
     ended?;
     for (pass, what) in verdicts::counts(&cases) {

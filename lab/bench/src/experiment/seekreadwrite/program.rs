@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Instant;
 
 use pagewell_base::mix::{STEP, mix};
 use pagewell_cache::{CachedDevice, ReadMode, WriteMode};
+use pagewell_load::measure::Latency;
 
 use crate::experiment::{Error, Result};
 
@@ -127,16 +129,19 @@ impl Program {
         })
     }
 
-    /// Runs it.
-    pub(super) fn run(&self, device: &CachedDevice) -> Result<()> {
+    /// Runs it, and says how long each update took.
+    pub(super) fn run(&self, device: &CachedDevice) -> Result<Latency> {
+        let mut latency = Latency::default();
         let mut block = buffer(self.block_bytes)?;
         let mut source = buffer(self.write_bytes)?;
         for (update, offset) in self.offsets().enumerate() {
+            let begin = Instant::now();
             device.read_at(offset, &mut block, ReadMode::WAIT)?;
             stamp(&mut source, update);
             device.write_at(offset, &source, WriteMode::WAIT)?;
+            latency.record(begin.elapsed());
         }
-        Ok(())
+        Ok(latency)
     }
 
     /// Reads each block once, so that the file is in memory.

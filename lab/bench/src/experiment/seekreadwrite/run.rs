@@ -8,7 +8,8 @@ use pagewell_cache::WriteRule as Rule;
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule};
 use pagewell_counters::names::CACHE_WRITE_BUSY_WAITS;
 use pagewell_device::Operation;
-use pagewell_load::measure::{Counting, Usage, UsageSample};
+use pagewell_layers::SizeHistogram;
+use pagewell_load::measure::{Counting, Latency, Usage, UsageSample};
 
 use super::program::Program;
 use super::target::TargetName;
@@ -45,6 +46,12 @@ pub(super) struct Run {
     pub(super) usage: Usage,
     /// Times that the program waited for a write of the same bytes.
     pub(super) busy_waits: u64,
+    /// Of each update.
+    pub(super) latency: Latency,
+    /// Where the first requests of the program and of the flush went.
+    pub(super) places: Vec<(u64, usize)>,
+    /// How long all of them were.
+    pub(super) sizes: SizeHistogram,
 }
 
 impl Run {
@@ -71,7 +78,7 @@ impl Plan {
         let counting = Counting::begin();
         let before = target.stats.snapshot();
         let (usage, start) = (UsageSample::now(), Instant::now());
-        self.run_loop(&device)?;
+        let latency = self.run_loop(&device)?;
         let (loop_time, usage) = (start.elapsed(), usage.used());
         let middle = target.stats.snapshot();
         let busy_waits = counting.of(&CACHE_WRITE_BUSY_WAITS);
@@ -82,19 +89,23 @@ impl Plan {
         drop(device);
         target.check(&self.program.result()?)?;
         let looped = middle.difference(&before);
+        let all = after.difference(&before);
         Ok(Run {
             loop_time,
             flush_time,
             reads: looped.count(Operation::Read),
             writes: looped.count(Operation::Write),
             flush_writes: after.difference(&middle).count(Operation::Write),
-            device_bytes: after.difference(&before).bytes(),
+            device_bytes: all.bytes(),
             usage,
             busy_waits,
+            latency,
+            sizes: all.sizes(None),
+            places: all.places,
         })
     }
 
-    fn run_loop(&self, device: &CachedDevice) -> Result<()> {
+    fn run_loop(&self, device: &CachedDevice) -> Result<Latency> {
         let Some(interval) = self.commit_interval else {
             return self.program.run(device);
         };
@@ -110,7 +121,7 @@ impl Plan {
             let ran = self.program.run(device);
             ended.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or(Ok(()));
-            ran.and(committed)
+            committed.and(ran)
         })
     }
 }
