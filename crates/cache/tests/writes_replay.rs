@@ -11,7 +11,6 @@ use pagewell_cache::{
     BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, OpenOptions, PagePin, ReadAheadRule,
     ReadMode, WriteMode, WriteRule,
 };
-use pagewell_device::{Device, Stripe};
 use support::Random;
 use support::disk::Disk;
 
@@ -287,26 +286,4 @@ fn a_server_that_is_started_again_and_again_ends_a_commit_at_last() {
     let refused = model.device.write_at(0, &[1], WriteMode::WAIT);
     assert!(matches!(refused, Err(Error::Device(_))), "{refused:?}");
     drop(model.cache);
-}
-
-/// A part of a device has a name of its own, and asks for its writes with that.
-#[test]
-fn a_stripe_of_servers_that_forget_is_written_again_and_nobody_is_told() {
-    let servers: Vec<_> = (0..2).map(|_| Disk::server(vec![0; 1 << 20])).collect();
-    let children = servers
-        .iter()
-        .map(|server| server.clone() as Arc<dyn Device>);
-    let stripe = Stripe::new("stripe", children.collect(), PAGE).unwrap();
-    // So much that nothing is written before it is committed.
-    let cache = Cache::new(CacheOptions::new(16 * MIB)).unwrap();
-    let device = cache.open(Arc::new(stripe));
-    let bytes = vec![7; 300_000];
-    device.write_at(0, &bytes, WriteMode::WAIT).unwrap();
-    // Two writes: a single one would be durable by itself.
-    device.write_at(MIB, &bytes, WriteMode::WAIT).unwrap();
-    servers[1].restart_at_flushes(1);
-    device.sync().unwrap();
-    assert_eq!(servers[1].replays(), 1);
-    assert_eq!(servers[0].durable()[..65_536], [7; 65_536]);
-    assert_eq!(servers[1].durable()[..65_536], [7; 65_536]);
 }

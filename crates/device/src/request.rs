@@ -21,7 +21,6 @@ mod split;
 
 use std::ptr::NonNull;
 
-pub use split::Piece;
 pub(crate) use split::pieces;
 
 use crate::{Buffer, Error, Result};
@@ -407,8 +406,6 @@ mod tests {
             assert_eq!(write(durable).is_durable(), durable);
             let pieces = write(durable).split(&[100, 900]);
             assert!(pieces.iter().all(|one| one.is_durable() == durable));
-            let copies = write(durable).fan_out(3, |whole, _| whole.succeed());
-            assert!(copies.iter().all(|one| one.is_durable() == durable));
             let copy = write(durable).relay(|whole, outcome| whole.complete(outcome));
             assert_eq!(copy.is_durable(), durable);
         }

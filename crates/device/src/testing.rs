@@ -1,8 +1,6 @@
 //! What the tests of devices share.
 #![allow(clippy::unwrap_used, missing_docs, reason = "for tests")]
 
-pub mod world;
-
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};

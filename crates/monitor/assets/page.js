@@ -419,7 +419,6 @@
     pagewell_connections_refused_total: "connections had no place",
     pagewell_connections_not_allowed_total: "connections were from clients that no export allows",
     pagewell_accepts_failed_total: "connections could not be accepted",
-    pagewell_mirror_halves_left_out_total: "halves of mirrors are left out",
     pagewell_client_connect_failures_total: "connections to other servers failed",
   };
   const warningsOf = (stat) => {

@@ -62,9 +62,6 @@ pub(crate) struct EngineArguments {
     /// All five: what reading was like without the engine, to measure against
     #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     baseline: bool,
-    /// Write to mirrors of which a leg is missing; that leg is then out of date when it returns
-    #[arg(long)]
-    write_degraded: bool,
     /// When what is written goes to the device; all but the first are for measuring
     #[arg(
         long,
@@ -116,16 +113,10 @@ impl EngineArguments {
         self.cache
     }
 
-    /// Whether mirrors of which a leg is missing are written.
-    pub(crate) fn writes_degraded(&self) -> bool {
-        self.write_degraded
-    }
-
     /// The same with what was said elsewhere.
-    pub(crate) fn with(&self, cache_bytes: Option<u64>, write_degraded: bool) -> Self {
+    pub(crate) fn with(&self, cache_bytes: Option<u64>) -> Self {
         Self {
             cache: cache_bytes.or(self.cache),
-            write_degraded: self.write_degraded || write_degraded,
             ..self.clone()
         }
     }
@@ -213,11 +204,7 @@ impl Engine {
         storage: &Storage,
         writable: bool,
     ) -> anyhow::Result<storage::Opened> {
-        let want = match (writable, self.arguments.write_degraded) {
-            (false, _) => Want::Read,
-            (true, false) => Want::Write,
-            (true, true) => Want::WriteDegraded,
-        };
+        let want = if writable { Want::Write } else { Want::Read };
         let mut opened = storage.open(want)?;
         let mut notes = self.notes.borrow_mut();
         notes.append(&mut opened.notes);

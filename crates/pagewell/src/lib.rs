@@ -94,7 +94,6 @@ mod identity;
 mod listing;
 mod location;
 mod log_arguments;
-mod mirror;
 mod mount_commands;
 mod mount_helper;
 mod open;
@@ -134,8 +133,5 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         signals::end_on_broken_pipe();
     }
     let ended = commands::run(&parsed.command, arguments::Arguments::command);
-    if !mirror::wait_until_closed() {
-        failure::report("a mirror could not be closed: it stays marked as in use");
-    }
     failure::exit_code(ended)
 }

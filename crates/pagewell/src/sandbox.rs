@@ -236,30 +236,7 @@ impl Paths {
         match storage {
             Storage::Path(path) => self.add_image(path, access),
             Storage::Ram(_) => self.has_images = true,
-            Storage::Stripe(_, parts) => {
-                parts.iter().for_each(|part| self.add_storage(part, access));
-            }
-            Storage::Mirror(legs) => legs.iter().for_each(|leg| self.add_leg(leg, access)),
             Storage::Model(_, inner) => self.add_storage(inner, access),
-        }
-    }
-
-    /// A leg has a record: beside it, or in a folder of the state directory.
-    fn add_leg(&mut self, leg: &Storage, access: Access) {
-        match leg {
-            Storage::Path(path) => {
-                self.add_image(path, access);
-                self.add_file(folder_of(path), access);
-                let records = state::base_directory().map(|base| base.join("mirror"));
-                if let Some(records) = records.filter(|records| records.is_dir()) {
-                    self.add_file(&records, access);
-                }
-            }
-            Storage::Stripe(_, parts) | Storage::Mirror(parts) => {
-                parts.iter().for_each(|part| self.add_leg(part, access));
-            }
-            Storage::Model(_, inner) => self.add_leg(inner, access),
-            Storage::Ram(_) => self.has_images = true,
         }
     }
 
@@ -350,12 +327,6 @@ mod tests {
         let parent = folder.path().display().to_string();
         let directory = paths(&parent, Writes::None);
         assert_eq!(directory.capabilities(), OF_DIRECTORIES);
-        let mirror = paths(&format!("mirror:{0},{0}", file.display()), Writes::None);
-        assert!(
-            mirror
-                .all
-                .contains(&(folder.path().to_owned(), Access::Read))
-        );
         let missing = paths(&format!("{parent}/none/at.iso"), Writes::Recognised);
         assert_eq!(missing.all, [(folder.path().to_owned(), Access::Read)]);
     }

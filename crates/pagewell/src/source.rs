@@ -15,8 +15,7 @@ use crate::storage::grammar::{kind_of, parse_size};
 
 /// The kinds of source that this version opens, for messages.
 pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
-     iso:PATH, image:PATH, ram:SIZE, stripe:CHUNK:SOURCE,SOURCE..., mirror:SOURCE,SOURCE..., \
-     model:NAME:SOURCE, nfs://HOST[:PORT]/EXPORT";
+     iso:PATH, image:PATH, ram:SIZE, model:NAME:SOURCE, nfs://HOST[:PORT]/EXPORT";
 
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +28,7 @@ pub(crate) enum Source {
     Iso(Storage),
     /// `image:STORAGE`: one file, whatever is in it.
     Image(Storage),
-    /// `stripe:`, `mirror:` or `model:`: an ISO image or a disk image, told apart by content.
+    /// `model:`: an ISO image or a disk image, told apart by content.
     Storage(Storage),
     /// `ram:SIZE`, in bytes.
     Ram(u64),
@@ -208,13 +207,6 @@ mod tests {
             ("iso:x.iso", Source::Iso(Storage::Path("x.iso".into()))),
             ("image:x", Source::Image(Storage::Path("x".into()))),
             ("image:ram:4k", Source::Image(Storage::Ram(4096))),
-            (
-                "mirror:a,b",
-                Source::Storage(Storage::Mirror(vec![
-                    Storage::Path("a".into()),
-                    Storage::Path("b".into()),
-                ])),
-            ),
             ("ram:64m", Source::Ram(64 << 20)),
             (
                 "nfs://host:7/x?ro",
@@ -273,8 +265,8 @@ mod tests {
             ("nfs://host/x?size=3", "unknown option 'size'"),
             ("nfs:///x", "host is missing"),
             ("image:", "a path must follow"),
-            ("stripe:a,b", "stripe:CHUNK:SOURCE"),
-            ("mirror:a,", "empty"),
+            ("stripe:64k:a,b", "md, LVM, btrfs"),
+            ("mirror:a,b", "md, LVM, btrfs"),
             ("model:tape:a.iso", "no device model 'tape'"),
             ("http://host/x", "unknown kind of source 'http:'"),
             ("zip:x", "image:PATH"),

@@ -74,30 +74,18 @@ impl Origin {
         })
     }
 
-    /// Several origins as one image called `name`. To read or write it is to be allowed
-    /// that with all of them; the owner is that of the first, the times are the latest.
+    /// Of memory, as an image called `name` that everybody may use.
     #[must_use]
-    pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
-        let numbers: Vec<u64> = parts.iter().map(|part| part.identity).collect();
+    pub fn of_memory(name: &[u8]) -> Self {
         let name = name_of(name);
-        let latest = |time: fn(Times) -> Timestamp| {
-            let times = parts.iter().map(|part| time(part.times));
-            times.max().unwrap_or_default()
-        };
         Self {
-            identity: identity(&name, &numbers),
+            identity: identity(&name, &[]),
             name,
-            mode: parts.iter().fold(MODE_BITS, |mode, part| mode & part.mode),
-            uid: parts.first().map_or(0, |first| first.uid),
-            gid: parts.first().map_or(0, |first| first.gid),
-            used: parts
-                .iter()
-                .fold(0, |used, part| used.saturating_add(part.used)),
-            times: Times {
-                accessed: latest(|times| times.accessed),
-                modified: latest(|times| times.modified),
-                changed: latest(|times| times.changed),
-            },
+            mode: MODE_BITS,
+            uid: 0,
+            gid: 0,
+            used: 0,
+            times: Times::default(),
         }
     }
 
@@ -154,26 +142,5 @@ mod tests {
             assert_eq!(name_of(bad), NAMELESS);
         }
         assert_eq!(name_of(&[b'x'; 300]).len(), NAME_BYTES_MAX);
-    }
-
-    #[test]
-    fn a_whole_may_be_used_by_those_who_may_use_all_parts() {
-        let folder = tempfile::tempdir().unwrap();
-        let part = |name: &str, mode| {
-            use std::os::unix::fs::PermissionsExt;
-            let path = folder.path().join(name);
-            std::fs::write(&path, b"x").unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            Origin::of_path(&path).unwrap()
-        };
-        let (open, closed) = (part("open", 0o644), part("closed", 0o600));
-        assert_eq!((open.mode, closed.mode), (0o644, 0o600));
-        let whole = Origin::of_parts(b"stripe.img", &[open.clone(), closed.clone()]);
-        assert_eq!(whole.mode, 0o600);
-        assert_eq!(whole.name(), b"stripe.img");
-        let latest = closed.times.modified.max(open.times.modified);
-        assert_eq!(whole.times.modified, latest);
-        let other = Origin::of_parts(b"stripe.img", &[closed, open]);
-        assert_ne!(whole.identity, other.identity, "the order matters");
     }
 }

@@ -45,7 +45,7 @@ fn times_move_with_the_first_byte_that_changes() {
         reads: Mutex::default(),
     });
     let cache = Cache::new(CacheOptions::new(BYTES_MIN)).unwrap();
-    let origin = Origin::of_parts(b"disk.img", &[]);
+    let origin = Origin::of_memory(b"disk.img");
     let image = ImageFileSystem::from_device(device.clone(), origin, &cache).writable();
     let root = Credentials::root();
     let call = Call {

@@ -35,7 +35,7 @@ fn image(bytes: Vec<u8>, cache: &Cache) -> ImageFileSystem {
 }
 
 fn over(device: Arc<dyn Device>, cache: &Cache) -> ImageFileSystem {
-    ImageFileSystem::from_device(device, Origin::of_parts(b"ram.img", &[]), cache)
+    ImageFileSystem::from_device(device, Origin::of_memory(b"ram.img"), cache)
 }
 
 fn call(credentials: &Credentials) -> Call<'_> {

@@ -44,7 +44,7 @@ fn stream(options: CacheOptions, step: u32) -> u64 {
         requests: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     });
-    let origin = Origin::of_parts(b"counting.img", &[]);
+    let origin = Origin::of_memory(b"counting.img");
     let cache = Cache::new(options).unwrap();
     let image = ImageFileSystem::from_device(device.clone(), origin, &cache);
     let credentials = Credentials::root();

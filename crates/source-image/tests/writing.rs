@@ -26,7 +26,7 @@ fn cache() -> Cache {
 }
 
 fn over(device: Arc<dyn Device>) -> ImageFileSystem {
-    let origin = Origin::of_parts(b"disk.img", &[]);
+    let origin = Origin::of_memory(b"disk.img");
     ImageFileSystem::from_device(device, origin, &cache()).writable()
 }
 

@@ -1,4 +1,4 @@
-//! Devices, stripes and mirrors.
+//! Devices.
 
 use crate::Counter;
 
@@ -53,29 +53,4 @@ register! { DEVICES, Counter:
         "Times that the system did not give a device one more thread.";
     DEVICE_COMPLETION_PANICS = "pagewell_device_completion_panics_total",
         "Ends of device requests that met a defect of the program.";
-    STRIPE_REQUESTS_DEALT = "pagewell_stripe_requests_dealt_total",
-        "Requests to stripes that reached beyond one chunk.";
-    STRIPE_PIECES_MERGED = "pagewell_stripe_pieces_merged_total",
-        "Chunks of stripes that went to their device in the same request as another chunk.";
-    MIRROR_READS_RETRIED = "pagewell_mirror_reads_retried_total",
-        "Reads of mirrors tried again on another leg after a failure.";
-    MIRROR_READS_FAILED = "pagewell_mirror_reads_failed_total",
-        "Reads of mirrors that failed on every leg.";
-    MIRROR_WRITES_FAILED = "pagewell_mirror_writes_failed_total",
-        "Writes of mirrors that failed on every leg.";
-    MIRROR_READS_STALE = "pagewell_mirror_reads_stale_total",
-        "Reads of mirrors made again because their leg had missed a write meanwhile.";
-    MIRROR_FLUSHES_FAILED = "pagewell_mirror_flushes_failed_total",
-        "Flushes of mirrors that failed on every leg.";
-    MIRROR_HALVES_FAILED = "pagewell_mirror_halves_failed_total",
-        "Legs of mirrors taken out of service because a write or a flush failed.";
-    MIRROR_HALVES_LEFT_OUT = "pagewell_mirror_halves_left_out_total",
-        "Legs of mirrors that are not read since the mirror was opened, because they missed \
-         writes or may have.";
-    MIRROR_RECORD_FAILURES = "pagewell_mirror_record_failures_total",
-        "Times that the record of a leg of a mirror could not be stored.";
-    MIRROR_COMPARED_BYTES = "pagewell_mirror_compared_bytes_total",
-        "Bytes of legs compared with another leg to make them equal.";
-    MIRROR_RESYNCHRONISED_BYTES = "pagewell_mirror_resynchronised_bytes_total",
-        "Bytes copied to legs of mirrors to make them equal to another leg.";
 }

@@ -44,7 +44,7 @@ impl Image {
         let bytes: Vec<u8> = (0..16 << 20).map(number).collect();
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("numbers", &bytes));
         let cache = Cache::new(CacheOptions::new(cache_bytes as u64)).unwrap();
-        let origin = Origin::of_parts(b"numbers.img", &[]);
+        let origin = Origin::of_memory(b"numbers.img");
         let image = ImageFileSystem::from_device(device, origin, &cache);
         let server = fixture::serve(vec![fixture::export("/", Arc::new(image))]);
         Self { server, bytes }
@@ -103,7 +103,7 @@ fn large_reads_are_pinned() {
 fn serve_writable() -> Server {
     let device: Arc<dyn Device> = Arc::new(RamDevice::new("ram", 8 << 20));
     let cache = Cache::new(CacheOptions::new(64 << 20)).unwrap();
-    let origin = Origin::of_parts(b"numbers.img", &[]);
+    let origin = Origin::of_memory(b"numbers.img");
     let image = ImageFileSystem::from_device(device, origin, &cache).writable();
     fixture::serve(vec![fixture::export("/", Arc::new(image))])
 }

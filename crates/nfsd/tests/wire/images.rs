@@ -82,7 +82,7 @@ impl Device for Worn {
 
 /// An image of a device, to be written by everybody.
 fn image(device: Arc<dyn Device>) -> ImageFileSystem {
-    let origin = Origin::of_parts(b"disk.img", &[]);
+    let origin = Origin::of_memory(b"disk.img");
     ImageFileSystem::from_device(device, origin, &image_cache()).writable()
 }
 

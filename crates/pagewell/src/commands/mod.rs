@@ -11,7 +11,6 @@ pub(crate) mod cp;
 pub(crate) mod disconnect;
 pub(crate) mod ls;
 pub(crate) mod man;
-pub(crate) mod mirror;
 pub(crate) mod mount;
 mod mount_configured;
 pub(crate) mod mount_options;
@@ -40,7 +39,6 @@ pub(crate) enum Command {
     Cp(cp::CpArguments),
     Stat(stat::StatArguments),
     Sum(sum::SumArguments),
-    Mirror(mirror::MirrorArguments),
     Bench(bench::BenchArguments),
     Counters(counters::CountersArguments),
     Top(top::TopArguments),
@@ -64,7 +62,6 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Cp(arguments) => cp::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Sum(arguments) => sum::run(arguments),
-        Command::Mirror(arguments) => mirror::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Top(arguments) => top::run(arguments),

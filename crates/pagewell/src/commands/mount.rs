@@ -105,7 +105,7 @@ pub(crate) struct MountArguments {
     /// directories, is on the device when it is answered), for how long the kernel keeps what it
     /// was told: attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME, what the list of
     /// mounts shows: fsname=NAME, subtype=NAME, and for the options above: cache=SIZE, threads=N,
-    /// http=ADDR, http_token=FILE, writable, write_degraded, kernel_write_back, no_passthrough.
+    /// http=ADDR, http_token=FILE, writable, kernel_write_back, no_passthrough.
     /// Those for fstab, such as nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     pub(super) options: Vec<String>,
@@ -239,7 +239,7 @@ fn engine_for(
     wanted: &Wanted,
 ) -> anyhow::Result<Engine> {
     let engine = &arguments.engine;
-    let engine = engine.with(wanted.cache_bytes, wanted.write_degraded);
+    let engine = engine.with(wanted.cache_bytes);
     match source {
         Source::Nfs(_) => Engine::remote(&engine),
         _ => Engine::server(&engine),

@@ -10,6 +10,7 @@ use pagewell_monitor::http::place::Place;
 
 use crate::configuration::arguments::THREADS_MAX;
 use crate::failure::{one_line, usage};
+use crate::storage::grammar::NO_MIRRORS;
 use crate::values;
 
 /// Longest name of a kind of file system.
@@ -34,8 +35,6 @@ pub(super) struct Wanted {
     pub(super) http_token: Option<PathBuf>,
     /// A file that is not recognised is written, too.
     pub(super) writable: bool,
-    /// Mirrors are written of which a leg is missing.
-    pub(super) write_degraded: bool,
     /// Changes of names and attributes are on the device when they are answered.
     pub(super) changes_are_durable: bool,
     attributes: Option<Duration>,
@@ -52,7 +51,6 @@ impl Wanted {
             http: None,
             http_token: None,
             writable: false,
-            write_degraded: false,
             changes_are_durable: false,
             attributes: None,
             names: None,
@@ -98,7 +96,7 @@ impl Wanted {
             "passthrough" => options.passthrough = true,
             "no_passthrough" => options.passthrough = false,
             "writable" => self.writable = true,
-            "write_degraded" => self.write_degraded = true,
+            "write_degraded" => return Err(usage(format!("-o {option}: {NO_MIRRORS}"))),
             _ if option.starts_with("x-") || FOR_OTHERS.split(' ').any(|one| one == option) => {}
             _ => return Err(unknown(option)),
         }
@@ -177,7 +175,7 @@ fn unknown(option: &str) -> anyhow::Error {
         "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
          noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
          entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, \
-         http_token=FILE, writable, write_degraded, kernel_write_back, passthrough, \
+         http_token=FILE, writable, kernel_write_back, passthrough, \
          no_passthrough, fsname=NAME and subtype=NAME)"
     ))
 }
@@ -258,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_option_of_the_command_has_a_word_for_fstab() {
-        let list = "cache=64m,threads=7,http=127.0.0.1:0,http_token=/t,writable,write_degraded,\
+        let list = "cache=64m,threads=7,http=127.0.0.1:0,http_token=/t,writable,\
                     kernel_write_back,no_passthrough,passthrough";
         let given = wanted(&["-o", list]).unwrap();
         assert_eq!(
@@ -268,7 +266,7 @@ mod tests {
         let place = Place::Tcp("127.0.0.1:0".parse().unwrap());
         assert_eq!(given.http, Some(place));
         assert_eq!(given.http_token, Some(PathBuf::from("/t")));
-        assert!(given.writable && given.write_degraded);
+        assert!(given.writable);
         assert!(given.options.kernel_write_back && given.options.passthrough);
         assert!(
             !wanted(&["-o", "no_passthrough"])

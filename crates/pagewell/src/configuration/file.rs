@@ -73,7 +73,6 @@ pub(crate) struct ServerKeys {
     pub(crate) poll: Option<At<Duration>>,
     pub(crate) state_dir: Option<At<PathBuf>>,
     pub(crate) cache: Option<At<u64>>,
-    pub(crate) write_degraded: Option<At<bool>>,
     pub(crate) sandbox: Option<At<Mode>>,
     pub(crate) sandbox_allow: Option<At<Vec<PathBuf>>>,
 }
@@ -183,7 +182,6 @@ impl ConfigurationFile {
             poll: table.take("poll", text(parse_poll)),
             state_dir: table.take("state_dir", text(&in_directory)),
             cache: table.take("cache", text_or_number(size::parse_positive)),
-            write_degraded: table.take("write_degraded", switch),
             sandbox: table.take("sandbox", word(&MODES)),
             sandbox_allow: table.take(
                 "sandbox_allow",

@@ -165,9 +165,6 @@ impl Settings {
         let cache = keys.and_then(|keys| some(&keys.cache));
         let cache = (arguments.engine.cache_bytes().map(Some), cache);
         let cache = picker.pick("cache", cache, None, |bytes| json!(bytes));
-        let degraded = on(arguments.engine.writes_degraded());
-        let degraded = (degraded, keys.and_then(|keys| at(&keys.write_degraded)));
-        let degraded = picker.pick("write_degraded", degraded, false, |is_on| json!(is_on));
         let (sandbox, sandbox_allow) = of_sandbox(arguments, file, picker);
         picker.section = Section::Log;
         let log = LogSettings::resolve(arguments, file.map(|file| &file.log), picker)?;
@@ -188,7 +185,7 @@ impl Settings {
             sandbox_allow,
             log,
             limits,
-            engine: arguments.engine.with(cache, degraded),
+            engine: arguments.engine.with(cache),
             exports: Vec::new(),
             entries: Vec::new(),
         })

@@ -1,15 +1,8 @@
 //! How storage is written on a command line.
 //!
 //! ```text
-//! storage = PATH | "image:" PATH | "ram:" SIZE
-//!         | "stripe:" CHUNK ":" list | "mirror:" list | "model:" MODEL ":" storage
-//!         | "(" storage ")"
-//! list    = storage {"," storage}
+//! storage = PATH | "image:" PATH | "ram:" SIZE | "model:" MODEL ":" storage
 //! ```
-//!
-//! In a list a comma ends a storage; one that has commas of its own stands in parentheses:
-//! `mirror:(stripe:64k:a,b),(stripe:64k:c,d)`. A path that begins with a parenthesis is written
-//! `./(path`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -30,10 +23,6 @@ pub(crate) enum Storage {
     Path(PathBuf),
     /// So many zeros in memory.
     Ram(u64),
-    /// Chunks of so many bytes, dealt to the parts in turn.
-    Stripe(u64, Vec<Storage>),
-    /// The same bytes on each part.
-    Mirror(Vec<Storage>),
     /// A simulated device, by its description, over real bytes.
     Model(String, Box<Storage>),
 }
@@ -46,15 +35,9 @@ impl Storage {
 
     /// The same with relative paths in this directory.
     pub(crate) fn in_directory(self, directory: &Path) -> Self {
-        let all = |parts: Vec<Self>| {
-            let parts = parts.into_iter();
-            parts.map(|part| part.in_directory(directory)).collect()
-        };
         match self {
             Self::Path(path) => Self::Path(directory.join(path)),
             Self::Ram(bytes) => Self::Ram(bytes),
-            Self::Stripe(chunk_bytes, parts) => Self::Stripe(chunk_bytes, all(parts)),
-            Self::Mirror(parts) => Self::Mirror(all(parts)),
             Self::Model(name, below) => {
                 Self::Model(name, Box::new((*below).in_directory(directory)))
             }
@@ -70,10 +53,6 @@ impl Storage {
         if bytes.is_empty() {
             return Err(usage("the name of a file or device is empty"));
         }
-        let inside = bytes.strip_prefix(b"(");
-        if let Some(inside) = inside.and_then(|rest| rest.strip_suffix(b")")) {
-            return Self::parse_inside(inside, depth + 1);
-        }
         let path = |bytes: &[u8]| Self::Path(OsStr::from_bytes(bytes).into());
         let Some((kind, rest)) = kind_of(bytes) else {
             return Ok(path(bytes));
@@ -82,13 +61,7 @@ impl Storage {
             "image" if rest.is_empty() => Err(usage("image: a path must follow the colon")),
             "image" => Ok(path(rest)),
             "ram" => parse_size(rest).map(Self::Ram),
-            "stripe" => {
-                let (chunk, list) = split_at_colon(rest)
-                    .ok_or_else(|| usage("stripe: write it as stripe:CHUNK:SOURCE,SOURCE..."))?;
-                let chunk_bytes = parse_size(chunk).map_err(|error| error.context("stripe"))?;
-                Ok(Self::Stripe(chunk_bytes, parse_list(list, depth)?))
-            }
-            "mirror" => Ok(Self::Mirror(parse_list(rest, depth)?)),
+            "stripe" | "mirror" => Err(usage(format!("{kind}: {NO_MIRRORS}"))),
             "model" => {
                 let (name, inner) = split_at_colon(rest)
                     .ok_or_else(|| usage("model: write it as model:NAME[,speed=X]:SOURCE"))?;
@@ -101,17 +74,6 @@ impl Storage {
                 "a '{kind}:' source is not made of bytes: a file or device is wanted here"
             ))),
             _ => Ok(path(bytes)),
-        }
-    }
-
-    /// The last name of the first file in it.
-    pub(crate) fn name(&self) -> &[u8] {
-        match self {
-            Self::Path(path) => path.file_name().map_or(b"", OsStrExt::as_bytes),
-            Self::Ram(_) => b"ram.img",
-            Self::Stripe(..) => b"stripe.img",
-            Self::Mirror(legs) => legs.first().map_or(b"", Self::name),
-            Self::Model(_, inner) => inner.name(),
         }
     }
 }
@@ -134,46 +96,9 @@ fn split_at_colon(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..colon)?, bytes.get(colon + 1..)?))
 }
 
-fn parse_list(bytes: &[u8], depth: usize) -> anyhow::Result<Vec<Storage>> {
-    let parts = split_list(bytes)?;
-    let parse = |part| Storage::parse_inside(part, depth + 1);
-    parts.into_iter().map(parse).collect()
-}
-
-/// Cuts at commas outside of parentheses. Only a parenthesis at the beginning of a part counts.
-fn split_list(bytes: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
-    let mut parts = Vec::new();
-    let mut rest = bytes;
-    loop {
-        let end = if rest.first() == Some(&b'(') {
-            let closing = closing(rest);
-            let after = closing.filter(|at| matches!(rest.get(at + 1), None | Some(b',')));
-            after.ok_or_else(|| usage("a parenthesis is not closed"))? + 1
-        } else {
-            let comma = rest.iter().position(|byte| *byte == b',');
-            comma.unwrap_or(rest.len())
-        };
-        let (part, later) = rest.split_at(end);
-        parts.push(part);
-        match later.split_first() {
-            Some((_, later)) => rest = later,
-            None => return Ok(parts),
-        }
-    }
-}
-
-/// Where the parenthesis that the text begins with is closed.
-fn closing(bytes: &[u8]) -> Option<usize> {
-    let mut depth = 0u32;
-    bytes.iter().position(|byte| {
-        match byte {
-            b'(' => depth += 1,
-            b')' => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    })
-}
+/// Where to go with what version 0.2 had.
+pub(crate) const NO_MIRRORS: &str = "Pagewell makes no stripes and mirrors any more: make them \
+     with md, LVM, btrfs or ZFS, and name that device (each leg of a mirror can be read by itself)";
 
 #[cfg(test)]
 mod tests {
@@ -192,23 +117,8 @@ mod tests {
             ("image:dir:x", path("dir:x")),
             ("odd:name", path("odd:name")),
             ("ram:1m", Storage::Ram(1 << 20)),
-            ("stripe:64k:a", Storage::Stripe(65536, vec![path("a")])),
-            (
-                "mirror:a,ram:4k",
-                Storage::Mirror(vec![path("a"), Storage::Ram(4096)]),
-            ),
+            ("(a,b)", path("(a,b)")),
             ("model:dvd,speed=20:a,b", model(path("a,b"))),
-            (
-                "stripe:4k:(model:dvd,speed=20:a),image:b,(c,d)",
-                Storage::Stripe(4096, vec![model(path("a")), path("b"), path("c,d")]),
-            ),
-            (
-                "mirror:(mirror:a,b),(mirror:(c),d)",
-                Storage::Mirror(vec![
-                    Storage::Mirror(vec![path("a"), path("b")]),
-                    Storage::Mirror(vec![path("c"), path("d")]),
-                ]),
-            ),
         ] {
             assert_eq!(Storage::parse(text.as_bytes()).unwrap(), expected, "{text}");
         }
@@ -216,26 +126,20 @@ mod tests {
 
     #[test]
     fn what_is_no_storage_is_a_usage_error() {
-        let deep = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
         for (text, part) in [
             ("", "empty"),
             ("image:", "a path must follow"),
             ("ram:x", "a size is a number"),
-            ("stripe:64k", "stripe:CHUNK:SOURCE"),
-            ("stripe:0:a", "the size is 0"),
-            ("stripe:64k:a,,b", "empty"),
-            ("mirror:", "empty"),
-            ("mirror:(a", "not closed"),
-            ("mirror:(a)b,c", "not closed"),
+            ("stripe:64k:a,b", "md, LVM"),
+            ("mirror:a,b", "can be read by itself"),
             ("model:dvd", "model:NAME"),
             ("model:tape:a", "no device model 'tape'"),
             ("model:dvd,speed=0:a", "speed"),
-            ("mirror:dir:a", "a file or device is wanted"),
+            ("model:dvd:dir:a", "a file or device is wanted"),
             (
                 "model:dvd:model:dvd:model:dvd:model:dvd:model:dvd:a",
                 "nested",
             ),
-            (&deep, "nested"),
         ] {
             let error = Storage::parse(text.as_bytes()).unwrap_err();
             assert_eq!(exit_code_of(&error), USAGE, "{text}");

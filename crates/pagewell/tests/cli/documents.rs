@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::support::{Fixture, run, tool};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 16] = [
     "serve",
     "mount",
     "umount",
@@ -14,7 +14,6 @@ const COMMANDS: [&str; 17] = [
     "cp",
     "stat",
     "sum",
-    "mirror",
     "bench",
     "counters",
     "top",
@@ -61,13 +60,7 @@ fn manual_pages_are_written_for_every_command() {
         .iter()
         .map(|command| format!("pagewell-{command}.1"))
         .collect();
-    for page in [
-        "pagewell.1",
-        "pagewell-mirror-resync.1",
-        "pagewell-mirror-status.1",
-    ] {
-        expected.insert(page.to_owned());
-    }
+    expected.insert("pagewell.1".to_owned());
     assert!(expected.is_subset(&written), "{written:?}");
     let is_part = |page: &&String| !expected.contains(*page);
     for page in written.iter().filter(is_part) {
@@ -98,7 +91,7 @@ fn manual_pages_are_written_for_every_command() {
         assert!(page.contains(part), "{page} lacks {part}");
     }
     let sources = fs::read_to_string(directory.path().join("man7/pagewell-sources.7")).unwrap();
-    for part in ["nfs://", "rsize=", "mirror:", ".SH \"SEE ALSO\""] {
+    for part in ["nfs://", "rsize=", "model:", ".SH \"SEE ALSO\""] {
         assert!(sources.contains(part), "{sources} lacks {part}");
     }
     for name in &written {

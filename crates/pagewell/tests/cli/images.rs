@@ -4,17 +4,6 @@ use std::fs;
 
 use crate::support::{Fixture, Serve, bytes, run_in};
 
-/// Deals a file to two others, in chunks.
-fn deal(fixture: &Fixture, name: &str, chunk: usize) {
-    let mut whole = fs::read(fixture.path().join(name)).unwrap();
-    whole.resize(whole.len().next_multiple_of(2 * chunk), 0);
-    for part in 0..2 {
-        let chunks = whole.chunks(chunk).skip(part).step_by(2);
-        let bytes = chunks.collect::<Vec<_>>().concat();
-        fs::write(fixture.path().join(format!("part{part}")), bytes).unwrap();
-    }
-}
-
 #[test]
 fn an_image_is_one_file() {
     let fixture = Fixture::new();
@@ -26,9 +15,8 @@ fn an_image_is_one_file() {
         "image:disk.img",
         "disk.img::/disk.img",
         "image:disk.img::/disk.img",
-        "mirror:disk.img,image:disk.img",
         "model:nvme:disk.img",
-        "model:ssd,speed=10:mirror:(model:nvme:disk.img),disk.img",
+        "model:ssd,speed=10:model:nvme:disk.img",
     ] {
         assert!(run(&["cat", location]).done() == content, "{location}");
     }
@@ -87,13 +75,9 @@ fn what_is_inside_is_recognised_by_content() {
     let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
     let expected = run(&["ls", "-lR", "tree.iso"]).text();
     let big = run(&["cat", "tree.iso::/big"]).done();
-    deal(&fixture, "tree.iso", 4096);
     for source in [
-        "stripe:4k:part0,part1",
-        "iso:stripe:4k:image:part0,(part1)",
-        "mirror:tree.iso,tree.iso",
+        "iso:model:nvme,speed=100:image:tree.iso",
         "model:nvme,speed=100:tree.iso",
-        "model:ssd,speed=100:stripe:4k:part0,part1",
     ] {
         let listed = run(&["ls", "-lR", source]).text();
         assert_eq!(listed.replace(source, "tree.iso"), expected);
@@ -151,12 +135,10 @@ fn impossible_caches_and_models_are_usage_errors() {
 }
 
 #[test]
-fn what_cannot_be_put_together_is_refused_by_name() {
+fn what_is_no_image_is_refused_by_name() {
     let fixture = Fixture::new();
     for (source, part) in [
-        ("mirror:tree/a,tree/big", "tree/big"),
-        ("stripe:64k:tree/a,tree/big", "the smallest device"),
-        ("stripe:64k:tree/a,nothing", "nothing: No such file"),
+        ("image:model:nvme:nothing", "nothing: No such file"),
         ("image:tree", "tree"),
         ("image:/dev/null", "/dev/null: neither"),
     ] {

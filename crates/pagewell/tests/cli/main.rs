@@ -20,8 +20,6 @@ mod images;
 mod left_behind;
 mod logging;
 mod managed;
-mod mirror_legs;
-mod mirrors;
 mod page;
 mod reading;
 mod refusals;

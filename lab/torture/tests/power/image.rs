@@ -33,7 +33,7 @@ impl Served {
     fn start(medium: &Medium, cut_after: u64, random: Random) -> Self {
         let power = FailingPower::new(medium, cut_after, true, random);
         let cache = Cache::new(CacheOptions::new(CACHE_BYTES)).expect("memory for a cache");
-        let origin = Origin::of_parts(NAME, &[]);
+        let origin = Origin::of_memory(NAME);
         let image = ImageFileSystem::from_device(power.clone(), origin, &cache).writable();
         let server = Some(serve(Arc::new(image)));
         Self { power, server }
