@@ -38,9 +38,10 @@ tool() { # NAME@VERSION
     rm -rf "$out/tools/build"
 }
 
-# No path of this machine in what is built.
+# No path of this machine in what is built. Of the prefixes that fit, the last one counts.
 flags() {
     printf -- '--remap-path-prefix=%s=/pagewell ' "$PWD"
+    printf -- '--remap-path-prefix=%s=/build ' "$build"
     printf -- '--remap-path-prefix=%s=/cargo ' "${CARGO_HOME:-$HOME/.cargo}"
     printf -- '--remap-path-prefix=%s=/rust' "$(rustc --print sysroot)"
 }
