@@ -44,6 +44,9 @@ package debootstrap       debootstrap
 package iproute2          ip
 package util-linux        nsenter
 package procps            pgrep
+package genisoimage       genisoimage
+package podman            podman
+package crun              crun
 page  chromium            /usr/bin/chromium
 page  fonts-dejavu-core   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 page  prometheus          promtool

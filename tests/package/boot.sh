@@ -32,7 +32,8 @@ start() { # in the new namespaces
     mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
     ln -s pts/ptmx dev/ptmx
     local device
-    for device in null zero full random urandom tty fuse; do
+    for device in null zero full random urandom tty fuse autofs; do
+        [ -e "/dev/$device" ] || continue
         touch "dev/$device"
         mount --bind "/dev/$device" "dev/$device"
     done

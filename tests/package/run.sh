@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: tests/package/run.sh [SUITE...]
 #
-# Installs, uses, upgrades and removes the Debian packages of target/package in Debian systems that
-# are booted with their systemd (boot.sh): bookworm, which is the oldest one that the packages are
+# Installs, uses, upgrades and removes the packages of target/package in Debian systems that are
+# booted with their systemd (boot.sh): bookworm, which is the oldest one that the packages are
 # for, and trixie, or those that are named. Needs root, debootstrap and what boot.sh needs; the
 # systems are fetched once, into target/package/roots. It takes a minute for each suite on two cores,
 # and two with GUEST=1, which has a Linux kernel in an emulated machine (tests/guest) mount the export
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- bookworm trixie
 packages=$PWD/target/package
 here=$PWD/tests/package
-INCLUDE=systemd,systemd-sysv,dbus,kmod,udev,iproute2,nfs-common,libnfs-utils,fuse3,procps
+INCLUDE=systemd,systemd-sysv,dbus,kmod,udev,iproute2,nfs-common,libnfs-utils,fuse3,procps,rpm
 RELOADS=${RELOADS:-100}
 
 process=
@@ -41,12 +41,12 @@ outside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRON
 # A system of the suite, as it is without the packages.
 fresh() { # ROOT
     local store=$packages/roots/$suite
-    if [ ! -e "$store.complete" ]; then
+    if [ "$(cat "$store.complete" 2>/dev/null)" != "$INCLUDE" ]; then
         rm -rf "$store"
         mkdir -p "$packages/roots"
         debootstrap --variant=minbase --include="$INCLUDE" "$suite" "$store" >"$store.log" 2>&1 ||
             { tail -n 3 "$store.log" >&2; fail 'debootstrap failed'; }
-        touch "$store.complete"
+        echo "$INCLUDE" >"$store.complete"
     fi
     rm -rf "$1"
     cp -a "$store" "$1"
@@ -69,6 +69,14 @@ newer() { # PACKAGE: prints the path of the new one
     sed -i 's/^Version: .*/&+next/' "$tree/DEBIAN/control"
     dpkg-deb --root-owner-group -Zxz -z1 -b "$tree" "$work/newer.deb" >/dev/null
     echo "$work/newer.deb"
+}
+
+# The RPM with a higher release, out of what scripts/package.sh has laid ready.
+newer_rpm() {
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    PATH=$packages/tools/bin:$PATH cargo generate-rpm -p crates/pagewell --target "$host" \
+        --set-metadata 'release = "2"' --payload-compress zstd -o "$work/newer.rpm"
 }
 
 # Changes of every kind in the mount, each of which must be done once and well.
@@ -257,8 +265,59 @@ guest() {
     step "a Linux kernel's client worked through $round restarts: $(grep rounds "$work/guest")"
 }
 
-removed() {
+# What systemd and mount(8) know of mounts: units, lines of fstab, and when they are looked at.
+mounts() {
+    local examples=/usr/share/doc/pagewell/examples units=/etc/systemd/system
+    mkdir -p "$work/iso"
+    echo 'of the image' >"$work/iso/text"
+    genisoimage -quiet -R -o "$root/srv/debian.iso" "$work/iso"
     inside umount /srv/far
+    # The examples, with this machine as the server.
+    inside sed -i 's|^What=.*|What=nfs://127.0.0.1:2049/data|' "$examples/srv-far.mount"
+    inside sed -i 's|^TimeoutIdleSec=.*|TimeoutIdleSec=1|' "$examples/srv-far.automount"
+    inside cp "$examples"/srv-far.mount "$examples"/srv-far.automount "$examples"/media-debian.mount $units
+    inside systemctl daemon-reload
+    inside systemctl start srv-far.mount media-debian.mount || fail 'the mount units do not start'
+    inside grep -q text /srv/far/file || fail 'srv-far.mount shows nothing'
+    inside grep -q 'of the image' /media/debian/text || fail 'media-debian.mount shows nothing'
+    inside sh -c 'echo unit >/srv/far/of-unit'
+    inside systemctl stop srv-far.mount media-debian.mount || fail 'the mount units do not stop'
+    ! inside grep -E "(debian|far) fuse" /proc/mounts >"$work/left" || fail "left of the units: $(cat "$work/left")"
+    inside grep -q unit /srv/data/of-unit || fail 'what was written is lost'
+    step 'mounts by units of systemd'
+    inside systemctl start srv-far.automount || fail 'the automount unit does not start'
+    ! inside systemctl is-active -q srv-far.mount || fail 'mounted before anything looks'
+    inside grep -q text /srv/far/file || fail 'the automount shows nothing'
+    inside systemctl is-active -q srv-far.mount || fail 'the automount has not started the mount'
+    until_true 'the idle mount goes' inside sh -c '! systemctl is-active -q srv-far.mount'
+    inside grep -q text /srv/far/file || fail 'the automount shows nothing a second time'
+    inside systemctl stop srv-far.automount srv-far.mount
+    step 'mounts when they are looked at, and goes when they are not'
+    inside rm $units/srv-far.mount $units/srv-far.automount $units/media-debian.mount
+    inside mkdir -p /media/far
+    inside tee -a /etc/fstab >/dev/null <<'END'
+/srv/debian.iso             /media/debian  pagewell  ro,nofail,x-systemd.automount,user,nosuid  0 0
+nfs://127.0.0.1:2049/data   /media/far     pagewell  _netdev,nofail,noauto,cache=64m,threads=8  0 0
+END
+    inside systemctl daemon-reload
+    inside systemctl start media-debian.automount || fail 'the automount of fstab does not start'
+    inside grep -q 'of the image' /media/debian/text || fail 'the line of fstab shows nothing'
+    ! inside sh -c 'echo >/media/debian/new' 2>/dev/null || fail 'an image takes files'
+    inside mount /media/far || fail 'mount by its place fails'
+    inside grep -q text /media/far/file || fail 'the mount by its place shows nothing'
+    inside findmnt -n -o SOURCE,OPTIONS /media/far | grep -q nodev || fail 'devices are not kept away'
+    inside umount /media/far || fail 'umount by its place fails'
+    inside systemctl stop media-debian.automount media-debian.mount
+    inside mount -t fuse.pagewell /srv/debian.iso /media/far -o ro || fail 'fuse.pagewell is no type'
+    inside umount /media/far
+    ! inside mount -t pagewell /srv/none.iso /media/far 2>"$work/none" || fail 'what is not there is mounted'
+    grep -q /srv/none.iso "$work/none" || fail "the message names nothing: $(cat "$work/none")"
+    inside sh -c ': >/etc/fstab' && inside systemctl daemon-reload
+    inside rm -r /media/far /media/debian
+    step 'mounts by lines of fstab: at once, when looked at, by its place'
+}
+
+removed() {
     inside dpkg -P pagewell-bench pagewell >"$work/dpkg" 2>&1 || fail "$(cat "$work/dpkg")"
     ! inside pgrep -x pagewell >/dev/null || fail 'it still runs'
     inside systemctl daemon-reload
@@ -268,6 +327,54 @@ removed() {
     files "$root" >"$work/after"
     diff "$work/before" "$work/after" >"$work/left" || fail "left behind: $(head "$work/left")"
     step 'removed: nothing is left behind'
+}
+
+# The same with the RPM, in this system, which has rpm and no other packages of its kind: so what it
+# needs is compared with what is there.
+by_rpm() {
+    local need
+    cp "$rpm" "$root/package.rpm"
+    cp "$work/newer.rpm" "$root/newer.rpm"
+    inside rpm -K --nosignature /package.rpm >"$work/rpm" || fail "damaged: $(cat "$work/rpm")"
+    inside rpm -qpR /package.rpm 2>/dev/null >"$work/needs"
+    grep -q '^libc.so.6' "$work/needs" || fail 'the RPM does not say which C library it needs'
+    while read -r need _; do
+        case $need in
+            rpmlib* | config\(*) ;;
+            /*) [ -e "$root$need" ] || fail "it needs $need" ;;
+            rtld*) ;;
+            *.so*) [ -n "$(find "$root/usr/lib" "$root/lib64/" -name "${need%%(*}")" ] || fail "it needs $need" ;;
+            *) fail "it needs $need" ;;
+        esac
+    done <"$work/needs"
+    inside rpm -i --force-debian --nodeps /package.rpm 2>"$work/rpm" || fail "rpm: $(cat "$work/rpm")"
+    [ ! -s "$work/rpm" ] || fail "rpm says: $(cat "$work/rpm")"
+    inside rpm -V --nodeps pagewell >"$work/rpm" || fail "not as installed: $(cat "$work/rpm")"
+    inside systemctl enable -q --now pagewell.socket pagewell.service || fail 'it does not start by RPM'
+    [ "$(inside ps -o user= -C pagewell)" = pagewell ] || fail 'it runs as another user by RPM'
+    configure data
+    inside install -d -o pagewell -g pagewell /srv/data
+    # Its sandbox was made without this directory.
+    inside systemctl restart pagewell.service || fail 'it does not restart by RPM'
+    inside mount -t pagewell nfs://127.0.0.1:2049/data /srv/far || fail 'mount -t pagewell fails by RPM'
+    local before
+    before=$(inside systemctl show -P MainPID pagewell.service)
+    inside rpm -U --force-debian --nodeps /newer.rpm 2>"$work/rpm" || fail "rpm -U: $(cat "$work/rpm")"
+    inside grep -q /srv/data /etc/pagewell/pagewell.toml || fail 'the upgrade took the configuration away'
+    [ "$before" != "$(inside systemctl show -P MainPID pagewell.service)" ] || fail 'the RPM has not restarted it'
+    inside ls /srv/far >/dev/null || fail 'the handles have changed by RPM'
+    inside umount /srv/far
+    step 'an RPM: installed, served and mounted, upgraded with its configuration kept'
+    inside rpm -e pagewell 2>"$work/rpm" || fail "rpm -e: $(cat "$work/rpm")"
+    ! inside pgrep -x pagewell >/dev/null || fail 'it still runs after rpm -e'
+    # What was changed is kept by RPM, by its rule.
+    inside rm -r /etc/pagewell
+    inside systemctl daemon-reload
+    rm -f "$root/package.rpm" "$root/newer.rpm"
+    files "$root" | grep -v '^\./usr/lib/sysimage\|^\./var/lib/rpm' >"$work/after"
+    grep -v '^\./usr/lib/sysimage\|^\./var/lib/rpm' "$work/before" | diff - "$work/after" >"$work/left" ||
+        fail "left behind by rpm: $(head "$work/left")"
+    step 'an RPM: removed, nothing is left behind but what was changed in its configuration'
 }
 
 try() {
@@ -287,8 +394,10 @@ try() {
     restarts
     watched
     as_each_caller
+    mounts
     [ -z "${GUEST:-}" ] || guest
     removed
+    [ -z "$rpm" ] || by_rpm
     shut_down
     rm -rf "$root"
 }
@@ -311,6 +420,9 @@ version=${version%-*}
 mkdir -p "$packages/test"
 work=$(mktemp -d "$packages/test/XXXXXX")
 trap 'cleanup; rm -rf "$work"' EXIT
+# None where packages of other kinds alone were made.
+rpm=$(find "$packages" -maxdepth 1 -name 'pagewell-[0-9]*.rpm' -print -quit)
+[ -z "$rpm" ] || newer_rpm
 for suite in "$@"; do
     begin=$SECONDS
     try

@@ -37,7 +37,6 @@ pub(crate) fn detach() -> std::io::Result<Side> {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
             drop(reader);
-            rustix::process::setsid()?;
             Ok(Side::Child(Child { ready: writer }))
         }
         child => {
@@ -66,7 +65,12 @@ fn wait(mut ready: PipeReader, child: i32) -> i32 {
 impl Child {
     /// Lets go of the terminal and the current directory, and of the parent. From here on what is
     /// said goes to the system log.
+    ///
+    /// Not earlier: while a mount is made because something looked at its place (autofs), the
+    /// kernel lets only the process group of systemd or automount pass there, and has all others
+    /// wait for it.
     pub(crate) fn ready(mut self) -> std::io::Result<SystemLog> {
+        rustix::process::setsid()?;
         rustix::process::chdir(Path::new("/"))?;
         let null = std::fs::File::options()
             .read(true)
