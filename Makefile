@@ -49,9 +49,13 @@ test-strangers: ## Other people's servers and clients, against docs/INTEROPERABI
 package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler and a network)
 	@scripts/package.sh
 
+package-check: ## Make the packages again elsewhere, and compare the bytes (as long as `make package`)
+	@scripts/package-check.sh
+
 test-package: ## Install, use, upgrade and remove the Debian packages in booted Debian systems (2 minutes)
 	@scripts/packages.sh package
 	@tests/package/run.sh
+	@tests/package/container.sh
 
 test-page: ## The live page and a report of bench in headless Chromium, and what Prometheus and Grafana are given (a minute)
 	@scripts/packages.sh page
@@ -59,7 +63,7 @@ test-page: ## The live page and a report of bench in headless Chromium, and what
 	@tests/page/run.sh $(PAGE_OPTIONS)
 
 lint-dependencies: ## Licences, bans and sources of all dependencies (needs cargo-deny)
-	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny@0.20.2
 	$(CARGO) deny check licenses bans sources
 
 fuzz: ## Feed random input to every decoder for FUZZ_SECONDS each
@@ -85,6 +89,9 @@ bench-copy: ## Measure copying many small files beside bsdtar, xorriso and cp on
 	@scripts/packages.sh bench
 	@scripts/bench-copy.sh $(BENCH_OPTIONS)
 
+bench-idle: build ## Measure what a server costs that has nothing to do (2 minutes)
+	@scripts/bench-idle.py
+
 readme: ## Write the tables of README.md from docs/results
 	PAGEWELL_WRITE_README=1 $(CARGO) test -q -p pagewell --test tidy the_readme_shows
 
@@ -101,6 +108,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package test-package test lint test-rust docs test-clients test-strangers \
-	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy readme \
-	install uninstall man clean
+.PHONY: help build demo package package-check test-package test lint test-rust docs test-clients test-strangers \
+	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-idle \
+	readme install uninstall man clean

@@ -2,14 +2,15 @@
 # usage: scripts/package.sh [KIND...]
 #
 # Makes packages in target/package: of the kinds deb, rpm and static, or all three. So that the
-# same commit gives the same bytes, times are that of the commit, and paths are those of no machine.
+# same commit gives the same bytes, times are that of the commit, and paths are those of no machine;
+# scripts/package-check.sh shows it.
 #
 #   deb     pagewell_VERSION_ARCHITECTURE.deb and pagewell-bench_..., for Debian 12 and later
 #   rpm     the same for systems with RPM
 #   static  pagewell-VERSION-ARCHITECTURE-static.tar.xz: the program alone, which needs no C library
 #
 # The tools come from the registry of Rust packages, at the versions named here, into
-# target/package/tools.
+# target/package/tools (or PAGEWELL_PACKAGE_TOOLS).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- deb rpm static
@@ -18,6 +19,7 @@ RPM_TOOL=cargo-generate-rpm@0.21.1
 
 out=$PWD/target/package
 stage=$out/stage
+tools=${PAGEWELL_PACKAGE_TOOLS:-$out/tools}
 build=${PAGEWELL_PACKAGE_BUILD:-$out/build}
 host=$(rustc -vV | sed -n 's/^host: //p')
 static=${host/-gnu/-musl}
@@ -31,11 +33,11 @@ say() { printf 'package: %s\n' "$*" >&2; }
 
 tool() { # NAME@VERSION
     local name=${1%@*} version=${1#*@}
-    grep -qs "^\"$name $version " "$out/tools/.crates.toml" && return
+    grep -qs "^\"$name $version " "$tools/.crates.toml" && return
     say "installing $name $version"
-    cargo install -q --locked --version "$version" --root "$out/tools" \
-        --target-dir "$out/tools/build" "$name"
-    rm -rf "$out/tools/build"
+    cargo install -q --locked --version "$version" --root "$tools" \
+        --target-dir "$tools/build" "$name"
+    rm -rf "$tools/build"
 }
 
 # No path of this machine in what is built. Of the prefixes that fit, the last one counts.
@@ -56,7 +58,7 @@ compile() { # TARGET PACKAGE...
 
 # The licences of everything that is linked in, each text once.
 licences() {
-    local crate dependency name version place file
+    local crate name version file registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
     echo 'Pagewell contains code of these crates, under the licences that are named:'
     echo
     for crate in pagewell pagewell-bench; do
@@ -64,16 +66,17 @@ licences() {
     done | sed -n 's/ (proc-macro)//; s/^\([^ ]*\) v\([^ |]*\)|/\1 \2 /p' | sort -u >"$stage/crates"
     cat "$stage/crates"
     while read -r name version _; do
-        for place in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-$version"; do
-            for file in "$place"/LICENSE* "$place"/LICENCE* "$place"/COPYING*; do
-                [ ! -f "$file" ] || printf '%s %s\n' "$(sha256sum <"$file" | cut -c -64)" "$file"
-            done
-            break
+        for file in "$registry"/*/"$name-$version"/{LICENSE,LICENCE,COPYING}*; do
+            [ ! -f "$file" ] || printf '%s %s\n' "$(sha256sum <"$file" | cut -c -64)" "${file#"$registry"/*/}"
         done
-    done <"$stage/crates" | sort -u -k 1,1 | cut -d ' ' -f 2- | sort -t / -k 8 | while read -r file; do
-        printf '\n==== %s\n\n' "${file#"${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/}"
-        cat "$file"
+    done <"$stage/crates" | sort -u -k 1,1 | cut -d ' ' -f 2- | sort | while read -r file; do
+        printf '\n==== %s\n\n' "$file"
+        # Of several registries that have it, one.
+        set -- "$registry"/*/"$file"
+        cat "$1"
     done
+    printf '\n==== uPlot, in the live page\n\n'
+    cat crates/monitor/assets/uPlot-LICENSE
 }
 
 # What the packages hold beside the programs.
@@ -99,13 +102,16 @@ prepare() {
         cat LICENSE-APACHE
     } >"$stage/copyright"
     licences >"$stage/third-party"
+    # An RPM has the times of files that are older than the commit.
+    cp -r contrib packaging docs CHANGELOG.md "$stage/"
+    find "$stage" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
 make_deb() {
     tool $DEB_TOOL
     local crate
     for crate in pagewell pagewell-bench; do
-        PATH=$out/tools/bin:$PATH CARGO_TARGET_DIR=$build cargo deb -q --no-build --no-strip \
+        PATH=$tools/bin:$PATH CARGO_TARGET_DIR=$build cargo deb -q --no-build --no-strip \
             -p $crate --target "$host" --profile packaged -o "$out/"
     done
 }
@@ -114,7 +120,7 @@ make_rpm() {
     tool $RPM_TOOL
     local crate
     for crate in crates/pagewell lab/bench; do
-        PATH=$out/tools/bin:$PATH cargo generate-rpm -p $crate --target "$host" \
+        PATH=$tools/bin:$PATH cargo generate-rpm -p $crate --target "$host" \
             --target-dir "$build" --profile packaged --payload-compress zstd -o "$out/"
     done
 }
@@ -131,7 +137,7 @@ make_static() {
 }
 
 mkdir -p "$out"
-rm -f "$out"/*.deb "$out"/*.rpm "$out"/*.tar.xz
+rm -f "$out"/*.deb "$out"/*.rpm "$out"/*.tar.xz "$out/made-of"
 compile "$host" pagewell pagewell-bench
 prepare
 for kind in "$@"; do
@@ -142,3 +148,5 @@ for kind in "$@"; do
 done
 shopt -s nullglob
 (cd "$out" && sha256sum -- *.deb *.rpm *.tar.xz | tee SHA256SUMS)
+# Of what: for scripts/package-check.sh.
+[ -n "$(git status --porcelain --untracked-files=no)" ] || echo "$(git rev-parse HEAD) $*" >"$out/made-of"
