@@ -31,6 +31,10 @@ umask 022
 
 say() { printf 'package: %s\n' "$*" >&2; }
 
+need() { # PROGRAM PACKAGE: where it is missing, packages would lack something in silence
+    command -v "$1" >/dev/null || { say "$1 is missing (Debian: apt install $2)"; exit 1; }
+}
+
 tool() { # NAME@VERSION
     local name=${1%@*} version=${1#*@}
     grep -qs "^\"$name $version " "$tools/.crates.toml" && return
@@ -136,15 +140,23 @@ make_static() {
     rm -r "${out:?}/$name"
 }
 
+need git git
+need cc gcc
+for kind in "$@"; do
+    case $kind in
+        # Without it the package would not say which C library it needs.
+        deb) need dpkg-shlibdeps dpkg-dev ;;
+        rpm) ;;
+        static) need xz xz-utils ;;
+        *) say "unknown kind '$kind' (deb, rpm or static)"; exit 2 ;;
+    esac
+done
 mkdir -p "$out"
 rm -f "$out"/*.deb "$out"/*.rpm "$out"/*.tar.xz "$out/made-of"
 compile "$host" pagewell pagewell-bench
 prepare
 for kind in "$@"; do
-    case $kind in
-        deb | rpm | static) "make_$kind" ;;
-        *) say "unknown kind '$kind' (deb, rpm or static)"; exit 2 ;;
-    esac
+    "make_$kind"
 done
 shopt -s nullglob
 (cd "$out" && sha256sum -- *.deb *.rpm *.tar.xz | tee SHA256SUMS)
