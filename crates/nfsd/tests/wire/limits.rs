@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pagewell_fs::FileSystem;
 use pagewell_nfsd::clients::{CLIENTS, Client as Seen};
 use pagewell_nfsd::{Rates, Server};
-use pagewell_sunrpc::nfs3::{GetattrReply, Procedure, ReadArguments};
+use pagewell_sunrpc::nfs3::{GetattrReply, Procedure, ReadArguments, StableHow, WriteArguments};
 
 use crate::client::{Answer, Client, User};
 use crate::fixture::{export, ram, serve};
@@ -152,4 +152,45 @@ fn calls_of_the_pool_pay_in_advance() {
     assert_eq!(crate::operations::data(&answer).unwrap().bytes, b"content");
     assert!(is_ok(&slow.finish(late)));
     assert_eq!(seen(address).limit_waits, 1);
+}
+
+/// Long records and small ones come one behind the other, and the connection is held between any
+/// two of them: each is answered once, and nothing is mixed up.
+#[test]
+fn what_comes_in_one_stream_is_held_between_calls() {
+    let filesystem = ram();
+    make_file(&*filesystem, b"file", b"");
+    let server = serve(vec![export("/", filesystem)]);
+    let (mut client, file) = client([127, 93, 0, 1], &server, b"/");
+    server.exports().limit_clients(Rates {
+        calls: NonZeroU64::new(200),
+        bytes: NonZeroU64::new(32 << 20),
+    });
+    let lengths = [300_000, 100, 100, 70_000, 5_000, 1 << 20, 1, 12_000];
+    let mut calls = Vec::new();
+    let mut expected = Vec::new();
+    for (number, length) in lengths.into_iter().cycle().take(64).enumerate() {
+        let data = vec![u8::try_from(number).unwrap(); length];
+        let offset = expected.len() as u64;
+        let write = WriteArguments {
+            file: handle(&file),
+            offset,
+            count: u32::try_from(length).unwrap(),
+            stable: StableHow::Unstable,
+            data: &data,
+        };
+        calls.push(client.start(Procedure::Write, &write));
+        expected.extend_from_slice(&data);
+        calls.push(client.start(Procedure::Getattr, &handle(&file)));
+        calls.push(client.start(Procedure::Null, &()));
+    }
+    for call in calls {
+        client.finish(call);
+    }
+    server.exports().limit_clients(Rates::default());
+    for (number, part) in expected.chunks(1 << 20).enumerate() {
+        let length = u32::try_from(part.len()).unwrap();
+        let read = client.read(&file, (number << 20) as u64, length).unwrap();
+        assert!(read.bytes == part, "MiB {number}");
+    }
 }
