@@ -226,7 +226,9 @@ impl Acceptor {
         let candidates = self.accepted.iter().filter_map(|(address, connection)| {
             let count = self.slots.lock().of(*address);
             let connection = connection.upgrade().filter(|_| count >= fewest)?;
-            let is_idle = !connection.is_busy() && connection.idle_for(now) >= IDLE_MIN;
+            // One that waits because of a limit has calls that were not read.
+            let has_work = connection.is_busy() || connection.usage.waits_now();
+            let is_idle = !has_work && connection.idle_for(now) >= IDLE_MIN;
             is_idle.then_some((count, connection))
         });
         let (_, idlest) = candidates

@@ -384,6 +384,8 @@ impl Reader {
             if receiver.stalled(self.last_tick, limit) {
                 names::CONNECTIONS_STALLED.add(1);
                 receiver.connection.close();
+            } else if receiver.waits_in_vain() {
+                receiver.connection.close();
             } else if is_wanted && is_overdue {
                 receiver.drop_overdue();
             } else if is_wanted && receiver.put_off(&self.shared) {

@@ -194,3 +194,20 @@ fn what_comes_in_one_stream_is_held_between_calls() {
         assert!(read.bytes == part, "MiB {number}");
     }
 }
+
+/// A client that has ended its side and connected anew does not keep a place on a connection that
+/// waits.
+#[test]
+fn a_connection_that_waits_for_a_client_that_is_gone_is_closed() {
+    let server = serve(vec![export("/", with_file())]);
+    let address = [127, 94, 0, 1];
+    let (mut slow, file) = client(address, &server, b"/");
+    // Paid for longer than anything waits here.
+    server.exports().limit_clients(bytes(1000));
+    slow.read(&file, 0, FILE_BYTES).unwrap();
+    start_late(address, &mut slow, &file);
+    slow.end_sending();
+    let _again = Client::connect_from(address, server.address(), User::root());
+    wait_for(address, 0);
+    assert!(slow.try_next_answer().is_none());
+}

@@ -14,6 +14,11 @@ impl Receiver {
     #[cold]
     pub(super) fn begin_limited(&mut self, shared: &Shared, is_limited: bool) -> Option<Duration> {
         self.is_limited = is_limited;
+        // Without a call there is nothing to wait for, but the next event.
+        if self.leftover.is_empty() && rustix::io::ioctl_fionread(&self.connection) == Ok(0) {
+            self.set_waits(None);
+            return None;
+        }
         self.must_wait(shared)
     }
 
@@ -21,10 +26,17 @@ impl Receiver {
     /// that others want.
     pub(super) fn must_wait(&self, shared: &Shared) -> Option<Duration> {
         let is_between = self.is_limited && self.assembly.is_empty();
+        // One that is closed is to be let go of.
+        let is_between = is_between && !self.connection.is_closed();
         let limits = &shared.dispatcher.service.exports.limits;
         let wait = is_between.then(|| limits.wait(&self.connection)).flatten();
         self.set_waits(wait.map(|(_, reason)| reason));
         wait.map(|(wait, _)| wait)
+    }
+
+    /// Whether it waits and its client is gone or does not wait any more.
+    pub fn waits_in_vain(&self) -> bool {
+        self.connection.usage.waits_now() && self.connection.is_given_up()
     }
 
     /// Notes whether it waits, and why.
