@@ -10,6 +10,7 @@ use pagewell_fs::{Credentials, FileSystem};
 use pagewell_policy::limits::Rates;
 use pagewell_policy::sending::Way;
 
+use crate::faults::Faults;
 use crate::locks::LockOptions;
 use crate::refusals::Reason;
 
@@ -134,6 +135,8 @@ pub struct Export {
     pub cookies_32bit: bool,
     /// Record what changes something ([`crate::service::observed::watch_calls`]).
     pub audit: bool,
+    /// What went wrong with it.
+    pub faults: Arc<Faults>,
     /// What its clients may have together; each of those that want more than its part has the same.
     pub limits: Rates,
 }
@@ -151,6 +154,7 @@ impl Export {
             secure: false,
             cookies_32bit: false,
             audit: false,
+            faults: Arc::default(),
             limits: Rates::default(),
         }
     }

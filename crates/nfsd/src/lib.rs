@@ -12,6 +12,7 @@ pub mod connection;
 pub mod datagrams;
 pub mod dispatch;
 pub mod duplicate;
+pub mod faults;
 pub mod limits;
 pub mod locks;
 pub mod pool;

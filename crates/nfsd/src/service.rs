@@ -465,6 +465,9 @@ impl Service {
                 let call = &running.context;
                 let served = self.exports.now();
                 let export = served.export_numbered(running.subject().export);
+                if let Some(export) = export {
+                    export.config.faults.note_held(now);
+                }
                 observed::show_held(
                     call.charge.connection.peer.ip(),
                     export.map_or("", |export| &export.config.name),

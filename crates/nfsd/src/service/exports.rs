@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
@@ -352,7 +353,10 @@ impl Target<'_> {
     /// Reports to the operator what went wrong with this object.
     pub(super) fn report(&self, text: &str) {
         let place = self.filesystem().path_of(&self.id);
-        report::report(&self.export.config.name, place.as_deref(), text);
+        let config = &self.export.config;
+        report::report(&config.name, place.as_deref(), text);
+        let place = place.map_or(String::new(), |place| format!("{place}: "));
+        config.faults.note(&(place + text), SystemTime::now());
     }
 
     /// What is to be said of an object after a change of it has failed. When it was refused before

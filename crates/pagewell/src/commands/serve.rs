@@ -3,6 +3,7 @@
 mod closing;
 mod opened;
 mod reload;
+mod watch;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use pagewell_nfsd::{Config, Export, LockOptions, Network, Server};
 use self::closing::{Closing, say_loss};
 use self::opened::OpenExport;
 use self::reload::{Reloader, Reloading};
+use self::watch::Watch;
 use super::serving::{self, ANSWER_WAIT, HttpArguments, start_http, wait_for};
 use crate::allocator;
 use crate::configuration::arguments::ServeArguments;
@@ -80,7 +82,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     opened.iter().for_each(OpenExport::limit_dirty);
     let shown = Arc::new(Status::new("serve"));
     shown.set_client_limits(limits::shown(settings.limits));
-    shown.set_exports(opened.iter().map(OpenExport::status).collect());
+    let watch = Watch::start(&shown, &opened, settings.http.is_some())?;
     let notes = [engine.take_notes(), lacks].concat();
     shown.set_notes(notes.clone());
     // Clients find the locks by the port mapper only.
@@ -112,6 +114,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         closing: running.closing.clone(),
         notifier,
         shown,
+        watch,
     };
     serve((running, &notes), reloader, asked, &stopped)
 }

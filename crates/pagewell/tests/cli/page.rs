@@ -1,6 +1,7 @@
 //! `--http`: the page, its socket and its token. How it looks is for `tests/page`.
 
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -16,6 +17,18 @@ fn ask(socket: &Path, path: &str, field: &str) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
+}
+
+/// The document of programs at this address.
+fn stat(address: SocketAddr) -> Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request =
+        format!("GET /stat.json HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
 }
 
 #[test]
@@ -60,6 +73,56 @@ fn it_is_at_a_socket_for_who_has_the_token() {
     serve.signal("TERM");
     assert_eq!(serve.end().0, Some(0));
     assert!(!socket.exists(), "the socket is removed");
+}
+
+/// What is wrong with an export is seen on the page, and not of one that is well.
+#[test]
+fn exports_have_their_warnings() {
+    let fixture = Fixture::new();
+    let at = |name: &str| fixture.path().join(name);
+    std::fs::write(at("disk.img"), vec![7; 1 << 20]).unwrap();
+    std::fs::create_dir(at("gone")).unwrap();
+    let exports = [
+        format!("/tree={}", fixture.tree().display()),
+        format!("/gone={}", at("gone").display()),
+        format!("/disk=image:{}", at("disk.img").display()),
+    ];
+    let options = ["--http", "127.0.0.1:0", "--cache", "8m"];
+    let exports = exports.each_ref().map(String::as_str);
+    let mut serve = Serve::start(&[&options[..], &exports].concat());
+    let address = serve.http();
+    let warnings = || -> Vec<String> {
+        let body = stat(address);
+        let exports = body["exports"].as_array().unwrap().iter();
+        let of = |export: &Value| {
+            let lines = export["warnings"].as_array().unwrap().iter();
+            lines
+                .map(|line| line.as_str().unwrap())
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        exports.map(of).collect()
+    };
+    assert_eq!(warnings(), ["", "", ""]);
+    std::fs::remove_dir(at("gone")).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(at("disk.img"))
+        .unwrap();
+    let disk = format!("{}::/disk.img", serve.urls()[2]);
+    run(&["cat", &disk]).failed(1);
+    let begun = std::time::Instant::now();
+    let seen = loop {
+        let seen = warnings();
+        if seen[1].contains("not there any more") {
+            break seen;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "{seen:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert_eq!(seen[0], "");
+    assert!(seen[2].starts_with("its storage failed "), "{seen:?}");
 }
 
 /// Programs of ours give the token from a file or a variable, never on their command line.

@@ -1,13 +1,15 @@
 //! An export with its source, which is open.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::bail;
 use pagewell_base::size;
 use pagewell_fs::FileSystem;
-use pagewell_monitor::status::ExportStatus;
+use pagewell_monitor::status::{ExportStatus, Warnings};
 use pagewell_nfsd::Export;
 
+use super::watch::ExportWatch;
 use crate::configuration::allow::Hosts;
 use crate::configuration::limits;
 use crate::configuration::settings::ExportSettings;
@@ -21,6 +23,8 @@ use crate::source::Source;
 pub(super) struct OpenExport {
     pub(super) settings: ExportSettings,
     pub(super) filesystem: Arc<dyn FileSystem>,
+    /// What is known of it while it is served.
+    pub(super) watch: Arc<ExportWatch>,
     /// What the source was opened for.
     writes: Writes,
     /// Whether the source is the same, whatever it is opened for.
@@ -45,6 +49,17 @@ fn check_dirty(settings: &ExportSettings, filesystem: &dyn FileSystem) -> anyhow
     Ok(())
 }
 
+/// Whether an image that was named to be written can only be read.
+fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
+    let is_wanted = match settings.argument.source {
+        Source::Image(_) => true,
+        // Of these it depends on what is found whether they can be written.
+        Source::Path(_) | Source::Storage(_) => settings.writable,
+        Source::Directory(_) | Source::Iso(_) | Source::Ram(_) | Source::Nfs(_) => false,
+    };
+    is_wanted && !settings.read_only && cannot_be_written
+}
+
 impl OpenExport {
     /// Opens the source of these.
     pub(super) fn open(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<Self> {
@@ -61,6 +76,7 @@ impl OpenExport {
             serves_all: is_local || matches!(argument.source, Source::Ram(_)),
             is_local,
             filesystem: tree.filesystem,
+            watch: Arc::new(ExportWatch::of(&argument.source)),
         })
     }
 
@@ -76,6 +92,7 @@ impl OpenExport {
         Ok(Self {
             settings: settings.clone(),
             filesystem: self.filesystem.clone(),
+            watch: self.watch.clone(),
             ..*self
         })
     }
@@ -108,16 +125,25 @@ impl OpenExport {
         (name, escape::text(description.as_bytes()))
     }
 
-    /// What the page shows of it.
-    pub(super) fn status(&self) -> ExportStatus {
+    /// What the page shows of it, and what finds out what is wrong with it.
+    pub(super) fn status(&self) -> (ExportStatus, Warnings) {
         let (name, source) = self.describe();
-        ExportStatus {
+        let cannot_be_written = self.filesystem.limits().read_only;
+        let read_only = self.settings.read_only || cannot_be_written;
+        let is_refused = refuses_writing(&self.settings, cannot_be_written);
+        let refusal = "it cannot be written: what it lies on, or its permissions, refuse that";
+        let status = ExportStatus {
             name,
             source,
-            read_only: self.settings.read_only || self.filesystem.limits().read_only,
+            read_only,
             limits: self.limits(),
-            warnings: Vec::new(),
-        }
+            warnings: is_refused.then(|| refusal.to_owned()).into_iter().collect(),
+        };
+        let watch = self.watch.clone();
+        (
+            status,
+            Box::new(move || watch.warnings(!read_only, Instant::now())),
+        )
     }
 
     /// What the server is given.
@@ -132,6 +158,7 @@ impl OpenExport {
             cookies_32bit: settings.cookies_32bit,
             audit: settings.audit,
             limits: settings.limits,
+            faults: self.watch.faults.clone(),
             ..Export::new(&settings.argument.name, self.filesystem.clone())
         }
     }

@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use super::closing::Closing;
 use super::opened::OpenExport;
+use super::watch::Watch;
 use crate::configuration::allow::Hosts;
 use crate::configuration::arguments::ServeArguments;
 use crate::configuration::limits;
@@ -60,6 +61,7 @@ pub(super) struct Reloader {
     pub(super) notifier: Notifier,
     /// What the page shows.
     pub(super) shown: Arc<Status>,
+    pub(super) watch: Watch,
 }
 
 /// A thread that reloads when it is asked to.
@@ -135,8 +137,7 @@ impl Reloader {
         self.set_log(&settings, audit)?;
         let before = std::mem::replace(&mut self.served, next);
         self.served.iter().for_each(OpenExport::limit_dirty);
-        let statuses = self.served.iter().map(OpenExport::status);
-        self.shown.set_exports(statuses.collect());
+        self.watch.show(&self.served);
         let said = self.said(&before, &settings, &hosts);
         self.hosts = hosts;
         drop(before);
