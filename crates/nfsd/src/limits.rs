@@ -27,6 +27,9 @@ use crate::usage::ExportLabel;
 /// A connection that waits asks again after so long.
 const HELD_FOR_MAX: Duration = Duration::from_millis(100);
 
+/// It waits for so long at least, and may have more at once then: a wait costs more than a call.
+const HELD_FOR_MIN: Duration = Duration::from_millis(1);
+
 /// The limits of a server.
 pub struct Limits {
     is_active: AtomicBool,
@@ -109,7 +112,7 @@ impl Limits {
         let (now, client) = (self.begun.elapsed(), client_of(connection));
         let mut pass = connection.pass.lock();
         let wait = self.limiter.lock().wait(now, client, &mut pass);
-        wait.map(|(wait, reason)| (wait.min(HELD_FOR_MAX), reason))
+        wait.map(|(wait, reason)| (wait.clamp(HELD_FOR_MIN, HELD_FOR_MAX), reason))
     }
 }
 
