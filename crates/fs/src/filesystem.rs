@@ -3,8 +3,6 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use pagewell_cache::CachedDevice;
-
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, FileId, Hold, Limits, Move, NodeKind, Opened, Presence, ReadReply,
@@ -326,11 +324,6 @@ pub trait FileSystem: Send + Sync {
 
     /// Sizes of the whole.
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics>;
-
-    /// What is behind it in the page cache and can be written, if anything is.
-    fn written_device(&self) -> Option<&CachedDevice> {
-        None
-    }
 
     /// Brings everything unstable to the device: the last act before the program ends. There is
     /// nothing to do where nothing is written, or nothing kept.

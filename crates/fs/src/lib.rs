@@ -12,7 +12,6 @@
 
 pub mod access;
 pub mod attributes;
-pub mod bytes;
 pub mod call;
 mod compact_id;
 pub mod error;

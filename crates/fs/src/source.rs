@@ -1,7 +1,5 @@
 //! Why a source could not be opened.
 
-use std::path::Path;
-
 use pagewell_base::line::one_line;
 
 /// Why a source could not be opened: one line that names it and the reason.
@@ -53,27 +51,15 @@ impl OpenError {
         self.kind == Kind::InUse
     }
 
-    /// An error of opening or reading the device at `path`.
+    /// An error about `name`, which was to be written and which another program writes to.
     #[must_use]
-    pub fn of_device(path: &Path, error: pagewell_device::Error) -> Self {
-        use rustix::io::Errno;
-        let kind = match error {
-            pagewell_device::Error::InUse { .. } => Kind::InUse,
-            _ => Kind::Other,
-        };
-        let reason = match error {
-            pagewell_device::Error::Open { errno, .. } if errno == Errno::INVAL => {
-                "neither a directory, a file nor a block device".to_owned()
-            }
-            pagewell_device::Error::Open { errno, .. } => errno.to_string(),
-            pagewell_device::Error::InUse { .. } => {
-                "in use: another program writes to it, or it is mounted".to_owned()
-            }
-            other => other.to_string(),
-        };
+    pub fn in_use(name: &str) -> Self {
         Self {
-            kind,
-            ..Self::new(&path.display().to_string(), &reason)
+            kind: Kind::InUse,
+            ..Self::new(
+                name,
+                "in use: another program writes to it, or it is mounted",
+            )
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use pagewell_cache::CachedDevice;
 use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
 use pagewell_source_dir::{Directory, Options};
@@ -105,6 +106,8 @@ pub(crate) struct Opened {
     pub(crate) only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
     pub(crate) files: Vec<FileIdentity>,
+    /// What is behind it in the page cache and can be written, if anything is.
+    pub(crate) device: Option<CachedDevice>,
 }
 
 impl Opened {
@@ -118,6 +121,7 @@ impl Opened {
             is_remote: false,
             only_file: None,
             files: Vec::new(),
+            device: None,
         }
     }
 }
@@ -152,10 +156,12 @@ pub(crate) fn source(
         Source::Nfs(url) => {
             let mut url = url.clone();
             url.options.read_only |= !purpose.writes();
-            let mounted = NfsFileSystem::mount(&url, engine.cache()?);
+            let mounted = NfsFileSystem::mount(&url, engine.cache()?)
+                .map_err(|error| right_export(error, shown, purpose))?;
             Ok(Opened {
                 is_remote: true,
-                ..Opened::new(mounted.map_err(|error| right_export(error, shown, purpose))?)
+                device: Some(mounted.device().clone()),
+                ..Opened::new(mounted)
             })
         }
     }
@@ -314,6 +320,7 @@ fn image(
     Ok(Opened {
         only_file: Some(name),
         files: opened.files,
+        device: Some(image.device().clone()),
         ..Opened::new(image)
     })
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
+use pagewell_source_bytes::open_error;
 use pagewell_source_iso::{self as iso, NotIso};
 
 /// What a path holds.
@@ -36,7 +37,7 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
         workers: 1,
         ..FileOptions::default()
     };
-    let of_device = |error| OpenError::of_device(path, error);
+    let of_device = |error| open_error(path, error);
     let device = FileDevice::open_with(path, options).map_err(of_device)?;
     recognise_device(&device)
 }

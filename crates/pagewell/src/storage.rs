@@ -13,6 +13,7 @@ use pagewell_device::{
     Device, Engine, Error as DeviceError, FileDevice, FileOptions, Model, RamDevice,
 };
 use pagewell_fs::source::OpenError;
+use pagewell_source_bytes::open_error;
 use pagewell_source_image::Origin;
 use rustix::io::Errno;
 
@@ -117,7 +118,7 @@ fn open_path(path: &Path, writable: bool) -> anyhow::Result<Opened> {
 }
 
 fn open_to_read(path: &Path) -> Result<FileDevice, OpenError> {
-    FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))
+    FileDevice::open(path).map_err(|error| open_error(path, error))
 }
 
 /// Opens a file to be written; to be read, with the reason, when it does not allow more. That
@@ -137,7 +138,7 @@ fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<Str
         Err(DeviceError::Open { errno, .. }) if DENIED.contains(&errno) => {
             Ok((open_to_read(path)?, Some(format!("{name}: {errno}"))))
         }
-        Err(error) => Err(OpenError::of_device(path, error)),
+        Err(error) => Err(open_error(path, error)),
     }
 }
 

@@ -1,12 +1,11 @@
 //! [`FileSystem`] for an image: a root directory with one file in it.
 
-use pagewell_cache::CachedDevice;
 use pagewell_fs::access;
-use pagewell_fs::bytes::Run;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
     FileSystem, FileType, Limits, Payload, ReadReply, Result, Statistics, forward,
 };
+use pagewell_source_bytes::Run;
 
 use super::change::Changes;
 use super::{ImageFileSystem, Object};
@@ -58,10 +57,6 @@ impl FileSystem for ImageFileSystem {
 
     fn root(&self) -> FileId {
         self.id_of(Object::Root)
-    }
-
-    fn written_device(&self) -> Option<&CachedDevice> {
-        Some(self.bytes.device())
     }
 
     fn refusal(&self) -> Error {

@@ -34,11 +34,11 @@ use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagewell_cache::Cache;
+use pagewell_cache::{Cache, CachedDevice};
 use pagewell_device::{Device, FileDevice};
-use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Error, FileId, FileType, Result};
+use pagewell_source_bytes::{Bytes, open_error};
 use siphasher::sip::SipHasher24;
 
 pub use origin::Origin;
@@ -69,10 +69,16 @@ enum Object {
 }
 
 impl ImageFileSystem {
+    /// Its bytes in the page cache.
+    #[must_use]
+    pub fn device(&self) -> &CachedDevice {
+        self.bytes.device()
+    }
+
     /// Opens the regular file or block device at `path`, to be read through `cache`.
     pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
         let device = FileDevice::open(path);
-        let device = device.map_err(|error| OpenError::of_device(path, error))?;
+        let device = device.map_err(|error| open_error(path, error))?;
         let origin = Origin::of_path(path)?;
         Ok(Self::from_device(Arc::new(device), origin, cache))
     }

@@ -2,7 +2,7 @@
 //!
 //! A range lies in one piece, or in several: when it is of several sections, or of an interleaved
 //! file (units of data with gaps between them). What is done with the pieces is not decided here
-//! ([`pagewell_fs::bytes`]).
+//! ([`pagewell_source_bytes`]).
 //!
 //! ```text
 //! interleaved, unit 2, gap 1:   |0 1|.|2 3|.|4|     block k at (k / 2) * (2 + 1) + k % 2
@@ -13,8 +13,8 @@
 
 use pagewell_cache::Bounds;
 use pagewell_counters::names::{ISO_READS_GATHERED, ISO_READS_IN_PLACE, ISO_READS_PAST_END};
-use pagewell_fs::bytes::Run;
 use pagewell_fs::{Payload, Result};
+use pagewell_source_bytes::Run;
 
 use super::node::{Node, Section};
 use super::volume::Volume;

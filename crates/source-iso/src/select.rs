@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use pagewell_cache::Cache;
 use pagewell_device::Device;
-use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileType, Result};
+use pagewell_source_bytes::Bytes;
 
 use super::descriptor::{Descriptors, NotIso, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};

@@ -1,8 +1,8 @@
 //! The image as numbered bytes: bounds, block numbers, and windows that bundle small reads.
 
 use pagewell_counters::names::ISO_ENDIAN_MISMATCHES;
-use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{Error, Result};
+use pagewell_source_bytes::Bytes;
 
 /// Bytes of a logical sector (ECMA-119 clause 6.1.2). Descriptors and directories are laid out
 /// in these whatever the logical block size is.

@@ -33,10 +33,10 @@ use std::sync::Arc;
 use pagewell_cache::{Bounds, Error as CacheError, WriteMode};
 use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
-use pagewell_fs::bytes::Run;
 use pagewell_fs::{
     Access, Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Stability, Written,
 };
+use pagewell_source_bytes::Run;
 use rustix::io::Errno;
 
 use super::filesystem::Shared;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
-use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Hold, Limits, NodeKind, Result,
     SetAttributes, Statistics, Timestamp, forward,
 };
+use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::{Answer, Outgoing};
 use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, Failure, FileAttributes, GetattrReply, Procedure, Reply, Status,
@@ -50,10 +50,6 @@ impl std::fmt::Debug for NfsFileSystem {
 impl FileSystem for NfsFileSystem {
     forward! { self => self.shared;
         read_link, read, write, write_verifier, verifier_of, sync, open, close,
-    }
-
-    fn written_device(&self) -> Option<&CachedDevice> {
-        Some(&self.shared.device)
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use pagewell_cache::{Cache, OpenOptions, ReadAheadRule};
-use pagewell_fs::bytes::Bytes;
+use pagewell_cache::{Cache, CachedDevice, OpenOptions, ReadAheadRule};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
+use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::{
     self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing,
     Patience, ProcedureStatistics,
@@ -53,6 +53,12 @@ struct Volume {
 }
 
 impl NfsFileSystem {
+    /// Its data in the page cache.
+    #[must_use]
+    pub fn device(&self) -> &CachedDevice {
+        &self.shared.device
+    }
+
     /// Mounts an export. Its data goes through `cache`, which others may share.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_cache::{Cache as PageCache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, Request};
-use pagewell_fs::bytes::Bytes;
+use pagewell_source_bytes::Bytes;
 
 use super::super::file_id::RecordPlace;
 use super::*;

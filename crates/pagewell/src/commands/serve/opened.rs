@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use pagewell_base::size;
+use pagewell_cache::CachedDevice;
 use pagewell_fs::FileSystem;
 use pagewell_monitor::status::{ExportStatus, Warnings};
 use pagewell_nfsd::Export;
@@ -25,6 +26,8 @@ pub(super) struct OpenExport {
     pub(super) filesystem: Arc<dyn FileSystem>,
     /// What is known of it while it is served.
     pub(super) watch: Arc<ExportWatch>,
+    /// What is behind it in the page cache and can be written, if anything is.
+    device: Option<CachedDevice>,
     /// What the source was opened for.
     writes: Writes,
     /// Whether the source is the same, whatever it is opened for.
@@ -38,8 +41,8 @@ fn writes_of(settings: &ExportSettings) -> Writes {
 }
 
 /// Refuses a limit of what there is none of.
-fn check_dirty(settings: &ExportSettings, filesystem: &dyn FileSystem) -> anyhow::Result<()> {
-    if settings.dirty_bytes_max.is_some() && filesystem.written_device().is_none() {
+fn check_dirty(settings: &ExportSettings, device: Option<&CachedDevice>) -> anyhow::Result<()> {
+    if settings.dirty_bytes_max.is_some() && device.is_none() {
         let name = &settings.argument.name;
         bail!(
             "export {name}: dirty is for images and exports of other servers, which are written \
@@ -67,16 +70,17 @@ impl OpenExport {
         let shown = argument.text.to_string_lossy();
         let writes = writes_of(settings);
         sandbox::admit(&argument.source, writes)?;
-        let tree = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?.tree;
-        let is_local = tree.is_local();
-        check_dirty(settings, &*tree.filesystem)?;
+        let opened = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?;
+        let is_local = opened.tree.is_local();
+        check_dirty(settings, opened.device.as_ref())?;
         Ok(Self {
             settings: settings.clone(),
             writes,
             serves_all: is_local || matches!(argument.source, Source::Ram(_)),
             is_local,
-            filesystem: tree.filesystem,
             watch: Arc::new(ExportWatch::of(&argument.source)),
+            filesystem: opened.tree.filesystem,
+            device: opened.device,
         })
     }
 
@@ -88,18 +92,19 @@ impl OpenExport {
 
     /// The same source with these settings.
     pub(super) fn with(&self, settings: &ExportSettings) -> anyhow::Result<Self> {
-        check_dirty(settings, &*self.filesystem)?;
+        check_dirty(settings, self.device.as_ref())?;
         Ok(Self {
             settings: settings.clone(),
             filesystem: self.filesystem.clone(),
             watch: self.watch.clone(),
+            device: self.device.clone(),
             ..*self
         })
     }
 
     /// Has its limit of memory that waits to be written hold from now on.
     pub(super) fn limit_dirty(&self) {
-        if let Some(device) = self.filesystem.written_device() {
+        if let Some(device) = &self.device {
             device.limit_dirty(self.settings.dirty_bytes_max);
         }
     }

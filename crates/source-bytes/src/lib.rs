@@ -8,13 +8,17 @@
 //! A range whose end cannot be read gives what is before the failure; the next read, from there,
 //! then fails. So one bad sector costs a reader that sector and not the megabyte around it.
 
+mod open_error;
+
 use std::sync::Arc;
 
 use pagewell_cache::{Bounds, CachedDevice, Error as CacheError, ReadMode, WriteMode};
 use pagewell_device::{Error as DeviceError, Issuer};
 use rustix::io::Errno;
 
-use crate::{Error, PageSlice, Payload, Result};
+use pagewell_fs::{Error, PageSlice, Payload, Result};
+
+pub use open_error::open_error;
 
 /// Pieces shorter than this, on average, are copied: holding a page costs about as much as
 /// copying so many bytes.

@@ -1,0 +1,21 @@
+//! Why a device could not be opened, for the user of a source.
+
+use std::path::Path;
+
+use pagewell_device::Error as DeviceError;
+use pagewell_fs::source::OpenError;
+use rustix::io::Errno;
+
+/// What an error of opening or reading the device at `path` means to the user of a source.
+#[must_use]
+pub fn open_error(path: &Path, error: DeviceError) -> OpenError {
+    let name = path.display().to_string();
+    match error {
+        DeviceError::InUse { .. } => OpenError::in_use(&name),
+        DeviceError::Open { errno, .. } if errno == Errno::INVAL => {
+            OpenError::new(&name, "neither a directory, a file nor a block device")
+        }
+        DeviceError::Open { errno, .. } => OpenError::new(&name, &errno.to_string()),
+        other => OpenError::new(&name, &other.to_string()),
+    }
+}
