@@ -24,7 +24,7 @@ pub(super) fn pictures(case: &Case) -> Vec<Picture> {
         steps(
             case,
             "processor time of a GiB",
-            (Axis::logarithmic("s of a processor"), Better::Lower),
+            (Axis::logarithmic("s of processor time"), Better::Lower),
             (Reading::engine_seconds_per_gib, |report| {
                 report.cpu_seconds_per_gib
             }),
@@ -79,7 +79,7 @@ fn steps(
             one(Path::Direct),
         ),
         (
-            "many at a time: O_DIRECT, then that",
+            "more requests at a time: O_DIRECT",
             one(Path::Direct),
             case.line(Path::Direct, false),
         ),

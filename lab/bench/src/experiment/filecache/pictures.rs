@@ -43,13 +43,13 @@ pub(super) fn pictures(cells: &[Cell]) -> Vec<Picture> {
         Picture::cases(
             "Processor time of a random read of 8 KiB",
             text,
-            (Axis::logarithmic("us of a processor"), Better::Lower),
+            (Axis::logarithmic("µs of processor time"), Better::Lower),
             regimes,
         ),
         Picture::cases(
             "The same in memory, by threads that read",
             text,
-            (Axis::logarithmic("us of a processor"), Better::Lower),
+            (Axis::logarithmic("µs of processor time"), Better::Lower),
             threads.collect(),
         ),
     ];

@@ -14,7 +14,7 @@ use pagewell_monitor::plotting;
 use super::picture::plain;
 use super::session::Session;
 use super::table::{summary, table};
-use super::{Experiment, Kind, Picture, Role};
+use super::{Experiment, Picture, Role};
 use escape::escape;
 
 const STYLE: &str = include_str!("report.css");
@@ -153,13 +153,28 @@ fn proof(environment: &Environment, session: &Session) -> String {
     text
 }
 
+/// The pictures of an experiment, those beside the report's figures first.
+fn pictures<'a>(session: &'a Session, experiment: &str) -> Vec<&'a Picture> {
+    let pictures = session.pictures().iter();
+    let mut own: Vec<&Picture> = pictures
+        .filter(|one| one.experiment == experiment)
+        .collect();
+    own.sort_by_key(|picture| {
+        let mut columns = picture.panels.iter().flat_map(|panel| &panel.columns);
+        let is_reported = columns.any(|(role, _)| *role == Role::ReportBaseline);
+        !(is_reported && picture.better.is_some())
+    });
+    own
+}
+
 /// The experiments, each with the first of its cases and its verdicts.
 fn tiles(session: &Session, experiments: &[&str]) -> String {
     let mut text = "<nav aria-label=\"Experiments\"><ul class=\"tiles\">\n".to_owned();
     for experiment in experiments {
         let (word, class) = state(session, experiment);
-        let mut pictures = session.pictures().iter();
-        let first = pictures.find(|one| one.experiment == *experiment && one.kind == Kind::Cases);
+        let pictures = pictures(session, experiment);
+        let first = pictures.iter().find(|one| one.better.is_some());
+        let first = first.copied();
         let headline = first.and_then(headline).map(|(factor, what)| {
             format!(
                 "<strong>{}</strong><span>{}</span>",
@@ -229,8 +244,7 @@ fn section(session: &Session, experiment: &str) -> String {
          <div class=\"figures\">\n",
         escape(about)
     );
-    let pictures = session.pictures().iter();
-    for (number, picture) in (1..).zip(pictures.filter(|one| one.experiment == experiment)) {
+    for (number, picture) in (1..).zip(pictures(session, experiment)) {
         text += &figure::figure(picture, &format!("{name}-{number}"));
     }
     text += "</div>\n";
@@ -296,6 +310,7 @@ fn cells(table: &Table, name: &str) -> String {
          <table><thead><tr>{titles}</tr></thead>\n<tbody>"
     );
     for row in &table.rows {
+        // Their ends can be left out.
         text += "<tr>";
         for (cell, column) in row.iter().zip(table.columns()) {
             let class = if column.is_number {
@@ -303,9 +318,9 @@ fn cells(table: &Table, name: &str) -> String {
             } else {
                 " class=\"text\""
             };
-            text += &format!("<td{class}>{}</td>", escape(cell));
+            text += &format!("<td{class}>{}", escape(cell));
         }
-        text += "</tr>\n";
+        text += "\n";
     }
     text + "</tbody></table></div>\n"
 }

@@ -17,8 +17,8 @@
   const read = (table) => ({
     roles: [...table.querySelectorAll("th[data-role]")].map((head) => head.dataset.role),
     names: [...table.querySelectorAll("th[data-role]")].map((head) => head.textContent.split(",")[0]),
-    places: [...table.querySelectorAll("tbody th")].map((cell) => cell.textContent),
-    rows: [...table.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((cell) => cell.textContent)),
+    places: [...table.querySelectorAll("tbody th")].map((cell) => cell.textContent.trim()),
+    rows: [...table.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((cell) => cell.textContent.trim())),
   });
   const known = (values) => values.filter((value) => value !== null && value > 0);
 
@@ -64,7 +64,7 @@
     const options = {
       width: area.clientWidth || 320,
       height: band * places.length + 54,
-      padding: [0, 14, 0, 6],
+      padding: [0, 22, 0, 18],
       legend: { show: false },
       cursor: { show: false },
       scales: {
@@ -157,12 +157,24 @@
         label(text, Math.min(...ends), Math.max(...ends) + 12 * ratio, y);
       }
 
-      // Behind the marks, or before them where there is no room.
+      // Behind the marks, or before them where there is no room, or between them.
       function label(text, left, after, y) {
         ctx.font = `${12 * ratio}px system-ui, sans-serif`;
-        const hasRoom = after + ctx.measureText(text).width <= right;
-        ctx.textAlign = hasRoom ? "left" : "right";
-        write(text, hasRoom ? after : Math.max(left - 12 * ratio, bbox.left), y, color("text"));
+        const length = ctx.measureText(text).width;
+        const before = left - 12 * ratio;
+        if (after + length <= right) {
+          ctx.textAlign = "left";
+          write(text, after, y, color("text"));
+        } else if (before - length >= bbox.left) {
+          ctx.textAlign = "right";
+          write(text, before, y, color("text"));
+        } else {
+          const middle = (left + after) / 2;
+          ctx.fillStyle = color("card");
+          ctx.fillRect(middle - length / 2 - 4 * ratio, y - 8 * ratio, length + 8 * ratio, 16 * ratio);
+          ctx.textAlign = "center";
+          write(text, middle, y, color("text"));
+        }
       }
     });
     ctx.restore();
@@ -201,7 +213,7 @@
       scales: { x: { time: false, range: () => [0, kind === "points" ? end + 1 : end * 1.02] }, y: scaled(logarithmic, all) },
       axes: [
         axis(figure.dataset.place, quantiles
-          ? { splits: () => [0, 1, 2, 3, 4].filter((power) => power <= end * 1.02), values: (_, splits) => splits.map(percent) }
+          ? { splits: () => [0, 1, 2, 3, 4].filter((power) => power <= end * 1.02), values: (_, splits) => splits.map((power) => (end > 3 && power === 3 && area.clientWidth < 420 ? "" : percent(power))) }
           : { space: 60, ...(kind === "points" ? { incrs: WHOLE_STEPS } : {}), values: (_, splits) => splits.map(short) }),
         axis(figure.dataset.value, { size: 52, ...(logarithmic ? { splits: powersOfTen } : {}),
           values: (_, splits) => splits.map(short) }),

@@ -77,7 +77,7 @@ fn the_verdict_comes_first_and_pictures_before_numbers() {
         "the one count that must hold does",
         "Of 1 limits of time 0 hold and 1 is not proven",
         "This one was: 9 processes wanted to run on 2 processors",
-        "<strong>2.000 ×</strong><span>dd, dd; the report: 3.000 ×</span>",
+        "<strong>2.00 ×</strong><span>dd, dd; the report: 3.00 ×</span>",
         "data-kind=\"cases\"",
         "data-kind=\"points\"",
         "? not proven:</span> dd",
