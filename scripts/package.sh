@@ -10,7 +10,9 @@
 #   static  pagewell-VERSION-ARCHITECTURE-static.tar.xz: the program alone, which needs no C library
 #
 # The tools come from the registry of Rust packages, at the versions named here, into
-# target/package/tools (or PAGEWELL_PACKAGE_TOOLS).
+# target/package/tools (or PAGEWELL_PACKAGE_TOOLS). PAGEWELL_PACKAGE_PROGRAMS names a folder with
+# programs that were built otherwise, for packages that are only to be tried: CI takes those of the
+# tests, and the five minutes of a build are not spent again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- deb rpm static
@@ -85,7 +87,6 @@ licences() {
 
 # What the packages hold beside the programs.
 prepare() {
-    local programs=$build/$host/packaged
     rm -rf "$stage"
     mkdir -p "$stage/man" "$stage/bench-man" "$stage/completions"
     "$programs/pagewell" man "$stage/man" >/dev/null
@@ -98,7 +99,11 @@ prepare() {
     for shell in bash zsh fish; do
         "$programs/pagewell" completions $shell >"$stage/completions/$shell"
     done
-    cp "$programs/pagewell" "$programs/pagewell-bench" "$stage/"
+    local program
+    for program in pagewell pagewell-bench; do
+        install "$programs/$program" "$stage/$program"
+        [ -z "${PAGEWELL_PACKAGE_PROGRAMS:-}" ] || strip "$stage/$program"
+    done
     {
         printf 'Pagewell is licensed under either of the MIT licence and the Apache License 2.0.\n\n'
         cat LICENSE-MIT
@@ -153,7 +158,8 @@ for kind in "$@"; do
 done
 mkdir -p "$out"
 rm -f "$out"/*.deb "$out"/*.rpm "$out"/*.tar.xz "$out/made-of"
-compile "$host" pagewell pagewell-bench
+programs=${PAGEWELL_PACKAGE_PROGRAMS:-$build/$host/packaged}
+[ -n "${PAGEWELL_PACKAGE_PROGRAMS:-}" ] || compile "$host" pagewell pagewell-bench
 prepare
 for kind in "$@"; do
     "make_$kind"
@@ -161,4 +167,4 @@ done
 shopt -s nullglob
 (cd "$out" && sha256sum -- *.deb *.rpm *.tar.xz | tee SHA256SUMS)
 # Of what: for scripts/package-check.sh.
-[ -n "$(git status --porcelain --untracked-files=no)" ] || echo "$(git rev-parse HEAD) $*" >"$out/made-of"
+[ -n "${PAGEWELL_PACKAGE_PROGRAMS:-}$(git status --porcelain --untracked-files=no)" ] || echo "$(git rev-parse HEAD) $*" >"$out/made-of"
