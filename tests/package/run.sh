@@ -57,7 +57,7 @@ files() { # ROOT
     (cd "$1" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log \
         -o -path ./run -o -path ./tmp -o -path ./proc -o -path ./sys -o -path ./dev \
         -o -path ./root -o -path ./var/lib/systemd -o -path ./var/tmp -o -path './etc/*-' \
-        -o -path ./srv -o -path ./mnt \) -prune -o -print | sort)
+        -o -path ./srv -o -path ./mnt -o -path ./var/backups \) -prune -o -print | sort)
     cat "$1/etc/passwd" "$1/etc/group"
 }
 
@@ -336,7 +336,9 @@ removed() {
 # The same with the RPM, in this system, which has rpm and no other packages of its kind: so what it
 # needs is compared with what is there.
 by_rpm() {
-    local need
+    local need force=
+    # Debian 12 has this rpm refuse to install.
+    ! inside rpm --force-debian --version >/dev/null 2>&1 || force=--force-debian
     cp "$rpm" "$root/package.rpm"
     cp "$work/newer.rpm" "$root/newer.rpm"
     inside rpm -K --nosignature /package.rpm >"$work/rpm" || fail "damaged: $(cat "$work/rpm")"
@@ -351,7 +353,7 @@ by_rpm() {
             *) fail "it needs $need" ;;
         esac
     done <"$work/needs"
-    inside rpm -i --force-debian --nodeps /package.rpm 2>"$work/rpm" || fail "rpm: $(cat "$work/rpm")"
+    inside rpm -i $force --nodeps /package.rpm 2>"$work/rpm" || fail "rpm: $(cat "$work/rpm")"
     [ ! -s "$work/rpm" ] || fail "rpm says: $(cat "$work/rpm")"
     inside rpm -V --nodeps pagewell >"$work/rpm" || fail "not as installed: $(cat "$work/rpm")"
     inside systemctl enable -q --now pagewell.socket pagewell.service || fail 'it does not start by RPM'
@@ -363,7 +365,7 @@ by_rpm() {
     inside mount -t pagewell nfs://127.0.0.1:2049/data /srv/far || fail 'mount -t pagewell fails by RPM'
     local before
     before=$(inside systemctl show -P MainPID pagewell.service)
-    inside rpm -U --force-debian --nodeps /newer.rpm 2>"$work/rpm" || fail "rpm -U: $(cat "$work/rpm")"
+    inside rpm -U $force --nodeps /newer.rpm 2>"$work/rpm" || fail "rpm -U: $(cat "$work/rpm")"
     inside grep -q /srv/data /etc/pagewell/pagewell.toml || fail 'the upgrade took the configuration away'
     [ "$before" != "$(inside systemctl show -P MainPID pagewell.service)" ] || fail 'the RPM has not restarted it'
     inside ls /srv/far >/dev/null || fail 'the handles have changed by RPM'
