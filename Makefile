@@ -52,7 +52,7 @@ package: ## Debian packages, RPMs and a static program in target/package (needs 
 package-check: ## Make the packages again elsewhere, and compare the bytes (as long as `make package`)
 	@scripts/package-check.sh
 
-test-package: ## Install, use, upgrade and remove the Debian packages in booted Debian systems (2 minutes)
+test-package: ## Install, use, upgrade and remove the packages in booted Debian systems (5 minutes)
 	@scripts/packages.sh package
 	@tests/package/run.sh
 	@tests/package/container.sh

@@ -420,7 +420,7 @@ shut_down() {
 
 suite=all
 [ "$(id -u)" = 0 ] || fail 'must be root'
-ls "$packages"/pagewell_*.deb >/dev/null 2>&1 || scripts/package.sh deb
+ls "$packages"/pagewell_*.deb >/dev/null 2>&1 || scripts/package.sh
 version=$(dpkg-deb -f "$packages"/pagewell_*.deb Version)
 version=${version%-*}
 mkdir -p "$packages/test"
