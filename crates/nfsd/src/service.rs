@@ -40,6 +40,7 @@ pub mod mount;
 mod names;
 mod object;
 pub mod observed;
+mod other_calls;
 mod port_mapper;
 mod pseudo_tree;
 mod volume;

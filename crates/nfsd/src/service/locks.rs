@@ -8,6 +8,7 @@
 //! in the words that are said after a restart: there are no others.
 
 use std::cell::Cell;
+use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +34,8 @@ use crate::locks::calls::Context;
 use crate::reply::batch::Batch;
 use crate::service::call::{Answer, WaitingCall, decode};
 use crate::service::exports::{Caller, Stop, Target};
+use crate::service::observed;
+use crate::service::other_calls::{About, OtherCall, lock_result};
 use crate::service::{HeldCall, Service};
 use crate::slow::{self, SlowCalls, Subject};
 
@@ -132,13 +135,53 @@ impl<'a> LockCall<'a> {
 
     /// The reply to the call; when it would wait and may not, what for.
     fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Subject> {
-        Ok(match self.results(call, arguments) {
+        Ok(match self.shown_results(call, arguments) {
             Ok(results) => encoded_reply(call.xid, Ok(&results)),
             Err(stop) => {
                 let refusal = stop.refusal().ok_or(self.subject.get())?;
                 encoded_reply(call.xid, Err(refusal))
             }
         })
+    }
+
+    /// The results of the call, encoded; shown to the log where that is wanted.
+    fn shown_results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
+        let lock = Procedure::from_number(call.procedure);
+        let status = nsm::Procedure::from_number(call.procedure);
+        let named = match call.program {
+            nlm4::PROGRAM => lock.as_ref().map(|procedure| procedure as &dyn Debug),
+            _ => status.as_ref().map(|procedure| procedure as &dyn Debug),
+        };
+        let Some(shown) = OtherCall::begin(named, (call, self.caller.peer), Instant::now()) else {
+            return self.results(call, arguments);
+        };
+        let results = shown.work(|| self.results(call, arguments));
+        let about = self.about();
+        shown.is_about(&about);
+        match &results {
+            Ok(results) if call.program == nlm4::PROGRAM => {
+                shown.end(&about, &lock_result(results));
+            }
+            Ok(_) => shown.end(&about, "ok"),
+            // It is made again.
+            Err(Stop::WouldBlock) => {}
+            Err(_) => shown.end(&about, "refused"),
+        }
+        results
+    }
+
+    /// The file that a lock was found to be of.
+    fn about(&self) -> About {
+        let Subject { object, export } = self.subject.get();
+        let export = self.caller.served.export_numbered(export);
+        let Some((export, id)) = export.zip(object) else {
+            return About::default();
+        };
+        let handle = self.caller.served.handle(export, &id);
+        About {
+            export: export.config.name.clone(),
+            object: observed::object(Some(export), Some(&id), handle.as_bytes()),
+        }
     }
 
     /// The results of the call, encoded.

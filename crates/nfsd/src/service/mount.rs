@@ -5,6 +5,7 @@
 //! 2 and is not served there. There is no status that says so, hence PROC_UNAVAIL.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::net::IpAddr;
 
 use pagewell_base::sync::Mutex;
@@ -20,6 +21,7 @@ use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Done, Request, WaitingCall, answer_with, decode, refuse};
 use crate::service::convert::{self, WireHandle};
 use crate::service::exports::{Caller, Served, Stop, components};
+use crate::service::other_calls::{About, OtherCall, mount_result, path_of};
 use crate::service::pseudo_tree::PseudoTree;
 use crate::slow::Subject;
 use crate::statistics::MOUNT;
@@ -41,6 +43,34 @@ pub struct MountProgram {
 impl MountProgram {
     /// Answers a call, unless it would have to wait and may not.
     pub(super) fn answer(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        arguments: Decoder<'_>,
+        caller: &Caller<'_>,
+        batch: &mut Batch,
+    ) -> Answer {
+        let procedure = Procedure::from_number(call.procedure);
+        let named = procedure.as_ref().map(|procedure| procedure as &dyn Debug);
+        let shown = OtherCall::begin(named, (call, caller.peer), request.received_at);
+        let Some(shown) = shown else {
+            return self.reply(request, call, arguments, caller, batch);
+        };
+        let about = match procedure {
+            Some(Procedure::Mnt | Procedure::Umnt) => path_of(caller.served, arguments),
+            _ => About::default(),
+        };
+        shown.is_about(&about);
+        let mark = batch.mark();
+        let answer = shown.work(|| self.reply(request, call, arguments, caller, batch));
+        if matches!(answer, Answer::Done) {
+            let has_status = procedure == Some(Procedure::Mnt);
+            shown.end(&about, mount_result(batch.body(mark), has_status));
+        }
+        answer
+    }
+
+    fn reply(
         &self,
         request: &Request<'_>,
         call: &Call<'_>,

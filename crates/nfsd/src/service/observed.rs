@@ -30,7 +30,7 @@ static FROM_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
 static SLOW_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Where the status of a reply is, behind the head of RPC without its marker.
-const STATUS_AT: usize = 24;
+pub(super) const STATUS_AT: usize = 24;
 
 /// Has all servers of this process write calls that take `slow` or longer to the log, and look at
 /// changes of exports with an audit log if there are such exports.
