@@ -391,7 +391,7 @@ impl Service {
         let mark = batch.mark();
         let was_done = self.run_watched(&request, &job, is_held, &mut batch);
         job.charge.answer();
-        if let Some(prepaid) = state.prepaid.filter(|_| was_done) {
+        if let Some(prepaid) = state.prepaid {
             let limits = &self.exports.limits;
             limits.settle(connection, prepaid, batch.length());
         }
