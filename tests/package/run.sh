@@ -167,6 +167,8 @@ serves() {
     user=$(inside ps -o user= -C pagewell)
     [ "$user" = pagewell ] || fail "it runs as $user"
     grep -q '^CapEff:.*0000000000000000$' "/proc/$(main_process)/status" || fail 'it has capabilities'
+    inside journalctl -u pagewell --no-pager >"$work/journal"
+    ! grep 'sandbox:' "$work/journal" >"$work/lacks" || fail "its sandbox lacks: $(cat "$work/lacks")"
     inside systemd-analyze security --threshold=20 pagewell.service >"$work/security" ||
         fail "too exposed: $(tail -n 1 "$work/security")"
     inside mount -t pagewell nfs://127.0.0.1:2049/data /srv/far || fail 'mount -t pagewell fails'

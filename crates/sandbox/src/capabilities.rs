@@ -50,14 +50,15 @@ fn give_up(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
         Err(errno) => return Err(errno),
     }
     let kept = sets.permitted.intersection(wanted);
-    thread::set_capabilities(
-        None,
-        CapabilitySets {
-            effective: sets.effective.intersection(wanted),
-            permitted: kept,
-            inheritable: CapabilitySet::empty(),
-        },
-    )?;
+    let left = CapabilitySets {
+        effective: sets.effective.intersection(wanted),
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    // Of a service without capabilities the filter of its unit refuses the call itself.
+    if left != sets {
+        thread::set_capabilities(None, left)?;
+    }
     Ok(kept)
 }
 
