@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The live page in a browser, and what stands beside it for Prometheus and Grafana.
+# The live page and a report of `pagewell bench` in a browser, and what stands beside the page for
+# Prometheus and Grafana.
 #
 # usage: tests/page/run.sh [--pictures]      --pictures writes docs/pictures anew
 #
 # Starts a server of a directory and a disk image with clients that read and write, a mount of it
 # where there is /dev/fuse, and looks at their pages with headless Chromium: values, errors, foreign
-# requests, accessibility (axe-core), keyboard, narrow and wide, light and dark. Then promtool checks
-# /metrics and the alert rules, and TypeScript checks the dashboard against Grafana's types. npm
-# packages of exact versions go into target/page.
+# requests, accessibility (axe-core), keyboard, narrow and wide, light and dark; at the report in
+# docs/results, too. Then promtool checks /metrics and the alert rules, and TypeScript checks the
+# dashboard against Grafana's types. npm packages of exact versions go into target/page.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -106,6 +107,7 @@ else
 fi
 
 PAGEWELL_PACKAGES=$target/page node tests/page/check.mjs "$url" "$mount_url" "$pictures"
+PAGEWELL_PACKAGES=$target/page node tests/page/report.mjs docs/results/bench.html
 
 # What Prometheus would be given, and what it is to warn of.
 curl -sf "${url}metrics" | promtool check metrics
