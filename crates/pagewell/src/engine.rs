@@ -188,6 +188,20 @@ impl Engine {
         })
     }
 
+    /// The same with a cache of its own of this size, for one export.
+    pub(crate) fn of_export(&self, cache_bytes: u64) -> anyhow::Result<Self> {
+        let options = self.arguments.switched(CacheOptions::new(cache_bytes));
+        options
+            .check()
+            .map_err(|error| usage(format!("cache: {error}")))?;
+        Ok(Self {
+            arguments: self.arguments.clone(),
+            options,
+            cache: OnceCell::new(),
+            notes: RefCell::new(Vec::new()),
+        })
+    }
+
     /// The cache, made now if there is none.
     pub(crate) fn cache(&self) -> anyhow::Result<&Cache> {
         if let Some(cache) = self.cache.get() {
@@ -195,6 +209,11 @@ impl Engine {
         }
         let cache = Cache::new(self.options).context("--cache")?;
         Ok(self.cache.get_or_init(|| cache))
+    }
+
+    /// Whether anything was read through it.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.cache.get().is_some()
     }
 
     /// Opens storage, with the simulated device over it that was asked for; to be written, too,

@@ -102,6 +102,7 @@ pub(crate) struct ExportTable {
     pub(crate) audit: Option<At<bool>>,
     pub(crate) limits: LimitKeys,
     pub(crate) dirty: Option<At<u64>>,
+    pub(crate) cache: Option<At<u64>>,
     pub(crate) keys: ExportKeys,
 }
 
@@ -325,6 +326,7 @@ fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<Ex
     let limits = LimitKeys::take(&mut table);
     let dirty = |text: &str| size::within(text, DIRTY_BYTES_MIN..=u64::MAX);
     let dirty = table.take("dirty", text_or_number(dirty));
+    let cache = table.take("cache", text_or_number(size::parse_positive));
     let keys = ExportKeys::take(&mut table);
     table.end();
     let (name, source) = (name?, source?);
@@ -343,6 +345,7 @@ fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<Ex
         audit,
         limits,
         dirty,
+        cache,
         keys,
     })
 }

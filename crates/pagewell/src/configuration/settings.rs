@@ -95,6 +95,8 @@ pub(crate) struct ExportSettings {
     pub(crate) limits: Rates,
     /// Memory that may wait to be written to its device; `None`: a part of the cache.
     pub(crate) dirty_bytes_max: Option<u64>,
+    /// The size of a page cache of its own; `None`: it shares that of the server.
+    pub(crate) cache_bytes: Option<u64>,
 }
 
 impl Settings {
@@ -301,6 +303,8 @@ fn exports(
                 audit,
                 limits,
                 dirty_bytes_max: dirty,
+                cache_bytes: picker
+                    .pick("cache", (None, some(&table.cache)), None, |one| json!(one)),
                 ..settings
             });
         }
@@ -316,6 +320,7 @@ fn exports(
             audit: audit(&None, picker),
             limits: LimitKeys::resolve(None, picker),
             dirty_bytes_max: picker.pick("dirty", (None, None), None, |one| json!(one)),
+            cache_bytes: picker.pick("cache", (None, None), None, |one| json!(one)),
             ..settings
         });
     }
@@ -366,6 +371,7 @@ fn export_settings(
         audit: false,
         limits: Rates::default(),
         dirty_bytes_max: None,
+        cache_bytes: None,
     }
 }
 

@@ -333,6 +333,34 @@ fn a_reload_changes_limits() {
     assert!(said.contains(expected), "{said}");
 }
 
+/// An export with a cache of its own has its memory from the start.
+#[test]
+fn an_export_can_have_a_cache_of_its_own() {
+    let place = Place::new();
+    let image = place.base.path().join("disk.img");
+    fs::write(&image, vec![1; 1 << 20]).unwrap();
+    let disk = |rest: &str| export("/disk", "image:disk.img", rest);
+    let one = export("/one", "one", "");
+    let config = place.write(&format!("{one}{}", disk("cache = \"8m\"")));
+    let mut serve = Serve::start(&["--config", &config]);
+    let lines = serve.lines_until("/disk: cache: ").concat();
+    assert!(lines.contains("/disk: cache: 8.0 MiB in "), "{lines}");
+    place.write(&format!("{one}{}", disk("cache = \"16m\"")));
+    let said = reload(&mut serve);
+    assert!(said.ends_with("needs a restart: cache"), "{said}");
+    for (rest, part) in [
+        (disk("cache = \"1m\""), "at least 4 MiB"),
+        (
+            export("/two", "one", "cache = \"8m\""),
+            "export /two: cache is for images",
+        ),
+    ] {
+        place.write(&format!("{one}{rest}"));
+        let line = run(&["serve", "--config", &config]).err;
+        assert!(line.contains(part), "{line}");
+    }
+}
+
 /// What is in memory is kept as long as its export is there, whatever is said of it or how it is
 /// called.
 #[test]

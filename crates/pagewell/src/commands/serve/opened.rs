@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pagewell_base::size;
 use pagewell_cache::CachedDevice;
 use pagewell_fs::FileSystem;
@@ -52,6 +52,31 @@ fn check_dirty(settings: &ExportSettings, device: Option<&CachedDevice>) -> anyh
     Ok(())
 }
 
+/// Opens the source, with a page cache of its own where that is wanted.
+fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<open::Opened> {
+    let argument = &settings.argument;
+    let shown = argument.text.to_string_lossy();
+    let purpose = Purpose::Serve(writes_of(settings));
+    let Some(cache_bytes) = settings.cache_bytes else {
+        return open::source(&argument.source, &shown, purpose, engine);
+    };
+    let name = &argument.name;
+    let own = engine
+        .of_export(cache_bytes)
+        .with_context(|| format!("export {name}"))?;
+    let opened = open::source(&argument.source, &shown, purpose, &own)?;
+    if !own.has_cache() {
+        bail!(
+            "export {name}: cache is for images and exports of other servers, which are read \
+             through the page cache; leave it out"
+        );
+    }
+    for line in own.notes() {
+        engine.note(format!("{name}: {line}"));
+    }
+    Ok(opened)
+}
+
 /// Whether an image that was named to be written can only be read.
 fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
     let is_wanted = match settings.argument.source {
@@ -67,10 +92,9 @@ impl OpenExport {
     /// Opens the source of these.
     pub(super) fn open(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<Self> {
         let argument = &settings.argument;
-        let shown = argument.text.to_string_lossy();
         let writes = writes_of(settings);
         sandbox::admit(&argument.source, writes)?;
-        let opened = open::source(&argument.source, &shown, Purpose::Serve(writes), engine)?;
+        let opened = open_source(settings, engine)?;
         let is_local = opened.tree.is_local();
         check_dirty(settings, opened.device.as_ref())?;
         Ok(Self {

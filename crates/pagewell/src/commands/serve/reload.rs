@@ -187,13 +187,20 @@ impl Reloader {
             if let Some(before) = before {
                 // Clients know files by these numbers.
                 settings.cookies_32bit = before.settings.cookies_32bit;
+                // What is in it would be lost, with what waits to be written.
+                if before.can_serve(&settings) {
+                    settings.cache_bytes = before.settings.cache_bytes;
+                }
             }
             let renamed = || {
                 let free = self.served.iter().filter(|export| {
                     !names.contains(&*export.settings.argument.name)
                         && !taken.contains(&name(export))
                 });
-                free.into_iter().find(|export| export.can_serve(&settings))
+                free.into_iter().find(|export| {
+                    export.settings.cache_bytes == settings.cache_bytes
+                        && export.can_serve(&settings)
+                })
             };
             let open = before.filter(|export| export.can_serve(&settings));
             let export = match open.or_else(renamed) {
@@ -240,8 +247,10 @@ impl Reloader {
                 // Said of the log, and of each export besides only what is its own.
                 keys.remove("audit");
             }
-            if keys.remove("cookies_32bit") {
-                late.insert("cookies_32bit");
+            for key in ["cookies_32bit", "cache"] {
+                if keys.remove(key) {
+                    late.insert(key);
+                }
             }
             let of = |all: &[OpenExport], hosts: &Hosts| -> Vec<Network> {
                 let found = all.iter().find(|one| one.settings.argument.name == *name);
