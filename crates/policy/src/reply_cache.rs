@@ -22,14 +22,18 @@
 //!  on the same connection          say nothing       the kept reply while nothing but this call
 //!                                                    came since, or calls overlap; else new
 //!  on another one, late            wait              kept reply      wait            kept reply
-//!  on another one                  wait              new             wait            kept reply
+//!  on another one                  wait              new, where the  wait            kept reply
+//!                                                    first lives
+//!                                                    after a while
 //! ```
 //!
 //! *Calls overlap* on a connection that has ever had two under way: its client tells replies apart
 //! by identifiers, which are unique there. *Late* is a call that may have arrived more than
 //! [`GIVEN_UP_AFTER_MIN`] before the answered one, or came on the older of the two connections when
 //! that is over or its calls overlap (one of them may have been given up with another, however
-//! young): it may be an earlier transmission of the answered one. *Not yet known* ends with the
+//! young): it may be an earlier transmission of the answered one. *A while* is [`SETTLED_AFTER`]: a
+//! client that resets a connection and sends the call on another one may be heard there first, as
+//! the two go through different queues. *Not yet known* ends with the
 //! acknowledgement, with the connection, or [`HELD_FOR`] after the reply was made; then the reply
 //! counts as lost.
 //!
@@ -62,6 +66,9 @@ pub use table::{KEPT_FOR, REPLY_BYTES_MAX, ReplyCache};
 /// No client gives up a connection that works sooner than this after it has sent a call (the
 /// shortest that is known is 0.8 s, the usual 5 to 60 s).
 pub const GIVEN_UP_AFTER_MIN: Duration = Duration::from_millis(500);
+
+/// For so long a reset can be overtaken by what its client sends on another connection.
+pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 
 /// How long after a reply was made its acknowledgement is waited for: machines put it off for up
 /// to 0.2 s, and may by 0.5 s (RFC 9293 section 3.8.6.3).
@@ -232,7 +239,11 @@ impl<L: Line> Call<L> {
         );
         let is_late = arrived_after + GIVEN_UP_AFTER_MIN < self.came_at
             || (is_earlier && (place.overlaps || !line.is_live()));
+        let is_settled = held.is_some_and(|held| now >= held.came_at + SETTLED_AFTER);
         let moved = match delivery {
+            Delivery::Arrived if !is_late && !is_settled && self.line.is_live() => {
+                return Equal::Held;
+            }
             Delivery::Arrived if !is_late => return Equal::New,
             Delivery::Arrived => Moved::No,
             Delivery::Open | Delivery::Lost if is_late && is_earlier => Moved::No,

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::*;
-use crate::reply_cache::{Delivery, GIVEN_UP_AFTER_MIN, HELD_FOR, Moved};
+use crate::reply_cache::{Delivery, GIVEN_UP_AFTER_MIN, HELD_FOR, Moved, SETTLED_AFTER};
 
 const BYTES_MAX: usize = 10 << 20;
 
@@ -64,6 +64,17 @@ fn look(cache: &mut ReplyCache<TestLine>, on: &TestLine, number: u64, now: Durat
     cache.look(&key(1, 5), (on, place(number)), None, now)
 }
 
+/// The same, and once more when a reset would have been heard of.
+fn settled(cache: &mut ReplyCache<TestLine>, on: &TestLine, number: u64, now: Duration) -> Verdict {
+    match look(cache, on, number, now) {
+        Verdict::Held(held) => {
+            let later = now + SETTLED_AFTER;
+            cache.look(&key(1, 5), (on, place(number)), Some(held), later)
+        }
+        other => other,
+    }
+}
+
 /// A cache with one call that was answered `first` on a line, its first one there.
 fn with_one(on: &TestLine) -> ReplyCache<TestLine> {
     let mut cache = ReplyCache::new(BYTES_MAX);
@@ -120,7 +131,9 @@ fn what_is_under_way_is_neither_begun_again_nor_answered_elsewhere() {
     cache.finish(&key(1, 5), b"first", SENT, NOW);
     assert_eq!(again(&mut cache, NOW), Verdict::Held(held));
     on.delivery.set(Delivery::Arrived);
-    assert_eq!(again(&mut cache, NOW), Verdict::New, "another client's");
+    assert_eq!(again(&mut cache, NOW), Verdict::Held(held));
+    let later = NOW + SETTLED_AFTER;
+    assert_eq!(again(&mut cache, later), Verdict::New, "another client's");
     cache.abandon(&key(1, 5));
     assert_eq!(look(&mut cache, &on, 9, NOW), Verdict::New, "it never was");
 }
@@ -134,7 +147,7 @@ fn a_later_connection_gets_the_kept_reply_only_when_the_first_was_lost() {
         let on = line(1);
         let mut cache = with_one(&on);
         on.delivery.set(delivery);
-        assert_eq!(look(&mut cache, &line(2), 1, SOON), wanted);
+        assert_eq!(settled(&mut cache, &line(2), 1, SOON), wanted);
     }
     let on = line(1);
     let mut cache = with_one(&on);
@@ -147,7 +160,30 @@ fn a_later_connection_gets_the_kept_reply_only_when_the_first_was_lost() {
     cache.sent(&key(1, 5), &line(1), SentAt::UNKNOWN);
     cache.sent(&key(1, 5), &third, SENT);
     third.delivery.set(Delivery::Arrived);
-    assert_eq!(look(&mut cache, &line(4), 1, again_at), Verdict::New);
+    assert_eq!(settled(&mut cache, &line(4), 1, again_at), Verdict::New);
+}
+
+/// The call comes on another connection before the reset of the first is heard of.
+#[test]
+fn a_reset_can_be_overtaken() {
+    let on = line(1);
+    let mut cache = with_one(&on);
+    on.delivery.set(Delivery::Arrived);
+    let other = line(2);
+    let Verdict::Held(held) = look(&mut cache, &other, 1, SOON) else {
+        panic!("it waits");
+    };
+    on.delivery.set(Delivery::Lost);
+    on.is_live.set(false);
+    let again = cache.look(&key(1, 5), (&other, place(1)), Some(held), SOON);
+    assert_eq!(again, first(Moved::Yes));
+
+    // One that was ended in order is not waited for.
+    let on = line(1);
+    let mut cache = with_one(&on);
+    on.delivery.set(Delivery::Arrived);
+    on.is_live.set(false);
+    assert_eq!(look(&mut cache, &line(2), 1, SOON), Verdict::New);
 }
 
 #[test]
@@ -169,7 +205,7 @@ fn a_late_call_is_no_new_one() {
         let other = line(token);
         other.arrived_after.set(arrived_after);
         other.is_live.set(is_live);
-        assert_eq!(look(&mut cache, &other, 8, SOON), wanted);
+        assert_eq!(settled(&mut cache, &other, 8, SOON), wanted);
     }
 }
 
