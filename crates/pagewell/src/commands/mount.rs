@@ -58,8 +58,8 @@ Examples:
   pagewell mount --config pagewell.toml /mnt       as the file says of /mnt
   pagewell umount /mnt")]
 pub(crate) struct MountArguments {
-    /// Mount at the directory what a [[mount]] of this file says, such as
-    /// /etc/pagewell/pagewell.toml: its source with its options, and those that are given besides
+    /// Mount at the directory what this file says of it, such as /etc/pagewell/pagewell.toml: its
+    /// source with its options, and those that are given besides
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(super) config: Option<PathBuf>,
     /// With --config: all mounts of the file that are not there yet, but those with the option
