@@ -86,14 +86,22 @@ newer_rpm() {
         --set-metadata 'release = "2"' --payload-compress zstd -o "$work/newer.rpm"
 }
 
+# Whether a file has this line.
+same() {
+    local found
+    found=$(cat "$1") && [ "$found" = "$2" ] && return 0
+    echo "$1: '$found', not '$2'; then '$(cat "$1")', $(stat -L -c '%s bytes' "$1")" >&2
+    return 1
+}
+
 # Changes of every kind in the mount, each of which must be done once and well.
 load() { # DIRECTORY
     local round=0 place
     while [ ! -e /run/load.stop ]; do
         round=$((round + 1)) place=$1/load-$round
         {
-            mkdir "$place" && echo $round >"$place/a" && [ "$(cat "$place/a")" = $round ] &&
-                mv "$place/a" "$place/b" && ln -s b "$place/c" && [ "$(cat "$place/c")" = $round ] &&
+            mkdir "$place" && echo $round >"$place/a" && same "$place/a" $round &&
+                mv "$place/a" "$place/b" && ln -s b "$place/c" && same "$place/c" $round &&
                 rm "$place/b" "$place/c" && rmdir "$place"
         } 2>>/run/load.errors || echo "round $round failed" >>/run/load.errors
         echo $round >/run/load.rounds
@@ -102,7 +110,7 @@ load() { # DIRECTORY
 
 start_load() {
     inside rm -f /run/load.stop /run/load.errors /run/load.rounds
-    inside bash -c "$(declare -f load); load /srv/far" &
+    inside bash -c "$(declare -f same load); load /srv/far" &
     loads+=($!)
     until_true 'the load begins' inside test -s /run/load.rounds
 }
