@@ -154,7 +154,7 @@ impl Engine {
     /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
     /// numbers.
     pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        Self::with(arguments, arguments.options(SERVER_CACHE_BYTES))
+        Self::with(arguments, arguments.options(SERVER_CACHE_BYTES), "--cache")
     }
 
     /// The same for a command that ends by itself.
@@ -164,7 +164,7 @@ impl Engine {
             reader_keeps: true,
             ..arguments.options(COMMAND_CACHE_BYTES)
         };
-        Self::with(arguments, options)
+        Self::with(arguments, options, "--cache")
     }
 
     /// An engine for a mount of another server's export. The kernel keeps what it reads.
@@ -173,13 +173,18 @@ impl Engine {
             reader_keeps: true,
             ..CacheOptions::remote(arguments.cache)
         };
-        Self::with(arguments, arguments.switched(usual))
+        Self::with(arguments, arguments.switched(usual), "--cache")
     }
 
-    fn with(arguments: &EngineArguments, options: CacheOptions) -> anyhow::Result<Self> {
+    /// `named`: what gives the size of the cache.
+    fn with(
+        arguments: &EngineArguments,
+        options: CacheOptions,
+        named: &str,
+    ) -> anyhow::Result<Self> {
         options
             .check()
-            .map_err(|error| usage(format!("--cache: {error}")))?;
+            .map_err(|error| usage(format!("{named}: {error}")))?;
         Ok(Self {
             arguments: arguments.clone(),
             options,
@@ -191,15 +196,7 @@ impl Engine {
     /// The same with a cache of its own of this size, for one export.
     pub(crate) fn of_export(&self, cache_bytes: u64) -> anyhow::Result<Self> {
         let options = self.arguments.switched(CacheOptions::new(cache_bytes));
-        options
-            .check()
-            .map_err(|error| usage(format!("cache: {error}")))?;
-        Ok(Self {
-            arguments: self.arguments.clone(),
-            options,
-            cache: OnceCell::new(),
-            notes: RefCell::new(Vec::new()),
-        })
+        Self::with(&self.arguments, options, "cache")
     }
 
     /// The cache, made now if there is none.
