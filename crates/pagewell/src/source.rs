@@ -20,7 +20,7 @@ pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a dis
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A path: a directory, an ISO image or a disk image, told apart by content.
+    /// A path: a directory, an ISO image or a disk image, recognised by content.
     Path(PathBuf),
     /// `dir:PATH`.
     Directory(PathBuf),
@@ -28,7 +28,7 @@ pub(crate) enum Source {
     Iso(Storage),
     /// `image:STORAGE`: one file, whatever is in it.
     Image(Storage),
-    /// `model:`: an ISO image or a disk image, told apart by content.
+    /// `model:`: an ISO image or a disk image, recognised by content.
     Storage(Storage),
     /// `ram:SIZE`, in bytes.
     Ram(u64),

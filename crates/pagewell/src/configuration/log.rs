@@ -29,7 +29,7 @@ pub(crate) struct LogKeys {
 /// What is wanted of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogSettings {
-    /// What [`Filter::parse`] takes; nothing: nobody has asked for anything.
+    /// What [`Filter::parse`] takes; nothing: the usual levels.
     pub(crate) levels: Option<String>,
     /// How lines are written.
     pub(crate) format: Format,

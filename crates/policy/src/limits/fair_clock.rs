@@ -23,8 +23,8 @@
 //!
 //! # Weakness
 //!
-//! How long a client waits is told as if no other came or went. The clock is asked again then: who
-//! waits for a part that is free already may wait too long, until it asks.
+//! The wait of a client is computed as if no other came or went. When others go, their part is free
+//! at once, and the client that waits has it when it asks the clock again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU64;

@@ -4,14 +4,14 @@
 //!
 //! Calls and bytes a second are to be limited: those of each client, and those of an export, which
 //! its clients are to share. What a call costs is known when it is answered. A connection that has
-//! to wait is not read, and nothing else may tell its client.
+//! to wait is not read: its client sees a slow server, and no error.
 //!
 //! # Rule
 //!
-//! Calls are let through first and paid afterwards. Paying says when the connection may go on; it
-//! is told its own time, which later payments of others do not change. So each connection comes to
-//! its turn, however many there are, and may be one call ahead. A new connection waits until its
-//! client has paid for all others, so that connecting anew gains nothing.
+//! Calls are let through first and paid afterwards. A payment gives the connection its own time,
+//! from which it may go on, and later payments of others do not change that. So each connection
+//! comes to its turn, however many there are, and may be one call ahead. A new connection waits
+//! until its client has paid for all others, so that connecting anew gains nothing.
 //!
 //! A client has a bucket for calls and one for bytes ([`bucket`]). An export has a clock for
 //! each, by which the clients that want more than their part have equal parts ([`fair_clock`]).
