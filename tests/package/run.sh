@@ -209,9 +209,12 @@ reloads() {
     done
     printf '[[export]]\nnaem = "/data"\n' | inside tee /etc/pagewell/pagewell.toml >/dev/null
     ! inside systemctl reload pagewell.service 2>/dev/null || fail 'a wrong file is no error'
+    printf '[[export]]\nname = "/data"\nsource = "/srv/data"\n[[export]]\nname = "/boot"\nsource = "/boot"\n' |
+        inside tee /etc/pagewell/pagewell.toml >/dev/null
+    ! inside systemctl reload pagewell.service 2>/dev/null || fail 'what the sandbox refuses is no error'
     configure data
     end_load "$RELOADS reloads"
-    step "reloaded $RELOADS times under load with changing exports, and once with a wrong file"
+    step "reloaded $RELOADS times under load with changing exports, and twice with what is refused"
 }
 
 # However often it was started before.

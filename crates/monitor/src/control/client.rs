@@ -22,6 +22,8 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const USED_WAIT: Duration = Duration::from_secs(3);
 /// A line comes twice a second.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// Longer than a source of another server takes to be opened, or to be given up.
+const RELOAD_TIME: Duration = Duration::from_secs(600);
 
 /// A server or mount of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +46,8 @@ pub fn peers() -> Vec<Peer> {
 
 /// All that have such a name.
 fn named() -> Vec<Peer> {
-    let list = std::fs::read("/proc/net/unix").unwrap_or_default();
+    // There also where a service sees only the processes in /proc (ProcSubset=pid).
+    let list = std::fs::read("/proc/self/net/unix").unwrap_or_default();
     find(&String::from_utf8_lossy(&list))
 }
 
@@ -90,25 +93,47 @@ impl Peer {
 
     /// Its counters.
     pub fn counters(&self) -> anyhow::Result<Snapshot> {
-        let body = self.ask("stat\n")?;
+        let body = self.ask("stat\n", ANSWER_TIME)?;
         Snapshot::parse(&body).with_context(|| format!("process {}", self.process))
     }
 
     /// Has a server end the connections of a client; how many there were.
     pub fn disconnect(&self, address: IpAddr) -> anyhow::Result<usize> {
-        let body = self.ask(&format!("disconnect {address}\n"))?;
+        let body = self.ask(&format!("disconnect {address}\n"), ANSWER_TIME)?;
         let count = String::from_utf8_lossy(&body).trim().parse();
-        count.with_context(|| format!("process {}: not an answer of pagewell", self.process))
+        count.with_context(|| self.no_answer())
     }
 
-    /// What it answers.
-    fn ask(&self, question: &str) -> anyhow::Result<Vec<u8>> {
+    /// Has a server read its configuration again, and waits until it has; what has changed.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing has changed.
+    pub fn reload(&self) -> anyhow::Result<String> {
+        let body = self.ask("reload\n", RELOAD_TIME)?;
+        let line = String::from_utf8_lossy(&body);
+        match line.trim_end().split_once(' ') {
+            Some(("done", line)) => Ok(line.to_owned()),
+            Some(("refused", line)) => Err(anyhow!("{line}")),
+            _ => Err(anyhow!(self.no_answer())),
+        }
+    }
+
+    fn no_answer(&self) -> String {
+        format!("process {}: not an answer of pagewell", self.process)
+    }
+
+    /// What it answers; each part of that may take so long.
+    fn ask(&self, question: &str, patience: Duration) -> anyhow::Result<Vec<u8>> {
         let failed = || format!("process {}", self.process);
         let (mut stream, listener) = self.connect().with_context(failed)?;
         if !self.is_believed(&listener) {
             let user = listener.user.as_raw();
             bail!("process {}: user {user} listens in its name", self.process);
         }
+        stream
+            .set_read_timeout(Some(patience))
+            .with_context(failed)?;
         stream.write_all(question.as_bytes()).with_context(failed)?;
         let mut body = Vec::new();
         let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut body);

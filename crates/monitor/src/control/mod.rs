@@ -13,6 +13,7 @@
 //! ```text
 //!   "stat\n" -> the document of /stat.json
 //!   "disconnect ADDRESS\n" -> how many connections of that client were ended
+//!   "reload\n" -> when the configuration was read again, "done LINE\n" or "refused LINE\n"
 //!   "end\n"  -> twice a second "used\n" while the kernel has users of the mount, then
 //!               "left BYTES\n", at last "done\n" or "lost REASON\n"
 //! ```
@@ -26,7 +27,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::process::{Pid, Uid};
 
 pub use client::{Ended, Ending, Peer, ending_of, peers};
-pub use server::Control;
+pub use server::{Control, Reload};
 
 /// How names begin.
 const PREFIX: &str = "pagewell/";

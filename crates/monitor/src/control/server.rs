@@ -32,11 +32,16 @@ pub struct Control {
     _acceptor: Acceptor,
 }
 
+/// Reads the configuration again, and says on a line what came of it.
+pub type Reload = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
+
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     /// Whether the kernel still has users of the mount.
     is_used: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Of a server.
+    reload: Option<Reload>,
 }
 
 #[derive(Default)]
@@ -47,10 +52,23 @@ struct State {
 }
 
 impl Control {
-    /// Listens for a process of this kind: `serve`, or `mount/MAJOR:MINOR`.
+    /// Listens for the process of a mount, of the kind `mount/MAJOR:MINOR`.
     pub fn start(
         kind: &str,
         is_used: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        Self::listen(kind, Box::new(is_used), None)
+    }
+
+    /// Listens for a server.
+    pub fn start_server(reload: Reload) -> std::io::Result<Self> {
+        Self::listen("serve", Box::new(|| false), Some(reload))
+    }
+
+    fn listen(
+        kind: &str,
+        is_used: Box<dyn Fn() -> bool + Send + Sync>,
+        reload: Option<Reload>,
     ) -> std::io::Result<Self> {
         let name = format!("{PREFIX}{}/{kind}", std::process::id());
         let address = SocketAddr::from_abstract_name(name)?;
@@ -58,7 +76,8 @@ impl Control {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
-            is_used: Box::new(is_used),
+            is_used,
+            reload,
         });
         let (stopped, asked) = (listener.try_clone()?.into(), Arc::clone(&shared));
         let acceptor = Acceptor::start("control", stopped, move || {
@@ -134,11 +153,23 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
     match question.as_str() {
         "stat\n" => stream.write_all(&serde_json::to_vec(&Snapshot::take())?),
         "end\n" => tell_ending(stream, shared),
+        "reload\n" => match &shared.reload {
+            Some(reload) => stream.write_all(outcome_line(reload()).as_bytes()),
+            None => Ok(()),
+        },
         other => match disconnected(other) {
             Some(ended) => stream.write_all(format!("{ended}\n").as_bytes()),
             None => Ok(()),
         },
     }
+}
+
+fn outcome_line(outcome: Result<String, String>) -> String {
+    let (word, line) = match outcome {
+        Ok(line) => ("done", line),
+        Err(line) => ("refused", line),
+    };
+    format!("{word} {}\n", line.replace('\n', " "))
 }
 
 /// Ends the connections of the client that is asked for; how many there were.

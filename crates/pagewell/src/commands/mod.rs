@@ -14,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod mount;
 mod mount_configured;
 pub(crate) mod mount_options;
+pub(crate) mod reload;
 pub(crate) mod sandbox_probe;
 pub(crate) mod serve;
 pub(crate) mod serving;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Top(top::TopArguments),
     Clients(clients::ClientsArguments),
     Disconnect(disconnect::DisconnectArguments),
+    Reload(reload::ReloadArguments),
     Config(config::ConfigArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
@@ -67,6 +69,7 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Top(arguments) => top::run(arguments),
         Command::Clients(arguments) => clients::run(arguments),
         Command::Disconnect(arguments) => disconnect::run(arguments),
+        Command::Reload(arguments) => reload::run(arguments),
         Command::Config(arguments) => config::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, &program()),
         Command::Man(arguments) => man::run(arguments, program()),

@@ -138,16 +138,19 @@ fn serve(
     stopped: &Receiver<()>,
 ) -> anyhow::Result<Outcome> {
     let (notifier, shown) = (reloader.notifier.clone(), reloader.shown.clone());
-    // Without it 'pagewell counters' has to be given an address.
-    let _control = Control::start("serve", || false);
     let served = reloader.served.iter();
     let descriptions = served.map(OpenExport::describe).collect::<Vec<_>>();
+    let status = reloader.status();
+    let has_file = reloader.arguments.config.is_some();
+    let reloading = Reloading::new(reloader);
+    let asker = reloading.clone();
+    // Without it 'pagewell counters' has to be given an address.
+    let _control = Control::start_server(Box::new(move || asker.reload()));
     let announced = announce(&running, &descriptions, notes);
     let watchdog = Watchdog::start(&notifier, running.server.pulse())?;
-    let status = reloader.status();
-    let started = announced.and_then(|()| match reloader.arguments.config {
-        None => Ok(None),
-        Some(_) => Reloading::start(reloader, asked).map(Some),
+    let started = announced.and_then(|()| match has_file {
+        true => reloading.start(asked),
+        false => Ok(()),
     });
     if started.is_ok() {
         notifier.ready(&status);
@@ -157,7 +160,7 @@ fn serve(
     }
     notifier.stopping();
     drop(watchdog);
-    let started = started.map(|reloading| reloading.map(Reloading::stop));
+    reloading.stop();
     let stopped = stop_all(running);
     started?;
     let counters = table::render(&Snapshot::take(), false);

@@ -143,6 +143,44 @@ fn a_reload_changes_exports_and_drops_no_client() {
     assert_eq!(code, Some(0), "{err}");
 }
 
+/// The command waits for the file to be read: what is written right after it, in two pieces as an
+/// editor or a shell does, is never read half, and a client sees no export go away.
+#[test]
+fn the_command_waits_for_a_reload_and_says_what_came_of_it() {
+    let place = Place::new();
+    let one = export("/one", "one", "");
+    let config = place.write(&one);
+    let serve = Serve::start(&["--config", &config]);
+    let process = serve.process_id().to_string();
+    let reload = || run(&["reload", "--process", &process]);
+    let mut client = connect(&serve);
+    let file = file_in(&mut client, "/one");
+    for round in 0..20 {
+        place.write("");
+        let more = export(&format!("/more{round}"), "one", "");
+        place.write(&format!("{one}{more}"));
+        let said = reload();
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let added = format!("reloaded: added /more{round}");
+        assert!(said.err.contains(&added), "{}", said.err);
+        client.read(&file, 0, 10).unwrap();
+    }
+    place.write(&one.replace("name", "naem"));
+    let line = reload().failed(1);
+    assert!(
+        line.contains("nothing has changed") && line.contains("naem"),
+        "{line}"
+    );
+    client.read(&file, 0, 10).unwrap();
+
+    let plain = Serve::start(&[&place.base.path().join("one").display().to_string()]);
+    let process = plain.process_id().to_string();
+    let line = run(&["reload", "--process", &process]).failed(1);
+    assert!(line.contains("without --config"), "{line}");
+    let line = run(&["reload", "--process", "1"]).failed(1);
+    assert!(line.contains("process 1 is no server"), "{line}");
+}
+
 /// A folder outside of all that a server was started with is refused on one line, with what helps.
 #[test]
 fn what_the_sandbox_keeps_out_changes_nothing_until_a_restart() {

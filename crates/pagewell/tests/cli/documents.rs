@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::support::{Fixture, run, tool};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "serve",
     "mount",
     "umount",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 16] = [
     "top",
     "clients",
     "disconnect",
+    "reload",
     "config",
     "completions",
     "man",

@@ -1,4 +1,4 @@
-//! SIGHUP with `--config`: the file is read again, and what can change does.
+//! SIGHUP with `--config`, and `pagewell reload`: the file is read again, and what can change does.
 //!
 //! Rule: everything that can go wrong comes first, as far as opening the sources that are new; then
 //! all exports are replaced at once. What was wrong is said, and nothing has changed. A source that
@@ -64,30 +64,41 @@ pub(super) struct Reloader {
     pub(super) watch: Watch,
 }
 
-/// A thread that reloads when it is asked to.
+/// Reloads, one at a time, as long as the server runs.
+#[derive(Clone)]
 pub(super) struct Reloading(Arc<Mutex<Option<Reloader>>>);
 
 impl Reloading {
-    /// Starts it.
-    pub(super) fn start(reloader: Reloader, asked: Receiver<()>) -> anyhow::Result<Self> {
-        let shared = Arc::new(Mutex::new(Some(reloader)));
+    /// Of this server.
+    pub(super) fn new(reloader: Reloader) -> Self {
+        Self(Arc::new(Mutex::new(Some(reloader))))
+    }
+
+    /// Reloads from now on when a signal asks for it, on a thread.
+    pub(super) fn start(&self, asked: Receiver<()>) -> anyhow::Result<()> {
         let thread = std::thread::Builder::new().name("reload".to_owned());
-        let reloads = shared.clone();
+        let reloading = self.clone();
         let run = move || {
             while asked.recv().is_ok() {
-                match &mut *reloads.lock() {
-                    Some(reloader) => reloader.reload_and_say(),
-                    None => break,
-                }
+                // It has been said.
+                let _ = reloading.reload();
             }
         };
         thread.spawn(run).context("cannot start a thread")?;
-        Ok(Self(shared))
+        Ok(())
+    }
+
+    /// Reloads, and says what came of it, also to the log.
+    pub(super) fn reload(&self) -> Result<String, String> {
+        match &mut *self.0.lock() {
+            Some(reloader) => reloader.reload_and_say(),
+            None => Err("the server is stopping".to_owned()),
+        }
     }
 
     /// Lets go of what is served. A reload that is at work changes nothing any more once the server
     /// stops, and is not waited for: a source that it opens may be silent.
-    pub(super) fn stop(self) {
+    pub(super) fn stop(&self) {
         if let Some(mut reloader) = self.0.try_lock() {
             *reloader = None;
         }
@@ -95,18 +106,22 @@ impl Reloading {
 }
 
 impl Reloader {
-    /// Reads the configuration again, serves by it, and says on a line what came of that. All
-    /// reloads go through here, one at a time.
-    fn reload_and_say(&mut self) {
+    /// Reads the configuration again, serves by it, and says on a line what came of that.
+    fn reload_and_say(&mut self) -> Result<String, String> {
+        if self.arguments.config.is_none() {
+            return Err("there is no file to read again: it serves without --config".to_owned());
+        }
         self.notifier.reloading();
-        match self.reload() {
-            Ok(done) => note(&done),
-            Err(error) => report(&format!(
-                "not reloaded, nothing has changed: {}",
-                one_line(&error)
-            )),
+        let outcome = self.reload().map_err(|error| {
+            let error = one_line(&error);
+            format!("not reloaded, nothing has changed: {error}")
+        });
+        match &outcome {
+            Ok(line) => note(line),
+            Err(line) => report(line),
         }
         self.notifier.ready(&self.status());
+        outcome
     }
 
     /// What the service manager shows of it.
