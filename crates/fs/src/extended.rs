@@ -5,7 +5,10 @@
 //! `security.` is for the superuser to change.
 
 use crate::{Error, Result};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+
+/// One extended attribute: its name and its value.
+pub type ExtendedAttribute = (CString, Vec<u8>);
 
 /// The longest name, in bytes (`XATTR_NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;

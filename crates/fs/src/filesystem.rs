@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, FileId, Hold, Limits, Move, NodeKind, Opened, Presence, ReadReply,
-    Result, Seek, SetAttributes, Space, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, FileId, Hold, Limits, LocalFiles, Move, NodeKind, Opened, Presence,
+    ReadReply, Result, Seek, SetAttributes, Space, Stability, Statistics, Timestamp, Written,
 };
 
 /// A tree of files. Every method may be called from any number of threads at once.
@@ -20,6 +20,12 @@ use crate::{
 pub trait FileSystem: Send + Sync {
     /// One line for people: the kind and what it serves.
     fn describe(&self) -> String;
+
+    /// The files of this machine that the objects are, where they are such files. A layer that
+    /// changes what calls do has none.
+    fn as_local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
 
     /// Prepares the thread for a call, which a front that serves several file systems does before
     /// each. By default it acts for the server; a source that sets its identity itself, or opens

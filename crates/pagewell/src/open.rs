@@ -227,14 +227,14 @@ fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Re
             path.display()
         ));
     }
-    Ok(Opened::of(Tree::local(files)))
+    Ok(Opened::of(Tree::new(files)))
 }
 
 /// Opens a directory of this machine. Changes of names and attributes reach the device with
 /// [`FileSystem::sync`], not one by one, unless it is served: a server promises more than a
 /// command does.
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
-    Ok(Opened::of(Tree::local(open_directory(path, purpose)?)))
+    Ok(Opened::of(Tree::new(open_directory(path, purpose)?)))
 }
 
 fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory>> {

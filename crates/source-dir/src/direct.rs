@@ -1,30 +1,24 @@
-//! What a program that has a directory open as its own may do beside [`pagewell_fs::FileSystem`]:
-//! use files by their descriptors.
+//! [`LocalFiles`]: the files of a directory by their descriptors.
 //!
-//! A server must find each object again by its identifier, hold it, and tell what a change did.
-//! Who goes through many small files needs none of it: each is opened once, filled or read, and
-//! closed.
-//!
-//! What is written through a descriptor is not watched here: it is on the device after
-//! [`pagewell_fs::FileSystem::sync`], which synchronises the whole file system and is told by the
-//! kernel of everything that was lost since the directory was opened (syncfs(2), Linux 5.8).
+//! Writes through such a descriptor are not watched here. [`pagewell_fs::FileSystem::sync`] brings
+//! them to the device: it synchronises the whole file system, and the kernel reports there what was
+//! lost since the directory was opened (syncfs(2), Linux 5.8).
 
 use super::objects::Naming;
 use super::{Directory, handle};
-use pagewell_fs::{Call, Error, FileId, OpenFile, Result};
+use pagewell_fs::extended::ExtendedAttribute;
+use pagewell_fs::{Call, Error, FileId, LocalFiles, OpenFile, Result};
 use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-impl Directory {
-    /// The path that it was opened by.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+impl LocalFiles for Directory {
+    fn path(&self) -> &Path {
         &self.tree.path
     }
 
-    /// A regular file, open for writing if the caller may do that, and for reading where it may.
-    pub fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
+    fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
         let object = self.tree.object(call, id)?;
         object.file_type.expect_regular()?;
         let status = self.tree.look(&object, true)?;
@@ -35,9 +29,17 @@ impl Directory {
         }
     }
 
-    /// Makes a regular file where nothing of that name is, as the caller, and opens it for reading
-    /// and writing. It is not held: the caller has the only descriptor.
-    pub fn new_file(
+    fn open_listed(&self, call: &Call<'_>, id: &FileId) -> Result<Option<OpenFile>> {
+        let tree = &self.tree;
+        if !matches!(tree.naming, Naming::Handles) {
+            return Ok(None);
+        }
+        tree.acting.become_caller(&tree.acting.caller(call))?;
+        let opened = handle::open_to_read(tree.root.as_fd(), id)?;
+        Ok(Some(OpenFile::new(opened)))
+    }
+
+    fn new_file(
         &self,
         call: &Call<'_>,
         directory: &FileId,
@@ -53,16 +55,27 @@ impl Directory {
         Ok(OpenFile::new(opened))
     }
 
-    /// Opens a regular file that a listing has just returned, for reading, as the caller. Nothing
-    /// where objects are not named by kernel handles: then [`pagewell_fs::FileSystem::read`] finds
-    /// it.
-    pub fn open_listed(&self, call: &Call<'_>, id: &FileId) -> Result<Option<OpenFile>> {
-        let tree = &self.tree;
-        if !matches!(tree.naming, Naming::Handles) {
-            return Ok(None);
+    fn extended_attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>> {
+        let tree = &self.now().tree;
+        if !tree.object(call, id)?.can_open() {
+            return Ok(Vec::new());
         }
-        tree.acting.become_caller(&tree.acting.caller(call))?;
-        let opened = handle::open_to_read(tree.root.as_fd(), id)?;
-        Ok(Some(OpenFile::new(opened)))
+        let names = match tree.extended_attribute_names(call, id) {
+            Err(Error::NotSupported) => return Ok(Vec::new()),
+            names => names?,
+        };
+        let mut all = Vec::new();
+        for name in names.split_inclusive(|byte| *byte == 0) {
+            let Ok(name) = CStr::from_bytes_with_nul(name) else {
+                continue;
+            };
+            match tree.extended_attribute(call, id, name) {
+                Ok(value) => all.push((name.to_owned(), value)),
+                // removed meanwhile
+                Err(Error::NoData) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
     }
 }

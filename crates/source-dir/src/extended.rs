@@ -8,15 +8,12 @@
 //! it see and change what is for the superuser. That is refused here.
 
 use super::object::Object;
-use super::{Directory, Tree, blocking, error_of};
+use super::{Tree, blocking, error_of};
 use pagewell_fs::extended::{Presence, VALUE_BYTES_MAX, check, check_value, is_shown};
-use pagewell_fs::{Call, Error, FileId, Result};
+use pagewell_fs::{Call, FileId, Result};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use std::ffi::{CStr, CString};
-
-/// One extended attribute: its name and its value.
-pub type ExtendedAttribute = (CString, Vec<u8>);
+use std::ffi::CStr;
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::extended_attribute`].
@@ -101,38 +98,6 @@ impl Tree {
         drop(changing);
         done?;
         self.sync_attributes(&object)
-    }
-}
-
-impl Directory {
-    /// The extended attributes of a file or directory, the access control lists among them. Of
-    /// other types there are none that could be copied.
-    pub fn extended_attributes(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-    ) -> Result<Vec<ExtendedAttribute>> {
-        let tree = &self.now().tree;
-        if !tree.object(call, id)?.can_open() {
-            return Ok(Vec::new());
-        }
-        let names = match tree.extended_attribute_names(call, id) {
-            Err(Error::NotSupported) => return Ok(Vec::new()),
-            names => names?,
-        };
-        let mut all = Vec::new();
-        for name in names.split_inclusive(|byte| *byte == 0) {
-            let Ok(name) = CStr::from_bytes_with_nul(name) else {
-                continue;
-            };
-            match tree.extended_attribute(call, id, name) {
-                Ok(value) => all.push((name.to_owned(), value)),
-                // removed meanwhile
-                Err(Error::NoData) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(all)
     }
 }
 

@@ -58,13 +58,12 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use extended::ExtendedAttribute;
 pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OVERLAY_MAGIC, Result,
-    forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, LocalFiles, OVERLAY_MAGIC,
+    Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -177,6 +176,10 @@ impl FileSystem for Directory {
         allocate, copy, extended_attribute, extended_attribute_names, set_extended_attribute,
         remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
         move_name, read_directory, statistics, sync, open, object_of, commit_metadata,
+    }
+
+    fn as_local(&self) -> Option<&dyn LocalFiles> {
+        Some(self)
     }
 
     /// Each call says as whom it needs the thread (`identity`).

@@ -14,9 +14,9 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use pagewell_fs::{
-    Attributes, Call, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload, Result,
+    Attributes, Call, Credentials, Entry, Error, FileId, FileSystem, FileType, LocalFiles, Payload,
+    Result,
 };
-use pagewell_source_dir::Directory;
 use rustix::io::Errno;
 
 pub use reader::{Piece, Reader};
@@ -36,8 +36,6 @@ const NAMES_MAX: usize = 4 << 20;
 pub struct Tree {
     /// The file system.
     pub filesystem: Arc<dyn FileSystem>,
-    /// The same, when it is a directory of this machine.
-    pub local: Option<Arc<Directory>>,
     credentials: Credentials,
 }
 
@@ -84,22 +82,18 @@ impl Tree {
         let gid = rustix::process::getegid().as_raw();
         Self {
             filesystem,
-            local: None,
             credentials: Credentials::new(uid, gid, &groups),
         }
     }
 
-    /// The same of a directory of this machine.
-    pub fn local(directory: Arc<Directory>) -> Self {
-        Self {
-            local: Some(directory.clone()),
-            ..Self::new(directory)
-        }
+    /// Its files by their descriptors, when it is a directory of this machine.
+    pub fn local(&self) -> Option<&dyn LocalFiles> {
+        self.filesystem.as_local()
     }
 
     /// Whether it is a directory of this machine.
     pub fn is_local(&self) -> bool {
-        self.local.is_some()
+        self.local().is_some()
     }
 
     /// The call to make: as this user, on a thread that may wait.

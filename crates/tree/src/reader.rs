@@ -32,9 +32,10 @@ impl Piece {
 impl Tree {
     /// Reads a file that was just found or listed.
     pub fn reader(&self, entry: &Entry) -> Reader<'_> {
-        let local = self.local.as_ref();
-        // What is the matter with one that cannot be opened so, a read tells.
-        let opened = local.and_then(|local| local.open_listed(&self.call(), &entry.id).ok());
+        // Why a file cannot be opened so, a read tells.
+        let opened = self
+            .local()
+            .and_then(|local| local.open_listed(&self.call(), &entry.id).ok());
         Reader {
             tree: self,
             id: entry.id,
@@ -109,7 +110,7 @@ mod tests {
                 force_trails,
                 ..Options::default()
             };
-            let tree = Tree::local(Arc::new(Directory::open(place.path(), options).unwrap()));
+            let tree = Tree::new(Arc::new(Directory::open(place.path(), options).unwrap()));
             let root = tree.root().unwrap().id;
             let lengths = [0, 1, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20];
             for (listed, read) in lengths

@@ -8,8 +8,8 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 
-use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes, SetTime};
-use pagewell_source_dir::ExtendedAttribute;
+use pagewell_fs::extended::ExtendedAttribute;
+use pagewell_fs::{Attributes, Error, FileId, Presence, SetAttributes, SetTime};
 
 use super::hand::{Hand, Notice};
 use super::losses::{Part, is_refusal};
@@ -223,7 +223,7 @@ impl Hand {
         }
         let lists_only = wanted == Extended::Lists;
         let place = original.place;
-        let Some(local) = &place.tree.local else {
+        let Some(local) = place.tree.local() else {
             if place.is_remote {
                 let what = "an NFS server does not tell extended attributes and access control \
                             lists: none are kept";

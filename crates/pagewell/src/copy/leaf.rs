@@ -452,7 +452,7 @@ fn not_made(original: &Entry, error: Error) -> Trouble {
 /// reason. A file of this machine is opened.
 pub(crate) fn check_write(tree: &Tree, id: &FileId) -> Result<Option<OpenFile>, Error> {
     let call = tree.call();
-    if let Some(local) = &tree.local {
+    if let Some(local) = tree.local() {
         return local.open_to_write(&call, id).map(Some);
     }
     let wanted = Access::MODIFY | Access::EXTEND;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_fs::{
-    Call, Entry, Error, FileId, FileSystem, FileType, OpenFile, SetAttributes, SetTime, Timestamp,
+    Call, Entry, Error, FileId, FileSystem, FileType, LocalFiles, OpenFile, SetAttributes, SetTime,
+    Timestamp,
 };
-use pagewell_source_dir::Directory;
 use pagewell_tree::Tree;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
@@ -66,8 +66,8 @@ impl Terms {
     }
 
     /// The target, when it is a directory of this machine.
-    pub(super) fn local(&self) -> Option<&Directory> {
-        self.target.tree.local.as_deref()
+    pub(super) fn local(&self) -> Option<&dyn LocalFiles> {
+        self.target.tree.local()
     }
 
     /// Whether the copy has ended before its end.

@@ -1,7 +1,7 @@
 //! Files by their descriptors.
 
 use super::*;
-use pagewell_fs::Error;
+use pagewell_fs::{Error, LocalFiles};
 use std::os::unix::fs::MetadataExt;
 
 #[test]
