@@ -1,4 +1,4 @@
-//! Pitfalls 9, 24 and 31: attributes before and after a change, the guard of SETATTR, times.
+//! Attributes before and after a change, the guard of SETATTR, times.
 
 use std::collections::HashSet;
 
@@ -56,10 +56,10 @@ fn check_chain(
     assert!(fixture.kind != Kind::Ram || known == changes.len());
 }
 
-/// Pitfall 9: attributes before a change belong to it atomically: with eight writers each is what
+/// Attributes before a change belong to it atomically: with eight writers each is what
 /// some other change left behind.
 #[test]
-fn row_09_attributes_before_a_write_are_those_after_another() {
+fn attributes_before_a_write_are_those_after_another() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"");
@@ -79,9 +79,9 @@ fn row_09_attributes_before_a_write_are_those_after_another() {
     });
 }
 
-/// Pitfall 9: the same for a directory in which eight clients create and remove.
+/// The same for a directory in which eight clients create and remove.
 #[test]
-fn row_09_attributes_before_a_creation_are_those_after_another() {
+fn attributes_before_a_creation_are_those_after_another() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let directory = client.make_directory(&root, b"directory");
@@ -104,10 +104,10 @@ fn row_09_attributes_before_a_creation_are_those_after_another() {
     });
 }
 
-/// Pitfall 24: a guard that does not match is NOT_SYNC, nothing is applied, and there is exactly
+/// A guard that does not match is NOT_SYNC, nothing is applied, and there is exactly
 /// one reply.
 #[test]
-fn row_24_a_stale_guard_applies_nothing_and_is_answered_once() {
+fn a_stale_guard_applies_nothing_and_is_answered_once() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -138,9 +138,9 @@ fn row_24_a_stale_guard_applies_nothing_and_is_answered_once() {
     });
 }
 
-/// Pitfall 24: what is refused is refused as a whole.
+/// What is refused is refused as a whole.
 #[test]
-fn row_24_a_refused_setattr_applies_nothing() {
+fn a_refused_setattr_applies_nothing() {
     on_each_kind(|fixture| {
         if !fixture.knows_users() {
             return;
@@ -172,9 +172,9 @@ fn row_24_a_refused_setattr_applies_nothing() {
     });
 }
 
-/// Pitfall 31: times keep their nanoseconds, from 1970 to the last second of 2105 and a bit.
+/// Times keep their nanoseconds, from 1970 to the last second of 2105 and a bit.
 #[test]
-fn row_31_times_are_kept_to_the_nanosecond_and_to_the_last_second() {
+fn times_are_kept_to_the_nanosecond_and_to_the_last_second() {
     let seconds = [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, u32::MAX];
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
@@ -202,9 +202,9 @@ fn row_31_times_are_kept_to_the_nanosecond_and_to_the_last_second() {
     });
 }
 
-/// Pitfall 31: nanoseconds that are none are refused, in a time and in a guard.
+/// Nanoseconds that are none are refused, in a time and in a guard.
 #[test]
-fn row_31_nanoseconds_that_are_none_are_refused() {
+fn nanoseconds_that_are_none_are_refused() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"");
@@ -238,10 +238,10 @@ fn row_31_nanoseconds_that_are_none_are_refused() {
     });
 }
 
-/// Pitfall 31: local times that the wire cannot say are cut to the nearest, not wrapped around;
+/// Local times that the wire cannot say are cut to the nearest, not wrapped around;
 /// and a read leaves the times of data alone.
 #[test]
-fn row_31_times_beyond_the_wire_are_cut_and_not_wrapped() {
+fn times_beyond_the_wire_are_cut_and_not_wrapped() {
     let fixture = Fixture::new(Kind::Directory);
     let (mut client, root) = fixture.client();
     let file = client.make_file(&root, b"file", b"content");

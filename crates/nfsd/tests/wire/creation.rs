@@ -1,4 +1,5 @@
-//! Pitfalls 6 to 8: exclusive creation, attributes at creation, files whose mode forbids writing.
+//! RFC 1813, section 3.3.8: exclusive creation, attributes at creation, files whose mode forbids
+//! writing.
 
 use pagewell_sunrpc::nfs3::{
     CreateHow, DeviceNumber, FileType, NodeData, SetAttributes, SetTime, StableHow, Status, Time,
@@ -24,10 +25,10 @@ fn finish_creation(client: &mut Client, file: &[u8]) {
     assert_eq!(client.getattr(file).unwrap().mode, 0o600);
 }
 
-/// Pitfall 6: EXCLUSIVE with the same verifier twice is the same file, with another verifier the
+/// EXCLUSIVE with the same verifier twice is the same file, with another verifier the
 /// name exists; SETATTR makes it an ordinary file.
 #[test]
-fn row_06_exclusive_create_with_the_same_verifier_is_a_retry() {
+fn exclusive_create_with_the_same_verifier_is_a_retry() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let made = client.create(&root, b"file", FIRST).unwrap();
@@ -50,9 +51,9 @@ fn row_06_exclusive_create_with_the_same_verifier_is_a_retry() {
     });
 }
 
-/// Pitfall 6: a file that was made otherwise, or is no file, is no retry.
+/// A file that was made otherwise, or is no file, is no retry.
 #[test]
-fn row_06_exclusive_create_over_what_was_made_otherwise_exists() {
+fn exclusive_create_over_what_was_made_otherwise_exists() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         client.make_file(&root, b"file", b"content");
@@ -73,9 +74,9 @@ fn row_06_exclusive_create_over_what_was_made_otherwise_exists() {
     });
 }
 
-/// Pitfall 6: the verifier survives a crash of the server.
+/// The verifier survives a crash of the server.
 #[test]
-fn row_06_exclusive_create_is_a_retry_also_after_a_restart() {
+fn exclusive_create_is_a_retry_also_after_a_restart() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let server = Process::of_directory(folder.path(), kind);
@@ -118,10 +119,10 @@ fn combinations() -> Vec<SetAttributes> {
     all
 }
 
-/// Pitfall 7: CREATE, MKDIR, SYMLINK and MKNOD take every combination of attributes: Windows sets
+/// CREATE, MKDIR, SYMLINK and MKNOD take every combination of attributes: Windows sets
 /// both times.
 #[test]
-fn row_07_every_combination_of_attributes_is_taken_at_creation() {
+fn every_combination_of_attributes_is_taken_at_creation() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         for (number, set) in combinations().into_iter().enumerate() {
@@ -174,9 +175,9 @@ fn check_made(
     }
 }
 
-/// Pitfall 7: UNCHECKED on a file that exists applies the size and keeps the file.
+/// UNCHECKED on a file that exists applies the size and keeps the file.
 #[test]
-fn row_07_unchecked_create_of_an_existing_file_applies_only_the_size() {
+fn unchecked_create_of_an_existing_file_applies_only_the_size() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -195,9 +196,9 @@ fn row_07_unchecked_create_of_an_existing_file_applies_only_the_size() {
     });
 }
 
-/// Pitfall 7: every type that MKNOD makes, and those that it does not.
+/// Every type that MKNOD makes, and those that it does not.
 #[test]
-fn row_07_nodes_of_every_type_are_made() {
+fn nodes_of_every_type_are_made() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let set = mode(0o600);
@@ -225,10 +226,10 @@ fn row_07_nodes_of_every_type_are_made() {
     });
 }
 
-/// Pitfall 8: the owner may write a file whose mode forbids it (it was open when the mode was
+/// The owner may write a file whose mode forbids it (it was open when the mode was
 /// given); nobody else may.
 #[test]
-fn row_08_the_owner_may_write_a_file_whose_mode_forbids_it() {
+fn the_owner_may_write_a_file_whose_mode_forbids_it() {
     on_each_kind(|fixture| {
         if !fixture.knows_users() {
             return;

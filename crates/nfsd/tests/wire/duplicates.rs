@@ -1,4 +1,4 @@
-//! Pitfalls 19 and 20: calls that come twice, and what remembering them costs.
+//! Calls that come twice (RFC 1813, section 4.5), and what remembering them costs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,10 +21,10 @@ fn remove_record(client: &Client, xid: u32, directory: &[u8], name: &[u8]) -> Ve
     marked(&client.record(xid, Procedure::Remove, &arguments))
 }
 
-/// Pitfall 19: a REMOVE whose connection was reset gets the first reply to the byte on a new one,
+/// A REMOVE whose connection was reset gets the first reply to the byte on a new one,
 /// from another port, not NOENT; again and again, also after other calls.
 #[test]
-fn row_19_a_retransmission_on_another_connection_is_replayed() {
+fn a_retransmission_on_another_connection_is_replayed() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         client.make_file(&root, b"file", b"");
@@ -81,10 +81,10 @@ fn prepare(client: &mut Client, root: &[u8], file: &[u8], call: AnyCall) -> Vec<
     call.arguments
 }
 
-/// Pitfall 19: the same for every procedure that must not be done twice: done again, each would
+/// The same for every procedure that must not be done twice: done again, each would
 /// fail.
 #[test]
-fn row_19_every_change_is_done_once() {
+fn every_change_is_done_once() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -113,10 +113,10 @@ fn row_19_every_change_is_done_once() {
     });
 }
 
-/// Pitfall 19: another credential with the same identifier and arguments is another call, and so
+/// Another credential with the same identifier and arguments is another call, and so
 /// are other arguments with the same identifier.
 #[test]
-fn row_19_another_user_or_other_arguments_are_no_retransmission() {
+fn another_user_or_other_arguments_are_no_retransmission() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         client.make_file(&root, b"file", b"");
@@ -163,10 +163,10 @@ impl Hook for SlowRemove {
     }
 }
 
-/// Pitfall 19: a retransmission while the first is still being done is not done too: once the first
+/// A retransmission while the first is still being done is not done too: once the first
 /// connection is gone the answer goes to the one that asked again, and once only.
 #[test]
-fn row_19_a_call_under_way_is_done_once_and_answered_on_the_new_connection() {
+fn a_call_under_way_is_done_once_and_answered_on_the_new_connection() {
     for is_reset in [false, true] {
         let (layer, slow) = Layer::new(ram(), SlowRemove::default());
         let server = serve(vec![export("/", layer)]);
@@ -366,10 +366,10 @@ fn on_one_connection_an_identifier_can_be_used_again() {
     });
 }
 
-/// Pitfall 19: two clients may have the same identifier for calls that look alike but are made at
+/// Two clients may have the same identifier for calls that look alike but are made at
 /// different objects.
 #[test]
-fn row_19_the_same_identifier_for_another_object_is_another_call() {
+fn the_same_identifier_for_another_object_is_another_call() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let directories = [
@@ -414,10 +414,10 @@ fn many_removes(client: &mut Client, root: &[u8], count: usize) {
     }
 }
 
-/// Pitfall 20: what is remembered is bounded: once so many calls that must not be done twice were
+/// What is remembered is bounded: once so many calls that must not be done twice were
 /// made that the bound is reached, tens of thousands more take no memory.
 #[test]
-fn row_20_tens_of_thousands_of_removes_take_no_more_memory() {
+fn tens_of_thousands_of_removes_take_no_more_memory() {
     let server = Process::of_ram();
     let (mut client, root) = server.client();
     many_removes(&mut client, &root, 70_000);

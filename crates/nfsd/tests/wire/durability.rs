@@ -1,5 +1,5 @@
-//! Pitfalls 1 to 4: write verifiers, failed write-back, what a stable write promises, ranges of
-//! COMMIT.
+//! RFC 1813, sections 3.3.7 and 3.3.21: write verifiers, failed write-back, what a stable write
+//! promises, ranges of COMMIT.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,10 +24,10 @@ const STABLE: [StableHow; 3] = [
     StableHow::FileSync,
 ];
 
-/// Pitfall 1: the verifier is the same in all WRITE and COMMIT replies of one life of the server,
+/// The verifier is the same in all WRITE and COMMIT replies of one life of the server,
 /// whatever the stability.
 #[test]
-fn row_01_the_verifier_is_the_same_in_all_replies_of_one_life() {
+fn the_verifier_is_the_same_in_all_replies_of_one_life() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"");
@@ -42,10 +42,10 @@ fn row_01_the_verifier_is_the_same_in_all_replies_of_one_life() {
     });
 }
 
-/// Pitfall 1: after a crash the verifier is another one, so that the client sends its unstable
+/// After a crash the verifier is another one, so that the client sends its unstable
 /// data again; then all bytes are there.
 #[test]
-fn row_01_after_a_crash_the_verifier_differs_and_data_sent_again_is_kept() {
+fn after_a_crash_the_verifier_differs_and_data_sent_again_is_kept() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let server = Process::of_directory(folder.path(), kind);
@@ -151,10 +151,10 @@ fn check_failed_commit(server: &Server, failing: &FailingSync) {
     assert_eq!(client.read(&file, 0, 100).unwrap().bytes, b"precious");
 }
 
-/// Pitfall 2: a failed write-back is an error of COMMIT and changes the verifier, so that another
+/// A failed write-back is an error of COMMIT and changes the verifier, so that another
 /// client which wrote before learns of it too; data sent again is readable.
 #[test]
-fn row_02_a_failed_write_back_is_told_and_changes_the_verifier() {
+fn a_failed_write_back_is_told_and_changes_the_verifier() {
     let (layer, failing) = Layer::new(ram(), FailingSync::default());
     check_failed_commit(&serve(vec![export("/", layer)]), &failing);
 
@@ -163,9 +163,9 @@ fn row_02_a_failed_write_back_is_told_and_changes_the_verifier() {
     check_failed_commit(&server, &failing);
 }
 
-/// Pitfall 2: a stable write whose sync failed is an error, not a promise.
+/// A stable write whose sync failed is an error, not a promise.
 #[test]
-fn row_02_a_stable_write_whose_sync_failed_is_an_error() {
+fn a_stable_write_whose_sync_failed_is_an_error() {
     let failing = Arc::new(FailingSync::default());
     let (server, _folder) = serve_directory(FailingCalls(failing.clone()));
     let (mut client, root) = connect(&server);
@@ -194,10 +194,10 @@ impl SyncCalls for GatedCalls {
     }
 }
 
-/// Pitfall 3: the reply to a DATA_SYNC or FILE_SYNC write comes only after the system call that
+/// The reply to a DATA_SYNC or FILE_SYNC write comes only after the system call that
 /// makes the data stable has returned; that to an UNSTABLE one does not wait for it.
 #[test]
-fn row_03_a_stable_write_is_answered_after_the_sync_call_returned() {
+fn a_stable_write_is_answered_after_the_sync_call_returned() {
     for stable in STABLE {
         let gate = Arc::new(Gate::default());
         let (server, _folder) = serve_directory(GatedCalls(gate.clone()));
@@ -222,9 +222,9 @@ fn row_03_a_stable_write_is_answered_after_the_sync_call_returned() {
     }
 }
 
-/// Pitfall 3: the server itself does not answer before the file system has returned.
+/// The server itself does not answer before the file system has returned.
 #[test]
-fn row_03_a_write_is_answered_after_the_file_system_returned() {
+fn a_write_is_answered_after_the_file_system_returned() {
     let (layer, stalls) = Layer::new(ram(), Stalls::at(&["write", "commit"]));
     let server = serve(vec![export("/", layer)]);
     let (mut client, root) = connect(&server);
@@ -258,9 +258,9 @@ const RANGES: [(u64, u32); 6] = [
     (u64::MAX, u32::MAX),
 ];
 
-/// Pitfall 4: COMMIT of zero bytes is to the end of the file, and no offset and count overflow.
+/// COMMIT of zero bytes is to the end of the file, and no offset and count overflow.
 #[test]
-fn row_04_commit_of_zero_bytes_is_to_the_end_of_the_file() {
+fn commit_of_zero_bytes_is_to_the_end_of_the_file() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"");

@@ -293,9 +293,9 @@ fn run(seed: u64) {
     }
 }
 
-/// Pitfall 19: whatever happens to connections, every change is done once and in its place.
+/// Whatever happens to connections, every change is done once and in its place.
 #[test]
-fn row_19_no_state_goes_back_when_connections_die() {
+fn no_state_goes_back_when_connections_die() {
     for seed in 0..SEEDS {
         eprintln!("seed {seed}");
         run(seed);

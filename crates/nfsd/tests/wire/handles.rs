@@ -1,4 +1,4 @@
-//! Pitfalls 16 to 18: handles that are wrong, that are dead, that live on.
+//! Handles (RFC 1813, section 2.3.2) that are wrong, that are dead, that live on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,9 +44,9 @@ fn forged(object: &[u8]) -> Vec<FileHandle> {
     forged
 }
 
-/// Pitfall 16: a handle that the server never made is BADHANDLE in every procedure.
+/// A handle that the server never made is BADHANDLE in every procedure.
 #[test]
-fn row_16_a_malformed_handle_is_badhandle_in_every_procedure() {
+fn a_malformed_handle_is_badhandle_in_every_procedure() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -66,9 +66,9 @@ fn row_16_a_malformed_handle_is_badhandle_in_every_procedure() {
     });
 }
 
-/// Pitfall 16: the handle of an object that is gone is STALE in every procedure, never NOENT.
+/// The handle of an object that is gone is STALE in every procedure, never NOENT.
 #[test]
-fn row_16_the_handle_of_a_removed_object_is_stale_in_every_procedure() {
+fn the_handle_of_a_removed_object_is_stale_in_every_procedure() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -88,9 +88,9 @@ fn row_16_the_handle_of_a_removed_object_is_stale_in_every_procedure() {
     });
 }
 
-/// Pitfall 16: the second handle of RENAME and LINK is looked at as the first.
+/// The second handle of RENAME and LINK is looked at as the first.
 #[test]
-fn row_16_the_second_handle_is_checked_too() {
+fn the_second_handle_is_checked_too() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -113,9 +113,9 @@ fn row_16_the_second_handle_is_checked_too() {
     });
 }
 
-/// Pitfall 16: an object of the wrong type is told by the right error.
+/// An object of the wrong type is told by the right error.
 #[test]
-fn row_16_objects_of_the_wrong_type_have_their_errors() {
+fn objects_of_the_wrong_type_have_their_errors() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -148,10 +148,10 @@ fn row_16_objects_of_the_wrong_type_have_their_errors() {
     });
 }
 
-/// Pitfall 17: nobody can make a handle: every bit and the length are authenticated; one longer
+/// Nobody can make a handle: every bit and the length are authenticated; one longer
 /// than the protocol allows is garbage.
 #[test]
-fn row_17_forged_handles_are_refused_whatever_bit_is_changed() {
+fn forged_handles_are_refused_whatever_bit_is_changed() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"content");
@@ -176,10 +176,10 @@ fn serve_with_key(key: [u8; 16], names: &[&str]) -> Server {
     serve_with(exports, |config: &mut Config| config.handle_key = key)
 }
 
-/// Pitfall 17: handles of a server with another key, and of an export that is no longer served,
+/// Handles of a server with another key, and of an export that is no longer served,
 /// open nothing; a handle leads to its own export only.
 #[test]
-fn row_17_handles_belong_to_their_key_and_their_export() {
+fn handles_belong_to_their_key_and_their_export() {
     let server = serve_with_key([1; 16], &["/a", "/b"]);
     let mut client = Client::connect(server.address(), User::root());
     let roots = [client.mount(b"/a").unwrap(), client.mount(b"/b").unwrap()];
@@ -206,10 +206,10 @@ fn row_17_handles_belong_to_their_key_and_their_export() {
     assert_eq!(restarted.unwrap_err(), Status::Stale, "memory is gone");
 }
 
-/// Pitfall 17: another directory that is served by the same name, with the same key: handles of the
+/// Another directory that is served by the same name, with the same key: handles of the
 /// first open nothing, also of a file that has names in both.
 #[test]
-fn row_17_handles_belong_to_the_directory_that_was_served() {
+fn handles_belong_to_the_directory_that_was_served() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
@@ -240,7 +240,7 @@ fn row_17_handles_belong_to_the_directory_that_was_served() {
 /// A directory that is removed and made again is found at the next mount; handles of the old one,
 /// also of what was moved to the new one, stay stale.
 #[test]
-fn row_17_a_directory_that_was_made_again_is_found_by_the_next_mount() {
+fn a_directory_that_was_made_again_is_found_by_the_next_mount() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let (path, aside) = (folder.path().join("served"), folder.path().join("aside"));
@@ -268,9 +268,9 @@ fn row_17_a_directory_that_was_made_again_is_found_by_the_next_mount() {
     }
 }
 
-/// Pitfall 17: a handle outlives the rename of its object and of the object's parents.
+/// A handle outlives the rename of its object and of the object's parents.
 #[test]
-fn row_17_handles_outlive_renames_of_the_object_and_its_parents() {
+fn handles_outlive_renames_of_the_object_and_its_parents() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let top = client.make_directory(&root, b"top");
@@ -294,9 +294,9 @@ fn row_17_handles_outlive_renames_of_the_object_and_its_parents() {
     });
 }
 
-/// Pitfall 17: a handle is never valid for another object, also when its number is used again.
+/// A handle is never valid for another object, also when its number is used again.
 #[test]
-fn row_17_a_new_object_never_has_the_handle_of_an_old_one() {
+fn a_new_object_never_has_the_handle_of_an_old_one() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let mut dead: Vec<FileHandle> = Vec::new();
@@ -377,10 +377,10 @@ impl Model {
     }
 }
 
-/// Pitfall 17: whatever was created, linked, renamed and removed, and however often the server was
+/// Whatever was created, linked, renamed and removed, and however often the server was
 /// killed: each handle reads its own file, or is stale when the file has no name.
 #[test]
-fn row_17_handles_name_their_files_through_random_changes_and_restarts() {
+fn handles_name_their_files_through_random_changes_and_restarts() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Process::of_directory(folder.path(), kind);
@@ -408,10 +408,10 @@ fn row_17_handles_name_their_files_through_random_changes_and_restarts() {
     }
 }
 
-/// Pitfall 18: hiding a removed file that is open is the client's job; the server keeps a handle
+/// Hiding a removed file that is open is the client's job; the server keeps a handle
 /// until the last name goes, and not longer.
 #[test]
-fn row_18_a_file_can_be_read_until_its_last_name_is_removed() {
+fn a_file_can_be_read_until_its_last_name_is_removed() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"one", b"content");
@@ -429,9 +429,9 @@ fn row_18_a_file_can_be_read_until_its_last_name_is_removed() {
     });
 }
 
-/// Pitfall 18: RENAME over a file replaces it: the replaced one lives as long as it has names.
+/// RENAME over a file replaces it: the replaced one lives as long as it has names.
 #[test]
-fn row_18_rename_over_a_file_replaces_it() {
+fn rename_over_a_file_replaces_it() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let old = client.make_file(&root, b"name", b"old");

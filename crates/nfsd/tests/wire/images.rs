@@ -107,7 +107,7 @@ impl Fixture {
 }
 
 #[test]
-fn row_01_the_verifier_is_the_same_in_all_replies_of_one_life() {
+fn the_verifier_is_the_same_in_all_replies_of_one_life() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     let first = client.commit(&file, 0, 0).unwrap().verifier;
@@ -121,7 +121,7 @@ fn row_01_the_verifier_is_the_same_in_all_replies_of_one_life() {
 }
 
 #[test]
-fn row_01_after_a_crash_the_verifier_differs_and_data_sent_again_is_kept() {
+fn after_a_crash_the_verifier_differs_and_data_sent_again_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     let content = vec![255; 1 << 20];
@@ -173,7 +173,7 @@ fn row_01_after_a_crash_the_verifier_differs_and_data_sent_again_is_kept() {
 }
 
 #[test]
-fn row_02_a_failed_flush_changes_the_verifier_for_everybody() {
+fn a_failed_flush_changes_the_verifier_for_everybody() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     let (mut other, _) = fixture.client();
@@ -200,7 +200,7 @@ fn row_02_a_failed_flush_changes_the_verifier_for_everybody() {
 }
 
 #[test]
-fn row_02_a_failed_write_back_reaches_the_commit_and_is_made_again() {
+fn a_failed_write_back_reaches_the_commit_and_is_made_again() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     fixture.device.writes_fail.store(true, Ordering::SeqCst);
@@ -222,7 +222,7 @@ fn row_02_a_failed_write_back_reaches_the_commit_and_is_made_again() {
 
 /// What the image lies on is full: the client is told that, and the operator where.
 #[test]
-fn row_02_no_space_below_is_told_to_both() {
+fn no_space_below_is_told_to_both() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     fixture.device.writes_fail.store(true, Ordering::SeqCst);
@@ -244,7 +244,7 @@ fn row_02_no_space_below_is_told_to_both() {
 }
 
 #[test]
-fn row_04_a_commit_brings_its_range_to_the_device() {
+fn a_commit_brings_its_range_to_the_device() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     for (number, (offset, count)) in [

@@ -1,4 +1,5 @@
-//! Pitfalls 10 to 15: cookies, verifiers, sizes of replies, large directories, narrow cookies.
+//! RFC 1813, sections 3.3.16 and 3.3.17: cookies, verifiers, sizes of replies, large directories,
+//! narrow cookies.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -39,10 +40,10 @@ fn assert_once(names: &[Name], prefix: &str, count: usize) {
     }
 }
 
-/// Pitfall 10: a cookie is of its entry: listing page by page while other names come and go shows
+/// A cookie is of its entry: listing page by page while other names come and go shows
 /// each name that stays exactly once.
 #[test]
-fn row_10_names_that_stay_are_listed_exactly_once_while_others_come_and_go() {
+fn names_that_stay_are_listed_exactly_once_while_others_come_and_go() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let directory = client.make_directory(&root, b"directory");
@@ -72,9 +73,9 @@ fn row_10_names_that_stay_are_listed_exactly_once_while_others_come_and_go() {
     });
 }
 
-/// Pitfall 10: cookies do not depend on the object: names of one file have one each.
+/// Cookies do not depend on the object: names of one file have one each.
 #[test]
-fn row_10_each_hard_link_has_its_own_cookie() {
+fn each_hard_link_has_its_own_cookie() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let directory = client.make_directory(&root, b"directory");
@@ -92,9 +93,9 @@ fn row_10_each_hard_link_has_its_own_cookie() {
     });
 }
 
-/// Pitfall 10: a cookie is good after a restart of the server, and after its own entry is gone.
+/// A cookie is good after a restart of the server, and after its own entry is gone.
 #[test]
-fn row_10_cookies_outlive_a_restart_and_their_own_entry() {
+fn cookies_outlive_a_restart_and_their_own_entry() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let server = Process::of_directory(folder.path(), kind);
@@ -112,10 +113,10 @@ fn row_10_cookies_outlive_a_restart_and_their_own_entry() {
     }
 }
 
-/// Pitfall 11: a directory that changed between pages is no error, nor is a verifier that the
+/// A directory that changed between pages is no error, nor is a verifier that the
 /// server never gave.
 #[test]
-fn row_11_a_changed_directory_or_another_verifier_is_no_error() {
+fn a_changed_directory_or_another_verifier_is_no_error() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         fill(&mut client, &root, "stay", 60);
@@ -131,10 +132,10 @@ fn row_11_a_changed_directory_or_another_verifier_is_no_error() {
     });
 }
 
-/// Pitfall 12: no entry has cookie 0, which is the start, and READDIR goes on where READDIRPLUS
+/// No entry has cookie 0, which is the start, and READDIR goes on where READDIRPLUS
 /// stopped.
 #[test]
-fn row_12_readdir_goes_on_from_a_cookie_of_readdirplus() {
+fn readdir_goes_on_from_a_cookie_of_readdirplus() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         fill(&mut client, &root, "file", 30);
@@ -166,10 +167,10 @@ fn row_12_readdir_goes_on_from_a_cookie_of_readdirplus() {
     });
 }
 
-/// Pitfall 13: limits count bytes of XDR: no reply exceeds them, none is empty without being the
+/// Limits count bytes of XDR: no reply exceeds them, none is empty without being the
 /// end, and what does not fit one entry is TOOSMALL.
 #[test]
-fn row_13_no_reply_exceeds_its_limit_and_none_is_empty() {
+fn no_reply_exceeds_its_limit_and_none_is_empty() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         for length in [1, 2, 3, 4, 5, 64, 253, 254, 255] {
@@ -206,9 +207,9 @@ fn check_page(page: Result<crate::pages::Page, Status>, limit: u32, total: usize
     }
 }
 
-/// Pitfall 13: also in the middle of a listing, where a long name is next.
+/// Also in the middle of a listing, where a long name is next.
 #[test]
-fn row_13_a_long_name_in_the_middle_is_too_small_or_listed() {
+fn a_long_name_in_the_middle_is_too_small_or_listed() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         for letter in b'a'..=b'j' {
@@ -236,10 +237,10 @@ fn serve_million(narrow: bool) -> (Server, Arc<Million>) {
     (serve(vec![export]), million)
 }
 
-/// Pitfall 14: a listing of a million entries comes in replies of bounded size, each of bounded
+/// A listing of a million entries comes in replies of bounded size, each of bounded
 /// work, and between any two of them other clients are served.
 #[test]
-fn row_14_a_million_entries_are_listed_in_bounded_replies_while_lookups_run() {
+fn a_million_entries_are_listed_in_bounded_replies_while_lookups_run() {
     let (server, million) = serve_million(false);
     let (mut client, root) = connect(&server);
     let (mut other, _) = connect(&server);
@@ -276,10 +277,10 @@ fn row_14_a_million_entries_are_listed_in_bounded_replies_while_lookups_run() {
     );
 }
 
-/// Pitfall 14: no lock of a directory or of the connection is held over a listing: while the file
+/// No lock of a directory or of the connection is held over a listing: while the file
 /// system holds one, lookups in the same directory are answered on this and on other connections.
 #[test]
-fn row_14_lookups_are_answered_while_a_listing_is_held() {
+fn lookups_are_answered_while_a_listing_is_held() {
     let (layer, stalls) = Layer::new(ram(), Stalls::at(&["read_directory"]));
     let server = serve(vec![export("/", layer)]);
     let (mut client, root) = connect(&server);
@@ -303,10 +304,10 @@ fn row_14_lookups_are_answered_while_a_listing_is_held() {
     assert_eq!(sorted(&page.names), [b"file"]);
 }
 
-/// Pitfall 15: with the export's flag set, all cookies and file numbers are below 2^31, also of a
+/// With the export's flag set, all cookies and file numbers are below 2^31, also of a
 /// million entries, none comes twice, and each resumes the listing.
 #[test]
-fn row_15_narrow_cookies_are_below_two_to_the_31_and_unique() {
+fn narrow_cookies_are_below_two_to_the_31_and_unique() {
     let (server, _) = serve_million(true);
     let (mut client, root) = connect(&server);
     let names = client.list_from(&root, 0, 1 << 20);
@@ -325,9 +326,9 @@ fn row_15_narrow_cookies_are_below_two_to_the_31_and_unique() {
     }
 }
 
-/// Pitfall 15: the same on real file systems, with READDIRPLUS, while names come and go.
+/// The same on real file systems, with READDIRPLUS, while names come and go.
 #[test]
-fn row_15_narrow_cookies_resume_on_each_kind() {
+fn narrow_cookies_resume_on_each_kind() {
     for kind in Kind::ALL {
         let fixture = Fixture::with(kind, |export| export.cookies_32bit = true);
         let (mut client, root) = fixture.client();

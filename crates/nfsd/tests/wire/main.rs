@@ -1,7 +1,6 @@
 //! The server as clients see it: each test speaks to a running server over TCP.
 //!
-//! What every NFSv3 server must get right is a list of 31 pitfalls; a test named `row_NN_...`
-//! belongs to number NN of it, the others guard what the list leaves out. [`client`] is a client
+//! The heads of files name the sections of the RFCs that their tests hold. [`client`] is a client
 //! that checks each reply to its last byte, [`fixture`] starts servers in this process,
 //! [`process`] one in a process of its own that can be killed and measured, [`layer`] file
 //! systems that stall, fail and count.

@@ -1,4 +1,4 @@
-//! Pitfalls 28 and 29: MOUNT, and clients that want locks.
+//! RFC 1813, section 5: MOUNT, and clients that want locks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ fn two_exports() -> (Server, Client) {
     (server, client)
 }
 
-/// Pitfall 28: each of the six procedures replies, and there is no seventh.
+/// Each of the six procedures replies, and there is no seventh.
 #[test]
-fn row_28_every_mount_procedure_replies() {
+fn every_mount_procedure_replies() {
     let (_server, mut client) = two_exports();
     client.mount_call(Procedure::Null, &[]).decode::<()>();
     assert!(client.mounted().is_empty());
@@ -50,10 +50,10 @@ fn row_28_every_mount_procedure_replies() {
     client.check_usable();
 }
 
-/// Pitfall 28: older versions of MOUNT, which clients use to list and to unmount, answer as the
+/// Older versions of MOUNT, which clients use to list and to unmount, answer as the
 /// third; their handles are those of another NFS, so that they give none.
 #[test]
-fn row_28_older_versions_of_mount_do_all_but_mount() {
+fn older_versions_of_mount_do_all_but_mount() {
     let (_server, mut client) = two_exports();
     let path = encoded(&&b"/first"[..]);
     for version in [1, 2] {
@@ -91,9 +91,9 @@ fn row_28_older_versions_of_mount_do_all_but_mount() {
     }
 }
 
-/// Pitfall 28: what MNT is given may be written in several ways; what is not there is NOENT.
+/// What MNT is given may be written in several ways; what is not there is NOENT.
 #[test]
-fn row_28_paths_of_exports_are_found_however_they_are_written() {
+fn paths_of_exports_are_found_however_they_are_written() {
     let (_server, mut client) = two_exports();
     let first = client.mount(b"/first").unwrap();
     for same in [&b"/first/"[..], b"//first", b"first", b"/./first/."] {
@@ -123,9 +123,9 @@ fn row_28_paths_of_exports_are_found_however_they_are_written() {
     assert_eq!(refused.refusal(), Some(Refusal::GarbageArguments));
 }
 
-/// Pitfall 28: bytes behind the arguments are ignored in MOUNT as in NFS.
+/// Bytes behind the arguments are ignored in MOUNT as in NFS.
 #[test]
-fn row_28_bytes_behind_the_arguments_are_ignored() {
+fn bytes_behind_the_arguments_are_ignored() {
     let (_server, mut client) = two_exports();
     let mut path = encoded(&&b"/first"[..]);
     path.extend([0; 4]);
@@ -260,11 +260,11 @@ fn contradicting_exports_are_refused_at_start() {
     assert!(refused.contains(&first.address().to_string()), "{refused}");
 }
 
-/// Pitfall 29: clients find the lock manager by the port mapper only, so the mount commands of the
+/// Clients find the lock manager by the port mapper only, so the mount commands of the
 /// manual, which do without, say that locks stay on the client. Lock managers of the version that
 /// goes with NFSv3 and status monitors are answered, older ones and quotas are not.
 #[test]
-fn row_29_locks_are_answered_and_the_manual_says_who_needs_what() {
+fn locks_are_answered_and_the_manual_says_who_needs_what() {
     let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPERATING.md");
     let manual = std::fs::read_to_string(manual).unwrap();
     for (system, option) in [

@@ -1,4 +1,4 @@
-//! Pitfalls 21 to 23: names, links that must not be followed, what may replace what.
+//! Names, links that must not be followed, what may replace what.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,9 +15,9 @@ use crate::fixture::{Fixture, Kind, on_each_kind};
 use crate::operations::{handle, mode};
 use crate::pages::sorted;
 
-/// Pitfall 21: names that are none are refused by every procedure that takes a name.
+/// Names that are none are refused by every procedure that takes a name.
 #[test]
-fn row_21_names_that_are_none_are_refused() {
+fn names_that_are_none_are_refused() {
     let refusals = [
         (vec![], Status::Invalid),
         (b"a/b".to_vec(), Status::Invalid),
@@ -64,10 +64,10 @@ fn every_name_call(
     results
 }
 
-/// Pitfall 21: `.` and `..` are found, `..` of the root is the root, and neither can be made,
+/// `.` and `..` are found, `..` of the root is the root, and neither can be made,
 /// moved or removed.
 #[test]
-fn row_21_dot_and_dot_dot_are_found_and_never_changed() {
+fn dot_and_dot_dot_are_found_and_never_changed() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let directory = client.make_directory(&root, b"directory");
@@ -130,9 +130,9 @@ fn every_change_by_name(
     ]
 }
 
-/// Pitfall 21: a name is bytes: of any encoding or none, up to 255.
+/// A name is bytes: of any encoding or none, up to 255.
 #[test]
-fn row_21_any_bytes_are_a_name_up_to_255() {
+fn any_bytes_are_a_name_up_to_255() {
     let names = [
         vec![b'n'; 255],
         "ä".repeat(127).into_bytes(),
@@ -158,10 +158,10 @@ fn row_21_any_bytes_are_a_name_up_to_255() {
     });
 }
 
-/// Pitfall 22: the server follows no symbolic link: not in LOOKUP, not in CREATE, not as a
+/// The server follows no symbolic link: not in LOOKUP, not in CREATE, not as a
 /// directory of anything.
 #[test]
-fn row_22_symbolic_links_are_not_followed() {
+fn symbolic_links_are_not_followed() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let directory = client.make_directory(&root, b"directory");
@@ -219,10 +219,10 @@ fn swap_until(exported: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
     }
 }
 
-/// Pitfall 22: no escape by a rename race: while a program on the host swaps a directory for a link
+/// No escape by a rename race: while a program on the host swaps a directory for a link
 /// to the outside, nothing outside of the export is seen or touched.
 #[test]
-fn row_22_swapping_a_directory_for_a_link_leads_nowhere() {
+fn swapping_a_directory_for_a_link_leads_nowhere() {
     for kind in [Kind::Directory, Kind::PathHints] {
         let fixture = Fixture::new(kind);
         let outside = fixture.folder().join("outside");
@@ -286,9 +286,9 @@ fn attack(fixture: &Fixture) {
     assert!(directory.is_some(), "the directory was never met");
 }
 
-/// Pitfall 23: what may replace and remove what, as on a local file system.
+/// What may replace and remove what, as on a local file system.
 #[test]
-fn row_23_files_and_directories_replace_only_their_like() {
+fn files_and_directories_replace_only_their_like() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let full = client.make_directory(&root, b"full");
@@ -332,10 +332,10 @@ fn row_23_files_and_directories_replace_only_their_like() {
     });
 }
 
-/// Pitfall 23: a directory cannot go below itself, however deep; two names of one file renamed
+/// A directory cannot go below itself, however deep; two names of one file renamed
 /// onto each other both stay.
 #[test]
-fn row_23_rename_makes_no_loop_and_loses_no_link() {
+fn rename_makes_no_loop_and_loses_no_link() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let top = client.make_directory(&root, b"top");

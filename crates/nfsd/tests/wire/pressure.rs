@@ -1,4 +1,4 @@
-//! Pitfall 30: clients that send more than can be done. Memory is bounded, others are served.
+//! Clients that send more than can be done. Memory is bounded, others are served.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -40,11 +40,11 @@ fn flood(mut stream: TcpStream, mut record: Vec<u8>, xids: &[u32]) {
     }
 }
 
-/// Pitfall 30: 2,000 WRITEs of 1 MiB sent at once to storage that stands still: the server takes
+/// 2,000 WRITEs of 1 MiB sent at once to storage that stands still: the server takes
 /// as many as its budget and lets TCP hold the rest; other clients are served all the while; when
 /// storage goes on, all are answered.
 #[test]
-fn row_30_two_thousand_writes_at_once_stay_within_the_memory_budget() {
+fn two_thousand_writes_at_once_stay_within_the_memory_budget() {
     let mut server = Process::of_stalled_writes();
     let (mut client, root) = server.client();
     let file = client.make_file(&root, b"file", b"");
@@ -81,9 +81,9 @@ fn row_30_two_thousand_writes_at_once_stay_within_the_memory_budget() {
     });
 }
 
-/// Pitfall 30: the budget is one for all connections, and each of them gets its turn.
+/// The budget is one for all connections, and each of them gets its turn.
 #[test]
-fn row_30_many_connections_share_one_budget_and_all_are_served() {
+fn many_connections_share_one_budget_and_all_are_served() {
     let mut server = Process::of_stalled_writes();
     let (mut client, root) = server.client();
     let file = client.make_file(&root, b"file", b"");
@@ -127,10 +127,10 @@ impl Hook for Slow {
     }
 }
 
-/// Pitfall 30: a client with more small calls under way than are taken at once is read again as
+/// A client with more small calls under way than are taken at once is read again as
 /// soon as some are done, every time.
 #[test]
-fn row_30_a_client_that_was_held_back_is_read_again() {
+fn a_client_that_was_held_back_is_read_again() {
     let (layer, _) = Layer::new(ram(), Slow);
     let server = serve_with(vec![export("/", layer)], |_| {});
     for _ in 0..3 {
@@ -149,10 +149,10 @@ fn row_30_a_client_that_was_held_back_is_read_again() {
     }
 }
 
-/// Pitfall 30: a connection that waits for memory is served when memory is free again, also when
+/// A connection that waits for memory is served when memory is free again, also when
 /// others that waited before it have been called for nothing or have gone away.
 #[test]
-fn row_30_whoever_waits_for_memory_gets_it() {
+fn whoever_waits_for_memory_gets_it() {
     let (layer, stalls) = Layer::new(ram(), Stalls::at(&["write"]));
     let server = serve_with(vec![export("/", layer)], |config| config.threads = 32);
     let (mut client, root) = connect(&server);
@@ -204,10 +204,10 @@ fn row_30_whoever_waits_for_memory_gets_it() {
     });
 }
 
-/// Pitfall 30: a client that asks for much and reads nothing keeps no more than a few replies in
+/// A client that asks for much and reads nothing keeps no more than a few replies in
 /// the server, and others are served.
 #[test]
-fn row_30_a_client_that_does_not_read_its_replies_is_bounded() {
+fn a_client_that_does_not_read_its_replies_is_bounded() {
     let mut server = Process::of_stalled_writes();
     server.release();
     let (mut client, root) = server.client();

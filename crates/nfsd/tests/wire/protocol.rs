@@ -1,4 +1,4 @@
-//! Pitfall 27: records in fragments, programs and versions that are not served, garbage.
+//! RFC 5531: records in fragments, programs and versions that are not served, garbage.
 
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, CreateHow, Procedure, Status};
@@ -38,9 +38,9 @@ fn whole(client: &mut Client, file: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Pitfall 27: a record may come in any number of fragments, of any lengths, also empty ones.
+/// A record may come in any number of fragments, of any lengths, also empty ones.
 #[test]
-fn row_27_records_may_come_in_fragments_of_any_length() {
+fn records_may_come_in_fragments_of_any_length() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, root) = fixture.client();
     let content: Vec<u8> = (0..50_000u32).map(|number| number as u8).collect();
@@ -90,9 +90,9 @@ fn row_27_records_may_come_in_fragments_of_any_length() {
     }
 }
 
-/// Pitfall 27: fragments however the stream is cut into packets.
+/// Fragments however the stream is cut into packets.
 #[test]
-fn row_27_fragments_may_be_cut_anywhere_by_the_network() {
+fn fragments_may_be_cut_anywhere_by_the_network() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, root) = fixture.client();
     let xids = [next_xid(), next_xid()];
@@ -114,10 +114,10 @@ fn row_27_fragments_may_be_cut_anywhere_by_the_network() {
     }
 }
 
-/// Pitfall 27: a claim of 2 GiB takes no memory, and a record over the cap that does come is
+/// A claim of 2 GiB takes no memory, and a record over the cap that does come is
 /// refused while the connection stays.
 #[test]
-fn row_27_a_claim_of_two_gib_takes_no_memory() {
+fn a_claim_of_two_gib_takes_no_memory() {
     let server = Process::of_ram();
     let (mut client, _) = server.client();
     client.check_usable();
@@ -147,10 +147,10 @@ fn row_27_a_claim_of_two_gib_takes_no_memory() {
     assert!(grown < 8 << 20, "{grown} bytes for oversized records");
 }
 
-/// Pitfall 27: programs, versions and procedures that are not served are told apart, and the
+/// Programs, versions and procedures that are not served are told apart, and the
 /// connection stays.
 #[test]
-fn row_27_unknown_programs_versions_and_procedures_are_refused() {
+fn unknown_programs_versions_and_procedures_are_refused() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, _) = fixture.client();
     for program in [0, 1, 100_001, 100_002, 100_004, 100_227, 400_122, u32::MAX] {
@@ -179,10 +179,10 @@ fn row_27_unknown_programs_versions_and_procedures_are_refused() {
     client.check_usable();
 }
 
-/// Pitfall 27: each procedure with its arguments cut at every length is refused, or fails as NFS
+/// Each procedure with its arguments cut at every length is refused, or fails as NFS
 /// calls fail; nothing is done, and the connection stays.
 #[test]
-fn row_27_arguments_cut_at_every_length_are_garbage() {
+fn arguments_cut_at_every_length_are_garbage() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, root) = fixture.client();
     client.make_file(&root, b"name", b"content");
@@ -201,9 +201,9 @@ fn row_27_arguments_cut_at_every_length_are_garbage() {
     assert_eq!(client.getattr(&root).unwrap(), before);
 }
 
-/// Pitfall 27: bytes behind the arguments, which some clients send, change nothing.
+/// Bytes behind the arguments, which some clients send, change nothing.
 #[test]
-fn row_27_bytes_behind_the_arguments_are_ignored() {
+fn bytes_behind_the_arguments_are_ignored() {
     let statuses = |behind: &[u8]| -> Vec<Status> {
         let fixture = Fixture::new(Kind::Ram);
         let (mut client, root) = fixture.client();
@@ -291,10 +291,10 @@ fn a_write_longer_than_wtmax_is_short() {
     });
 }
 
-/// Pitfall 27: each word of the arguments replaced by what has no meaning: the reply is one that
+/// Each word of the arguments replaced by what has no meaning: the reply is one that
 /// can be decoded, whatever it says.
 #[test]
-fn row_27_arguments_with_senseless_words_are_answered_properly() {
+fn arguments_with_senseless_words_are_answered_properly() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, root) = fixture.client();
     let directory = client.make_directory(&root, b"directory");
@@ -320,10 +320,10 @@ fn row_27_arguments_with_senseless_words_are_answered_properly() {
 const RPC_VERSION_AT: usize = 8;
 const FLAVOR_AT: usize = 24;
 
-/// Pitfall 27: another version of RPC, and credentials that cannot be read, are denied; the
+/// Another version of RPC, and credentials that cannot be read, are denied; the
 /// connection stays.
 #[test]
-fn row_27_wrong_rpc_versions_and_credentials_are_denied() {
+fn wrong_rpc_versions_and_credentials_are_denied() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, _) = fixture.client();
     let record = |xid| {
@@ -362,9 +362,9 @@ fn row_27_wrong_rpc_versions_and_credentials_are_denied() {
     assert!(garbage == bad || garbage == Some(Refusal::GarbageArguments));
 }
 
-/// Pitfall 27: what is no call at all is not answered, and the next call is.
+/// What is no call at all is not answered, and the next call is.
 #[test]
-fn row_27_records_that_are_no_calls_are_ignored() {
+fn records_that_are_no_calls_are_ignored() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, _) = fixture.client();
     for length in 0..8 {
@@ -384,9 +384,9 @@ fn row_27_records_that_are_no_calls_are_ignored() {
     assert!(!client.has_answer());
 }
 
-/// Pitfall 27: thousands of empty fragments end the connection, and only that one.
+/// Thousands of empty fragments end the connection, and only that one.
 #[test]
-fn row_27_an_endless_row_of_empty_fragments_ends_the_connection() {
+fn an_endless_row_of_empty_fragments_ends_the_connection() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, _) = fixture.client();
     let (mut other, _) = fixture.client();

@@ -1,4 +1,4 @@
-//! Pitfalls 5 and 26: the end of a file, and the sizes that FSINFO promises.
+//! The end of a file, and the sizes that FSINFO promises.
 
 use pagewell_sunrpc::nfs3::{
     Procedure, SetAttributes, StableHow, Status, WriteArguments, WriteReply,
@@ -7,10 +7,10 @@ use pagewell_sunrpc::nfs3::{
 use crate::fixture::{Fixture, Kind, on_each_kind};
 use crate::operations::handle;
 
-/// Pitfall 5: `eof` is set exactly at the end of the file (ESXi hangs otherwise), a count of 0 is
+/// `eof` is set exactly at the end of the file (ESXi hangs otherwise), a count of 0 is
 /// legal, and past the end there are no bytes and `eof`.
 #[test]
-fn row_05_the_end_of_a_file_is_told_exactly() {
+fn the_end_of_a_file_is_told_exactly() {
     let table: [(u64, u32, &[u8], bool); 15] = [
         (0, 0, b"", false),
         (0, 2, b"ab", false),
@@ -45,9 +45,9 @@ fn row_05_the_end_of_a_file_is_told_exactly() {
     });
 }
 
-/// Pitfall 5: the same for files of every size around what is copied, spliced and cut.
+/// The same for files of every size around what is copied, spliced and cut.
 #[test]
-fn row_05_large_files_end_exactly_too() {
+fn large_files_end_exactly_too() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let info = client.fsinfo(&root).unwrap();
@@ -88,9 +88,9 @@ fn row_05_large_files_end_exactly_too() {
     });
 }
 
-/// Pitfall 5: the same at the end of the longest file that can be.
+/// The same at the end of the longest file that can be.
 #[test]
-fn row_05_the_last_bytes_of_the_longest_file_are_read() {
+fn the_last_bytes_of_the_longest_file_are_read() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut client, root) = fixture.client();
     let length = client.fsinfo(&root).unwrap().file_bytes_max;
@@ -119,10 +119,10 @@ fn row_05_the_last_bytes_of_the_longest_file_are_read() {
     }
 }
 
-/// Pitfall 26: a READ or WRITE over the limits of FSINFO is done as far as they go, never answered
+/// A READ or WRITE over the limits of FSINFO is done as far as they go, never answered
 /// FBIG, also when its record is over the cap.
 #[test]
-fn row_26_counts_over_the_limits_are_cut() {
+fn counts_over_the_limits_are_cut() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let info = client.fsinfo(&root).unwrap();
@@ -141,9 +141,9 @@ fn row_26_counts_over_the_limits_are_cut() {
     });
 }
 
-/// Pitfall 26: a WRITE whose count and data disagree changes no more than both allow.
+/// A WRITE whose count and data disagree changes no more than both allow.
 #[test]
-fn row_26_count_and_data_of_a_write_must_agree() {
+fn count_and_data_of_a_write_must_agree() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let file = client.make_file(&root, b"file", b"");
@@ -165,10 +165,10 @@ fn row_26_count_and_data_of_a_write_must_agree() {
     });
 }
 
-/// Pitfall 26: sizes are below 2^63 for clients that count with a sign; offsets past the largest
+/// Sizes are below 2^63 for clients that count with a sign; offsets past the largest
 /// file are refused and overflow nowhere.
 #[test]
-fn row_26_sizes_are_below_two_to_the_63() {
+fn sizes_are_below_two_to_the_63() {
     on_each_kind(|fixture| {
         let (mut client, root) = fixture.client();
         let limit = 1u64 << 63;

@@ -1,4 +1,4 @@
-//! Pitfall 25: storage that does not answer. Clients are told to ask again, everything else goes
+//! Storage that does not answer. Clients are told to ask again, everything else goes
 //! on.
 
 use std::sync::Mutex;
@@ -127,7 +127,7 @@ fn check_quick(client: &mut Client, root: &[u8]) {
 /// A call that storage holds is answered JUKEBOX; calls for other files are not affected; when
 /// storage is back, the client that asks again is served.
 #[test]
-fn row_25_a_stalled_file_is_jukebox_and_others_are_served() {
+fn a_stalled_file_is_jukebox_and_others_are_served() {
     let stalled = Stalled::new(1);
     let (mut client, root) = connect(&stalled.server);
     let slow = stalled.files(&mut client, &root, 1).remove(0);
@@ -152,7 +152,7 @@ fn row_25_a_stalled_file_is_jukebox_and_others_are_served() {
 
 /// Every procedure that only looks at a stalled file is told to ask again.
 #[test]
-fn row_25_every_look_at_a_stalled_file_is_jukebox() {
+fn every_look_at_a_stalled_file_is_jukebox() {
     let stalled = Stalled::new(1);
     let (mut client, root) = connect(&stalled.server);
     let slow = stalled.files(&mut client, &root, 1).remove(0);
@@ -172,7 +172,7 @@ fn row_25_every_look_at_a_stalled_file_is_jukebox() {
 /// A connection is not charged for reads that were answered early, although their threads are still
 /// held: it is read from, and other exports are served on it.
 #[test]
-fn row_25_large_reads_of_a_stalled_file_do_not_hold_up_their_connection() {
+fn large_reads_of_a_stalled_file_do_not_hold_up_their_connection() {
     let reads_max = IN_FLIGHT_BYTES_MAX / READ_BYTES_MAX as usize;
     for doublings in 0..DOUBLINGS {
         let limits = (2 * reads_max, SLOW_AFTER * 2_u32.pow(doublings));
@@ -198,7 +198,7 @@ fn row_25_large_reads_of_a_stalled_file_do_not_hold_up_their_connection() {
 /// A change that storage holds may still happen, so it is never answered before it is known; it
 /// does not keep others from being served.
 #[test]
-fn row_25_a_stalled_change_is_answered_when_it_is_done() {
+fn a_stalled_change_is_answered_when_it_is_done() {
     let stalled = Stalled::of(1, &["write"]);
     let (mut client, root) = connect(&stalled.server);
     let slow = stalled.files(&mut client, &root, 1).remove(0);
@@ -220,7 +220,7 @@ fn row_25_a_stalled_change_is_answered_when_it_is_done() {
 /// More calls for one stalled file than there are threads: all are answered JUKEBOX and none of
 /// the others waits for storage.
 #[test]
-fn row_25_many_calls_for_one_stalled_file_do_not_use_up_the_threads() {
+fn many_calls_for_one_stalled_file_do_not_use_up_the_threads() {
     let stalled = Stalled::new(1);
     let (mut client, root) = connect(&stalled.server);
     let slow = stalled.files(&mut client, &root, 1).remove(0);
@@ -239,7 +239,7 @@ fn row_25_many_calls_for_one_stalled_file_do_not_use_up_the_threads() {
 /// JUKEBOX, other exports are served as ever, and other files of the same one are served or told
 /// to ask again, never left without an answer.
 #[test]
-fn row_25_many_stalled_files_do_not_use_up_the_threads() {
+fn many_stalled_files_do_not_use_up_the_threads() {
     let files = THREADS * 5;
     let stalled = Stalled::new(files);
     let (mut client, root) = connect(&stalled.server);
@@ -271,7 +271,7 @@ fn row_25_many_stalled_files_do_not_use_up_the_threads() {
 
 /// A call that waits behind stalled ones is served without another call having to come.
 #[test]
-fn row_25_a_call_behind_stalled_ones_is_served_by_itself() {
+fn a_call_behind_stalled_ones_is_served_by_itself() {
     let stalled = Stalled::new(THREADS);
     let (mut client, root) = connect(&stalled.server);
     let slow = stalled.files(&mut client, &root, THREADS);
@@ -289,7 +289,7 @@ fn row_25_a_call_behind_stalled_ones_is_served_by_itself() {
 
 /// Stalled changes, which are not answered early, do not use up the threads either.
 #[test]
-fn row_25_stalled_changes_leave_threads_for_others() {
+fn stalled_changes_leave_threads_for_others() {
     let stalled = Stalled::of(THREADS, &["write"]);
     let (mut client, root) = connect(&stalled.server);
     let slow = stalled.files(&mut client, &root, THREADS);
