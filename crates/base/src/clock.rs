@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each entry has a *turn* in a queue. One that was removed leaves its turn there, which has no
-//! entry with its number any more and is passed over; when turns without entries are in the
+//! entry with its number any more and is skipped; when turns without entries are in the
 //! majority, they are taken out.
 //!
 //! The map has no limit of its own: the owner says when something has to go, by count or by weight.
@@ -29,7 +29,7 @@ const TURNS_SPARE: usize = 16;
 /// Entries in the order of their turns; see the top of the file.
 #[derive(Debug)]
 pub struct Clock<K, V> {
-    entries: HashMap<K, Entry<V>>,
+    entries: HashMap<K, ClockEntry<V>>,
     /// Oldest first: of each entry one, and of entries that are gone.
     turns: VecDeque<(u64, K)>,
     next_turn: u64,
@@ -37,7 +37,7 @@ pub struct Clock<K, V> {
 }
 
 #[derive(Debug)]
-struct Entry<V> {
+struct ClockEntry<V> {
     value: V,
     weight: usize,
     turn: u64,
@@ -92,7 +92,7 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
     pub fn insert(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         self.weight += weight;
-        let entry = Entry {
+        let entry = ClockEntry {
             value,
             weight,
             turn: self.next_turn,

@@ -19,16 +19,16 @@ const PART_BITS: u32 = COUNT.ilog2();
 /// Alone on its lines. Processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Part<T>(Mutex<T>);
+struct Shard<T>(Mutex<T>);
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct Shards<T>([Part<T>; COUNT]);
+pub struct Shards<T>([Shard<T>; COUNT]);
 
 impl<T> Shards<T> {
     /// Parts that all begin as `make` says.
     pub fn new(make: impl Fn() -> T) -> Self {
-        Self(std::array::from_fn(|_| Part(Mutex::new(make()))))
+        Self(std::array::from_fn(|_| Shard(Mutex::new(make()))))
     }
 
     /// Waits for the lock of what has this number or hash.

@@ -23,7 +23,7 @@ impl<T> Mutex<T> {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// What it guarded, when nobody else has it.
+    /// What it guarded, when no other thread has it.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,13 +55,13 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody writes.
+    /// Waits until no thread writes.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         note(&self.0);
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else reads or writes.
+    /// Waits until no other thread reads or writes.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         note(&self.0);
         self.0.write().unwrap_or_else(PoisonError::into_inner)
@@ -85,7 +85,7 @@ impl<T: ?Sized> RwLock<T> {
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    /// With nobody waiting.
+    /// Without a waiting thread.
     pub const fn new() -> Self {
         Self(std::sync::Condvar::new())
     }

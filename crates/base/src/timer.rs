@@ -17,15 +17,15 @@ use crate::sync::{Condvar, Mutex};
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct State {
+struct TimerState {
     /// By when they are due; those of equal times in the order in which they came.
     jobs: BTreeMap<(Instant, u64), Job>,
     sequence: u64,
     stopped: bool,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct TimerShared {
+    state: Mutex<TimerState>,
     changed: Condvar,
     /// Something came or ended while the thread was spinning.
     news: AtomicBool,
@@ -35,13 +35,13 @@ struct Shared {
 
 /// See the module's text.
 pub struct Timer {
-    shared: Arc<Shared>,
+    shared: Arc<TimerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Adds jobs to a timer that may have gone.
 #[derive(Clone)]
-pub struct TimerHandle(Arc<Shared>);
+pub struct TimerHandle(Arc<TimerShared>);
 
 impl Timer {
     /// A timer that spins for the last `spin` before each time, and says when a job `panicked`.
@@ -50,7 +50,7 @@ impl Timer {
     ///
     /// There is no further thread.
     pub fn new(name: &str, spin: Duration, panicked: fn()) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TimerShared {
             state: Mutex::default(),
             changed: Condvar::new(),
             news: AtomicBool::new(false),
@@ -137,7 +137,7 @@ fn never() -> Instant {
         .unwrap_or(now)
 }
 
-impl Shared {
+impl TimerShared {
     fn wake(&self) {
         self.news.store(true, Ordering::Release);
         self.changed.notify_one();

@@ -1,6 +1,6 @@
 //! System calls that a server never makes, refused by a filter (seccomp).
 //!
-//! Problem: who has taken a process over goes on with what the kernel offers: other programs,
+//! Problem: an attacker in the process goes on with what the kernel offers: other programs,
 //! other processes, mounts, name spaces, and rarely used calls that have had defects.
 //!
 //! Rule: a list of what is refused, not of what is allowed. The latter leaves less to an

@@ -15,7 +15,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{Attributes, Change, Error, Result, SetAttributes, SetTime, Timestamp};
 
 #[derive(Debug)]
-struct State {
+struct FileState {
     /// The file, with its times.
     file: Attributes,
     changes: u64,
@@ -24,7 +24,7 @@ struct State {
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Changes {
-    state: Mutex<State>,
+    state: Mutex<FileState>,
     /// The verifier before any loss.
     pub(super) verifier: u64,
 }
@@ -36,7 +36,7 @@ pub(super) struct Begun(u64);
 impl Changes {
     pub(super) fn new(file: Attributes) -> Self {
         Self {
-            state: Mutex::new(State { file, changes: 0 }),
+            state: Mutex::new(FileState { file, changes: 0 }),
             verifier: pagewell_fs::verifier::fresh(),
         }
     }
@@ -76,7 +76,7 @@ impl Changes {
     }
 }
 
-impl State {
+impl FileState {
     fn apply(&mut self, begun: Begun, change: impl FnOnce(&mut Attributes, Timestamp)) -> Change {
         let before = (self.changes == begun.0).then(|| self.file.wcc());
         let now = Timestamp::now().max(self.file.changed.next());

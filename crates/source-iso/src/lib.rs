@@ -1,7 +1,7 @@
 //! ISO 9660 images: ECMA-119 with Rock Ridge and Joliet, read-only.
 //!
 //! **Problem.** The format is old, its writers disagree, and images come from anywhere. A reader
-//! must show what the writer meant, and must survive what nobody meant: chains that loop,
+//! must show what the writer meant, and must survive what no writer meant: chains that loop,
 //! directories inside themselves, lengths that lie.
 //!
 //! **Rule.** Every structure is checked against its neighbours before it is used; damage costs

@@ -83,13 +83,13 @@ impl<'a> Continuation<'a> {
     }
 }
 
-struct Place {
+struct ContinuationArea {
     block: u32,
     offset: u32,
     length: u32,
 }
 
-fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<Place> {
+fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<ContinuationArea> {
     let mut rest = area;
     let mut next = None;
     while rest.len() >= ENTRY_BYTES_MIN {
@@ -113,9 +113,9 @@ fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<Place
     next
 }
 
-fn place(entry: &[u8]) -> Option<Place> {
+fn place(entry: &[u8]) -> Option<ContinuationArea> {
     let field = |offset| BothEndian::little(entry, offset);
-    let place = Place {
+    let place = ContinuationArea {
         block: field(4)?,
         offset: field(12)?,
         length: field(20)?,

@@ -7,7 +7,7 @@
 //! A directory's attributes and length come from its own first record, its name from its
 //! parent's. Its parent is what its second record says; a directory that Rock Ridge moved (CL in
 //! the old place, RE in the new one) has its true parent in PL. A directory that is its own
-//! ancestor is refused when it is opened: nobody can walk in circles through [`Tree::enter`].
+//! ancestor is refused when it is opened: no walk goes in circles through [`Tree::enter`].
 //! Weakness: that a directory's second record tells the truth is not checked, so a hostile image
 //! can still show a directory in two places; that is a long walk, not an endless one, as a client
 //! sees the same identifier again.
@@ -33,7 +33,7 @@ use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
 use super::volume::{SECTOR_BYTES, Volume, Window};
-use objects::{Found, Group};
+use objects::{FoundNode, Group};
 
 /// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
@@ -104,14 +104,14 @@ impl Tree {
     }
 
     /// The object an identifier names; [`Error::Stale`] when there is none at its place.
-    pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, Found)> {
+    pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, FoundNode)> {
         let object = decode(self.volume.identity, self.kind, id)?;
         let node = self.node(object, may_block)?.ok_or(Error::Stale)?;
         Ok((object, node))
     }
 
     /// The object at a place that a directory names.
-    pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<Found> {
+    pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<FoundNode> {
         self.node(object, may_block)?.ok_or_else(|| match object {
             Object::Directory(position) => self.volume.fault(position, "no directory there"),
             Object::File(place) | Object::EmptyDirectory(place) => self
@@ -121,7 +121,12 @@ impl Tree {
     }
 
     /// [`Self::examine`] for an object found by name in `directory`: refuses circles.
-    pub(super) fn enter(&self, object: Object, directory: u64, may_block: bool) -> Result<Found> {
+    pub(super) fn enter(
+        &self,
+        object: Object,
+        directory: u64,
+        may_block: bool,
+    ) -> Result<FoundNode> {
         if let Object::Directory(child) = object {
             self.refuse_circle(child, directory, may_block)?;
         }
@@ -156,9 +161,9 @@ impl Tree {
     pub(super) fn enter_next<'a>(
         &self,
         object: Object,
-        near: &'a mut Option<Found>,
+        near: &'a mut Option<FoundNode>,
         (directory, may_block): (u64, bool),
-    ) -> Result<&'a Found> {
+    ) -> Result<&'a FoundNode> {
         if !near.as_mut().is_some_and(|near| near.go_on_to(object)) {
             *near = None;
             *near = Some(self.enter(object, directory, may_block)?);

@@ -10,7 +10,7 @@ use pagewell_fs::{
 
 use super::data::{FileData, Pages};
 use super::directory::Directory;
-use super::inode::{Body, Inode, State};
+use super::inode::{Body, Inode, InodeState};
 use super::permission::{self, MODE_SET_GID, MODE_SET_UID, check_mode, permit};
 use super::quota::name_charge;
 use super::tree::Tree;
@@ -198,7 +198,7 @@ impl Tree {
         credentials: &Credentials,
         directory: &Attributes,
         new: New,
-    ) -> Result<State> {
+    ) -> Result<InodeState> {
         let (request, is_root) = (new.request, credentials.uid == 0);
         let inherited = directory.mode & MODE_SET_GID;
         let gid = if inherited == 0 {
@@ -207,7 +207,7 @@ impl Tree {
             directory.gid
         };
         let mode = request.mode.unwrap_or(new.default_mode) & MODE_BITS;
-        let mut state = State::new(new.body, mode, credentials.uid, gid);
+        let mut state = InodeState::new(new.body, mode, credentials.uid, gid);
         let file_type = state.metadata.file_type;
         match file_type {
             FileType::Directory if directory.link_count >= LINKS_MAX => {

@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 use pagewell_counters::names::{COPIED_BYTES, RAM_PAGES_COPIED, RAM_REFUSED};
 use pagewell_fs::{PageSlice, Result};
 
-use super::memory::{PAGE_BYTES, Page, capacity_for};
+use super::memory::{PAGE_BYTES, RamPage, capacity_for};
 use super::quota::Storage;
 
 /// What every hole is read from.
@@ -43,7 +43,7 @@ pub(super) struct FileData {
 
 /// Pages by number. Those that are no longer part of a file are to be dropped when no lock is held:
 /// freeing a big file takes a while.
-pub(super) type Pages = BTreeMap<u64, Arc<Page>>;
+pub(super) type Pages = BTreeMap<u64, Arc<RamPage>>;
 
 impl FileData {
     pub(super) fn size(&self) -> u64 {
@@ -108,7 +108,7 @@ impl FileData {
         storage: &Storage,
     ) -> Result<()> {
         let end = start + data.len();
-        let of_page = |page: &Arc<Page>| (page.capacity(), (**page).as_ref().len());
+        let of_page = |page: &Arc<RamPage>| (page.capacity(), (**page).as_ref().len());
         let (held, length) = self.pages.get(&number).map_or((0, 0), of_page);
         if end <= held {
             if let Some(page) = self.pages.get_mut(&number).and_then(Arc::get_mut) {
@@ -159,7 +159,7 @@ impl FileData {
         capacity: usize,
         keep: usize,
         storage: &Storage,
-    ) -> Result<Page> {
+    ) -> Result<RamPage> {
         let mut page = storage.arena.allocate(capacity)?;
         if let Some(old) = self.pages.get(&number) {
             let old: &[u8] = (**old).as_ref();

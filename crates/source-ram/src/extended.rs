@@ -9,7 +9,7 @@ use pagewell_fs::access::{self, READ, WRITE};
 use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
 use pagewell_fs::{Call, Credentials, Error, FileId, FileType, Result};
 
-use super::inode::State;
+use super::inode::InodeState;
 use super::permission::{self, MODE_STICKY};
 use super::quota::attribute_charge;
 use super::tree::Tree;
@@ -18,7 +18,7 @@ const USER: &[u8] = b"user.";
 
 /// Refuses kinds of attributes that are not kept here, and users that may not use one of this
 /// object.
-fn permit(credentials: &Credentials, state: &State, name: &CStr, changes: bool) -> Result<()> {
+fn permit(credentials: &Credentials, state: &InodeState, name: &CStr, changes: bool) -> Result<()> {
     check(name, credentials.uid, changes)?;
     let name = name.to_bytes();
     if name.starts_with(TRUSTED) {

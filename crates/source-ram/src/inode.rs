@@ -15,15 +15,15 @@ pub(super) struct Inode {
     /// Never used for another object.
     pub(super) number: u64,
     pub(super) is_directory: bool,
-    state: RwLock<State>,
+    state: RwLock<InodeState>,
 }
 
 /// The extended attributes of an object.
 pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
 
 /// What the lock of an inode protects.
-pub(super) struct State {
-    /// But for `size` and `used`, which follow from the body: see [`State::attributes`].
+pub(super) struct InodeState {
+    /// But for `size` and `used`, which follow from the body: see [`InodeState::attributes`].
     pub(super) metadata: Attributes,
     pub(super) body: Body,
     /// Most objects have none.
@@ -47,7 +47,7 @@ pub(super) enum Body {
 }
 
 impl Inode {
-    pub(super) fn new(state: State) -> Self {
+    pub(super) fn new(state: InodeState) -> Self {
         Self {
             number: state.metadata.file_id,
             is_directory: state.metadata.file_type.is_directory(),
@@ -56,12 +56,12 @@ impl Inode {
     }
 
     /// Locks for changing, whatever became of the object.
-    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, State> {
+    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, InodeState> {
         self.state.write()
     }
 
     /// Locks for reading; [`Error::Stale`] when the object is gone.
-    pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, State>> {
+    pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, InodeState>> {
         let state = self.state.read();
         match state.gone {
             true => Err(Error::Stale),
@@ -70,7 +70,7 @@ impl Inode {
     }
 
     /// Locks for changing; [`Error::Stale`] when the object is gone.
-    pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, State>> {
+    pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, InodeState>> {
         let state = self.state.write();
         match state.gone {
             true => Err(Error::Stale),
@@ -85,7 +85,7 @@ impl Inode {
     }
 }
 
-impl State {
+impl InodeState {
     /// An object made now, which gets its number when the tree takes it; directories have two
     /// links from the start, others one.
     pub(super) fn new(body: Body, mode: u32, uid: u32, gid: u32) -> Self {
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// The file in it, as [`State::data`].
+    /// The file in it, as [`InodeState::data`].
     pub(super) fn data_mut(&mut self) -> Result<&mut FileData> {
         match &mut self.body {
             Body::Regular(data) => Ok(data),

@@ -85,7 +85,7 @@ struct OfSize {
 
 /// Bytes from the start of a page of a file, in a block of its own. Whatever follows in that page
 /// of the file is zero.
-pub(super) struct Page {
+pub(super) struct RamPage {
     arena: Arc<Arena>,
     /// Where the block is.
     start: usize,
@@ -120,7 +120,7 @@ impl Arena {
     }
 
     /// An empty page in a block of `bytes`, a power of two between the smallest and the largest.
-    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Page> {
+    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<RamPage> {
         assert!(
             bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=PAGE_BYTES).contains(&bytes),
             "{bytes} bytes are no block"
@@ -142,7 +142,7 @@ impl Arena {
             return Err(Error::NoSpace);
         };
         drop(guard);
-        Ok(Page {
+        Ok(RamPage {
             arena: self.clone(),
             start,
             capacity: bytes,
@@ -222,7 +222,7 @@ pub(super) fn capacity_for(bytes: usize) -> usize {
         .min(PAGE_BYTES)
 }
 
-impl Page {
+impl RamPage {
     /// What it is charged with.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
@@ -252,14 +252,14 @@ impl Page {
     }
 }
 
-impl AsRef<[u8]> for Page {
+impl AsRef<[u8]> for RamPage {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: as in `write`; nothing writes while the page is borrowed.
         unsafe { std::slice::from_raw_parts(self.arena.base.as_ptr().add(self.start), self.length) }
     }
 }
 
-impl Drop for Page {
+impl Drop for RamPage {
     fn drop(&mut self) {
         self.arena.give(self.start, self.capacity);
     }
@@ -269,7 +269,7 @@ impl Drop for Page {
 mod tests {
     use super::*;
 
-    fn fill(page: &mut Page, byte: u8) {
+    fn fill(page: &mut RamPage, byte: u8) {
         page.write(0, &vec![byte; page.capacity()]);
     }
 
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn blocks_do_not_overlap_and_all_come_back() {
         let arena = Arena::new(1 << 24).unwrap();
-        let mut blocks: Vec<(Page, u8)> = Vec::new();
+        let mut blocks: Vec<(RamPage, u8)> = Vec::new();
         let mut seed = 7_u64;
         for round in 0..20_000_u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -316,21 +316,21 @@ mod tests {
     #[test]
     fn what_is_handed_back_is_zero_again() {
         let arena = Arena::new(1 << 24).unwrap();
-        let mut blocks: Vec<Page> = (0..200)
+        let mut blocks: Vec<RamPage> = (0..200)
             .map(|_| arena.allocate(PAGE_BYTES).unwrap())
             .collect();
         blocks.iter_mut().for_each(|block| fill(block, 1));
         blocks.clear();
         let kept = arena.free.lock().resident_bytes;
         assert_eq!(kept, RESIDENT_FREE_BYTES_MAX);
-        let again: Vec<Page> = (0..200)
+        let again: Vec<RamPage> = (0..200)
             .map(|_| {
                 let mut block = arena.allocate(PAGE_BYTES).unwrap();
                 block.length = PAGE_BYTES; // what was there shows
                 block
             })
             .collect();
-        let zero = |block: &&Page| block.as_ref().iter().all(|byte| *byte == 0);
+        let zero = |block: &&RamPage| block.as_ref().iter().all(|byte| *byte == 0);
         let handed_back = 200 - RESIDENT_FREE_BYTES_MAX / PAGE_BYTES;
         assert_eq!(again.iter().filter(zero).count(), handed_back);
         assert_eq!(
@@ -344,7 +344,7 @@ mod tests {
     fn an_arena_that_is_used_up_refuses() {
         let arena = Arena::new(1).unwrap();
         for bytes in [PAGE_BYTES, BLOCK_BYTES_MIN] {
-            let blocks: Vec<Page> = (0..arena.range_bytes / bytes)
+            let blocks: Vec<RamPage> = (0..arena.range_bytes / bytes)
                 .map(|_| arena.allocate(bytes).unwrap())
                 .collect();
             assert_eq!(arena.allocate(bytes).err(), Some(Error::NoSpace));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pagewell_fs::{Call, Change, Error, FileId, Opened, Result, name};
 
-use super::inode::{Body, Inode, State};
+use super::inode::{Body, Inode, InodeState};
 use super::permission::{self, permit};
 use super::quota::name_charge;
 use super::tree::Tree;
@@ -69,7 +69,7 @@ impl Tree {
     }
 
     /// Counts one name of the object less (a directory has but one), and buries it if it may be.
-    pub(super) fn unlink(&self, state: &mut State) -> Option<Body> {
+    pub(super) fn unlink(&self, state: &mut InodeState) -> Option<Body> {
         state.touch_changed();
         if state.metadata.file_type.is_directory() {
             state.metadata.link_count = 0;
@@ -80,7 +80,7 @@ impl Tree {
     }
 
     /// Ends an object that has neither name nor hold: returns its body for [`Tree::free`].
-    fn bury_unused(&self, state: &mut State) -> Option<Body> {
+    fn bury_unused(&self, state: &mut InodeState) -> Option<Body> {
         if state.metadata.link_count > 0 || state.holds > 0 {
             return None;
         }
@@ -142,7 +142,7 @@ impl Drop for Hold {
 }
 
 /// Refuses a directory that has entries.
-pub(super) fn refuse_full_directory(state: &State) -> Result<()> {
+pub(super) fn refuse_full_directory(state: &InodeState) -> Result<()> {
     let is_full = matches!(&state.body, Body::Directory(directory) if !directory.is_empty());
     permit(!is_full, Error::NotEmpty)
 }

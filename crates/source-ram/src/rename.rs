@@ -10,7 +10,7 @@ use pagewell_fs::access::{EXECUTE, WRITE};
 use pagewell_fs::{Change, Credentials, Error, FileId, Move, Result, name};
 
 use super::LINKS_MAX;
-use super::inode::{Body, Inode, State};
+use super::inode::{Body, Inode, InodeState};
 use super::permission::{check_delete, check_mode, permit};
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
@@ -18,16 +18,16 @@ use super::tree::Tree;
 
 /// The locked directories of a rename, which may be one.
 struct Directories<'a> {
-    from: &'a mut State,
-    to: Option<&'a mut State>,
+    from: &'a mut InodeState,
+    to: Option<&'a mut InodeState>,
 }
 
 impl Directories<'_> {
-    fn to(&self) -> &State {
+    fn to(&self) -> &InodeState {
         self.to.as_deref().unwrap_or(self.from)
     }
 
-    fn to_mut(&mut self) -> &mut State {
+    fn to_mut(&mut self) -> &mut InodeState {
         self.to.as_deref_mut().unwrap_or(self.from)
     }
 }
@@ -164,7 +164,7 @@ impl Tree {
 fn check(
     credentials: &Credentials,
     directories: &Directories<'_>,
-    (source, target): (&State, Option<&State>),
+    (source, target): (&InodeState, Option<&InodeState>),
     exchanges: bool,
 ) -> Result<()> {
     let (from, to) = (&directories.from.metadata, &directories.to().metadata);
@@ -173,7 +173,7 @@ fn check(
         None => check_mode(credentials, to, WRITE | EXECUTE)?,
         Some(target) => check_delete(credentials, to, &target.metadata)?,
     }
-    let is_directory = |state: &State| state.metadata.file_type.is_directory();
+    let is_directory = |state: &InodeState| state.metadata.file_type.is_directory();
     let moved = is_directory(source);
     let replaced = target.map(is_directory);
     match (moved, replaced) {

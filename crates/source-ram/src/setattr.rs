@@ -8,7 +8,7 @@ use pagewell_fs::access;
 use pagewell_fs::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
 
 use super::data::Pages;
-use super::inode::{Body, State};
+use super::inode::{Body, InodeState};
 use super::permission;
 use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
@@ -22,7 +22,7 @@ pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
 }
 
 /// Refuses what may not be set.
-fn check(credentials: &Credentials, state: &State, request: &SetAttributes) -> Result<()> {
+fn check(credentials: &Credentials, state: &InodeState, request: &SetAttributes) -> Result<()> {
     let metadata = &state.metadata;
     check_values(request)?;
     if request.size.is_some() {
@@ -50,7 +50,7 @@ fn check(credentials: &Credentials, state: &State, request: &SetAttributes) -> R
 /// Sets all of it or nothing. Returns what is to be dropped without locks.
 pub(super) fn set(
     credentials: &Credentials,
-    state: &mut State,
+    state: &mut InodeState,
     request: &SetAttributes,
     storage: &Storage,
 ) -> Result<Pages> {

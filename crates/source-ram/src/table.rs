@@ -17,7 +17,7 @@ use pagewell_base::mix::NumberHasher;
 use pagewell_base::sync::RwLock;
 use pagewell_counters::names::RAM_TRIMS;
 
-use super::inode::{Inode, State};
+use super::inode::{Inode, InodeState};
 
 /// Locks; a power of two, several times the processors of a usual machine.
 const SHARDS: usize = 64;
@@ -61,7 +61,7 @@ impl Table {
         self.shard(number).read().get(&number).cloned()
     }
 
-    pub(super) fn insert(&self, state: State) {
+    pub(super) fn insert(&self, state: InodeState) {
         let inode = Arc::new(Inode::new(state));
         self.shard(inode.number).write().insert(inode.number, inode);
         self.count.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_fs::{Attributes, Entry, Error, FileId, Result, verifier};
 
 use super::directory::Directory;
-use super::inode::{Body, Inode, State};
+use super::inode::{Body, Inode, InodeState};
 use super::quota::{INODE_BYTES, Storage};
 use super::table::Table;
 
@@ -41,7 +41,7 @@ impl Tree {
         };
         tree.storage.quota.take(INODE_BYTES)?;
         let body = Body::Directory(Box::new(Directory::new(ROOT)));
-        let root = tree.insert(State::new(body, ROOT_MODE, 0, 0));
+        let root = tree.insert(InodeState::new(body, ROOT_MODE, 0, 0));
         assert_eq!(root.file_id, ROOT, "the first number is the root's");
         Ok(tree)
     }
@@ -51,7 +51,7 @@ impl Tree {
     }
 
     /// Gives a new object its number, from which on it can be found.
-    pub(super) fn insert(&self, mut state: State) -> Attributes {
+    pub(super) fn insert(&self, mut state: InodeState) -> Attributes {
         state.metadata.file_id = self.table.next_number();
         state.metadata.filesystem_id = self.instance;
         let attributes = state.attributes();

@@ -1,5 +1,5 @@
 //! What the log shows of calls, seen by a subscriber of the test's own. A program of its own: what
-//! is watched, and who hears of it, is one for a whole process.
+//! is watched, and the thread that hears of it, is one for a whole process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

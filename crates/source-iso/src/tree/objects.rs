@@ -81,13 +81,13 @@ fn key_of(object: Object) -> Option<Object> {
 
 /// An object in a group, which stays in memory as long as this.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundNode {
     group: Arc<Group>,
     index: usize,
 }
 
-impl Found {
-    /// An object that is kept by nobody else.
+impl FoundNode {
+    /// An object that no group keeps.
     fn alone(object: Object, node: Node) -> Self {
         Self {
             group: Arc::new(Group::new(vec![(object, node)])),
@@ -115,7 +115,7 @@ impl Found {
     }
 }
 
-impl Deref for Found {
+impl Deref for FoundNode {
     type Target = Node;
     fn deref(&self) -> &Node {
         &self.group.members[self.index].1
@@ -124,7 +124,7 @@ impl Deref for Found {
 
 impl Tree {
     /// The object at a place; `None` when there is none.
-    pub(super) fn node(&self, object: Object, may_block: bool) -> Result<Option<Found>> {
+    pub(super) fn node(&self, object: Object, may_block: bool) -> Result<Option<FoundNode>> {
         let Some(key) = key_of(object) else {
             return Ok(None);
         };
@@ -138,7 +138,7 @@ impl Tree {
                 None => return Ok(None),
             },
         };
-        if let Some(found) = Found::inside(group, object) {
+        if let Some(found) = FoundNode::inside(group, object) {
             return Ok(Some(found));
         }
         // No record begins there, or it is one that cannot be read.
@@ -148,7 +148,7 @@ impl Tree {
                 self.record_node(object, place, may_block)?
             }
         };
-        Ok(node.map(|node| Found::alone(object, node)))
+        Ok(node.map(|node| FoundNode::alone(object, node)))
     }
 
     /// All that is kept together with `object`.
@@ -362,13 +362,13 @@ mod tests {
         let group = Arc::new(Group::new([0, 40, 80].map(member).into()));
         let object = |at| member(at).0;
         for at in [0, 40, 80] {
-            let found = Found::inside(group.clone(), object(at)).unwrap();
+            let found = FoundNode::inside(group.clone(), object(at)).unwrap();
             assert_eq!(found.attributes.file_id, at);
         }
-        assert!(Found::inside(group.clone(), object(41)).is_none());
+        assert!(FoundNode::inside(group.clone(), object(41)).is_none());
         let other_kind = Object::EmptyDirectory(place(10_040));
-        assert!(Found::inside(group.clone(), other_kind).is_none());
-        let mut near = Found::inside(group, object(0)).unwrap();
+        assert!(FoundNode::inside(group.clone(), other_kind).is_none());
+        let mut near = FoundNode::inside(group, object(0)).unwrap();
         for at in [40, 0, 80, 80] {
             assert!(near.go_on_to(object(at)));
             assert_eq!(near.attributes.file_id, at);

@@ -96,7 +96,7 @@ impl<'a> Reply<'a> {
 /// The connection that a reply came from.
 #[derive(Clone)]
 pub(super) struct Origin {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ClientShared>,
     pub(super) stream: Arc<TcpStream>,
 }
 
@@ -114,7 +114,7 @@ impl Origin {
 pub(super) type Finished<R = Vec<u8>> = Result<(R, usize), CallError>;
 
 /// A call without an end.
-pub(super) struct Entry {
+pub(super) struct PendingCall {
     pub(super) call: Arc<Outgoing>,
     pub(super) completion: Completion,
     pub(super) submitted: Instant,
@@ -134,7 +134,7 @@ pub(super) struct Entry {
     pub(super) finished: Option<Finished>,
 }
 
-impl Entry {
+impl PendingCall {
     pub(super) const fn is_held(&self) -> bool {
         self.writing || self.receiving
     }
@@ -168,7 +168,7 @@ impl Entry {
     }
 
     /// Completes the call without a reply.
-    pub(super) fn fail(self, shared: &Shared, error: CallError) {
+    pub(super) fn fail(self, shared: &ClientShared, error: CallError) {
         shared.counted.left();
         complete(self.completion, Err(error));
     }
@@ -189,7 +189,7 @@ pub(super) fn complete(completion: Completion, outcome: Outcome<'_>) {
 }
 
 /// What all threads of a client share.
-pub(super) struct Shared {
+pub(super) struct ClientShared {
     pub(super) options: Options,
     pub(super) program: u32,
     pub(super) version: u32,
@@ -208,7 +208,7 @@ pub(super) struct Shared {
     stopping: Condvar,
 }
 
-impl Shared {
+impl ClientShared {
     pub(super) fn new(program: u32, version: u32, options: Options) -> std::io::Result<Self> {
         let panicked = || names::CLIENT_COMPLETION_PANICS.add(1);
         let timer = |_| Timer::new("rpc-delay", Duration::ZERO, panicked);

@@ -1,6 +1,6 @@
 //! The client itself: its threads, and how calls enter.
 
-use super::call::{Answer, CallError, Outcome, Shared, complete};
+use super::call::{Answer, CallError, ClientShared, Outcome, complete};
 use super::dial::ConnectError;
 use super::options::Options;
 use super::outgoing::Outgoing;
@@ -25,7 +25,7 @@ pub struct Client {
 
 /// Stops the client when dropped.
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
     slots: Arc<[Slot]>,
 }
 
@@ -48,7 +48,7 @@ impl Client {
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
-        let shared = Shared::new(program, version, options).map_err(ConnectError::Thread)?;
+        let shared = ClientShared::new(program, version, options).map_err(ConnectError::Thread)?;
         let shared = Arc::new(shared);
         // From here on a failure stops the threads that have begun.
         let client = Self {
@@ -80,7 +80,7 @@ impl Client {
     fn spawn(
         &self,
         name: &str,
-        work: impl FnOnce(&Arc<Shared>, &[Slot]) + Send + 'static,
+        work: impl FnOnce(&Arc<ClientShared>, &[Slot]) + Send + 'static,
     ) -> std::io::Result<()> {
         let (shared, slots) = (self.handle.shared.clone(), self.handle.slots.clone());
         let builder = std::thread::Builder::new().name(name.to_owned());

@@ -207,7 +207,7 @@ fn may_differ_elsewhere(error: &io::Error) -> bool {
 }
 
 /// Makes the system forget the connection when it is closed, so that its port can be used for the
-/// next. The server is told that it is no more.
+/// next. The server learns of it by a reset.
 pub(super) fn forget(stream: &TcpStream) {
     // When it cannot be done, the next connection comes from another port.
     let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));

@@ -16,10 +16,10 @@
 //! that were never sent go over another at once, those that were when there is no hope for them:
 //! the server may then carry them out twice, which callers must expect of each that is resent.
 
-use super::call::{CallError, Origin, Shared};
+use super::call::{CallError, ClientShared, Origin};
 use super::dial::{ConnectError, dial, forget};
 use super::receiver::{End, Receiver};
-use super::slot::{Link, Slot, State};
+use super::slot::{Link, Slot, SlotState};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ const GARBAGE_MAX: u32 = 3;
 
 impl Slot {
     /// The thread of the connection, which is one of `all`. `first` is a connection made before.
-    pub(super) fn run(&self, shared: &Arc<Shared>, all: &[Self], first: Option<TcpStream>) {
+    pub(super) fn run(&self, shared: &Arc<ClientShared>, all: &[Self], first: Option<TcpStream>) {
         let mut next = first;
         let mut port = None;
         let mut backoff = BACKOFF_MIN;
@@ -84,7 +84,7 @@ impl Slot {
     }
 
     /// False when the client was stopped.
-    fn wait_for_work(&self, shared: &Shared, connected: bool) -> bool {
+    fn wait_for_work(&self, shared: &ClientShared, connected: bool) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && state.table.is_empty() && !state.wanted && !connected {
             state = self.work.wait(state);
@@ -98,7 +98,7 @@ impl Slot {
     /// avoided, and calls go over the other.
     fn make_way(
         &self,
-        (shared, all): (&Arc<Shared>, &[Self]),
+        (shared, all): (&Arc<ClientShared>, &[Self]),
         useless: &mut u32,
         since: Option<Instant>,
     ) {
@@ -118,7 +118,7 @@ impl Slot {
     }
 
     /// Gives calls to another connection: those that were never sent, or also the others.
-    fn pass_on(&self, shared: &Arc<Shared>, other: &Self, sent_too: bool) {
+    fn pass_on(&self, shared: &Arc<ClientShared>, other: &Self, sent_too: bool) {
         let mut state = self.state.lock();
         let taken = state.table.take(sent_too);
         self.note_load(&state);
@@ -225,7 +225,10 @@ impl Slot {
         }
     }
 
-    fn wait_until_quiet<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_until_quiet<'a>(
+        &self,
+        mut state: MutexGuard<'a, SlotState>,
+    ) -> MutexGuard<'a, SlotState> {
         while state.writer_active {
             state = self.quiet.wait(state);
         }
@@ -233,7 +236,7 @@ impl Slot {
     }
 
     /// The client was stopped.
-    fn end(&self, shared: &Shared) {
+    fn end(&self, shared: &ClientShared) {
         let mut state = self.wait_until_quiet(self.state.lock());
         // No thread adds a call behind the last that is taken out.
         state.stopped = true;

@@ -8,7 +8,7 @@
 //! the thread that must go on receiving: a server that does not read before its replies are read
 //! cannot block us.
 
-use super::call::{Entry, Finished, Origin, Shared};
+use super::call::{ClientShared, Finished, Origin, PendingCall};
 use super::table::{Batch, Table};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_counters::names;
@@ -25,7 +25,7 @@ pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
 /// One of a client's connections.
 #[derive(Default)]
 pub(super) struct Slot {
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<SlotState>,
     /// There may be something to do for the thread of the connection.
     pub(super) work: Condvar,
     /// There may be something to do for the sending thread.
@@ -44,7 +44,7 @@ pub(super) struct Slot {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct SlotState {
     pub(super) table: Table,
     pub(super) link: Option<Link>,
     /// A connection is to be made although there is no call for it yet.
@@ -84,26 +84,26 @@ impl Slot {
     /// How little a further call is wanted here; the least is best. No call waits for a connection
     /// in the making as long as another stands: to make one may take long, and be in vain. When
     /// none stands all wait in the same place, to leave over the first that does.
-    pub(super) fn reluctance(&self, shared: &Shared) -> (bool, bool, usize) {
+    pub(super) fn reluctance(&self, shared: &ClientShared) -> (bool, bool, usize) {
         let stands = self.stands.load(Ordering::Relaxed);
         let load_bytes = self.load_bytes.load(Ordering::Relaxed);
         let steps = load_bytes / LOAD_STEP_BYTES * usize::from(stands);
         (!stands, self.is_avoided(shared), steps)
     }
 
-    fn is_avoided(&self, shared: &Shared) -> bool {
+    fn is_avoided(&self, shared: &ClientShared) -> bool {
         let until = self.avoided_until.load(Ordering::Relaxed);
         until > 0 && until > shared.milliseconds()
     }
 
     /// Notes what there is to do. To be called when that has changed.
-    pub(super) fn note_load(&self, state: &State) {
+    pub(super) fn note_load(&self, state: &SlotState) {
         self.load_bytes
             .store(state.table.load_bytes, Ordering::Relaxed);
     }
 
     /// A large call was made, of this connection or another: soon this one will be needed.
-    pub(super) fn want(&self, shared: &Shared) {
+    pub(super) fn want(&self, shared: &ClientShared) {
         if self.stands.load(Ordering::Relaxed) || self.is_avoided(shared) {
             return;
         }
@@ -115,12 +115,12 @@ impl Slot {
         }
     }
 
-    pub(super) fn hear(&self, shared: &Shared) {
+    pub(super) fn hear(&self, shared: &ClientShared) {
         self.heard.store(shared.milliseconds(), Ordering::Relaxed);
     }
 
     /// When something was received last.
-    pub(super) fn heard(&self, shared: &Shared) -> Instant {
+    pub(super) fn heard(&self, shared: &ClientShared) -> Instant {
         shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed))
     }
 
@@ -141,7 +141,7 @@ impl Slot {
     }
 
     /// Whether the connection stands and has brought something since then.
-    pub(super) fn has_brought(&self, shared: &Shared, since: Instant) -> bool {
+    pub(super) fn has_brought(&self, shared: &ClientShared, since: Instant) -> bool {
         let state = self.state.lock();
         let link = state.link.as_ref();
         link.is_some_and(|link| self.heard(shared) > since.max(link.since))
@@ -162,7 +162,7 @@ enum Sent {
 /// Sending: see the module's text.
 impl Slot {
     /// Sends what is in the outbox, unless another thread is at it already.
-    pub(super) fn send(&self, mut state: MutexGuard<'_, State>) {
+    pub(super) fn send(&self, mut state: MutexGuard<'_, SlotState>) {
         let Some(link) = state.link.as_ref().filter(|_| !state.writer_active) else {
             return;
         };
@@ -193,7 +193,7 @@ impl Slot {
 
     /// The writer's work: the caller has taken the role, this gives it back or hands it over. The
     /// connection does not change under it: the next one waits until there is no writer.
-    fn write<'a>(&'a self, mut state: MutexGuard<'a, State>, task: Task, may_wait: bool) {
+    fn write<'a>(&'a self, mut state: MutexGuard<'a, SlotState>, task: Task, may_wait: bool) {
         let Task { mut batch, origin } = task;
         let shared = &origin.shared;
         let mut rounds = 0;
@@ -241,7 +241,7 @@ impl Slot {
         deliver(&origin, &mut ended);
     }
 
-    fn hand_over(&self, mut state: MutexGuard<'_, State>, task: Task) {
+    fn hand_over(&self, mut state: MutexGuard<'_, SlotState>, task: Task) {
         names::CLIENT_SENDS_HANDED_OVER.add(1);
         state.handed_over = Some(task);
         drop(state);
@@ -249,7 +249,7 @@ impl Slot {
     }
 }
 
-fn deliver(origin: &Origin, ended: &mut Vec<(Entry, Finished)>) {
+fn deliver(origin: &Origin, ended: &mut Vec<(PendingCall, Finished)>) {
     for (entry, finished) in ended.drain(..) {
         entry.finish(origin, finished);
     }

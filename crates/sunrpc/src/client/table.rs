@@ -12,7 +12,7 @@
 //! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
 //! `finished`, and the one that lets go of the memory completes it.
 
-use super::call::{CallError, Completion, Entry, Finished};
+use super::call::{CallError, Completion, Finished, PendingCall};
 use super::outgoing::Outgoing;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IoSlice;
@@ -48,7 +48,7 @@ pub(super) enum Known {
 /// All calls of a connection.
 #[derive(Default)]
 pub(super) struct Table {
-    entries: HashMap<u32, Entry>,
+    entries: HashMap<u32, PendingCall>,
     /// To be sent, in order. Some may have ended meanwhile.
     outbox: VecDeque<u32>,
     /// Entries sent on this connection.
@@ -79,13 +79,13 @@ impl Table {
         self.entries.contains_key(&xid) || self.late.contains(&xid)
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
         self.entries.values_mut()
     }
 
     /// Adds a call, to be sent.
     pub(super) fn insert(&mut self, call: Arc<Outgoing>, completion: Completion) {
-        self.adopt(Entry {
+        self.adopt(PendingCall {
             call,
             completion,
             submitted: Instant::now(),
@@ -102,7 +102,7 @@ impl Table {
     }
 
     /// Adds a call that is on no connection, to be sent behind all others.
-    pub(super) fn adopt(&mut self, mut entry: Entry) {
+    pub(super) fn adopt(&mut self, mut entry: PendingCall) {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
         self.sequence += 1;
@@ -113,14 +113,14 @@ impl Table {
 
     /// Takes calls out, in order: those that were never sent, or also those that were on lost
     /// connections. There is no connection, and no thread writes or receives.
-    pub(super) fn take(&mut self, sent_too: bool) -> Vec<Entry> {
-        let goes = |entry: &Entry| {
+    pub(super) fn take(&mut self, sent_too: bool) -> Vec<PendingCall> {
+        let goes = |entry: &PendingCall| {
             let was_sent = entry.sent_last.is_some();
             (sent_too || !was_sent) && entry.sent.is_none() && entry.finished.is_none()
         };
         let going = self.entries.iter().filter(|(_, entry)| goes(entry));
         let xids: Vec<u32> = going.map(|(xid, _)| *xid).collect();
-        let mut taken: Vec<Entry> = xids.iter().filter_map(|xid| self.remove(*xid)).collect();
+        let mut taken: Vec<PendingCall> = xids.iter().filter_map(|xid| self.remove(*xid)).collect();
         taken.sort_unstable_by_key(|entry| entry.sequence);
         self.outbox.retain(|xid| self.entries.contains_key(xid));
         taken
@@ -162,7 +162,11 @@ impl Table {
     }
 
     /// The calls are no longer writing. Adds those to `ended` that have ended meanwhile.
-    pub(super) fn written(&mut self, calls: &[Arc<Outgoing>], ended: &mut Vec<(Entry, Finished)>) {
+    pub(super) fn written(
+        &mut self,
+        calls: &[Arc<Outgoing>],
+        ended: &mut Vec<(PendingCall, Finished)>,
+    ) {
         for call in calls {
             if let Some(entry) = self.entries.get_mut(&call.xid) {
                 entry.writing = false;
@@ -186,7 +190,11 @@ impl Table {
 
     /// The reply to `xid` is here. Returns the call, unless it is still writing: then this end is
     /// kept.
-    pub(super) fn end_reply(&mut self, xid: u32, finished: &Finished<&[u8]>) -> Option<Entry> {
+    pub(super) fn end_reply(
+        &mut self,
+        xid: u32,
+        finished: &Finished<&[u8]>,
+    ) -> Option<PendingCall> {
         let entry = self.entries.get_mut(&xid)?;
         entry.receiving = false;
         if entry.writing {
@@ -199,7 +207,11 @@ impl Table {
 
     /// Ends a call that gets no reply in time: at once, or when its memory is let go; then the
     /// second value is true. Its reply may still come.
-    pub(super) fn give_up(&mut self, xid: u32, now: Instant) -> (Option<(Entry, Duration)>, bool) {
+    pub(super) fn give_up(
+        &mut self,
+        xid: u32,
+        now: Instant,
+    ) -> (Option<(PendingCall, Duration)>, bool) {
         let Some(entry) = self.entries.get_mut(&xid) else {
             return (None, false);
         };
@@ -232,7 +244,7 @@ impl Table {
 
     /// The connection is lost, and no thread writes or receives any more. Everything is to be sent
     /// again but what has ended; that is returned.
-    pub(super) fn reset(&mut self) -> Vec<(Entry, Finished)> {
+    pub(super) fn reset(&mut self) -> Vec<(PendingCall, Finished)> {
         self.late.clear();
         self.sent = 0;
         self.sinks = 0;
@@ -257,11 +269,11 @@ impl Table {
     }
 
     /// Takes everything out. No thread may write or receive.
-    pub(super) fn take_all(&mut self) -> Vec<Entry> {
+    pub(super) fn take_all(&mut self) -> Vec<PendingCall> {
         std::mem::take(self).entries.into_values().collect()
     }
 
-    fn settle(&mut self, xid: u32) -> Option<(Entry, Finished)> {
+    fn settle(&mut self, xid: u32) -> Option<(PendingCall, Finished)> {
         let entry = self.entries.get(&xid)?;
         if entry.is_held() || entry.finished.is_none() {
             return None;
@@ -270,7 +282,7 @@ impl Table {
         entry.finished.take().map(|finished| (entry, finished))
     }
 
-    fn remove(&mut self, xid: u32) -> Option<Entry> {
+    fn remove(&mut self, xid: u32) -> Option<PendingCall> {
         let entry = self.entries.remove(&xid)?;
         self.load_bytes -= entry.call.load_bytes();
         if entry.sent.is_some() {

@@ -11,9 +11,9 @@
 //! is being sent from or received into cannot end at once; the connection is given up, and what
 //! has the memory ends the call.
 
-use super::call::{CallError, Entry, Shared};
+use super::call::{CallError, ClientShared, PendingCall};
 use super::options::Patience;
-use super::slot::{Slot, State};
+use super::slot::{Slot, SlotState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ const BUSY_FACTOR: u32 = 4;
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// The watching thread of a client.
-pub(super) fn run(shared: &Arc<Shared>, slots: &[Slot]) {
+pub(super) fn run(shared: &Arc<ClientShared>, slots: &[Slot]) {
     let options = &shared.options;
     let shortest = match options.patience {
         Patience::Hard => options.timeout,
@@ -41,7 +41,7 @@ pub(super) fn run(shared: &Arc<Shared>, slots: &[Slot]) {
     }
 }
 
-fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
+fn look(shared: &Arc<ClientShared>, slots: &[Slot], slot: &Slot) {
     let now = Instant::now();
     let mut state = slot.state.lock();
     if state.table.is_empty() {
@@ -69,7 +69,7 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
         }
     }
     shared.counted.timeouts.add(overdue);
-    let mut ended: Vec<(Entry, Duration)> = Vec::new();
+    let mut ended: Vec<(PendingCall, Duration)> = Vec::new();
     let mut held = false;
     for xid in over {
         let (given_up, is_held) = state.table.give_up(xid, now);
@@ -98,7 +98,12 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
 }
 
 /// For how long calls have waited while nothing was received: on the connection, or for one.
-fn silence_of(shared: &Shared, slot: &Slot, state: &State, now: Instant) -> Option<Duration> {
+fn silence_of(
+    shared: &ClientShared,
+    slot: &Slot,
+    state: &SlotState,
+    now: Instant,
+) -> Option<Duration> {
     let begin = match &state.link {
         Some(link) => state
             .table
@@ -111,7 +116,7 @@ fn silence_of(shared: &Shared, slot: &Slot, state: &State, now: Instant) -> Opti
 }
 
 /// Whether the attempt has waited too long for its reply.
-fn is_overdue(entry: &Entry, timeout: Duration, silence: Duration, now: Instant) -> bool {
+fn is_overdue(entry: &PendingCall, timeout: Duration, silence: Duration, now: Instant) -> bool {
     entry.sent.is_some_and(|sent| {
         let age = now.saturating_duration_since(sent);
         is_too_old(age, entry.timeouts, timeout, silence)
@@ -126,7 +131,7 @@ fn is_too_old(age: Duration, timeouts: u32, timeout: Duration, silence: Duration
 }
 
 /// Whether a soft client has no more patience with the call.
-fn is_over(entry: &Entry, patience: Patience, now: Instant) -> bool {
+fn is_over(entry: &PendingCall, patience: Patience, now: Instant) -> bool {
     match patience {
         Patience::Hard => false,
         Patience::Soft { attempts, timeout } => {

@@ -1,7 +1,7 @@
 //! What a connection is worth, by the records that it brings.
 
 use super::*;
-use crate::client::call::Shared;
+use crate::client::call::ClientShared;
 use crate::client::outgoing::{EncodedCredential, Outgoing};
 use crate::client::{BorrowedSlice, Options};
 use std::io::Write;
@@ -16,7 +16,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let stream = Arc::new(listener.accept().unwrap().0);
     let options = Options::new("here", Vec::new());
-    let shared = Arc::new(Shared::new(1, 1, options).unwrap());
+    let shared = Arc::new(ClientShared::new(1, 1, options).unwrap());
     let credential = EncodedCredential::of_process();
     let mut outgoing = Outgoing::new(1, &credential, &0u32);
     if let Some(sink) = sink {
