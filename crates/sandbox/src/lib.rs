@@ -15,9 +15,9 @@
 //! | seccomp | system calls that a server never makes | [`system_calls`] |
 //!
 //! Weaknesses: UDP and Unix sockets with a path are not confined. Requests that io_uring makes are
-//! not seen by seccomp (none of its kinds executes, mounts or traces). A process that may open by handle can
-//! open every file of a file system of which a directory is exported. Files that were removed and
-//! made again at the same path are others, and are refused.
+//! not seen by seccomp (none of its kinds executes, mounts or traces). A process that may open by
+//! handle can open every file of a file system of which a directory is exported. Files that were
+//! removed and made again at the same path are others, and are refused.
 
 pub mod capabilities;
 pub mod files;

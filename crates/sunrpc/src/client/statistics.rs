@@ -4,7 +4,7 @@ use pagewell_counters::{Counter, Counts, Histogram, names};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Procedures counted apart: those of NFS version 3 and some more. Any above is counted as the last.
+/// Procedures counted apart: those of NFS version 3 and some more. Any above counts as the last.
 pub const PROCEDURES: usize = 32;
 
 /// What a client has done with one procedure.
