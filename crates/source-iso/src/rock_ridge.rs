@@ -69,6 +69,8 @@ struct Target {
     bytes: Vec<u8>,
     /// The last component goes on in the next one.
     component_open: bool,
+    /// The last component was a slash of its own (ROOT): the next one needs no other.
+    after_root: bool,
     damaged: bool,
 }
 
@@ -169,18 +171,19 @@ impl Target {
         }
     }
 
+    /// Adds a component (RRIP 1.12, clause 4.1.3.1). ROOT makes a path absolute where it comes first;
+    /// writers record an empty component so, too (`a//b`), and there it is one more slash. An empty
+    /// component that comes first is nothing, or it would make the path absolute.
     fn add(&mut self, flags: u8, text: &[u8]) {
-        if !self.component_open && !self.bytes.is_empty() && !self.bytes.ends_with(b"/") {
+        if !self.component_open && !self.bytes.is_empty() && !self.after_root {
             self.bytes.push(b'/');
         }
+        self.after_root = flags & ROOT != 0;
         match flags & !CONTINUES {
             0 => self.bytes.extend_from_slice(text),
             CURRENT => self.bytes.push(b'.'),
             PARENT => self.bytes.extend_from_slice(b".."),
-            ROOT => {
-                self.bytes.clear();
-                self.bytes.push(b'/');
-            }
+            ROOT => self.bytes.push(b'/'),
             _ => self.damaged = true,
         }
         self.component_open = flags & CONTINUES != 0;
@@ -285,6 +288,25 @@ mod tests {
         assert_eq!(target(&[b"\0\x04\0\x02\0\0\x01a"]), some(b".././a"));
         assert_eq!(target(&[b"\x01\x01\x02ab", b"\0\0\x02cd"]), some(b"abcd"));
         assert_eq!(target(&[b"\x01\0\x02ab", b"\0\0\x02cd"]), some(b"ab/cd"));
+        assert_eq!(target(&[b"\0\0\x01a\x08\0\0\x01b"]), some(b"a//b"));
+        assert_eq!(
+            target(&[b"\0\0\x03usr\x08\0", b"\0\0\x03lib"]),
+            some(b"usr//lib")
+        );
+        assert_eq!(target(&[b"\0\x08\0\x08\0\0\x01b"]), some(b"//b"));
+        assert_eq!(target(&[b"\0\0\x01a\x08\0"]), some(b"a//"));
+        assert_eq!(target(&[b"\0\x04\0\x08\0\0\x01b"]), some(b"..//b"));
+        assert_eq!(
+            target(&[b"\0\x01\x01a\x08\0\0\x01b"]),
+            some(b"a/b"),
+            "open, then ROOT"
+        );
+        assert_eq!(
+            target(&[b"\0\0\x01a\0\0\0\x01b"]),
+            some(b"a//b"),
+            "an empty component"
+        );
+        assert_eq!(target(&[b"\0\0\0\0\x01b"]), some(b"b"), "empty, and first");
         assert_eq!(target(&[b"\0\0\x09short"]), Some(None), "past the entry");
         assert_eq!(target(&[b"\0\0"]), Some(None), "half a component");
         assert_eq!(target(&[b"\0"]), Some(None), "nothing at all");
