@@ -1,14 +1,10 @@
 //! What a read returns: where the bytes are, not a copy of them.
 
+use std::any::Any;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
-
-use crate::mapping::{MappedRange, Mapping};
-use crate::seen::Seen;
 
 /// Bytes somewhere in memory, held for as long as this value lives.
 ///
@@ -51,11 +47,7 @@ pub struct OpenFile(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     file: OwnedFd,
-    /// Made when it is first asked for.
-    mapping: Mutex<Option<Arc<Mapping>>>,
-    /// Nothing can be mapped where the file is: that is not asked again.
-    cannot_be_mapped: AtomicBool,
-    seen: Seen,
+    attached: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl OpenFile {
@@ -64,39 +56,16 @@ impl OpenFile {
     pub fn new(file: OwnedFd) -> Self {
         Self(Arc::new(Shared {
             file,
-            mapping: Mutex::default(),
-            cannot_be_mapped: AtomicBool::new(false),
-            seen: Seen::default(),
+            attached: OnceLock::new(),
         }))
     }
 
-    /// What of it was seen in memory.
+    /// What a front keeps with the file, made when it is first asked for; `None` when another front
+    /// keeps something else.
     #[must_use]
-    pub fn seen(&self) -> &Seen {
-        &self.0.seen
-    }
-
-    /// The addresses of a range, for system calls to send from; `None` when the file cannot be
-    /// mapped. Those behind the end of the file are nowhere.
-    #[must_use]
-    pub fn mapped(&self, offset: u64, length: usize) -> Option<MappedRange> {
-        if self.0.cannot_be_mapped.load(Ordering::Relaxed) {
-            return None;
-        }
-        let end = offset.checked_add(length as u64)?;
-        let mut mapping = self.0.mapping.lock();
-        let mapped = match &*mapping {
-            Some(mapped) if mapped.reaches(end) => mapped.clone(),
-            _ => {
-                let mapped = Mapping::new(&self.0.file, end).inspect_err(|errno| {
-                    let never = *errno == Errno::NODEV;
-                    self.0.cannot_be_mapped.store(never, Ordering::Relaxed);
-                });
-                mapping.insert(Arc::new(mapped.ok()?)).clone()
-            }
-        };
-        drop(mapping);
-        MappedRange::new(self.clone(), mapped, offset, length)
+    pub fn attached<T: Default + Send + Sync + 'static>(&self) -> Option<&T> {
+        let make = || Box::new(T::default()) as Box<dyn Any + Send + Sync>;
+        self.0.attached.get_or_init(make).downcast_ref()
     }
 
     /// A copy of the bytes that it has there now, and zeros for those behind its end. It may wait
@@ -337,14 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_asked_once() {
-        let directory = std::fs::File::open("/").unwrap();
-        let directory = OpenFile::new(directory.into());
-        assert!(directory.mapped(0, 1).is_none());
-        assert!(directory.0.cannot_be_mapped.load(Ordering::Relaxed));
+    fn one_front_keeps_something_with_a_file() {
         let file = OpenFile::new(tempfile::tempfile().unwrap().into());
-        assert!(file.mapped(0, usize::MAX).is_none(), "too long");
-        assert!(file.mapped(0, 1).is_some());
+        let kept: &Vec<u8> = file.attached().unwrap();
+        let again = file.clone();
+        assert!(std::ptr::eq(kept, again.attached::<Vec<u8>>().unwrap()));
+        assert!(again.attached::<String>().is_none());
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use pagewell_fs::{Credentials, FileSystem};
 use pagewell_policy::limits::Rates;
-use pagewell_policy::sending::Way;
 
 use crate::faults::Faults;
 use crate::locks::LockOptions;
@@ -224,8 +223,6 @@ pub struct Config {
     pub slow_after: Duration,
     /// Connections at once, fewer where the limit of open files does not allow as many.
     pub connections_max: usize,
-    /// The way that large READs of files leave; `None`: the cheapest, by measurement.
-    pub send_path: Option<Way>,
     /// For how long a thread without work looks for it before it sleeps, where that pays.
     pub poll_for: Duration,
     /// Locks on files.
@@ -245,7 +242,6 @@ impl Config {
             handle_key,
             slow_after: Duration::from_secs(5),
             connections_max: 1024,
-            send_path: None,
             poll_for: POLL_FOR,
             locks: LockOptions::default(),
             client_limits: Rates::default(),

@@ -199,18 +199,8 @@ impl Connection {
             return;
         }
         self.usage.take(&mut batch.tally);
-        let is_measured = batch.meter.is_measuring();
-        let length = batch.length();
-        let mut queued = 0;
-        if is_measured {
-            queued = length + self.unsent_bytes();
-            batch.meter.ready();
-        }
         if !self.queue.send(&self.socket, batch) {
             self.close();
-        } else if is_measured {
-            let sent = queued.saturating_sub(self.unsent_bytes());
-            batch.meter.sent(sent, length);
         }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();

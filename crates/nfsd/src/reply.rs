@@ -2,6 +2,6 @@
 
 pub mod batch;
 pub mod file_range;
+mod seen;
 pub mod send_queue;
 pub mod unsent;
-pub mod way;

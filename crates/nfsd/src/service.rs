@@ -64,7 +64,6 @@ use crate::connection::{Charge, Connection};
 use crate::duplicate::{Duplicates, Seen};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
-use crate::reply::way::Meter;
 use crate::service::call::{
     Answer, Job, NfsCall, Request, WaitingCall, kind, push_jukebox, refuse,
 };
@@ -163,7 +162,7 @@ impl Service {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
-        let exports = InForce::new(config.exports, config.handle_key, config.send_path)?;
+        let exports = InForce::new(config.exports, config.handle_key)?;
         exports.limits.limit_clients(config.client_limits);
         let locks = Locks::open(&config.locks, Instant::now())
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
@@ -387,7 +386,6 @@ impl Service {
         };
         waits::begin();
         let mut batch = Batch::default();
-        batch.meter = Meter::unmeasured(connection.stays_here);
         let mark = batch.mark();
         let was_done = self.run_watched(&request, &job, is_held, &mut batch);
         job.charge.answer();

@@ -1,5 +1,5 @@
-//! Read-ahead, elevator, eviction, write-back, polling, the way of sending, limits and the cache of
-//! replies as pure state machines.
+//! Read-ahead, elevator, eviction, write-back, polling, limits and the cache of replies
+//! as pure state machines.
 //!
 //! There is no clock, no thread, no I/O and no randomness in this crate. Events and the time come
 //! in, actions go out; time is a [`std::time::Duration`] since any fixed moment. So every policy
@@ -11,7 +11,6 @@
 //! - [`eviction`]: which page goes when another needs its place?
 //! - [`writeback`]: which dirty bytes are written when, and how fast may writers go?
 //! - [`polling`]: how long does a thread look for work before it sleeps?
-//! - [`sending`]: which way do the bytes of a file take to a socket?
 //! - [`limits`]: how long must a client wait that has had more than it may?
 //! - [`reply_cache`]: is a call that changes something new, or was it done before?
 
@@ -21,5 +20,4 @@ pub mod limits;
 pub mod polling;
 pub mod readahead;
 pub mod reply_cache;
-pub mod sending;
 pub mod writeback;

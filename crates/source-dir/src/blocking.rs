@@ -48,7 +48,7 @@ pub(super) fn knows_inodes(magic: i64) -> bool {
         handle::BTRFS_MAGIC,
         handle::TMPFS_MAGIC,
         handle::RAMFS_MAGIC,
-        pagewell_fs::OVERLAY_MAGIC,
+        handle::OVERLAY_MAGIC,
         0xca45_1a4e, // bcachefs
         0xf2f5_2010, // F2FS
         0x2fc1_2fc1, // ZFS

@@ -40,6 +40,13 @@ pub(super) const BTRFS_MAGIC: i64 = 0x9123_683e;
 pub(super) const RAMFS_MAGIC: i64 = 0x8584_58f6;
 pub(super) const FUSE_MAGIC: i64 = 0x6573_5546;
 pub(super) const ECRYPTFS_MAGIC: i64 = 0xf15f;
+pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
+
+/// Linux' number for the kind of file system that a file is on (statfs `f_type`).
+pub(super) fn magic_of(file: impl AsFd) -> Result<i64, Errno> {
+    #[allow(clippy::useless_conversion)] // the type differs by architecture
+    i64::try_from(rustix::fs::fstatfs(file)?.f_type).map_err(|_| Errno::OVERFLOW)
+}
 
 /// The identifier that carries `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {

@@ -62,8 +62,7 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, LocalFiles, OVERLAY_MAGIC,
-    Result, forward,
+    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, LocalFiles, Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -212,7 +211,7 @@ impl FileSystem for Directory {
     }
 
     fn is_stacked(&self) -> bool {
-        use handle::{ECRYPTFS_MAGIC, FUSE_MAGIC};
+        use handle::{ECRYPTFS_MAGIC, FUSE_MAGIC, OVERLAY_MAGIC};
         let magic = self.now().tree.magic;
         matches!(magic, OVERLAY_MAGIC | ECRYPTFS_MAGIC | FUSE_MAGIC)
     }

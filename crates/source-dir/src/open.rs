@@ -3,7 +3,9 @@
 use super::Tree;
 use super::durability::{Durability, KernelSync, SyncCalls};
 use super::entries::{Listings, gives_cookies};
-use super::handle::{self, BTRFS_MAGIC, EXT4_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC};
+use super::handle::{
+    self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC, magic_of,
+};
 use super::identity::Acting;
 use super::object::Object;
 use super::objects::{Cache, Naming};
@@ -17,7 +19,7 @@ use super::{
     resolve::Resolver,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Call, FileId, Limits, OVERLAY_MAGIC, OpenFile, Result, Statistics, magic_of};
+use pagewell_fs::{Call, FileId, Limits, OpenFile, Result, Statistics};
 use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};

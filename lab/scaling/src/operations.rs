@@ -188,7 +188,7 @@ impl Server {
         command.stderr(Stdio::null());
         command.args(["serve", "--listen", "127.0.0.1:0", "--squash", "none"]);
         // A thread that polls does instructions all the time, and what is stepped cannot be timed.
-        command.args(["--poll", "never", "--send-path", "map", "--state-dir"]);
+        command.args(["--poll", "never", "--state-dir"]);
         command.arg(work.join("state"));
         command.arg(format!("/directory={}", work.join("shared").display()));
         command.arg(format!("/image=image:{}", work.join("image").display()));

@@ -29,21 +29,6 @@ register! { GAUGES, Gauge:
         "Bytes of memory that hold requests now.";
     UNSENT_REPLY_BYTES = "pagewell_unsent_reply_bytes",
         "Bytes of memory that hold replies which have not left, and listings that are being made.";
-    SEND_COPY_COST = "pagewell_send_copy_cost_picoseconds",
-        "Processor time for each byte of file data sent by copying it, as measured last.";
-    SEND_COPY_TIME = "pagewell_send_copy_time_picoseconds",
-        "Elapsed time for each byte while a client read much file data that was sent by copying \
-         it, as measured last.";
-    SEND_MAP_COST = "pagewell_send_map_cost_picoseconds",
-        "Processor time for each byte of file data sent from a mapping, as measured last.";
-    SEND_MAP_TIME = "pagewell_send_map_time_picoseconds",
-        "Elapsed time for each byte while a client read much file data that was sent from a \
-         mapping, as measured last.";
-    SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
-        "Processor time for each byte of file data sent with sendfile, as measured last.";
-    SEND_SPLICE_TIME = "pagewell_send_splice_time_picoseconds",
-        "Elapsed time for each byte while a client read much file data that was sent with \
-         sendfile, as measured last.";
     CALLS_RUNNING = "pagewell_calls_running",
         "Calls that threads which may wait for storage work on now.";
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";

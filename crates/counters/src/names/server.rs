@@ -8,8 +8,6 @@ register! { SERVER, Counter:
          what the kernel copies to and from sockets is not counted.";
     SPLICED_BYTES = "pagewell_spliced_bytes_total",
         "Bytes of file data that the kernel sent straight from a file, with sendfile.";
-    MAPPED_BYTES = "pagewell_mapped_bytes_total",
-        "Bytes of file data sent from a mapping of the file, without a copy in user space.";
     SEND_FAULTS = "pagewell_send_faults_total",
         "Times that the rest of a file had to be copied while a reply sent it, mostly because the \
          file had been cut short.";

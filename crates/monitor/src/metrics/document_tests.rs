@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagewell_counters::names;
 
-use crate::metrics::prometheus::{CALLS, PROCESS, gauge_in_base_unit, in_base_unit};
+use crate::metrics::prometheus::{CALLS, PROCESS, in_base_unit};
 
 /// Set to write the document instead of comparing it.
 const WRITE_VARIABLE: &str = "PAGEWELL_WRITE_DOCS";
@@ -59,8 +59,8 @@ fn render() -> String {
     }
     text.push_str("\n## Gauges\n\n| name | kind | meaning |\n|---|---|---|\n");
     for gauge in names::GAUGES {
-        let (name, _) = gauge_in_base_unit(gauge.name, 0);
-        row(&mut text, &name, "gauge", gauge.help);
+        let name = gauge.name;
+        row(&mut text, name, "gauge", gauge.help);
     }
     text
 }

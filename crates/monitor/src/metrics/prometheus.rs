@@ -112,8 +112,8 @@ pub fn render(snapshot: &Snapshot) -> String {
         text.line(&format!("{name} {value}"));
     }
     for gauge in names::GAUGES {
-        let (name, value) = gauge_in_base_unit(gauge.name, snapshot.gauge(gauge));
-        text.head(&name, "gauge", gauge.help);
+        let (name, value) = (gauge.name, snapshot.gauge(gauge));
+        text.head(name, "gauge", gauge.help);
         text.line(&format!("{name} {value}"));
     }
     text.families(&CALLS, snapshot);
@@ -125,18 +125,6 @@ pub fn in_base_unit(name: &str, value: u64) -> (String, String) {
     match name.contains("_nanoseconds_") {
         true => (name.replace("_nanoseconds_", "_seconds_"), seconds(value)),
         false => (name.to_owned(), value.to_string()),
-    }
-}
-
-/// The same for a gauge.
-pub fn gauge_in_base_unit(name: &str, value: i64) -> (String, String) {
-    match name.strip_suffix("_picoseconds") {
-        // Exact up to 2^53.
-        Some(name) => (
-            format!("{name}_seconds"),
-            format!("{}", value as f64 / 1e12),
-        ),
-        None => (name.to_owned(), value.to_string()),
     }
 }
 

@@ -16,7 +16,6 @@ use rustix::io::Errno;
 use crate::connection::{Charge, Connection};
 use crate::dispatch::Dispatcher;
 use crate::reply::batch::Batch;
-use crate::reply::way::Meter;
 use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
 use crate::service::adjoining::Adjoining;
@@ -82,7 +81,6 @@ pub struct Receiver {
     /// Received but not taken, because a limit was reached.
     leftover: Vec<u8>,
     batch: Batch,
-    meter: Meter,
     large_records: bool,
     /// Whether it stands in that line.
     pub ready: bool,
@@ -122,11 +120,9 @@ impl Receiver {
     /// For a new connection, in this line of the reader.
     pub fn new(connection: Arc<Connection>, shared: &Shared, line: Line) -> Self {
         let (waker, address) = (connection.waker.clone(), Address::of(connection.peer.ip()));
-        let ways = &shared.dispatcher.service.exports.ways;
         Self {
             memory: RecordMemory::new(&shared.budget, address, waker),
             line,
-            meter: Meter::new(ways, connection.stays_here),
             connection,
             assembly: Assembly::new(RECORD_BYTES_MAX),
             leftover: Vec::new(),
@@ -166,7 +162,6 @@ impl Receiver {
     /// connections of a reader use, so that its memory is warm.
     pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
         std::mem::swap(&mut self.batch, batch);
-        std::mem::swap(&mut self.meter, &mut self.batch.meter);
         let is_limited = shared.dispatcher.service.exports.limits.is_active();
         let turn = if (is_limited || self.is_limited)
             && let Some(wait) = self.begin_limited(shared, is_limited)
@@ -178,7 +173,6 @@ impl Receiver {
         // All replies of a turn leave together: a client whose calls still come waits for none.
         self.flush();
         self.connection.end_turn();
-        std::mem::swap(&mut self.meter, &mut self.batch.meter);
         std::mem::swap(&mut self.batch, batch);
         turn
     }

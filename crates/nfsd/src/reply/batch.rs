@@ -1,13 +1,11 @@
 //! Replies being built: one block of bytes for many small ones, pieces where file data is sent
 //! from where it is.
 
-use pagewell_fs::{MappedRange, PageSlice};
-use pagewell_policy::sending::Way;
+use pagewell_fs::PageSlice;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 use pagewell_sunrpc::xdr::{padded, padding};
 
 use crate::reply::file_range::FileRange;
-use crate::reply::way::{Meter, Ways};
 use crate::usage::Tally;
 
 /// The head of a READ reply, and most other replies.
@@ -19,8 +17,6 @@ pub enum Piece {
     Bytes(Vec<u8>),
     /// In pages that others may read too.
     Page(PageSlice),
-    /// In a mapping of their file, where they may not be any more.
-    Mapped(MappedRange),
     /// In a file, to be sent from the kernel's cache.
     File(FileRange),
 }
@@ -31,16 +27,15 @@ impl Piece {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Page(page) => page.len(),
-            Self::Mapped(range) => range.len(),
             Self::File(range) => range.length,
         }
     }
 
-    /// Memory that is the reply's alone; pages and mappings have bounds of their own.
+    /// Memory that is the reply's alone; pages have bounds of their own.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
-            Self::Page(_) | Self::Mapped(_) | Self::File(_) => 0,
+            Self::Page(_) | Self::File(_) => 0,
         }
     }
 }
@@ -54,8 +49,6 @@ pub struct Batch {
     pieces_bytes: usize,
     /// Memory that the pieces have for themselves.
     pieces_memory_bytes: usize,
-    /// What measures the blocks of one connection.
-    pub meter: Meter,
     /// Counts the replies for the connection that they leave by.
     pub tally: Tally,
 }
@@ -129,18 +122,12 @@ impl Batch {
         self.end(mark);
     }
 
-    /// The way for `length` bytes of a file, of the reply that began at `mark`.
-    pub fn way(&mut self, ways: &Ways, length: usize, mark: Mark) -> Way {
-        let is_first = mark.0 == 0 && self.pieces.is_empty();
-        self.meter.choose(ways, length, is_first)
-    }
-
     /// Bytes in it.
     pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
     }
 
-    /// Memory that it takes for itself; pages, mappings and files are elsewhere.
+    /// Memory that it takes for itself; pages and files are elsewhere.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.pieces_memory_bytes
     }

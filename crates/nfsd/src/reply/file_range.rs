@@ -2,10 +2,9 @@
 //!
 //! A READ reply says how many bytes follow before they follow, and sendfile(2) finds out only while
 //! it sends. A file that is cut short in that moment leaves a promise to be kept: what is there is
-//! sent, and zeros follow, as from a mapping. If storage fails in that moment the connection ends,
-//! and the call that the client makes again is told of the failure. (Splicing the data into a pipe
-//! first would tell the true count before the head is sent, for a third system call with each
-//! reply.)
+//! sent, and zeros follow. If storage fails in that moment the connection ends,
+//! and the call that the client makes again gets the failure. (Splicing the data into a pipe first
+//! would give the true count before the head is sent, for a third system call with each reply.)
 //!
 //! Known weaknesses: the pages are the file's own. A file that is changed between the reply and
 //! the client's receipt shows the newer bytes, as with every server that does not copy; a READ
@@ -26,9 +25,10 @@ use std::time::Duration;
 
 use pagewell_counters::names;
 use pagewell_fs::OpenFile;
-use pagewell_fs::seen::Look;
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::reply::seen::{Look, Seen};
 
 /// A range of a file that is still to be sent.
 pub struct FileRange {
@@ -84,39 +84,27 @@ const SYS_CACHESTAT: libc::c_long = 451;
 
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// What of a file is in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resident {
-    /// Not all of the bytes.
-    No,
-    /// The bytes.
-    Bytes,
-    /// The windows of [`pagewell_fs::seen`] that the bytes are in.
-    Windows,
-}
-
 /// Whether all pages of `length` bytes from `offset` of a file can be read without waiting, as far
 /// as was seen now or a moment ago.
-pub fn resident(file: &OpenFile, offset: u64, length: usize) -> Resident {
+pub fn is_resident(file: &OpenFile, offset: u64, length: usize) -> bool {
     let range = offset..offset.saturating_add(length as u64);
+    let Some(seen) = file.attached::<Seen>() else {
+        return are_resident(file.as_fd(), &range);
+    };
     let time = clock_gettime(ClockId::Monotonic);
     let now = Duration::try_from(time).unwrap_or_default();
-    match file.seen().look(&range, now) {
-        Look::Known => return Resident::Windows,
+    match seen.look(&range, now) {
+        Look::Known => return true,
         Look::Windows(windows) => {
             let is_whole = are_resident(file.as_fd(), &windows);
-            file.seen().note(&windows, is_whole, now);
+            seen.note(&windows, is_whole, now);
             if is_whole {
-                return Resident::Windows;
+                return true;
             }
         }
         Look::Bytes => {}
     }
-    if are_resident(file.as_fd(), &range) {
-        Resident::Bytes
-    } else {
-        Resident::No
-    }
+    are_resident(file.as_fd(), &range)
 }
 
 /// Asks the kernel.

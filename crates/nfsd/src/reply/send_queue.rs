@@ -21,14 +21,15 @@
 //! which a single reply would gain nothing by.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::IoSlice;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::ioctl::{Getter, Opcode, ioctl};
-use rustix::net::sockopt;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 
 use crate::reply::batch::{Batch, Piece};
 use crate::reply::unsent::Unsent;
@@ -320,7 +321,7 @@ fn transmit_all(
             }
             continue;
         }
-        *offset += in_memory(socket, pieces, *offset)?;
+        *offset += send_memory(socket, pieces, *offset)?;
         while let Some(first) = pieces.front() {
             if matches!(first, Piece::File(_)) || *offset < first.length() {
                 break;
@@ -332,61 +333,33 @@ fn transmit_all(
 }
 
 /// Sends the leading pieces that are in memory with one system call.
-fn in_memory(
+fn send_memory(
     socket: &impl AsFd,
-    pieces: &mut VecDeque<Piece>,
+    pieces: &VecDeque<Piece>,
     offset: usize,
 ) -> Result<usize, Errno> {
-    let mut ranges = [range_of(&[]); RANGES_MAX];
-    let (mut count, mut mapped_bytes) = (0, 0);
-    for (slot, piece) in ranges.iter_mut().zip(pieces.iter()) {
-        *slot = match piece {
-            Piece::Bytes(bytes) => range_of(bytes),
-            Piece::Page(page) => range_of(page),
-            Piece::Mapped(range) => {
-                mapped_bytes += range.len();
-                libc::iovec {
-                    iov_base: range.address().cast_mut().cast(),
-                    iov_len: range.len(),
-                }
-            }
+    let mut ranges = [IoSlice::new(&[]); RANGES_MAX];
+    let mut count = 0;
+    // All of the first piece has not left, or it would not be there.
+    let mut skipped = offset;
+    for (slot, piece) in ranges.iter_mut().zip(pieces) {
+        let bytes: &[u8] = match piece {
+            Piece::Bytes(bytes) => bytes,
+            Piece::Page(page) => page,
             Piece::File(_) => break,
         };
+        *slot = IoSlice::new(
+            bytes
+                .get(std::mem::take(&mut skipped)..)
+                .unwrap_or_default(),
+        );
         count += 1;
     }
-    // All of the first piece has not left, or it would not be there.
-    let [first, ..] = &mut ranges;
-    first.iov_base = first.iov_base.wrapping_byte_add(offset);
-    first.iov_len = first.iov_len.saturating_sub(offset);
-    let more = count < pieces.len();
-    // SAFETY: these are ranges of pieces, which stay until the call has returned. The memory of a
-    // mapping may be nowhere: then the call answers EFAULT.
-    match unsafe { send_ranges(socket, &ranges[..count], more) } {
-        Err(Errno::FAULT) => {
-            fill_first_mapped(pieces)?;
-            Ok(0)
-        }
-        Ok(sent) => {
-            names::MAPPED_BYTES.add(sent.min(mapped_bytes) as u64);
-            Ok(sent)
-        }
-        Err(errno) => Err(errno),
-    }
+    send_ranges(socket, &ranges[..count], count < pieces.len())
 }
 
-/// A file was cut short while it was to be sent from its mapping.
-fn fill_first_mapped(pieces: &mut VecDeque<Piece>) -> Result<(), Errno> {
-    for piece in pieces {
-        if let Piece::Mapped(range) = piece {
-            *piece = fallen_back(range.copied()?);
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// The bytes of a file that was cut short while it was to be sent: what is there was read, and
-/// zeros follow, because the reply has promised as many.
+/// The bytes of a file that was cut short while it was to be sent, or that its file system cannot
+/// send: what is there was read, and zeros follow, because the reply has promised as many.
 fn fallen_back(bytes: Vec<u8>) -> Piece {
     names::SEND_FAULTS.add(1);
     Piece::Bytes(bytes)
@@ -394,50 +367,17 @@ fn fallen_back(bytes: Vec<u8>) -> Piece {
 
 /// Sends bytes; returns how many left.
 fn transmit_bytes(socket: &impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
-    // SAFETY: the range is that of a slice.
-    unsafe { send_ranges(socket, &[range_of(bytes)], false) }
-}
-
-fn range_of(bytes: &[u8]) -> libc::iovec {
-    libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    }
+    send_ranges(socket, &[IoSlice::new(bytes)], false)
 }
 
 /// One system call. `more` says that other bytes follow at once.
-///
-/// # Safety
-///
-/// Each range is memory that can be read, or addresses of a mapping, until the call has returned.
-unsafe fn send_ranges(
-    socket: &impl AsFd,
-    ranges: &[libc::iovec],
-    more: bool,
-) -> Result<usize, Errno> {
-    let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+fn send_ranges(socket: &impl AsFd, ranges: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     if more {
-        flags |= libc::MSG_MORE;
+        flags |= SendFlags::MORE;
     }
-    // SAFETY: all zeros are a message without address, ranges and control data.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = ranges.as_ptr().cast_mut();
-    // Its type differs between C libraries; there are at most RANGES_MAX.
-    message.msg_iovlen = ranges.len() as _;
     names::SEND_CALLS.add(1);
-    loop {
-        // SAFETY: the message has nothing but ranges, for which the caller answers; the kernel
-        // only reads it.
-        let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, flags) };
-        if let Ok(sent) = usize::try_from(sent) {
-            return Ok(sent);
-        }
-        let error = std::io::Error::last_os_error();
-        let errno = Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
-        if errno != Errno::INTR {
-            return Err(errno);
-        }
-    }
+    retry_on_intr(|| sendmsg(socket, ranges, &mut SendAncillaryBuffer::default(), flags))
 }
 
 #[cfg(test)]

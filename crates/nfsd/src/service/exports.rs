@@ -27,7 +27,6 @@ use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Credential, Refusal
 use crate::config::{Error, Export};
 use crate::connection::Totals;
 use crate::refusals;
-use crate::reply::way::Ways;
 use crate::report;
 use crate::service::convert::{self, HandleKey, Identity, WireHandle};
 use crate::service::cookies::NarrowCookies;
@@ -379,8 +378,6 @@ pub struct Served {
     /// What is above the exports; nothing when one of them is `/`.
     pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
-    /// The ways in which bytes of files leave.
-    pub(crate) ways: Arc<Ways>,
     /// What all connections have together.
     pub(crate) totals: Arc<Totals>,
 }
@@ -389,7 +386,7 @@ impl Served {
     /// Serves these exports, of which some were served `before`.
     pub(super) fn new(
         configured: Vec<Export>,
-        (handle_key, ways, totals): (HandleKey, Arc<Ways>, Arc<Totals>),
+        (handle_key, totals): (HandleKey, Arc<Totals>),
         before: &[ServedExport],
     ) -> Result<Self, Error> {
         let mut exports: Vec<ServedExport> = Vec::new();
@@ -422,7 +419,6 @@ impl Served {
             pseudo: PseudoRoot::above(&handle_key, &exports),
             exports,
             handle_key,
-            ways,
             totals,
         })
     }

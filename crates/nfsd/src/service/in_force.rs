@@ -17,14 +17,12 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::FileSystem;
-use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3;
 use pagewell_sunrpc::xdr::Decoder;
 
 use crate::config::{Error, Export};
 use crate::connection::Totals;
 use crate::limits::Limits;
-use crate::reply::way::Ways;
 use crate::service::convert::HandleKey;
 use crate::service::ending::{Loss, finish_all};
 use crate::service::exports::{Place, Served};
@@ -37,8 +35,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub struct InForce {
     served: ArcSwap<Served>,
     handle_key: HandleKey,
-    /// The ways in which bytes of files leave.
-    pub(crate) ways: Arc<Ways>,
     /// What all connections have together.
     pub(crate) totals: Arc<Totals>,
     /// What clients and exports may have.
@@ -58,14 +54,10 @@ pub struct Retired {
 
 impl InForce {
     /// Serves `exports`, whose handles are signed with `key`.
-    pub(super) fn new(
-        exports: Vec<Export>,
-        key: [u8; 16],
-        send_path: Option<Way>,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(exports: Vec<Export>, key: [u8; 16]) -> Result<Self, Error> {
         let handle_key = HandleKey::new(key);
-        let (ways, totals) = (Ways::new(send_path), Arc::<Totals>::default());
-        let shared = (handle_key.clone(), ways.clone(), totals.clone());
+        let totals = Arc::<Totals>::default();
+        let shared = (handle_key.clone(), totals.clone());
         let served = Served::new(exports, shared, &[])?;
         let limits = Limits::default();
         limits.limit_exports(served.limits());
@@ -73,7 +65,6 @@ impl InForce {
             limits,
             served: ArcSwap::from_pointee(served),
             handle_key,
-            ways,
             totals,
             is_final: Mutex::new(false),
         })
@@ -112,11 +103,7 @@ impl InForce {
             return Err(Error::Config("the server is stopping".to_owned()));
         }
         let before = self.served.load_full();
-        let shared = (
-            self.handle_key.clone(),
-            self.ways.clone(),
-            self.totals.clone(),
-        );
+        let shared = (self.handle_key.clone(), self.totals.clone());
         let served = Arc::new(Served::new(exports, shared, &before.exports)?);
         self.served.store(served.clone());
         self.limits.limit_exports(served.limits());

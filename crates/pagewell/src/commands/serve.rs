@@ -200,7 +200,6 @@ fn start(
             datagrams: settings.register,
             ..LockOptions::default()
         },
-        send_path: settings.send_path,
         poll_for: settings.poll,
         client_limits: settings.limits,
         ..Config::new(exports, handle_key)

@@ -9,7 +9,6 @@ use clap::{Args, FromArgMatches};
 use pagewell_base::duration;
 use pagewell_nfsd::Squash;
 use pagewell_nfsd::config::POLL_FOR;
-use pagewell_policy::sending::Way;
 
 use super::allow::Allowed;
 use crate::commands::serving::HttpArguments;
@@ -91,11 +90,6 @@ pub(crate) struct ServeArguments {
     pub(crate) register: bool,
     #[command(flatten)]
     pub(crate) page: HttpArguments,
-    /// How large READs of files leave: what the client gets soonest and costs the server least,
-    /// which each connection finds out by trying, or always in one way [default: auto]
-    #[arg(long, value_name = "WAY", value_parser = values::choice(&WAYS))]
-    // Named in full: not an option that may be left out.
-    pub(crate) send_path: Option<std::option::Option<Way>>,
     /// For how long a thread that has answered all calls looks for the next one before it sleeps:
     /// a time like 30us, auto or never. It does so only while calls come that quickly, nothing else
     /// wants its processor and no more threads are at work than half the processors
@@ -147,21 +141,6 @@ pub(crate) const SQUASH: [(&str, Squash, &str); 3] = [
     ("none", Squash::None, "Nobody's"),
     ("root", Squash::Root, "Those of root"),
     ("all", Squash::All, "Everybody's"),
-];
-
-pub(crate) const WAYS: [(&str, Option<Way>, &str); 4] = [
-    ("auto", None, "The best, by measurement"),
-    (
-        "copy",
-        Some(Way::Copy),
-        "Copied into a buffer and sent from there",
-    ),
-    ("map", Some(Way::Map), "Sent from a mapping of the file"),
-    (
-        "splice",
-        Some(Way::Splice),
-        "Sent by reference from the kernel's cache (sendfile)",
-    ),
 ];
 
 /// The longest that is spent looking for a call.

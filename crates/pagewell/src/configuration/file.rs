@@ -10,12 +10,11 @@ use anyhow::{Context, bail};
 use pagewell_base::size;
 use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::Squash;
-use pagewell_policy::sending::Way;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::allow::Allowed;
-use super::arguments::{SQUASH, THREADS_MAX, WAYS, parse_poll};
+use super::arguments::{SQUASH, THREADS_MAX, parse_poll};
 use super::limits::LimitKeys;
 use super::log::LogKeys;
 use super::mistakes::Mistakes;
@@ -69,7 +68,6 @@ pub(crate) struct ServerKeys {
     pub(crate) register: Option<At<bool>>,
     pub(crate) http: Option<At<Place>>,
     pub(crate) http_token: Option<At<PathBuf>>,
-    pub(crate) send_path: Option<At<Option<Way>>>,
     pub(crate) poll: Option<At<Duration>>,
     pub(crate) state_dir: Option<At<PathBuf>>,
     pub(crate) cache: Option<At<u64>>,
@@ -179,7 +177,6 @@ impl ConfigurationFile {
             register: table.take("register", switch),
             http: table.take("http", text(values::parse_http_place)),
             http_token: table.take("http_token", text(&in_directory)),
-            send_path: table.take("send_path", word(&WAYS)),
             poll: table.take("poll", text(parse_poll)),
             state_dir: table.take("state_dir", text(&in_directory)),
             cache: table.take("cache", text_or_number(size::parse_positive)),

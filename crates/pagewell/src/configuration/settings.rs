@@ -8,11 +8,10 @@ use std::time::Duration;
 use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Network, Rates, Squash};
-use pagewell_policy::sending::Way;
 use serde_json::{Value, json};
 
 use super::allow::{Allowed, Hosts};
-use super::arguments::{SQUASH, ServeArguments, WAYS};
+use super::arguments::{SQUASH, ServeArguments};
 use super::file::{ConfigurationFile, ExportKeys, ExportTable};
 use super::limits::LimitKeys;
 use super::log::LogSettings;
@@ -45,7 +44,6 @@ pub(crate) struct Settings {
     /// Who may ask for the counters, beside this machine.
     pub(crate) http_allow: Vec<Allowed>,
     /// The way that large READs leave; `None`: the best, by measurement.
-    pub(crate) send_path: Option<Way>,
     /// For how long a thread looks for the next call.
     pub(crate) poll: Duration,
     /// Where keys and lists are kept; `None`: the usual place of this user.
@@ -154,11 +152,6 @@ impl Settings {
             allow,
         );
         let http_allow = picker.pick("allow", allow, Vec::new(), |list| allow_shown(list));
-        let way = (
-            arguments.send_path,
-            keys.and_then(|keys| at(&keys.send_path)),
-        );
-        let send_path = picker.pick("send_path", way, None, |way| word_of(&WAYS, way));
         let poll = (arguments.poll, keys.and_then(|keys| at(&keys.poll)));
         let poll = picker.pick("poll", poll, POLL_FOR, poll_shown);
         let state_dir = keys.and_then(|keys| some(&keys.state_dir));
@@ -179,7 +172,6 @@ impl Settings {
             http,
             http_token,
             http_allow,
-            send_path,
             poll,
             state_dir,
             config: arguments.config.clone(),

@@ -402,10 +402,7 @@ fn files_of_other_devices_than_the_root_are_found_again() {
         });
         assert!(page.unwrap().end);
         let read = files.read(&call, &found, 0, 5).unwrap();
-        let Payload::File { file, .. } = read.payload else {
-            panic!("no file");
-        };
-        assert!(file.mapped(0, 5).is_none());
+        assert!(matches!(read.payload, Payload::File { .. }));
     }
     for path in [&at, &upper, &lower] {
         unmount(path);

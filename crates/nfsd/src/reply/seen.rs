@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is asked about at once; that is what one page of the page table of a mapping stands for.
-pub const WINDOW_BYTES: u64 = 2 << 20;
+/// What is asked about at once.
+const WINDOW_BYTES: u64 = 2 << 20;
 
 /// How long it is believed that bytes are in memory.
 ///
@@ -47,7 +47,7 @@ const BROKEN: u64 = 3;
 
 /// What is to be asked before bytes are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(super) enum Look {
     /// Nothing: they were just seen.
     Known,
     /// For all of this range, the windows that they are in; if it is not whole, for the bytes.
@@ -58,7 +58,7 @@ pub enum Look {
 
 /// What was seen of one file.
 #[derive(Debug)]
-pub struct Seen([AtomicU64; SLOTS]);
+pub(super) struct Seen([AtomicU64; SLOTS]);
 
 impl Default for Seen {
     fn default() -> Self {
@@ -68,7 +68,7 @@ impl Default for Seen {
 
 impl Seen {
     /// What is to be asked about `range`, at `now` on any clock that does not go back.
-    pub fn look(&self, range: &Range<u64>, now: Duration) -> Look {
+    pub(super) fn look(&self, range: &Range<u64>, now: Duration) -> Look {
         let now = milliseconds(now);
         let mut is_known = true;
         for window in windows(range) {
@@ -91,7 +91,7 @@ impl Seen {
     }
 
     /// The windows of `range` were looked at: all of them is in memory, or not.
-    pub fn note(&self, range: &Range<u64>, is_whole: bool, now: Duration) {
+    pub(super) fn note(&self, range: &Range<u64>, is_whole: bool, now: Duration) {
         let kind = if is_whole { WHOLE } else { BROKEN };
         for window in windows(range) {
             self.set(window, kind, milliseconds(now));
