@@ -140,7 +140,7 @@ pub use frame::arena::PageSize;
 pub use memory_limit::{memory_available_bytes, memory_bytes};
 pub use mode::{ReadMode, WriteMode};
 pub use open_options::OpenOptions;
-pub use options::{CacheOptions, ReadAheadRule, WriteRule};
+pub use options::{CacheOptions, ReadAheadRule};
 pub use pagewell_policy::readahead::Bounds;
 pub use residency::pins::{PagePin, PinnedPage};
 

@@ -11,7 +11,7 @@ use pagewell_policy::elevator::{Class, Depth, Order, Settings};
 use pagewell_policy::readahead::{Adaptive, Settings as ReadAheadSettings};
 
 use crate::PAGE_BYTES;
-use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
+use crate::options::{CacheOptions, ReadAheadRule};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
@@ -38,10 +38,6 @@ const REMOTE_READ_DEPTH: Depth = Depth {
 pub struct OpenOptions {
     /// Which rule guesses what will be read.
     pub read_ahead: ReadAheadRule,
-    /// When what was written goes to the device.
-    pub write_rule: WriteRule,
-    /// Bytes of a block of the rules of the report, a power of two, at most [`PAGE_BYTES`].
-    pub block_bytes: u64,
     /// Reads that had to wait this long for the device fail; [`Duration::MAX`]: never.
     pub read_timeout: Duration,
     /// Writes and commits that had to wait this long for the device fail; [`Duration::MAX`]:
@@ -68,8 +64,6 @@ impl OpenOptions {
     pub fn new(options: &CacheOptions) -> Self {
         Self {
             read_ahead: options.read_ahead,
-            write_rule: options.write_rule,
-            block_bytes: pagewell_policy::writeback::settings::BLOCK_BYTES,
             read_timeout: options.read_timeout,
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
@@ -144,8 +138,7 @@ impl OpenOptions {
             settings.depths[Class::SynchronousRead as usize] = REMOTE_READ_DEPTH;
             settings.depths[Class::AsynchronousRead as usize] = REMOTE_READ_AHEAD_DEPTH;
         }
-        // The rules of the report count requests.
-        settings.merge = options.merge && self.write_rule == WriteRule::Delayed;
+        settings.merge = options.merge;
         settings.border_bytes = self.file_alignment_bytes;
         settings.read_deadline = options.read_deadline;
         if !options.elevator {

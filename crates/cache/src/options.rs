@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use pagewell_counters::names::CACHE_HALVED;
 use pagewell_policy::elevator::READ_DEADLINE;
-pub use pagewell_policy::writeback::Rule as WriteRule;
 use pagewell_policy::writeback::settings::DEVICE_TIME_MAX;
 
 use rustix::io::Errno;
@@ -71,8 +70,6 @@ pub struct CacheOptions {
     pub read_deadline: Option<Duration>,
     /// Reads that had to wait this long for a device fail.
     pub read_timeout: Duration,
-    /// When what was written goes to the device.
-    pub write_rule: WriteRule,
     /// Writes and commits that had to wait this long for a device fail.
     pub write_timeout: Duration,
     /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth
@@ -116,7 +113,6 @@ impl CacheOptions {
             request_bytes_max: REQUEST_BYTES_MAX,
             read_deadline: Some(READ_DEADLINE),
             read_timeout: READ_TIMEOUT,
-            write_rule: WriteRule::Delayed,
             write_timeout: WRITE_TIMEOUT,
             dirty_bytes_max: None,
             dirty_time_max: DEVICE_TIME_MAX,

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use pagewell_cache::{
     BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, ReadAheadRule, ReadMode, WriteMode,
-    WriteRule,
 };
 use pagewell_device::{Device, Geometry};
 use pagewell_policy::writeback::Counts as Policy;
@@ -92,7 +91,7 @@ fn a_flush_makes_many_writes_durable_at_once() {
 }
 
 /// The report: blocks of a cached file, read and written, 10,000 times.
-fn seek_read_write(rule: WriteRule, blocks: u64, delay: bool) -> (Counts, u64, Policy) {
+fn seek_read_write(blocks: u64, delay: bool) -> (Counts, u64, Policy) {
     let disk = Disk::blocks(old(blocks * 8192), 512);
     let below: Arc<dyn Device> = if delay {
         use pagewell_layers::{Delay, DelayAmount};
@@ -101,12 +100,7 @@ fn seek_read_write(rule: WriteRule, blocks: u64, delay: bool) -> (Counts, u64, P
     } else {
         disk.clone()
     };
-    let write_rule = rule;
-    let device = Cache::new(CacheOptions {
-        write_rule,
-        ..options()
-    });
-    let device = device.unwrap().open(below);
+    let device = Cache::new(options()).unwrap().open(below);
     let order = [0, 5, 2, 7, 4, 1, 6, 3];
     let mut block = [0; 8192];
     for round in 0..10_000_u64 {
@@ -128,26 +122,18 @@ fn seek_read_write(rule: WriteRule, blocks: u64, delay: bool) -> (Counts, u64, P
 }
 
 #[test]
-fn rewriting_cached_blocks_writes_what_each_rule_says() {
-    let (counts, in_loop, _) = seek_read_write(WriteRule::Delayed, 8, false);
+fn rewriting_cached_blocks_writes_nothing_until_it_is_committed() {
+    let (counts, in_loop, _) = seek_read_write(8, false);
     assert_eq!(in_loop, 0);
     assert!(counts.writes <= 8 && counts.reads <= 8, "{counts:?}");
-    assert_eq!(seek_read_write(WriteRule::BlockEnd, 8, false).1, 8750);
-    assert_eq!(seek_read_write(WriteRule::BlockEnd, 16, false).1, 9375);
-    assert_eq!(seek_read_write(WriteRule::NoCluster, 8, false).1, 10_000);
-    let (counts, in_loop, _) = seek_read_write(WriteRule::Sync, 8, false);
-    assert_eq!((in_loop, counts.durable_writes), (10_000, 10_000));
-    assert!(counts.reads <= 8, "{counts:?}");
-    let (counts, _, _) = seek_read_write(WriteRule::BugReplica, 8, false);
-    assert_eq!((counts.reads, counts.writes), (10_000, 10_000));
 }
 
 /// The writer never waits for a write-out, however slow the device is.
 #[test]
 fn a_slow_device_is_not_waited_for() {
-    let (_, in_loop, policy) = seek_read_write(WriteRule::Delayed, 16, true);
+    let (_, in_loop, policy) = seek_read_write(16, true);
     assert_eq!(in_loop, 0);
-    assert_eq!((policy.busy, policy.paused, policy.refused), (0, 0, 0));
+    assert_eq!((policy.paused, policy.refused), (0, 0));
     assert_eq!(policy.granted, 10_000);
     // With a write-out always on its way, too.
     let disk = Disk::blocks(old(MIB), 512);
@@ -344,24 +330,6 @@ fn a_writer_that_may_not_wait_is_told() {
     }
     assert!(offset < 4 * MIB && device.dirty_pages() * 65_536 <= 8 * MIB / 5 + 65_536);
     disk.release();
-}
-
-#[test]
-fn one_that_may_not_wait_does_not_commit() {
-    for write_rule in [WriteRule::Sync, WriteRule::BugReplica] {
-        let disk = Disk::blocks(old(MIB), 512);
-        let rule = CacheOptions {
-            write_rule,
-            ..options()
-        };
-        let device = open(rule, &disk);
-        let waits = device.write_at(0, &[1; 512], WriteMode::TRY);
-        assert_eq!(waits, Err(Error::WouldBlock));
-        assert_eq!(device.write_at(0, &[], WriteMode::TRY), Ok(()));
-        assert_eq!((disk.counts(), device.dirty_bytes()), Default::default());
-        device.write_at(0, &[1; 512], WriteMode::WAIT).unwrap();
-        assert_eq!(disk.bytes()[..512], [1; 512]);
-    }
 }
 
 #[test]

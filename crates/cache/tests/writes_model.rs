@@ -6,9 +6,7 @@ mod support;
 
 use std::sync::Arc;
 
-use pagewell_cache::{
-    BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, ReadMode, WriteMode, WriteRule,
-};
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, ReadMode, WriteMode};
 use pagewell_device::Geometry;
 use support::Random;
 use support::disk::Disk;
@@ -228,21 +226,5 @@ fn writes_and_flushes_that_fail_at_random() {
             (0..10).for_each(|_| model.step());
         }
         model.end();
-    }
-}
-
-#[test]
-fn the_rules_of_the_report_write_the_same_bytes() {
-    for rule in WriteRule::ALL {
-        println!("{rule:?}");
-        let options = CacheOptions {
-            write_rule: rule,
-            ..CacheOptions::new(BYTES_MIN)
-        };
-        for geometry in [Geometry::MEMORY, geometries()[1], geometries()[4]] {
-            let mut model = Model::new(7, options, geometry, 500_100);
-            (0..400).for_each(|_| model.step());
-            model.end();
-        }
     }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, WriteMode, WriteRule};
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, WriteMode};
 use pagewell_layers::PowerCut;
 use support::Random;
 use support::disk::Disk;
@@ -30,13 +30,12 @@ fn record(index: usize, version: u32) -> Vec<u8> {
 }
 
 /// Writes and commits at random until the power is gone; how many commits succeeded.
-fn work(disk: &Arc<Disk>, rule: WriteRule, seed: u64, versions: &mut Versions) -> u32 {
+fn work(disk: &Arc<Disk>, commits_each: bool, seed: u64, versions: &mut Versions) -> u32 {
     let mut random = Random(seed);
     let power = PowerCut::new(disk.clone(), 1 << 20).unwrap();
     let handle = power.handle();
     handle.cut_after(random.below(40), seed);
     let options = CacheOptions {
-        write_rule: rule,
         // Without power nothing is written any more.
         write_timeout: Duration::from_millis(20),
         // Small, so that much is written before anybody commits it.
@@ -67,7 +66,10 @@ fn work(disk: &Arc<Disk>, rule: WriteRule, seed: u64, versions: &mut Versions) -
             if device.write_at(offset, &bytes, WriteMode::WAIT).is_err() {
                 break;
             }
-            if rule == WriteRule::Sync {
+            if commits_each {
+                if device.commit(offset, bytes.len() as u64).is_err() {
+                    break;
+                }
                 versions.committed[first..end].fill(version);
                 commits += 1;
             }
@@ -95,12 +97,7 @@ fn two_hundred_power_cuts_lose_nothing_that_was_committed() {
             committed: vec![0; RECORDS],
             latest: vec![0; RECORDS],
         };
-        let rule = if seed % 5 == 0 {
-            WriteRule::Sync
-        } else {
-            WriteRule::Delayed
-        };
-        commits += work(&disk, rule, seed, &mut versions);
+        commits += work(&disk, seed % 5 == 0, seed, &mut versions);
         for (index, bytes) in disk.bytes().chunks_exact(RECORD_BYTES).enumerate() {
             let version = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
             assert!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pagewell_cache::{
     BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, OpenOptions, PagePin, ReadAheadRule,
-    ReadMode, WriteMode, WriteRule,
+    ReadMode, WriteMode,
 };
 use support::Random;
 use support::disk::Disk;
@@ -216,18 +216,6 @@ fn writes_and_flushes_fail_besides() {
             model.device.sync().unwrap();
             assert!(model.server.durable() == model.bytes);
         }
-        model.end();
-    }
-}
-
-#[test]
-fn the_rules_of_the_report_lose_nothing_either() {
-    for rule in WriteRule::ALL {
-        let mut model = Model::new(7, 600_000, |options| {
-            options.write_rule = rule;
-            options.block_bytes = PAGE;
-        });
-        (0..500).for_each(|_| model.step());
         model.end();
     }
 }

@@ -54,8 +54,27 @@ pub(crate) fn is_answer(error: &clap::Error) -> bool {
     )
 }
 
+/// Options for measuring that other commands had, and the command that has them.
+const MOVED: [(&str, &str); 1] = [("--write-rule", "pagewell bench seekreadwrite --rule RULE")];
+
+/// What is said of an option that has moved.
+fn moved(error: &clap::Error) -> Option<String> {
+    let unknown = error.kind() == ErrorKind::UnknownArgument;
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let name = argument.split('=').next().unwrap_or_default();
+    let (_, place) = MOVED
+        .iter()
+        .find(|(option, _)| unknown && *option == name)?;
+    Some(format!("{name} is only for measuring: '{place}' has it"))
+}
+
 /// A parse error on one line: what is wrong, what may have been meant, where to read on.
 pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
+    if let Some(line) = moved(error) {
+        return line;
+    }
     let rendered = error.render().to_string();
     let first = rendered.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first.split_whitespace().collect();

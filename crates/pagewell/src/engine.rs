@@ -7,12 +7,11 @@ use std::cell::{OnceCell, RefCell};
 
 use anyhow::Context;
 use clap::Args;
-use pagewell_cache::{Cache, CacheOptions, ReadAheadRule, WriteRule};
+use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
 use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
 use crate::storage::{self, Storage, Want};
-use crate::values::choice;
 use pagewell_base::size;
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
@@ -62,42 +61,7 @@ pub(crate) struct EngineArguments {
     /// All five: what reading was like without the engine, to measure against
     #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     baseline: bool,
-    /// When what is written goes to the device; all but the first are for measuring
-    #[arg(
-        long,
-        value_name = "RULE",
-        default_value = "delayed",
-        value_parser = choice(&WRITE_RULES),
-        hide_short_help = true,
-        help_heading = MEASURING
-    )]
-    write_rule: WriteRule,
 }
-
-const WRITE_RULES: [(&str, WriteRule, &str); 6] = [
-    (
-        "delayed",
-        WriteRule::Delayed,
-        "When there is a reason: age, memory, a commit",
-    ),
-    (
-        "block-end",
-        WriteRule::BlockEnd,
-        "When a write reaches the end of a block of 8 KiB, as FreeBSD did",
-    ),
-    ("nocluster", WriteRule::NoCluster, "At once, block by block"),
-    ("sync", WriteRule::Sync, "Before the write is answered"),
-    (
-        "bug-replica",
-        WriteRule::BugReplica,
-        "The same, and every block is read again",
-    ),
-    (
-        "one-range",
-        WriteRule::OneRange,
-        "Before a block has a second range of dirty bytes, as FreeBSD's NFS client did",
-    ),
-];
 
 /// See the module's text.
 pub(crate) struct Engine {
@@ -145,7 +109,6 @@ impl EngineArguments {
         options.merge &= !self.no_merge;
         options.free_behind &= !self.no_free_behind;
         options.page_chunk &= !self.no_page_chunk;
-        options.write_rule = self.write_rule;
         options
     }
 }
@@ -305,22 +268,6 @@ mod tests {
             CacheOptions { page_chunk, ..all }
         );
         assert_eq!(options("--baseline"), CacheOptions::baseline(8 << 20));
-    }
-
-    #[test]
-    fn write_rules_have_the_names_of_their_policies() {
-        for (name, write_rule) in [
-            ("delayed", WriteRule::Delayed),
-            ("block-end", WriteRule::BlockEnd),
-            ("nocluster", WriteRule::NoCluster),
-            ("sync", WriteRule::Sync),
-            ("bug-replica", WriteRule::BugReplica),
-            ("one-range", WriteRule::OneRange),
-        ] {
-            let options = arguments(&["--cache", "8m", "--write-rule", name]).options(1);
-            let all = CacheOptions::new(8 << 20);
-            assert_eq!(options, CacheOptions { write_rule, ..all }, "{name}");
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use pagewell_base::mix::{STEP, mix};
-use pagewell_policy::writeback::{Admission, Extent, Rule, Settings, WriteBack};
+use pagewell_policy::writeback::{Admission, Extent, Settings, WriteBack};
 
 const CALLS: u64 = 400_000;
 
@@ -16,8 +16,8 @@ fn mixed(number: u64) -> u64 {
 }
 
 /// Writes, and keeps eight writes at a device that has done them when the ninth comes.
-fn run(rule: Rule, length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
-    let mut policy = WriteBack::new(Settings::new(rule, 256 << 20));
+fn run(length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
+    let mut policy = WriteBack::new(Settings::new(256 << 20));
     let mut under_way = VecDeque::new();
     let start = Instant::now();
     for number in 0..CALLS {
@@ -26,7 +26,7 @@ fn run(rule: Rule, length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
             offset: place(number),
             length,
         };
-        while let Admission::Refused | Admission::Busy = policy.admit(extent, true, now) {
+        while let Admission::Refused = policy.admit(extent, true, now) {
             under_way.extend(std::iter::from_fn(|| policy.next(now)).map(|write| write.id));
             if let Some(id) = under_way.pop_front() {
                 policy.finished(id, true, now);
@@ -47,26 +47,21 @@ fn run(rule: Rule, length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
 
 fn main() {
     println!(
-        "{:<12} {:<16} {:>8} {:>10} {:>10}",
-        "rule", "places", "bytes", "ns/call", "writes"
+        "{:<16} {:>8} {:>10} {:>10}",
+        "places", "bytes", "ns/call", "writes"
     );
-    for rule in [Rule::Delayed, Rule::BlockEnd] {
-        for length in [4096, 8192, 64 << 10] {
-            let rows: [(&str, &dyn Fn(u64) -> u64); 3] = [
-                ("eight blocks", &|number| number * 5 % 8 * length),
-                ("sequential", &|number| number * length),
-                ("random in 1 GiB", &|number| {
-                    mixed(number) % ((1 << 30) / length) * length
-                }),
-            ];
-            for (places, place) in rows {
-                let (time, writes) = run(rule, length, place);
-                let nanoseconds = time.as_nanos() as f64 / CALLS as f64;
-                println!(
-                    "{:<12} {places:<16} {length:>8} {nanoseconds:>10.0} {writes:>10}",
-                    rule.name()
-                );
-            }
+    for length in [4096, 8192, 64 << 10] {
+        let rows: [(&str, &dyn Fn(u64) -> u64); 3] = [
+            ("eight blocks", &|number| number * 5 % 8 * length),
+            ("sequential", &|number| number * length),
+            ("random in 1 GiB", &|number| {
+                mixed(number) % ((1 << 30) / length) * length
+            }),
+        ];
+        for (places, place) in rows {
+            let (time, writes) = run(length, place);
+            let nanoseconds = time.as_nanos() as f64 / CALLS as f64;
+            println!("{places:<16} {length:>8} {nanoseconds:>10.0} {writes:>10}");
         }
     }
 }

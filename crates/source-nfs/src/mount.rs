@@ -64,15 +64,6 @@ impl NfsFileSystem {
     /// # Errors
     /// With the export and the reason: the server cannot be reached, or refuses.
     pub fn mount(url: &Url, cache: &Cache) -> Result<Self, OpenError> {
-        Self::mount_with(url, cache, cache.open_options())
-    }
-
-    /// [`Self::mount`] with other settings of the device that the cache sees, to measure against.
-    /// Its read-ahead and timeouts are those of the URL whatever they say.
-    ///
-    /// # Errors
-    /// As [`Self::mount`].
-    pub fn mount_with(url: &Url, cache: &Cache, device: OpenOptions) -> Result<Self, OpenError> {
         let name = url.name();
         let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
         let options = &url.options;
@@ -111,16 +102,10 @@ impl NfsFileSystem {
             Unusable::Version4Only => refused(&mounted.version_4_only()),
             Unusable::Other(reason) => refused(&reason),
         })?;
-        Ok(Self::new(client, mounted, &volume, url, (cache, device)))
+        Ok(Self::new(client, mounted, &volume, url, cache))
     }
 
-    fn new(
-        client: Client,
-        mounted: Mounted,
-        volume: &Volume,
-        url: &Url,
-        (cache, device): (&Cache, OpenOptions),
-    ) -> Self {
+    fn new(client: Client, mounted: Mounted, volume: &Volume, url: &Url, cache: &Cache) -> Self {
         let options = &url.options;
         let information = &volume.information;
         let calls = Arc::new(Calls::new(client, url, volume.filesystem_id));
@@ -142,7 +127,7 @@ impl NfsFileSystem {
             nobody: options.own_credential(),
             lacks_commit: AtomicBool::new(false),
         });
-        let mut open = open_options(device, options.read_ahead, remote.read_bytes);
+        let mut open = open_options(cache.open_options(), options.read_ahead, remote.read_bytes);
         open.latency = Some(volume.latency);
         let device = cache.open_with(Arc::new(RemoteDevice(remote.clone())), open);
         let preferred = information.directory_bytes_preferred;

@@ -17,7 +17,7 @@ use pagewell_counters::names::{
 };
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Admission, Rule, Settings, Urgency, Write};
+use pagewell_policy::writeback::{Admission, Settings, Urgency, Write};
 
 use crate::Error;
 use crate::dirty::quota::Quota;
@@ -68,8 +68,6 @@ pub(crate) struct DirtySet {
     bytes_max: AtomicU64,
     /// The same as the device was opened.
     bytes_max_usual: Option<u64>,
-    /// When what was written goes to the device.
-    pub(crate) rule: Rule,
     origin: Instant,
     /// Whether anything was ever written: until then no lock is taken.
     started: AtomicBool,
@@ -91,8 +89,7 @@ impl DirtySet {
         options: &OpenOptions,
     ) -> Self {
         let bytes_max = quota.device_bytes_max(options.dirty_bytes_max);
-        let mut settings = Settings::new(options.write_rule, bytes_max);
-        settings.block_bytes = options.block_bytes;
+        let mut settings = Settings::new(bytes_max);
         settings.page_bytes = PAGE;
         settings.device_time_max = options.dirty_time_max;
         settings.cluster_bytes_max = own.layout.request_bytes_max;
@@ -102,7 +99,6 @@ impl DirtySet {
             flusher,
             bytes_max: AtomicU64::new(bytes_max),
             bytes_max_usual: options.dirty_bytes_max,
-            rule: options.write_rule,
             origin: Instant::now(),
             started: AtomicBool::new(false),
             gave_up: AtomicBool::new(false),
@@ -300,12 +296,6 @@ impl DirtySet {
         dirty.again = true;
         self.show(dirty);
         self.notify();
-    }
-
-    /// Whether a write may have to wait for units without a dirty byte: under the rules of the
-    /// report it goes from the first dirty byte of a block to the last.
-    pub(crate) fn writes_span_clean_bytes(&self) -> bool {
-        self.rule != Rule::Delayed && self.has_started()
     }
 
     /// A fetch has ended that a write may have waited for.

@@ -281,7 +281,7 @@ impl Claim {
             pages.table.set(self.pin.slot, FULL);
         }
         pages.in_flight.end(frame, &self.fetch, outcome);
-        if self.fill.is_some() || dirty.writes_span_clean_bytes() {
+        if self.fill.is_some() {
             dirty.fetch_ended();
         }
     }

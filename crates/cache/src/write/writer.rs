@@ -18,21 +18,20 @@
 //!
 //! A page under write-back is written like any other: what is on its way is a copy. No write ever
 //! waits for a write-back, but for its quota of dirty memory
-//! ([`pagewell_policy::writeback::Admission`]), and under the rules of the report, which are here
-//! to show that.
+//! ([`pagewell_policy::writeback::Admission`]).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_counters::names::{
-    CACHE_WRITE_BUSY_WAITS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS,
-    CACHE_WRITE_PAUSE_NANOSECONDS, CACHE_WRITE_PAUSES, CACHE_WRITE_REFUSALS, CACHE_WRITE_TIMEOUTS,
-    CACHE_WRITE_WOULD_BLOCK, CACHE_WRITES, CACHE_WRITTEN_BYTES, COPIED_BYTES,
+    CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS, CACHE_WRITE_PAUSE_NANOSECONDS, CACHE_WRITE_PAUSES,
+    CACHE_WRITE_REFUSALS, CACHE_WRITE_TIMEOUTS, CACHE_WRITE_WOULD_BLOCK, CACHE_WRITES,
+    CACHE_WRITTEN_BYTES, COPIED_BYTES,
 };
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::Arrival;
-use pagewell_policy::writeback::{Admission, Rule, Urgency};
+use pagewell_policy::writeback::{Admission, Urgency};
 
 use crate::dirty::set::{Still, TICK, abandoned};
 use crate::page::{PAGE, Part, Units, parts};
@@ -79,11 +78,6 @@ impl Writer {
         if source.is_empty() {
             return Ok(());
         }
-        if !mode.may_block && self.dirty.rule.synchronous() {
-            // It would be committed before this returns. Nothing of it is written, as a writer
-            // that gets that answer does it all again.
-            return Err(would_block());
-        }
         if self.dirty.start() {
             self.dirty.flusher.enlist(Arc::<Self>::downgrade(self));
         }
@@ -95,9 +89,7 @@ impl Writer {
                 Ok(this) => urgency = urgency.max(this),
                 Err(error) => {
                     // What was written before it is as dirty as any.
-                    if urgency == Urgency::Now {
-                        self.see_to(urgency, offset, *changed as u64)?;
-                    }
+                    self.see_to(urgency);
                     return Err(error);
                 }
             }
@@ -106,7 +98,8 @@ impl Writer {
         CACHE_WRITES.add(1);
         CACHE_WRITTEN_BYTES.add(source.len() as u64);
         COPIED_BYTES.add(source.len() as u64);
-        self.see_to(urgency, offset, source.len() as u64)
+        self.see_to(urgency);
+        Ok(())
     }
 
     fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
@@ -160,7 +153,6 @@ impl Writer {
                     CACHE_WRITE_PAUSE_NANOSECONDS.add(slept);
                     return Ok(());
                 }
-                Admission::Busy => CACHE_WRITE_BUSY_WAITS.add(u64::from(taken.is_none())),
                 Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
             }
             if self.dirty.is_abandoned() {
@@ -286,27 +278,14 @@ impl Writer {
     }
 
     /// Does what the policy wants done after a write.
-    fn see_to(self: &Arc<Self>, urgency: Urgency, offset: u64, length: u64) -> Result<()> {
-        match urgency {
-            Urgency::Later => Ok(()),
-            Urgency::Now => {
-                // Under the rules of the report the block goes before the next call comes.
-                if self.dirty.rule == Rule::Delayed && self.dirty.flusher.is_running() {
-                    self.dirty.flusher.wake();
-                } else {
-                    self.submit();
-                }
-                Ok(())
-            }
-            Urgency::Synchronous => {
-                self.commit(offset, length)?;
-                if self.dirty.rule.reads_again() {
-                    for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
-                        self.own.pages.give_up(self.own.layout.key(page));
-                    }
-                }
-                Ok(())
-            }
+    fn see_to(self: &Arc<Self>, urgency: Urgency) {
+        if urgency == Urgency::Later {
+            return;
+        }
+        if self.dirty.flusher.is_running() {
+            self.dirty.flusher.wake();
+        } else {
+            self.submit();
         }
     }
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use pagewell_device::RamDevice;
 
-use crate::page::PAGE;
 use crate::table::lines::DIRTY;
-use crate::{Cache, CacheOptions, ReadMode, WriteMode, WriteRule};
+use crate::{Cache, CacheOptions, WriteMode};
 
 /// A thread has chosen what to write and not yet sent it when the device is closed: nothing goes
 /// any more, and the page keeps its frame until it is done.
@@ -71,41 +70,4 @@ fn a_page_is_clean_when_a_write_ends_of_which_nothing_is_left() {
     writer.dirty.refuse(&mut writer.dirty.lock(), write);
     let (_, state) = own.pages.table.locate(own.layout.key(0)).unwrap();
     assert!(!state.has(DIRTY));
-}
-
-/// Under the rules of the report a write spans the clean bytes between dirty ones. When they have
-/// come from the device a thread must look, or the write waits until one does by chance.
-#[test]
-fn a_write_that_waits_for_clean_bytes_is_looked_at_when_they_have_come() {
-    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
-    let mut options = cache.open_options();
-    (options.write_rule, options.block_bytes) = (WriteRule::BlockEnd, PAGE);
-    let ram = Arc::new(RamDevice::new("ram", 1 << 20));
-    let device = cache.open_with(ram, options);
-    let writer = device.writer.clone();
-    writer.dirty.lock().submitting = true;
-    for offset in [2 * PAGE, 3 * PAGE - 8192] {
-        let bytes = [1; 8192];
-        device.write_at(offset, &bytes, WriteMode::WAIT).unwrap();
-    }
-    let (chosen, _) = writer.choose();
-    assert_eq!(chosen.len(), 1);
-    writer.dirty.lock().again = false;
-    writer.send(chosen[0], false);
-    // Waits for the same fetch.
-    let mut bytes = [7; 8192];
-    let middle = 2 * PAGE + PAGE / 2;
-    device.read_at(middle, &mut bytes, ReadMode::WAIT).unwrap();
-    assert_eq!(bytes, [0; 8192]);
-    let mut looks = 0;
-    while !writer.dirty.lock().again {
-        looks += 1;
-        assert!(looks < 60_000, "no thread is woken");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let (chosen, _) = writer.choose();
-    assert_eq!(chosen.len(), 1, "it may go");
-    writer.send(chosen[0], false);
-    writer.dirty.lock().submitting = false;
-    device.sync().unwrap();
 }

@@ -81,9 +81,6 @@ register! { CACHE, Counter:
          its page any more.";
     CACHE_WRITE_FETCH_WAITS = "pagewell_cache_write_fetch_waits_total",
         "Times that a write waited for a fetch of the same bytes from the device.";
-    CACHE_WRITE_BUSY_WAITS = "pagewell_cache_write_busy_waits_total",
-        "Writes that waited for the write-out of the same block; with the usual `--write-rule \
-         delayed` no write does.";
     CACHE_WRITE_PAUSES = "pagewell_cache_write_pauses_total",
         "Times that a writer was slowed down by a pause because much was not on its device yet.";
     CACHE_WRITE_PAUSE_NANOSECONDS = "pagewell_cache_write_pause_nanoseconds_total",

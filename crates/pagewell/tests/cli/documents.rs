@@ -112,12 +112,7 @@ fn what_is_only_for_measuring_is_not_in_the_short_help() {
             run(&[command, "-h"]).text(),
             run(&[command, "--help"]).text(),
         );
-        for option in [
-            "--no-readahead",
-            "--baseline",
-            "--device-model",
-            "--write-rule",
-        ] {
+        for option in ["--no-readahead", "--baseline", "--device-model"] {
             assert!(long.contains(option) && !short.contains(option), "{short}");
         }
         assert!(short.contains("--cache"), "{short}");

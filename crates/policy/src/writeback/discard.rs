@@ -26,9 +26,6 @@ impl WriteBack {
                 bytes += cut(&mut flight.parts, start, end);
             }
         }
-        if self.bytes.dirty.is_empty() {
-            self.due_blocks.clear();
-        }
         self.refresh(start, end);
         self.tags.discard(start, end, &mut self.counts);
         bytes
@@ -53,7 +50,6 @@ impl WriteBack {
         self.bytes.dirty.clear();
         self.bytes.kept.clear();
         self.bytes.covered.clear();
-        self.due_blocks.clear();
         for page in self.pages.all.values_mut() {
             page.flights = 0;
         }
@@ -85,7 +81,7 @@ fn cut(spans: &mut Vec<Span>, start: u64, end: u64) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Rule, Settings, TagState};
+    use super::super::{Settings, TagState};
     use super::*;
 
     const NOW: Duration = Duration::from_secs(1);
@@ -95,7 +91,7 @@ mod tests {
     }
 
     fn policy() -> WriteBack {
-        WriteBack::new(Settings::new(Rule::Delayed, 1 << 30))
+        WriteBack::new(Settings::new(1 << 30))
     }
 
     fn dirty(policy: &WriteBack) -> Vec<(u64, u64)> {

@@ -178,7 +178,7 @@ impl WriteBack {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Admission, Rule, Settings, TagState};
+    use super::super::{Admission, Settings, TagState};
     use super::*;
 
     const PAGE: u64 = 65_536;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     fn policy(pages: u64) -> WriteBack {
-        WriteBack::new(Settings::new(Rule::Delayed, pages * PAGE))
+        WriteBack::new(Settings::new(pages * PAGE))
     }
 
     /// Writes everything out that is tagged or due.
@@ -300,7 +300,7 @@ mod tests {
         for pages in [1, 2, 3, 4, 5, 7, 16, 33] {
             // The limit need not be a number of pages.
             for more in [0, 1, PAGE / 2, PAGE - 1] {
-                let settings = Settings::new(Rule::Delayed, pages * PAGE + more);
+                let settings = Settings::new(pages * PAGE + more);
                 let mut policy = WriteBack::new(settings);
                 let mut now = NOW;
                 let mut flushes = 0;

@@ -62,75 +62,6 @@ pub struct WriteId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// When bytes are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
-    /// When there is a reason. The other rules are the baselines of measurements.
-    Delayed,
-    /// The rule of FreeBSD 2 and 3: a call that reaches the end of a block makes that block due
-    /// at once, except block 0, and a block reached in the same call right after block 0.
-    BlockEnd,
-    /// The same without clustering (mount option `noclusterw`): a call that reaches the end of
-    /// a block makes that block due at once, without exception.
-    NoCluster,
-    /// Every call is written before it returns.
-    Sync,
-    /// The same, and the block is read again each time, as a `sync` mount of FreeBSD 3 did.
-    BugReplica,
-    /// The rule of FreeBSD's NFS client: a block knows one range of dirty bytes. A call that
-    /// neither overlaps nor touches that range waits until it is written; one that reaches the
-    /// end of a block makes the block due at once.
-    OneRange,
-}
-
-impl Rule {
-    /// All, the default first.
-    pub const ALL: [Self; 6] = [
-        Self::Delayed,
-        Self::BlockEnd,
-        Self::NoCluster,
-        Self::Sync,
-        Self::BugReplica,
-        Self::OneRange,
-    ];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delayed => "delayed",
-            Self::BlockEnd => "block-end",
-            Self::NoCluster => "nocluster",
-            Self::Sync => "sync",
-            Self::BugReplica => "bug-replica",
-            Self::OneRange => "one-range",
-        }
-    }
-
-    /// The rule of a name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-
-    /// Whether the cache has to forget a block after it was written, and so reads it again.
-    #[must_use]
-    pub fn reads_again(self) -> bool {
-        self == Self::BugReplica
-    }
-
-    /// Whether blocks are written one by one, and writers wait for them.
-    fn by_block(self) -> bool {
-        matches!(self, Self::BlockEnd | Self::NoCluster | Self::OneRange)
-    }
-
-    /// Whether a call is written before it returns.
-    #[must_use]
-    pub fn synchronous(self) -> bool {
-        matches!(self, Self::Sync | Self::BugReplica)
-    }
-}
-
 /// Whether a writer may put bytes into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -140,9 +71,6 @@ pub enum Admission {
     Paused(Duration),
     /// Not while so much is dirty: drive, wait until a write finished, and ask again.
     Refused,
-    /// These bytes are due or under write-out, and the rule makes writers wait for that: drive,
-    /// wait until a write finished, and ask again.
-    Busy,
 }
 
 /// What a call that made bytes dirty has to see to. The later, the more urgent.
@@ -152,15 +80,9 @@ pub enum Urgency {
     Later,
     /// [`WriteBack::next`] has something: wake the thread that drives, or drive.
     Now,
-    /// Commit these bytes before the call returns.
-    Synchronous,
 }
 
 /// A run of bytes to write.
-///
-/// Under the rules that write by block ([`Rule::BlockEnd`] and the like) it lies in one block and
-/// goes from its first dirty byte to its last; what lies between may be clean, and has to be in
-/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// To be given to [`WriteBack::finished`].
@@ -192,8 +114,6 @@ pub struct Counts {
     pub would_pause: u64,
     /// Writers refused because dirty memory was at its hard limit.
     pub refused: u64,
-    /// Writers that met a block under write-out, under the rules of the report.
-    pub busy: u64,
     /// Bytes written that were dirty already: writes to the device that were saved.
     pub rewritten_bytes: u64,
     /// Bytes written that were under write-out, and are dirty again.
@@ -212,8 +132,6 @@ pub struct Counts {
     pub behind_writes: u64,
     /// Writes handed out because dirty memory was above its background limit.
     pub background_writes: u64,
-    /// Writes handed out because a block was filled, under the rules of the report.
-    pub block_writes: u64,
     /// Times that tagged bytes let others go first, so that commits starve nobody.
     pub tags_yielded: u64,
     /// Times that writing stopped because enough was under write-out.

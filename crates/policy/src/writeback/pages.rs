@@ -31,8 +31,6 @@ pub(super) struct Flight {
 /// All bytes that are not clean.
 #[derive(Debug, Default)]
 pub(super) struct Bytes {
-    /// Bytes of a block where blocks are written one by one.
-    pub(super) block_bytes: Option<u64>,
     /// Dirty bytes that are not under write-out, and those that became dirty again there.
     pub(super) dirty: Spans,
     /// Written, and in no flush yet.
@@ -44,15 +42,10 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// The first bytes in `start..end` that are dirty and not under write-out; where blocks are
-    /// written one by one, all from the first to the last dirty one of the first block that is not
-    /// under write-out.
+    /// The first bytes in `start..end` that are dirty and not under write-out.
     pub(super) fn candidate(&self, start: u64, end: u64) -> Option<Span> {
         let mut dirty = self.dirty.within(start, end);
-        match self.block_bytes {
-            None => dirty.find_map(|(from, to)| self.grounded(from, to)),
-            Some(bytes) => dirty.find_map(|(from, to)| self.grounded_block(from, to, bytes)),
-        }
+        dirty.find_map(|(from, to)| self.grounded(from, to))
     }
 
     /// The first part of `start..end` that is not under write-out.
@@ -65,29 +58,6 @@ impl Bytes {
             from = landing;
         }
         (from < end).then_some((from, end))
-    }
-
-    fn grounded_block(&self, start: u64, end: u64, block_bytes: u64) -> Option<Span> {
-        let mut block = start & !(block_bytes - 1);
-        while block < end {
-            let block_end = block.saturating_add(block_bytes);
-            if !self.is_flying(block, block_end) {
-                return self.hull(block, block_end);
-            }
-            if block_end == u64::MAX {
-                break;
-            }
-            block = block_end;
-        }
-        None
-    }
-
-    /// From the first dirty byte of `start..end` to the last.
-    pub(super) fn hull(&self, start: u64, end: u64) -> Option<Span> {
-        let mut dirty = self.dirty.within(start, end);
-        let first = dirty.next()?;
-        let last = dirty.last().unwrap_or(first);
-        Some((first.0, last.1))
     }
 
     /// Whether any byte of `start..end` is under write-out, even if it was forgotten.
@@ -287,7 +257,7 @@ impl Pages {
                 self.ages.insert((page.since, number));
                 self.ready.insert(number);
             }
-            let is_free = page.flights == 0 && bytes.block_bytes.is_none();
+            let is_free = page.flights == 0;
             let is_whole = is_free && range == Some((start, end));
             let is_cheap = is_free && !is_whole && is_one && !page.rewritten;
             self.rank(number, is_whole, is_cheap);

@@ -1,11 +1,10 @@
 //! What to write next.
 //!
-//! In this order: blocks that the report's rules want at once; tagged bytes, the tags taking
-//! turns; pages that are due (dirty for 30 s, to be retried, or behind a sequential writer); whole
-//! pages, while dirty memory is above the background limit; any page, when all but an eighth of the
-//! limit is dirty, until that is half way back to the background limit.
-//! After four of the longest writes of tagged
-//! bytes the others have one, so that endless commits starve nobody.
+//! In this order: tagged bytes, the tags taking turns; pages that are due (dirty for 30 s, to be
+//! retried, or behind a sequential writer); whole pages, while dirty memory is above the background
+//! limit; any page, when all but an eighth of the limit is dirty, until that is half way back to
+//! the background limit. After four of the longest writes of tagged bytes the others have one, so
+//! that endless commits starve nobody.
 //!
 //! The writes ascend from where the last one ended and begin anew at the lowest (C-LOOK), so that
 //! a writer at the beginning does not keep those at the end from being written.
@@ -51,12 +50,11 @@ use pagewell_base::spans::Span;
 use super::pages::{Due, Flight};
 use super::settings::TICK;
 use super::tags::Tagged;
-use super::{Extent, Rule, Tag, Write, WriteBack, WriteId};
+use super::{Extent, Tag, Write, WriteBack, WriteId};
 
 /// Why a write is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    Block,
     Tag,
     Due(Due),
     Background,
@@ -102,8 +100,7 @@ impl WriteBack {
 
     /// Whether there is something to write at once.
     pub(super) fn has_work(&self) -> bool {
-        !self.due_blocks.is_empty()
-            || !self.pages.due.is_empty()
+        !self.pages.due.is_empty()
             || self.has_background_work()
             || self
                 .tags
@@ -142,7 +139,7 @@ impl WriteBack {
             true => limits.background_bytes.midpoint(limits.thin_bytes),
             false => limits.thin_bytes,
         };
-        self.bytes.block_bytes.is_some() || self.unwritten_bytes() > most_bytes
+        self.unwritten_bytes() > most_bytes
     }
 
     /// Pages whose time after a failure is over are due again.
@@ -196,32 +193,15 @@ impl WriteBack {
         self.flight_stopped
     }
 
-    /// The longest write now: a block where blocks are written one by one; else whole pages, if
-    /// it is at least one.
+    /// The longest write now: whole pages, if it is at least one.
     pub(super) fn cluster_bytes(&self) -> u64 {
-        if let Some(block_bytes) = self.bytes.block_bytes {
-            return block_bytes;
-        }
         let third = self.pacing.limits().flight_bytes_max / 3;
         let bytes = self.settings.cluster_bytes_max.min(third);
         let pages = bytes / self.settings.page_bytes * self.settings.page_bytes;
         if pages > 0 { pages } else { bytes.max(1) }
     }
 
-    /// The next block behind the last write, or the lowest.
-    fn next_due_block(&self) -> Option<u64> {
-        let next = self.due_blocks.range(self.cursor..).next();
-        next.or_else(|| self.due_blocks.first()).copied()
-    }
-
     fn choose(&mut self) -> Option<(Span, Reason)> {
-        while let Some(block) = self.next_due_block() {
-            self.due_blocks.remove(&block);
-            let end = block.saturating_add(self.settings.block_bytes);
-            if let Some(span) = self.bytes.candidate(block, end) {
-                return Some((span, Reason::Block));
-            }
-        }
         if self.tags.bytes_in_row >= self.cluster_bytes().saturating_mul(TAG_WRITES) {
             self.tags.bytes_in_row = 0;
             if let Some(other) = self.choose_other(true) {
@@ -244,14 +224,12 @@ impl WriteBack {
     fn choose_tagged(&mut self) -> Option<Span> {
         let pending = &self.tags.pending;
         let after = self.tags.last.map_or(0, |tag| tag.0.saturating_add(1));
-        let (tag, (start, mut end)) = pending
+        let (tag, (start, end)) = pending
             .range(Tag(after)..)
             .chain(pending.range(..Tag(after)))
             .find_map(|(&tag, tagged)| Some((tag, self.tagged(tagged)?)))?;
         self.tags.last = Some(tag);
-        if self.bytes.block_bytes.is_none() {
-            end = end.min(start.saturating_add(self.cluster_bytes()));
-        }
+        let end = end.min(start.saturating_add(self.cluster_bytes()));
         self.tags.bytes_in_row = self.tags.bytes_in_row.saturating_add(end - start);
         Some((start, end))
     }
@@ -301,9 +279,6 @@ impl WriteBack {
     fn grow(&self, page: u64, byte: u64) -> Option<Span> {
         let (page_start, page_end) = self.pages.span(page);
         let (start, mut end) = self.bytes.candidate(page_start.max(byte), page_end)?;
-        if self.bytes.block_bytes.is_some() {
-            return Some((start, end));
-        }
         let start = self.begin(start);
         let most = start.saturating_add(self.cluster_bytes());
         let mut page = page;
@@ -346,16 +321,13 @@ impl WriteBack {
         self.starts.insert(id, start);
         self.cursor = end;
         self.refresh(start, end);
-        if self.settings.rule == Rule::Delayed {
-            self.habit.note(numbers, self.now, self.settings.expire);
-        }
+        self.habit.note(numbers, self.now, self.settings.expire);
         self.tags.begin(id, start, end);
         self.flight_bytes += end - start;
         self.pacing.began(self.now);
         self.counts.writes += 1;
         self.counts.write_bytes += end - start;
         match reason {
-            Reason::Block => self.counts.block_writes += 1,
             Reason::Tag => self.counts.tagged_writes += 1,
             Reason::Due(Due::Expired) => self.counts.expired_writes += 1,
             Reason::Due(Due::Retry) => self.counts.retry_writes += 1,

@@ -21,15 +21,11 @@
 
 use std::time::Duration;
 
-use super::Rule;
-
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 /// Bytes of a cache page.
 pub const PAGE_BYTES: u64 = 64 * KIB;
-/// Bytes of a block of the rules of the report.
-pub const BLOCK_BYTES: u64 = 8 * KIB;
 /// Longest write where the device does not say what it likes.
 pub const CLUSTER_BYTES_MAX: u64 = MIB;
 /// Dirty memory, in time that the device needs for it.
@@ -59,8 +55,7 @@ pub(super) const HARD_PAGES_MIN: u64 = 16;
 const PAGE_BYTES_LIMIT: u64 = 1 << 30;
 const BYTES_LIMIT: u64 = 1 << 50;
 
-const _: () = assert!(PAGE_BYTES.is_power_of_two() && BLOCK_BYTES.is_power_of_two());
-const _: () = assert!(BLOCK_BYTES <= PAGE_BYTES);
+const _: () = assert!(PAGE_BYTES.is_power_of_two());
 const _: () = assert!(FLIGHT_BYTES_MIN <= FLIGHT_BYTES_MAX);
 const _: () = assert!(CLUSTER_BYTES_MAX <= FLIGHT_BYTES_MAX);
 const _: () = assert!(TICK.as_nanos() < EXPIRE.as_nanos());
@@ -69,12 +64,8 @@ const _: () = assert!(RETRY_MIN.as_nanos() <= RETRY_MAX.as_nanos());
 /// What [`super::WriteBack`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// When bytes are written.
-    pub rule: Rule,
     /// Bytes of a cache page, a power of two: the unit in which dirty memory is counted.
     pub page_bytes: u64,
-    /// Bytes of a block of the rules of the report, a power of two, at most a page.
-    pub block_bytes: u64,
     /// Longest write, in bytes: what the device likes.
     pub cluster_bytes_max: u64,
     /// Most dirty memory, in bytes: the share of the arena.
@@ -92,11 +83,9 @@ pub struct Settings {
 impl Settings {
     /// The documented constants, with a share of the arena for dirty memory.
     #[must_use]
-    pub const fn new(rule: Rule, dirty_bytes_max: u64) -> Self {
+    pub const fn new(dirty_bytes_max: u64) -> Self {
         Self {
-            rule,
             page_bytes: PAGE_BYTES,
-            block_bytes: BLOCK_BYTES,
             cluster_bytes_max: CLUSTER_BYTES_MAX,
             dirty_bytes_max,
             device_time_max: DEVICE_TIME_MAX,
@@ -108,9 +97,8 @@ impl Settings {
 
     /// The nearest settings that fit together.
     pub(super) fn normalised(mut self) -> Self {
-        let power = |bytes: u64| bytes.clamp(1, PAGE_BYTES_LIMIT).next_power_of_two();
-        self.page_bytes = power(self.page_bytes);
-        self.block_bytes = power(self.block_bytes).min(self.page_bytes);
+        let page_bytes = self.page_bytes.clamp(1, PAGE_BYTES_LIMIT);
+        self.page_bytes = page_bytes.next_power_of_two();
         self.dirty_bytes_max = self.dirty_bytes_max.clamp(self.page_bytes, BYTES_LIMIT);
         self.flight_bytes_max = self.flight_bytes_max.clamp(self.page_bytes, BYTES_LIMIT);
         self.cluster_bytes_max = self.cluster_bytes_max.clamp(1, self.flight_bytes_max);
@@ -130,9 +118,8 @@ mod tests {
 
     #[test]
     fn the_constants_are_the_documented_ones() {
-        let settings = Settings::new(Rule::Delayed, 1 << 30);
+        let settings = Settings::new(1 << 30);
         assert_eq!(settings.page_bytes, 65_536);
-        assert_eq!(settings.block_bytes, 8192);
         assert_eq!(settings.device_time_max, Duration::from_secs(2));
         assert_eq!(PAUSE_MAX, Duration::from_millis(200));
         assert_eq!(settings.expire, Duration::from_secs(30));
@@ -148,18 +135,15 @@ mod tests {
         for value in [0, 1, 3, 4096, 65_537, u64::MAX] {
             let settings = Settings {
                 page_bytes: value,
-                block_bytes: value,
                 cluster_bytes_max: value,
                 device_time_max: Duration::ZERO,
                 expire: Duration::ZERO,
                 flight_bytes_max: value,
                 bandwidth_initial: value,
-                ..Settings::new(Rule::Sync, value)
+                ..Settings::new(value)
             }
             .normalised();
             assert!(settings.page_bytes.is_power_of_two());
-            assert!(settings.block_bytes.is_power_of_two());
-            assert!(settings.block_bytes <= settings.page_bytes);
             assert!(settings.dirty_bytes_max >= settings.page_bytes);
             assert!(settings.flight_bytes_max >= settings.page_bytes);
             assert!(settings.cluster_bytes_max <= settings.flight_bytes_max);

@@ -1,6 +1,6 @@
 //! What write-back knows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pagewell_base::spans::Span;
@@ -29,8 +29,6 @@ pub struct WriteBack {
     pub(super) thinning: bool,
     /// Where the last write ended.
     pub(super) cursor: u64,
-    /// First bytes of blocks that are due at once, under the rules of the report.
-    pub(super) due_blocks: BTreeSet<u64>,
     pub(super) tags: Tags,
     pub(super) pacing: Pacing,
     pub(super) habit: Habit,
@@ -46,10 +44,7 @@ impl WriteBack {
         Self {
             settings,
             now: Duration::ZERO,
-            bytes: Bytes {
-                block_bytes: settings.rule.by_block().then_some(settings.block_bytes),
-                ..Bytes::default()
-            },
+            bytes: Bytes::default(),
             pages: Pages {
                 page_bytes: settings.page_bytes,
                 ..Pages::default()
@@ -60,7 +55,6 @@ impl WriteBack {
             flight_stopped: false,
             thinning: false,
             cursor: 0,
-            due_blocks: BTreeSet::new(),
             tags: Tags::default(),
             pacing: Pacing::new(&settings),
             habit: Habit::default(),
@@ -74,7 +68,6 @@ impl WriteBack {
     pub fn dirty_in(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
         let (start, end) = (extent.offset, extent.end());
         let mut spans = self.bytes.held(start, end);
-        // A write of a block may have clean bytes between its dirty ones.
         for (_, flight) in self.bytes.wanted(start, end) {
             for &(from, to) in &flight.parts {
                 spans.insert(from.max(start), to.min(end));

@@ -20,7 +20,7 @@ fn drain(policy: &mut WriteBack, now: Duration) -> Vec<Write> {
 
 #[test]
 fn a_page_is_written_from_its_beginning_when_all_was_clean() {
-    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let mut policy = WriteBack::new(Settings::new(1 << 30));
     let page = extent(65_536, 65_536);
     policy.wrote(extent(page.offset, 4096), seconds(1));
     let first = drain(&mut policy, seconds(40));
@@ -34,7 +34,7 @@ fn a_page_is_written_from_its_beginning_when_all_was_clean() {
 
 #[test]
 fn a_tag_that_is_taken_back_asks_for_nothing() {
-    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let mut policy = WriteBack::new(Settings::new(1 << 30));
     let now = seconds(1);
     policy.wrote(extent(0, 8192), now);
     let tags = [0, 1].map(|_| policy.tag(everything(), now));
@@ -54,17 +54,8 @@ fn a_tag_that_is_taken_back_asks_for_nothing() {
 }
 
 #[test]
-fn rules_have_names() {
-    for rule in Rule::ALL {
-        assert_eq!(Rule::parse(rule.name()), Some(rule));
-        assert_eq!(rule.reads_again(), rule == Rule::BugReplica);
-    }
-    assert_eq!(Rule::parse("Delayed"), None);
-}
-
-#[test]
 fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
-    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let mut policy = WriteBack::new(Settings::new(1 << 30));
     let now = seconds(1);
     for block in [0, 5, 2, 7, 4, 1, 6, 3, 0, 5] {
         let bytes = extent(block * 8192, 8192);
@@ -97,7 +88,7 @@ fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
 
 #[test]
 fn bytes_under_write_out_may_become_dirty_again() {
-    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let mut policy = WriteBack::new(Settings::new(1 << 30));
     let now = seconds(1);
     policy.wrote(extent(0, 8192), now);
     let first = policy.tag(everything(), now);
@@ -113,53 +104,4 @@ fn bytes_under_write_out_may_become_dirty_again() {
     policy.finished(again.id, true, now);
     assert_eq!(policy.tag_state(second), TagState::Written);
     assert_eq!(policy.counts().redirtied_bytes, 100);
-}
-
-#[test]
-fn one_range_is_written_before_another_begins_and_after_a_failure_in_its_time() {
-    let mut policy = WriteBack::new(Settings::new(Rule::OneRange, 1 << 30));
-    let now = seconds(1);
-    for bytes in [extent(100, 100), extent(200, 50), extent(50, 100)] {
-        assert_eq!(
-            policy.admit(bytes, true, now),
-            Admission::Granted,
-            "touches"
-        );
-        assert_eq!(policy.wrote(bytes, now), Urgency::Later);
-    }
-    let other = extent(400, 10);
-    assert_eq!(policy.admit(other, true, now), Admission::Busy);
-    assert_eq!(policy.admit(other, true, now), Admission::Busy);
-    let writes = drain(&mut policy, now);
-    assert_eq!(writes.len(), 1);
-    assert_eq!(writes[0].extent, extent(50, 200));
-    policy.finished(writes[0].id, false, now);
-    assert_eq!(policy.admit(other, true, now), Admission::Busy);
-    assert_eq!(policy.next(now), None, "it waits for its next try");
-    let later = seconds(3);
-    let writes = drain(&mut policy, later);
-    assert_eq!(writes.len(), 1);
-    policy.finished(writes[0].id, true, later);
-    assert_eq!(policy.admit(other, true, later), Admission::Granted);
-    // The end of the block is reached.
-    let end = extent(410, 8192 - 410);
-    policy.wrote(other, later);
-    assert_eq!(policy.admit(end, true, later), Admission::Granted);
-    assert_eq!(policy.wrote(end, later), Urgency::Now);
-    assert_eq!(drain(&mut policy, later)[0].extent, extent(400, 8192 - 400));
-}
-
-/// Under the rules of the report a block goes although a lower one is filled each time before.
-#[test]
-fn a_block_that_is_filled_again_and_again_lets_higher_ones_go() {
-    let mut policy = WriteBack::new(Settings::new(Rule::NoCluster, 1 << 30));
-    let (low, high) = (extent(0, 8192), extent(5 * 8192, 8192));
-    policy.wrote(high, seconds(1));
-    for _ in 0..2 {
-        policy.wrote(low, seconds(1));
-        let write = policy.next(seconds(1)).unwrap();
-        policy.finished(write.id, true, seconds(1));
-    }
-    let left: Vec<_> = policy.dirty_in(everything()).collect();
-    assert_eq!(left, [low]);
 }

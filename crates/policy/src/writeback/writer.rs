@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::pages::{Due, Page};
 use super::settings::PAUSE_MAX;
 use super::stream::BEHIND_BYTES_MIN;
-use super::{Admission, Extent, Rule, Urgency, WriteBack};
+use super::{Admission, Extent, Urgency, WriteBack};
 
 impl WriteBack {
     /// Before a writer puts bytes into memory. To be asked for each page, or for a few at a time:
@@ -19,10 +19,6 @@ impl WriteBack {
     pub fn admit(&mut self, extent: Extent, may_pause: bool, now: Duration) -> Admission {
         let now = self.advance(now);
         let (start, end) = (extent.offset, extent.end());
-        if self.is_busy(start, end) || self.has_other_range(start, end) {
-            self.counts.busy += 1;
-            return Admission::Busy;
-        }
         let numbers = self.pages.numbers(start, end);
         let pages = numbers.end - numbers.start;
         let (held, dirty) = self.pages.count(numbers);
@@ -34,7 +30,7 @@ impl WriteBack {
             self.counts.refused += 1;
             return Admission::Refused;
         }
-        if new_dirty == 0 || self.settings.rule.synchronous() {
+        if new_dirty == 0 {
             self.counts.granted += 1;
             return Admission::Granted;
         }
@@ -48,42 +44,6 @@ impl WriteBack {
         self.counts.paused += u64::from(may_pause);
         self.counts.would_pause += u64::from(!may_pause);
         Admission::Paused(pause.min(PAUSE_MAX))
-    }
-
-    /// Whether the rule makes a writer wait for these bytes.
-    fn is_busy(&self, start: u64, end: u64) -> bool {
-        let Some(block_bytes) = self.bytes.block_bytes.filter(|_| start < end) else {
-            return false;
-        };
-        let start = start & !(block_bytes - 1);
-        let end = end
-            .checked_next_multiple_of(block_bytes)
-            .unwrap_or(u64::MAX);
-        self.bytes.is_flying(start, end) || self.due_blocks.range(start..end).next().is_some()
-    }
-
-    /// Whether a block at an end of these bytes knows another range of dirty bytes, which then has
-    /// to go. Blocks between the ends are written whole, and so touch any range.
-    fn has_other_range(&mut self, start: u64, end: u64) -> bool {
-        if self.settings.rule != Rule::OneRange || start >= end {
-            return false;
-        }
-        let block_bytes = self.settings.block_bytes;
-        let mut found = false;
-        for byte in [start, end - 1] {
-            let block = byte & !(block_bytes - 1);
-            let hull = self.bytes.hull(block, block.saturating_add(block_bytes));
-            if hull.is_none_or(|(first, last)| start <= last && first <= end) {
-                continue;
-            }
-            found = true;
-            // After a failure it goes when its time has come: a writer that asks does not hurry it.
-            let page = self.pages.all.get(&(block / self.settings.page_bytes));
-            if !page.is_some_and(|page| page.waiting) {
-                self.due_blocks.insert(block);
-            }
-        }
-        found
     }
 
     /// After a writer put bytes into memory. Says what is to be seen to.
@@ -102,13 +62,13 @@ impl WriteBack {
         let new = self.bytes.dirty.insert(start, end);
         self.counts.rewritten_bytes += end - start - new;
         let once = new == end - start && flying == 0;
-        let (is_delayed, expire) = (self.settings.rule == Rule::Delayed, self.settings.expire);
+        let expire = self.settings.expire;
         if self.pages.all.is_empty() {
             self.cursor = 0; // nothing is left to go on with
         }
         for number in self.pages.numbers(start, end) {
             let page = self.pages.all.entry(number).or_insert_with(|| Page {
-                fresh: once && is_delayed && !self.habit.is_recent(number, now, expire),
+                fresh: once && !self.habit.is_recent(number, now, expire),
                 ..Page::default()
             });
             page.fresh &= once;
@@ -118,12 +78,8 @@ impl WriteBack {
             }
             self.pages.refresh(&self.bytes, number);
         }
-        self.make_blocks_due(start, end);
-        if new > 0 && is_delayed {
+        if new > 0 {
             self.follow_streams(start, end, now);
-        }
-        if self.settings.rule.synchronous() {
-            return Urgency::Synchronous;
         }
         if !self.flight_stopped && self.has_work() {
             return Urgency::Now;
@@ -134,12 +90,11 @@ impl WriteBack {
     /// After [`WriteBack::wrote`]: a block of the device, all of which is in memory. It is written
     /// as a whole, so if more than one range of it is dirty they become one, of all its bytes:
     /// else each would be a write of the same block, and they would go one after the other. One
-    /// range stays as it is, as its ends tell which writer is sequential. The rules of the report
-    /// depend on the ends of all ranges, so there nothing changes.
+    /// range stays as it is, as its ends tell which writer is sequential.
     pub fn join(&mut self, block: Extent) {
         let (start, end) = (block.offset, block.end());
         let is_scattered = self.bytes.dirty.within(start, end).nth(1).is_some();
-        if self.settings.rule == Rule::Delayed && is_scattered {
+        if is_scattered {
             self.bytes.dirty.insert(start, end);
             self.refresh(start, end);
         }
@@ -154,26 +109,5 @@ impl WriteBack {
         for number in due.into_iter().flatten() {
             self.pages.make_due(number, Due::Behind);
         }
-    }
-
-    /// The rules of the report.
-    ///
-    /// ```text
-    ///   blocks   |  0  |  1  |  2  |  3  |  4  |
-    ///   a call                 |------------|       the ends of 2 and 3 are reached: due
-    ///   a call     |------------------|             of 0, 1 and 2 too, but only 2 is due
-    /// ```
-    fn make_blocks_due(&mut self, start: u64, end: u64) {
-        let Some(block_bytes) = self.bytes.block_bytes else {
-            return;
-        };
-        let (first, reached) = (start / block_bytes, end / block_bytes);
-        let exempt = match self.settings.rule {
-            Rule::BlockEnd if first == 0 => 2,
-            _ => 0,
-        };
-        let blocks = first.max(exempt)..reached;
-        self.due_blocks
-            .extend(blocks.map(|block| block * block_bytes));
     }
 }

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use pagewell_policy::writeback::{
-    Admission, Extent, Rule, Settings, Tag, Write, WriteBack, WriteId,
-};
+use pagewell_policy::writeback::{Admission, Extent, Settings, Tag, Write, WriteBack, WriteId};
 
 /// Bytes of input for one event.
 const EVENT_BYTES: usize = 8;
@@ -90,7 +88,7 @@ impl Feeder {
             Admission::Granted | Admission::Paused(_) => {
                 self.policy.wrote(extent, self.now);
             }
-            Admission::Refused | Admission::Busy => (),
+            Admission::Refused => (),
         }
     }
 
@@ -125,12 +123,9 @@ fn any_events() {
         .with_iterations(400)
         .with_generator(bolero::produce::<Vec<u8>>().with().len(2..=INPUT_BYTES_MAX))
         .for_each(|input: &Vec<u8>| {
-            let (choice, events) = input.split_at(input.len().min(2));
-            let (rule, kind) = match choice {
-                [rule, kind] => (Rule::ALL[usize::from(*rule) % Rule::ALL.len()], *kind),
-                _ => (Rule::Delayed, 0),
-            };
-            let usual = Settings::new(rule, 64 << 20);
+            let (choice, events) = input.split_at(input.len().min(1));
+            let kind = choice.first().copied().unwrap_or_default();
+            let usual = Settings::new(64 << 20);
             let settings = match kind % 4 {
                 0 => usual,
                 1 => Settings {
@@ -149,7 +144,6 @@ fn any_events() {
                 },
                 _ => Settings {
                     page_bytes: u64::MAX,
-                    block_bytes: u64::MAX,
                     expire: Duration::ZERO,
                     ..usual
                 },

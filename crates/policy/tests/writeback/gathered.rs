@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_policy::writeback::{Admission, Rule, Settings, TagState, Write, WriteBack};
+use pagewell_policy::writeback::{Admission, Settings, TagState, Write, WriteBack};
 
 use crate::reasons::{MIB, PAGE, extent};
 
@@ -14,7 +14,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 fn gathered(part: f64) -> WriteBack {
     let mut policy = WriteBack::new(Settings {
         device_time_max: Duration::from_secs(6),
-        ..Settings::new(Rule::Delayed, 4 << 30)
+        ..Settings::new(4 << 30)
     });
     let pages = (policy.limits().hard_bytes as f64 * part) as u64 / PAGE;
     for page in 0..pages {

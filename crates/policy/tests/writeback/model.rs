@@ -7,9 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use pagewell_policy::writeback::settings::PAUSE_MAX;
-use pagewell_policy::writeback::{
-    Admission, Extent, Rule, Settings, Tag, TagState, Urgency, Write, WriteBack,
-};
+use pagewell_policy::writeback::{Admission, Extent, Settings, Tag, TagState, Write, WriteBack};
 
 pub(crate) const FILES: usize = 3;
 pub(crate) const BYTES: usize = 1024;
@@ -133,13 +131,6 @@ impl Model {
         self.check();
     }
 
-    fn by_block(&self) -> bool {
-        matches!(
-            self.settings.rule,
-            Rule::BlockEnd | Rule::NoCluster | Rule::OneRange
-        )
-    }
-
     fn write(&mut self, file: usize, start: u64, length: u64) {
         let extent = placed(file, start, length);
         let hard = self.policy.limits().hard_bytes;
@@ -158,22 +149,13 @@ impl Model {
                 assert!(memory + most > hard || memory > self.policy.limits().setpoint_bytes);
                 return;
             }
-            Admission::Busy => {
-                assert!(self.by_block());
-                return;
-            }
         }
         self.version += 1;
         for byte in &mut self.files[file][start as usize..(start + length) as usize] {
             byte.memory = self.version;
             byte.dirty = true;
         }
-        let urgency = self.policy.wrote(extent, self.now);
-        let synchronous = matches!(self.settings.rule, Rule::Sync | Rule::BugReplica);
-        assert_eq!(urgency == Urgency::Synchronous, synchronous);
-        if synchronous {
-            self.tag(file, start, length);
-        }
+        self.policy.wrote(extent, self.now);
         // One call alone is let in, however long it is.
         let memory = self.policy.dirty_memory_bytes();
         assert!(memory <= self.policy.limits().hard_bytes.max(most).max(before));
@@ -188,13 +170,12 @@ impl Model {
         let (file, range) = found(&write);
         let start = range.start;
         assert!(!range.is_empty());
-        let by_block = self.by_block();
         let bytes = &mut self.files[file][range];
         assert!(bytes[0].dirty && bytes[bytes.len() - 1].dirty);
         assert!(bytes.iter().all(|byte| byte.flying.is_none()), "twice");
         let mut carried = Vec::new();
         for (place, byte) in bytes.iter_mut().enumerate() {
-            assert!(byte.dirty || by_block, "a clean byte");
+            assert!(byte.dirty, "a clean byte");
             byte.flying = Some(byte.memory);
             byte.forgotten = false;
             byte.carried = byte.dirty;
@@ -203,15 +184,7 @@ impl Model {
             }
             byte.dirty = false;
         }
-        if by_block {
-            let block = self.settings.block_bytes;
-            assert_eq!(
-                write.extent.offset / block,
-                (write.extent.end() - 1) / block
-            );
-        } else {
-            assert!(write.extent.length <= self.settings.cluster_bytes_max);
-        }
+        assert!(write.extent.length <= self.settings.cluster_bytes_max);
         self.under_way.push((write, carried));
         let flying: u64 = self
             .under_way

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use pagewell_policy::writeback::{Admission, Rule, Settings, WriteBack, WriteId};
+use pagewell_policy::writeback::{Admission, Settings, WriteBack, WriteId};
 
 use crate::reasons::{EVERYTHING, extent};
 use crate::schedules::Numbers;
@@ -97,7 +97,7 @@ impl Run {
 fn writes_per_write(room: f64, keeps: bool) -> f64 {
     let limit = (PAGES as f64 * room) as u64 * PAGE;
     let mut run = Run {
-        policy: WriteBack::new(Settings::new(Rule::Delayed, limit)),
+        policy: WriteBack::new(Settings::new(limit)),
         now: Duration::from_secs(1),
         free: Duration::ZERO,
         flying: VecDeque::new(),

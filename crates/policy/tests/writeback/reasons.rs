@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pagewell_policy::writeback::{
-    Admission, Extent, Rule, Settings, TagState, Urgency, Write, WriteBack,
+    Admission, Extent, Settings, TagState, Urgency, Write, WriteBack,
 };
 
 pub(crate) const PAGE: u64 = 64 << 10;
@@ -22,7 +22,7 @@ pub(crate) fn seconds(seconds: u64) -> Duration {
 }
 
 pub(crate) fn delayed() -> WriteBack {
-    WriteBack::new(Settings::new(Rule::Delayed, 1 << 30))
+    WriteBack::new(Settings::new(1 << 30))
 }
 
 /// Writes one after the other until nothing is due, and says what was written.
@@ -225,7 +225,7 @@ fn so_much_is_under_write_out_and_no_more_until_two_thirds() {
 
 #[test]
 fn the_end_of_a_write_says_that_more_may_go() {
-    let mut settings = Settings::new(Rule::Delayed, 1 << 30);
+    let mut settings = Settings::new(1 << 30);
     settings.flight_bytes_max = MIB;
     let mut policy = WriteBack::new(settings);
     policy.wrote(extent(0, 8 * MIB), seconds(1));
@@ -341,7 +341,7 @@ fn tags_take_turns() {
 
 #[test]
 fn at_the_hard_limit_writers_are_refused_and_rewriting_is_free() {
-    let settings = Settings::new(Rule::Delayed, 16 * PAGE);
+    let settings = Settings::new(16 * PAGE);
     let mut policy = WriteBack::new(settings);
     let now = seconds(1);
     let (mut page, mut pauses) = (0, 0);

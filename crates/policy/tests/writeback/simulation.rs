@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use pagewell_policy::writeback::{Admission, Extent, Rule, Settings, WriteBack, WriteId};
+use pagewell_policy::writeback::{Admission, Extent, Settings, WriteBack, WriteId};
 
 use crate::schedules::Numbers;
 
@@ -90,7 +90,7 @@ fn time_of(bytes: u64, speed: u64) -> Duration {
 
 impl Simulation {
     fn new(speeds: &[(u64, u64)], writers: Vec<Writer>, settled: u64) -> Self {
-        let settings = Settings::new(Rule::Delayed, 4 << 30);
+        let settings = Settings::new(4 << 30);
         let speeds = speeds
             .iter()
             .map(|&(from, speed)| (Duration::from_secs(from), speed));
@@ -204,7 +204,6 @@ impl Simulation {
                 self.at(self.now + pause, Event::Writes(number));
             }
             Admission::Refused => self.writers[number].waiting_since = Some(self.now),
-            Admission::Busy => panic!("nobody waits for write-out under this rule"),
         }
     }
 

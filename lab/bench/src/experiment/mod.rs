@@ -4,6 +4,7 @@
 //! and side by side. What they measure are [`Row`]s; what must hold are [`Verdict`]s. A new
 //! experiment is a folder and a line in the list below.
 
+mod blocks;
 mod document;
 mod page;
 mod picture;
@@ -16,6 +17,7 @@ pub mod hsfs;
 pub mod nfs;
 pub mod seekreadwrite;
 
+pub use blocks::Rule;
 pub use document::document;
 pub use page::page;
 pub use pagewell_load::measure::{Better, DeviceUse, Figure, Mode, Phase, Reference, Row};

@@ -11,8 +11,7 @@ use pagewell_base::{duration, size};
 use pagewell_bench::experiment::direct::{self, Choice, TargetName};
 use pagewell_bench::experiment::nfs;
 use pagewell_bench::experiment::seekreadwrite;
-use pagewell_bench::experiment::{Options, Session, document, page, text};
-use pagewell_cache::WriteRule;
+use pagewell_bench::experiment::{Options, Rule, Session, document, page, text};
 use pagewell_load::measure::Environment;
 
 use crate::compare;
@@ -195,7 +194,7 @@ struct SeekReadWriteArguments {
     /// Only this rule, one of delayed, block-end, nocluster, sync, bug-replica and one-range; can
     /// be repeated
     #[arg(long = "rule", value_name = "RULE", value_parser = parse_write_rule)]
-    rules: Vec<WriteRule>,
+    rules: Vec<Rule>,
     /// Where scratch files are made; by default TMPDIR
     #[arg(long, value_name = "PATH")]
     directory: Option<PathBuf>,
@@ -289,9 +288,9 @@ fn parse_file_bytes(text: &str) -> Result<u64, String> {
     size::within(text, 1 << 20..=nfs::FILE_BYTES_MAX)
 }
 
-fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
-    WriteRule::parse(text).ok_or_else(|| {
-        let names: Vec<_> = WriteRule::ALL.iter().map(|rule| rule.name()).collect();
+fn parse_write_rule(text: &str) -> Result<Rule, String> {
+    Rule::parse(text).ok_or_else(|| {
+        let names: Vec<_> = Rule::ALL.iter().map(|rule| rule.name()).collect();
         format!("there are {}", names.join(", "))
     })
 }
@@ -411,7 +410,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(one.program, Some(program));
-        assert_eq!(one.rules, [WriteRule::Sync]);
+        assert_eq!(one.rules, [Rule::Sync]);
         for wrong in ["--blocks 0", "--write-size 2m", "--rule never", "tape"] {
             let line = format!("bench seekreadwrite {wrong}");
             assert!(

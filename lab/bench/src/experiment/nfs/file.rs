@@ -3,7 +3,10 @@
 use pagewell_fs::{
     Call, CreateMode, Credentials, FileId, FileSystem, Opened, SetAttributes, Stability,
 };
+use pagewell_source_nfs::Url;
 
+use super::old_client::{self, OldFile};
+use super::recording::Recording;
 use super::workload::{fill, is_right};
 use crate::experiment::{Error, Result};
 
@@ -12,6 +15,8 @@ pub(super) struct OpenedFile<'a> {
     filesystem: &'a dyn FileSystem,
     credentials: &'a Credentials,
     id: FileId,
+    /// Writes go through these blocks.
+    old: Option<OldFile>,
     _opened: Opened,
 }
 
@@ -84,8 +89,25 @@ impl<'a> OpenedFile<'a> {
             filesystem,
             credentials,
             id,
+            old: None,
             _opened: opened,
         })
+    }
+
+    /// Has writes go as those of the report's client.
+    pub(super) fn through_blocks(self, url: &Url) -> Result<Self> {
+        let old = Some(old_client::open(url, self.id)?);
+        Ok(Self { old, ..self })
+    }
+
+    /// Adds to a recording what writes of old have cost.
+    pub(super) fn record(&self, recording: &mut Recording) {
+        let Some(old) = &self.old else {
+            return;
+        };
+        recording.calls.add(&old.store().calls());
+        let joined = old.joined();
+        recording.data = (joined, recording.latencies.len() as u64 - joined);
     }
 
     /// Reads a whole block, as pread(2) does, and looks whether it is the right one.
@@ -116,6 +138,9 @@ impl<'a> OpenedFile<'a> {
     /// Writes a whole block, as pwrite(2) does.
     pub(super) fn write(&self, block: &mut [u8], offset: u64, seed: u64) -> Result<()> {
         fill(block, offset, seed);
+        if let Some(old) = &self.old {
+            return old.write(offset, block);
+        }
         let mut done = 0;
         while done < block.len() {
             let (at, data) = (offset + done as u64, &block[done..]);
@@ -138,7 +163,10 @@ impl<'a> OpenedFile<'a> {
     }
 
     /// Closes it: what was written is at the server afterwards.
-    pub(super) fn close(self) -> Result<()> {
+    pub(super) fn close(&self) -> Result<()> {
+        if let Some(old) = &self.old {
+            old.sync()?;
+        }
         self.filesystem
             .close(&call(self.credentials), &self.id)
             .map_err(|error| failed("close", &error))

@@ -18,6 +18,7 @@
 mod case;
 mod file;
 mod fio;
+mod old_client;
 mod pictures;
 mod recording;
 mod round_trip;

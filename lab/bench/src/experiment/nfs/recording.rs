@@ -208,6 +208,19 @@ fn difference(now: &[ProcedureStatistics], before: &[ProcedureStatistics]) -> Ca
     calls
 }
 
+impl Calls {
+    /// Adds all calls of another client.
+    pub(super) fn add(&mut self, procedures: &[ProcedureStatistics]) {
+        let other = difference(procedures, &[]);
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.commits += other.commits;
+        self.others += other.others;
+        self.requests += other.requests;
+        self.time += other.time;
+    }
+}
+
 /// Takes the time of operations one by one.
 pub(super) struct Stopwatch {
     started: Instant,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_cache::{Cache, CacheOptions, WriteRule};
+use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::{Credentials, FileSystem};
 use pagewell_source_nfs::{NfsFileSystem, ReadAhead, Url};
 
@@ -133,13 +133,13 @@ impl Place {
             let mounted = place.mount(&setting)?;
             let user = credentials();
             let file = OpenedFile::create(&mounted, &user, &name)?;
-            let recording = place.write_all(&mounted, file, Workload::LAYOUT, LAYOUT_SEED)?;
+            let recording = place.write_all(&mounted, &file, Workload::LAYOUT, LAYOUT_SEED)?;
             place.layouts.push(recording);
         }
         Ok(place)
     }
 
-    fn mount(&self, setting: &Setting) -> Result<NfsFileSystem> {
+    fn url(&self, setting: &Setting) -> Result<Url> {
         let mut url = Url::parse(&self.url).map_err(|error| Error::Wrong(error.to_string()))?;
         url.options.read_ahead = setting.read_ahead;
         url.options.delay = setting.round_trip.or(url.options.delay);
@@ -150,13 +150,12 @@ impl Place {
         if setting.mode == Mode::Baseline {
             url.options.connections = 1;
         }
+        Ok(url)
+    }
+
+    fn mount(&self, setting: &Setting) -> Result<NfsFileSystem> {
         let cache = Cache::new(setting.memory.options(self.file_bytes))?;
-        let mut device = cache.open_options();
-        if setting.mode == Mode::Baseline {
-            device.write_rule = WriteRule::OneRange;
-            device.block_bytes = REPORT_BLOCK_BYTES.into();
-        }
-        NfsFileSystem::mount_with(&url, &cache, device)
+        NfsFileSystem::mount(&self.url(setting)?, &cache)
             .map_err(|error| Error::Wrong(error.to_string()))
     }
 
@@ -233,7 +232,12 @@ impl Place {
         } else {
             OpenedFile::create(&mounted, &user, name)?
         };
-        let recording = self.write_all(&mounted, file, workload, seed)?;
+        let file = match setting.mode {
+            Mode::Baseline => file.through_blocks(&self.url(setting)?)?,
+            Mode::Enhanced => file,
+        };
+        let recording = self.write_all(&mounted, &file, workload, seed)?;
+        drop(file);
         drop(mounted);
         self.check(setting, workload, &user, (name, seed))?;
         Ok(recording)
@@ -242,7 +246,7 @@ impl Place {
     fn write_all(
         &self,
         mounted: &NfsFileSystem,
-        file: OpenedFile<'_>,
+        file: &OpenedFile<'_>,
         workload: Workload,
         seed: u64,
     ) -> Result<Recording> {
@@ -261,6 +265,7 @@ impl Place {
         file.close()?;
         recording.close_time = closing.elapsed();
         self.end(beginning, &mut recording, mounted);
+        file.record(&mut recording);
         Ok(recording)
     }
 

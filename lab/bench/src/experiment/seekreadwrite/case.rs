@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagewell_cache::WriteRule as Rule;
 use pagewell_device::model::Parameters;
 use pagewell_load::measure::{nearest, number};
 
 use super::program::{BLOCK_BYTES, Order, Program};
 use super::run::{Plan, Run};
 use super::target::TargetName;
-use crate::experiment::{Error, Result};
+use crate::experiment::{Error, Result, Rule};
 
 /// The report's disks turn so fast.
 const DISK: &str = "hdd-7200";

@@ -5,11 +5,11 @@
 //! that ends at the end of a block for the last one to this block, and wrote it at once; the next
 //! visit waited for that write.
 //!
-//! **Rule.** The same program over the page cache, under each rule of
-//! [`pagewell_cache::WriteRule`]: those of the report as baselines, `delayed` as what is
-//! better. Counted are device reads and writes in the program and device writes in the flush after
-//! it. In memory for all sizes, for counts; on a file and on slow devices for times. Each run
-//! ends with the file compared with what it must hold.
+//! **Rule.** The same program under each rule of [`Rule`](super::Rule): those of the report as
+//! baselines, `delayed`, which is that of the page cache, as what is better. Counted are device
+//! reads and writes in the program and device writes in the flush after it. In memory for all
+//! sizes, for counts; on a file and on slow devices for times. Each run ends with the file compared
+//! with what it must hold.
 //!
 //! Known weakness: the seconds of the report are those of a disk that turns 7,200 or 5,400 times
 //! a minute, and include the process's start; only the counts can be compared.
@@ -19,6 +19,7 @@ mod pictures;
 mod program;
 mod report;
 mod run;
+mod storage;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,12 @@
 //! What the rules do, beside what the report says.
 
-use pagewell_cache::WriteRule as Rule;
 use pagewell_load::measure::{Better, number};
 
 use super::case::Case;
 use super::program::Program;
 use super::run::Run;
 use super::target::TargetName;
-use crate::experiment::{Axis, Picture, Role};
+use crate::experiment::{Axis, Picture, Role, Rule};
 
 /// Requests of a picture of their order: some rounds over all blocks.
 const PLACES_MAX: usize = 64;

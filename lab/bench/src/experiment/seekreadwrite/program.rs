@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use pagewell_base::mix::{STEP, mix};
-use pagewell_cache::{CachedDevice, ReadMode, WriteMode};
 use pagewell_load::measure::Latency;
 
+use super::storage::Storage;
 use crate::experiment::{Error, Result};
 
 /// Blocks of the file systems of the report.
@@ -130,25 +130,24 @@ impl Program {
     }
 
     /// Runs it, and says how long each update took.
-    pub(super) fn run(&self, device: &CachedDevice) -> Result<Latency> {
+    pub(super) fn run(&self, storage: &Storage) -> Result<Latency> {
         let mut latency = Latency::default();
         let mut block = buffer(self.block_bytes)?;
         let mut source = buffer(self.write_bytes)?;
         for (update, offset) in self.offsets().enumerate() {
             let begin = Instant::now();
-            device.read_at(offset, &mut block, ReadMode::WAIT)?;
+            storage.read(offset, &mut block)?;
             stamp(&mut source, update);
-            device.write_at(offset, &source, WriteMode::WAIT)?;
+            storage.write(offset, &source)?;
             latency.record(begin.elapsed());
         }
         Ok(latency)
     }
 
     /// Reads each block once, so that the file is in memory.
-    pub(super) fn warm(&self, device: &CachedDevice) -> Result<()> {
-        let mut all = buffer(device.length_bytes())?;
-        device.read_at(0, &mut all, ReadMode::WAIT)?;
-        Ok(())
+    pub(super) fn warm(&self, storage: &Storage) -> Result<()> {
+        let mut all = buffer(self.file_bytes())?;
+        storage.read(0, &mut all)
     }
 
     /// What a file of zeros holds after it.

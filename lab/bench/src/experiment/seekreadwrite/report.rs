@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use pagewell_cache::WriteRule as Rule;
 use pagewell_load::measure::Usage;
 use pagewell_load::report::rate;
 
 use super::case::Case;
 use super::run::Run;
-use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row};
+use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row, Rule};
 use pagewell_load::report::Table;
 
 const COLUMNS: [&str; 12] = [

@@ -4,18 +4,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_cache::WriteRule as Rule;
-use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule};
-use pagewell_counters::names::CACHE_WRITE_BUSY_WAITS;
+use pagewell_counters::names::{CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_PAUSES, CACHE_WRITE_REFUSALS};
 use pagewell_device::Operation;
 use pagewell_layers::SizeHistogram;
 use pagewell_load::measure::{Counting, Latency, Usage, UsageSample};
 
 use super::program::Program;
+use super::storage::Storage;
 use super::target::TargetName;
-use crate::experiment::Result;
-
-const CACHE_BYTES: u64 = 16 << 20;
+use crate::experiment::{Result, Rule};
 
 /// What is run, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +41,8 @@ pub(super) struct Run {
     pub(super) device_bytes: u64,
     /// What this process used for the program.
     pub(super) usage: Usage,
-    /// Times that the program waited for a write of the same bytes.
+    /// Times that the program waited to write: for a write of the same block, for memory, or for a
+    /// fetch.
     pub(super) busy_waits: u64,
     /// Of each update.
     pub(super) latency: Latency,
@@ -65,28 +63,30 @@ impl Plan {
     /// Runs it on a new file, and compares the file with what it must hold.
     pub(super) fn run(&self, directory: &Path) -> Result<Run> {
         let target = self.target.open(self.program.file_bytes(), directory)?;
-        let mut options = CacheOptions::new(CACHE_BYTES);
-        options.write_rule = self.rule;
-        // It would read the file whole as soon as the order shows, which is of no interest here.
-        options.read_ahead = ReadAheadRule::Off;
-        let cache = Cache::new(options)?;
-        let device = cache.open(target.stats.clone());
+        let storage = Storage::new(target.stats.clone(), self.rule)?;
         // What is read again each time is not warm.
         if self.rule != Rule::BugReplica {
-            self.program.warm(&device)?;
+            self.program.warm(&storage)?;
         }
         let counting = Counting::begin();
         let before = target.stats.snapshot();
         let (usage, start) = (UsageSample::now(), Instant::now());
-        let latency = self.run_loop(&device)?;
+        let latency = self.run_loop(&storage)?;
         let (loop_time, usage) = (start.elapsed(), usage.used());
-        let middle = target.stats.snapshot();
-        let busy_waits = counting.of(&CACHE_WRITE_BUSY_WAITS);
         let start = Instant::now();
-        device.sync()?;
+        storage.settle()?;
+        let middle = target.stats.snapshot();
+        let of_cache = [
+            &CACHE_WRITE_FETCH_WAITS,
+            &CACHE_WRITE_PAUSES,
+            &CACHE_WRITE_REFUSALS,
+        ];
+        let of_cache: u64 = of_cache.map(|counter| counting.of(counter)).iter().sum();
+        let busy_waits = storage.busy_waits() + of_cache;
+        storage.sync()?;
         let flush_time = start.elapsed();
         let after = target.stats.snapshot();
-        drop(device);
+        drop(storage);
         target.check(&self.program.result()?)?;
         let looped = middle.difference(&before);
         let all = after.difference(&before);
@@ -105,20 +105,20 @@ impl Plan {
         })
     }
 
-    fn run_loop(&self, device: &CachedDevice) -> Result<Latency> {
+    fn run_loop(&self, storage: &Storage) -> Result<Latency> {
         let Some(interval) = self.commit_interval else {
-            return self.program.run(device);
+            return self.program.run(storage);
         };
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let committer = scope.spawn(|| -> Result<()> {
                 while !ended.load(Ordering::Relaxed) {
-                    device.sync()?;
+                    storage.sync()?;
                     std::thread::sleep(interval);
                 }
                 Ok(())
             });
-            let ran = self.program.run(device);
+            let ran = self.program.run(storage);
             ended.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or(Ok(()));
             committed.and(ran)

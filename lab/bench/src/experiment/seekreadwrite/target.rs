@@ -113,7 +113,7 @@ fn zeros(directory: &Path, bytes: u64) -> std::io::Result<Scratch> {
 }
 
 /// A device's error as that of an experiment.
-fn failed(error: pagewell_device::Error) -> Error {
+pub(super) fn failed(error: pagewell_device::Error) -> Error {
     Error::Read(pagewell_cache::Error::Device(error))
 }
 

@@ -1,12 +1,10 @@
 use std::time::Duration;
 
-use pagewell_cache::WriteRule as Rule;
-
 use super::program::Program;
 use super::run::Plan;
 use super::target::TargetName;
 use super::{Choice, run_choice};
-use crate::experiment::{Options, Session};
+use crate::experiment::{Options, Rule, Session};
 
 fn run(rule: Rule, program: Program) -> super::run::Run {
     let plan = Plan {

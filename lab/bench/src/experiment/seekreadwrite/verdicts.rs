@@ -1,12 +1,12 @@
 //! What must hold. Times are those of the fastest of several runs: a run takes some hundredths of a
 //! second, and what else the machine does is no property of a rule.
 
-use pagewell_cache::WriteRule as Rule;
 use pagewell_load::report::rate;
 
 use super::case::Case;
 use super::run::Run;
 use super::target::TargetName;
+use crate::experiment::Rule;
 
 /// Longest that the program may take where storage is no disk.
 const SECONDS_MAX: f64 = 1.0;
