@@ -31,6 +31,7 @@ use crate::clients::CLIENTS;
 use crate::connection::Connection;
 use crate::connection::inbox::{Inbox, Waker};
 use crate::dispatch::Dispatcher;
+use crate::program::Program;
 use crate::pulse::Beats;
 use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
@@ -65,7 +66,7 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 const ASK_TIMES: u32 = 5;
 
 /// What a server accepts connections with.
-pub struct Acceptor {
+pub struct Acceptor<P: Program> {
     /// Where it listens; they do not block.
     pub listeners: Vec<TcpListener>,
     /// The congestion control that connections have without [`begin_unpaced`], if it changed it.
@@ -77,7 +78,7 @@ pub struct Acceptor {
     /// How often it has looked into it.
     pub beats: Arc<Beats>,
     /// Knows which addresses may connect, and whether the server stops.
-    pub dispatcher: Arc<Dispatcher>,
+    pub dispatcher: Arc<Dispatcher<P>>,
     /// Connections at once.
     pub slots: Arc<Mutex<Shares<Address>>>,
     /// Get the connections.
@@ -100,7 +101,7 @@ fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)
 }
 
-impl Acceptor {
+impl<P: Program> Acceptor<P> {
     /// Accepts until the server stops.
     pub fn run(mut self) {
         while !self.dispatcher.is_stopping() {
@@ -157,7 +158,7 @@ impl Acceptor {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
-        if !self.dispatcher.service.exports.allows(peer.ip()) {
+        if !self.dispatcher.program.allows(peer.ip()) {
             names::CONNECTIONS_NOT_ALLOWED.add(1);
             refusals::note(peer.ip(), Reason::NotAllowed);
             return;
@@ -185,7 +186,7 @@ impl Acceptor {
     /// Gives a new connection, which has a slot, to the reader that has least to do.
     fn assign(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let reader = self.readers.choose();
-        let totals = self.dispatcher.service.exports.totals.clone();
+        let totals = self.dispatcher.bounds.totals.clone();
         let waker = Waker::new(reader.inbox.clone(), totals.new_token());
         let (latest, slots) = (self.latest.of(peer.ip()), self.slots.clone());
         let connection = Arc::new_cyclic(|this| {

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::Mutex;
 
 use crate::connection::Connection;
-use crate::locks::Locks;
 use crate::usage::{ByExport, Traffic, Usage};
 
 /// Addresses without a connection of which something is kept.
@@ -45,6 +44,12 @@ pub struct Client {
     pub exports: Vec<ExportUse>,
 }
 
+/// What knows which clients hold locks.
+pub trait CountsLocks: Send + Sync {
+    /// Files in which programs at an address hold locks, each counted for each program.
+    fn held_at(&self, address: IpAddr) -> usize;
+}
+
 /// The clients of this process.
 #[derive(Default)]
 pub struct Clients(Mutex<Known>);
@@ -54,7 +59,7 @@ struct Known {
     connections: Vec<Weak<Connection>>,
     /// What connections that have ended have asked for.
     past: HashMap<IpAddr, Past>,
-    locks: Vec<Weak<Locks>>,
+    locks: Vec<Weak<dyn CountsLocks>>,
 }
 
 struct Past {
@@ -108,10 +113,10 @@ impl Clients {
     }
 
     /// The locks of a server that starts.
-    pub fn add_locks(&self, locks: &Arc<Locks>) {
+    pub fn add_locks(&self, locks: Weak<dyn CountsLocks>) {
         let mut known = self.0.lock();
         known.locks.retain(|locks| locks.strong_count() > 0);
-        known.locks.push(Arc::downgrade(locks));
+        known.locks.push(locks);
     }
 
     /// A connection has ended.
@@ -163,7 +168,7 @@ impl Clients {
             client.limit_waits += past.limit_waits;
             client.by_export.add_all(&past.by_export);
         }
-        let locks: Vec<Arc<Locks>> = {
+        let locks: Vec<Arc<dyn CountsLocks>> = {
             let known = self.0.lock();
             known.locks.iter().filter_map(Weak::upgrade).collect()
         };

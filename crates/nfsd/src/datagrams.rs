@@ -1,4 +1,4 @@
-//! NLM and NSM over UDP: lock managers of the BSDs use it, and notices of restarts come by it.
+//! Calls over UDP: the lock managers of the BSDs make them, and notices of restarts come so.
 //!
 //! One thread receives and answers what need not wait; what may wait goes to a few others for each
 //! export, and an export with many that wait leaves room for those of others. Calls of addresses
@@ -25,7 +25,7 @@ use pagewell_counters::names;
 
 use crate::dispatch::Dispatcher;
 use crate::pool::{Flow, Pool};
-use crate::service::locks::answer_datagram;
+use crate::program::Program;
 use crate::share::{Address, Shares};
 
 /// The longest call: names and handles of the longest kind, with room to spare.
@@ -57,13 +57,13 @@ pub fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
 }
 
 /// Answers until the server stops.
-pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
+pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
     let socket = Arc::new(socket);
     let waiting = Arc::new(Mutex::new(Shares::new(WAITING_MAX)));
-    let (answers, begun, service) = (socket.clone(), waiting.clone(), dispatcher.clone());
+    let (answers, begun, program) = (socket.clone(), waiting.clone(), dispatcher.program.clone());
     let pool = Pool::new(THREADS_MAX, move |datagram: Datagram| {
         begun.lock().subtract(datagram.export, 1);
-        let _ = answer(&service, &answers, &datagram, true);
+        let _ = answer(&*program, &answers, &datagram, true);
     });
     let _ = socket.set_read_timeout(Some(TICK));
     let mut buffer = vec![0; CALL_BYTES_MAX];
@@ -80,7 +80,7 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
             }
         };
         // What fills the buffer may have been longer.
-        if length == buffer.len() || !dispatcher.service.exports.allows(from.ip()) {
+        if length == buffer.len() || !dispatcher.program.allows(from.ip()) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
@@ -90,7 +90,7 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
             local,
             export: 0,
         };
-        let Err(export) = answer(dispatcher, &socket, &datagram, false) else {
+        let Err(export) = answer(&*dispatcher.program, &socket, &datagram, false) else {
             continue;
         };
         if !waiting.lock().take_one(export) {
@@ -110,14 +110,13 @@ pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
 
 /// An error when the call would wait for an export.
 fn answer(
-    dispatcher: &Dispatcher,
+    program: &impl Program,
     socket: &UdpSocket,
     datagram: &Datagram,
     may_block: bool,
 ) -> Result<(), u32> {
-    let (service, record) = (&dispatcher.service, &datagram.record);
     let ends = (datagram.from, datagram.local);
-    if let Some(reply) = answer_datagram(service, record, ends, may_block)? {
+    if let Some(reply) = program.answer_datagram(&datagram.record, ends, may_block)? {
         // An answer that gets lost is asked for again.
         let _ = send(socket, &reply, ends);
     }

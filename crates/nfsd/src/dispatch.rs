@@ -7,6 +7,7 @@
 //!                              └────── free again, or long enough ───────────┘  (watcher)
 //! ```
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,13 +15,19 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
+use pagewell_base::waits;
 use pagewell_counters::names;
+use pagewell_policy::reply_cache::Place;
+use pagewell_sunrpc::rpc;
 
+use crate::bounds::{Bounds, HeldCall};
+use crate::call::{CallName, Class, Job, Request, WaitingCall};
+use crate::connection::Connection;
 use crate::pool::{Flow, Pool};
-use crate::service::call::{Job, WaitingCall};
-use crate::service::{Decision, Service};
+use crate::program::{Decision, Later, Program};
+use crate::reply::batch::Batch;
 use crate::share::Address;
-use crate::slow::{Kind, Subject};
+use crate::slow::{Kind, Subjects};
 
 /// Where a thread that lists and another both want a processor, the former gets a quarter of it
 /// (`sched(7)`), and waits when the other has something to do again.
@@ -43,17 +50,19 @@ const UNDECIDED_MAX: usize = 256;
 pub const DRAIN_FOR: Duration = Duration::from_secs(10);
 
 /// The threads that may wait, and the calls for them.
-pub struct Dispatcher {
+pub struct Dispatcher<P: Program> {
     /// What answers calls.
-    pub service: Arc<Service>,
-    pool: Arc<Pool<Job>>,
+    pub program: Arc<P>,
+    /// What bounds them.
+    pub bounds: Arc<Bounds>,
+    pool: Arc<Pool<Job<P::Pending>>>,
     /// For listings, see [`LISTING_NICENESS`].
-    listings: Arc<Pool<Job>>,
-    /// Calls that are undecided ([`Service::decide`]), and those for objects that storage holds, in
+    listings: Arc<Pool<Job<P::Pending>>>,
+    /// Calls that are undecided ([`Program::decide`]), and those for objects that storage holds, in
     /// the order in which they came. They must neither
     /// take a thread, which would be held too, nor be answered "ask again" at once: clients do ask
     /// again, hundreds of thousands of times. What each connection may have under way bounds them.
-    deferred: Mutex<Vec<Job>>,
+    deferred: Mutex<Vec<Job<P::Pending>>>,
     /// Whether the watcher looks often, as of some it is not known yet whether they are new. It
     /// changes under the lock of `deferred`.
     watches_closely: AtomicBool,
@@ -61,14 +70,14 @@ pub struct Dispatcher {
     stopping: AtomicBool,
 }
 
-impl Dispatcher {
+impl<P: Program> Dispatcher<P> {
     /// With so many threads for each export at most.
-    pub fn new(service: Arc<Service>, threads: usize) -> Arc<Self> {
+    pub fn new(program: Arc<P>, bounds: Arc<Bounds>, threads: usize) -> Arc<Self> {
         Arc::new_cyclic(|dispatcher| {
+            let dispatcher: &std::sync::Weak<Self> = dispatcher;
             let dispatcher = dispatcher.clone();
-            let run = move |job: Job| {
-                let dispatcher: Option<Arc<Self>> = dispatcher.upgrade();
-                if let Some(dispatcher) = dispatcher {
+            let run = move |job: Job<P::Pending>| {
+                if let Some(dispatcher) = dispatcher.upgrade() {
                     dispatcher.run(job);
                 }
             };
@@ -80,7 +89,8 @@ impl Dispatcher {
                 watches_closely: AtomicBool::new(false),
                 watcher: OnceLock::new(),
                 stopping: AtomicBool::new(false),
-                service,
+                program,
+                bounds,
             }
         })
     }
@@ -102,26 +112,28 @@ impl Dispatcher {
     }
 
     /// Has a thread do a call.
-    pub fn queue(&self, job: Job) {
+    pub fn queue(&self, job: Job<P::Pending>) {
         names::CALLS_POOLED.add(1);
         self.enqueue(job);
     }
 
-    fn enqueue(&self, job: Job) {
-        let lists = job.state.listing_bytes_max > 0;
+    fn enqueue(&self, job: Job<P::Pending>) {
+        let lists = job.state.class.listing_bytes_max > 0;
         let pool = if lists { &self.listings } else { &self.pool };
         let flow = Flow {
-            export: job.state.subject.export,
+            export: job.state.class.subjects.export(),
             address: Address::of(job.charge.connection.peer.ip()),
             token: job.charge.connection.waker.token,
         };
         pool.queue(&flow, job);
     }
 
-    fn run(&self, mut job: Job) {
+    fn run(&self, mut job: Job<P::Pending>) {
+        if !P::is_undecided(&job.state.pending) {
+            return self.run_decided(job);
+        }
         let connection = job.charge.connection.clone();
-        let is_stopping = self.is_stopping();
-        let work = AssertUnwindSafe(|| self.service.decide(&mut job, is_stopping));
+        let work = AssertUnwindSafe(|| self.decide(&mut job));
         let decision = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
             connection.close();
@@ -129,13 +141,36 @@ impl Dispatcher {
         });
         match decision {
             Decision::Do => self.run_decided(job),
-            Decision::Done => {}
             Decision::LookAgain => self.look_again(job),
+            Decision::Done | Decision::Answer(_) => {}
+        }
+    }
+
+    /// Looks again at a call of which it was not known whether it is new.
+    fn decide(&self, job: &mut Job<P::Pending>) -> Decision {
+        let connection = &job.charge.connection;
+        if connection.is_given_up() {
+            names::CALLS_ABANDONED.add(1);
+            connection.close();
+            return Decision::Done;
+        }
+        match self.program.decide(&mut job.state.pending, connection) {
+            // No answer will come: the client asks again on another connection.
+            Decision::LookAgain if self.is_stopping() => Decision::Done,
+            Decision::Answer(reply) => {
+                let mut batch = Batch::default();
+                batch.push(&reply);
+                job.charge.answer();
+                connection.send(&mut batch);
+                self.program.sent(&job.state.pending, connection);
+                Decision::Done
+            }
+            decision => decision,
         }
     }
 
     /// Has a call looked at again soon of which it is not known yet whether it is new.
-    fn look_again(&self, job: Job) {
+    fn look_again(&self, job: Job<P::Pending>) {
         let mut deferred = self.deferred.lock();
         deferred.push(job);
         let is_awake = self.watches_closely.swap(true, Ordering::AcqRel);
@@ -148,16 +183,17 @@ impl Dispatcher {
         }
     }
 
-    fn run_decided(&self, job: Job) {
+    fn run_decided(&self, job: Job<P::Pending>) {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.charge.connection.clone(), job.state.clone());
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // no other client anything.
-        let work = AssertUnwindSafe(|| self.service.answer_waiting(job, may_wait));
+        let work = AssertUnwindSafe(|| self.answer_waiting(job, may_wait));
         let left = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
-            self.service.give_up(&state);
+            // It can be asked again.
+            self.program.finish(&state.pending, None);
             connection.close();
             None
         });
@@ -169,11 +205,11 @@ impl Dispatcher {
 
     /// How long a call waits without a thread at most.
     fn delay(&self) -> Duration {
-        self.service.slow.limit / 2
+        self.bounds.slow.limit / 2
     }
 
     /// Has a call wait without a thread, because storage holds others for its object.
-    fn defer(&self, mut job: Job) {
+    fn defer(&self, mut job: Job<P::Pending>) {
         if job.state.waits_since.is_none() {
             names::CALLS_PARKED.add(1);
             job.state.waits_since = Some(Instant::now());
@@ -185,15 +221,16 @@ impl Dispatcher {
     }
 
     /// Has threads do those calls that waited without one and are due.
-    fn resume(&self, is_due: impl Fn(&WaitingCall) -> bool) {
+    fn resume(&self, is_due: impl Fn(&WaitingCall<P::Pending>) -> bool) {
         let mut deferred = self.deferred.lock();
         let mut undecided = 0;
-        let may_go = |job: &mut Job| {
-            undecided += usize::from(job.state.undecided.is_some());
-            let is_in_turn = job.state.undecided.is_none() || undecided <= UNDECIDED_MAX;
+        let may_go = |job: &mut Job<P::Pending>| {
+            let is_undecided = P::is_undecided(&job.state.pending);
+            undecided += usize::from(is_undecided);
+            let is_in_turn = !is_undecided || undecided <= UNDECIDED_MAX;
             is_in_turn && is_due(&job.state)
         };
-        let due: Vec<Job> = deferred.extract_if(.., may_go).collect();
+        let due: Vec<_> = deferred.extract_if(.., may_go).collect();
         deferred.shrink_to(DEFERRED_KEPT); // there may have been tens of thousands
         self.watches_closely.store(undecided > 0, Ordering::Release);
         drop(deferred);
@@ -202,7 +239,7 @@ impl Dispatcher {
 
     /// Answers calls that storage holds, until the server stops: what the watcher does.
     pub fn watch(&self) {
-        let slow = &self.service.slow;
+        let slow = &self.bounds.slow;
         // It is called when a call is undecided.
         let _ = self.watcher.set(std::thread::current());
         while !self.is_stopping() {
@@ -213,38 +250,159 @@ impl Dispatcher {
             };
             std::thread::park_timeout(period);
             let now = Instant::now();
-            self.service.locks.tick(now);
-            let held = self.service.answer_held(now);
+            self.program.tick(now);
+            let held = self.answer_held(now);
             self.pool.set_held(&held);
             self.listings.set_held(&held);
-            let is_held = |subject, kind| slow.is_held(subject, kind);
-            self.resume(|state| is_due(state, self.delay(), now, is_held));
+            let is_held = |subjects: &Subjects, kind| slow.is_held(subjects, kind);
+            self.resume(|state| {
+                P::is_undecided(&state.pending) || is_due(state, self.delay(), now, is_held)
+            });
         }
         self.resume(|_| true);
+    }
+
+    /// Whether a call that waited for a thread is not to be begun, because no client waits for it.
+    fn is_abandoned(&self, connection: &Connection, pending: &P::Pending) -> bool {
+        let is_gone = if P::is_change(pending) {
+            connection.is_given_up()
+        } else {
+            // What only looks is answered for as long as a client may be there to read it.
+            connection.is_closed()
+        };
+        if is_gone {
+            self.program.finish(pending, None);
+            names::CALLS_ABANDONED.add(1);
+            // A client that is there after all learns that no answer will come.
+            connection.close();
+        }
+        is_gone
+    }
+
+    /// Does a call of the pool to its end. If storage holds its object and the call may wait it is
+    /// given back, and nothing has happened.
+    fn answer_waiting(&self, job: Job<P::Pending>, may_wait: bool) -> Option<Job<P::Pending>> {
+        let (connection, state) = (&job.charge.connection, &job.state);
+        if self.is_abandoned(connection, &state.pending) {
+            return None;
+        }
+        let Class { subjects, kind, .. } = &state.class;
+        let is_held = self.bounds.slow.is_held(subjects, *kind);
+        if may_wait && is_held {
+            return Some(job);
+        }
+        let request = Request {
+            record: &job.record[..job.length],
+            connection,
+            received_at: job.received_at,
+            began_at: Some(Instant::now()),
+            place: Place::default(),
+        };
+        waits::begin();
+        let mut batch = Batch::default();
+        let mark = batch.mark();
+        let was_done = self.run_watched(&request, &job, is_held, &mut batch);
+        job.charge.answer();
+        if let Some(prepaid) = state.prepaid {
+            let limits = &self.bounds.limits;
+            limits.settle(connection, prepaid, batch.length());
+        }
+        let is_answered = was_done && !batch.is_empty();
+        // The reply is known before its client can send anything because of it, and where it is
+        // among others when it has left.
+        let reply = is_answered.then(|| batch.body(mark));
+        self.program.finish(&state.pending, reply);
+        connection.send(&mut batch);
+        if is_answered {
+            self.program.sent(&state.pending, connection);
+        }
+        None
+    }
+
+    /// Answers a call under the eyes of the watcher; returns whether it was done. The batch stays
+    /// empty when the watcher has answered in the meantime.
+    fn run_watched(
+        &self,
+        request: &Request<'_>,
+        job: &Job<P::Pending>,
+        is_held: bool,
+        batch: &mut Batch,
+    ) -> bool {
+        let Ok((call, _)) = rpc::parse_call(request.record) else {
+            return false;
+        };
+        let call = CallName::of(&call);
+        if is_held {
+            match self.program.later(call, batch) {
+                Later::Said => {
+                    names::JUKEBOX_REPLIES.add(1);
+                    return false;
+                }
+                Later::Unsayable => {
+                    request.connection.close();
+                    return false;
+                }
+                Later::Answered => {}
+            }
+        }
+        let charge = job.charge.clone();
+        let Class { subjects, kind, .. } = &job.state.class;
+        let held = HeldCall { charge, call };
+        let slow = &self.bounds.slow;
+        let watched = slow.begin(subjects.clone(), *kind, held, Instant::now());
+        self.program.answer(request, true, batch);
+        if !watched.running.claim() {
+            *batch = Batch::default();
+        }
+        true
+    }
+
+    /// Answers every call that storage holds for too long; returns how many threads are held, by
+    /// export.
+    fn answer_held(&self, now: Instant) -> HashMap<u32, usize> {
+        let found = self.bounds.slow.watch(now);
+        for running in found.due {
+            if running.claim() {
+                let (export, HeldCall { charge, call }) = (running.export(), &running.context);
+                let connection = &charge.connection;
+                let mut batch = Batch::default();
+                if self.program.later(*call, &mut batch) == Later::Said {
+                    names::JUKEBOX_REPLIES.add(1);
+                }
+                self.program
+                    .note_held(*call, export, connection.peer.ip(), now);
+                charge.answer();
+                connection.send(&mut batch);
+                // Its thread may be held for ever, and the other calls of the connection go on. How
+                // many threads are held, and with them the memory of replies, the pool bounds.
+                charge.end();
+            }
+        }
+        found.long
     }
 }
 
 /// Whether a call has waited for long enough.
-fn has_waited(state: &WaitingCall, delay: Duration, now: Instant) -> bool {
+fn has_waited<P>(state: &WaitingCall<P>, delay: Duration, now: Instant) -> bool {
     let since = state.waits_since;
     since.is_some_and(|since| now.saturating_duration_since(since) >= delay)
 }
 
 /// Whether a call need not wait any more: for long enough, or its object is free.
-fn is_due(
-    state: &WaitingCall,
+fn is_due<P>(
+    state: &WaitingCall<P>,
     delay: Duration,
     now: Instant,
-    is_held: impl Fn(Subject, Kind) -> bool,
+    is_held: impl Fn(&Subjects, Kind) -> bool,
 ) -> bool {
-    state.undecided.is_some()
-        || has_waited(state, delay, now)
-        || !is_held(state.subject, state.kind)
+    let Class { subjects, kind, .. } = &state.class;
+    has_waited(state, delay, now) || !is_held(subjects, *kind)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slow::Subject;
     use pagewell_fs::FileId;
 
     #[test]
@@ -252,14 +410,20 @@ mod tests {
         let delay = Duration::from_secs(2);
         let start = Instant::now();
         let second = start + Duration::from_secs(1);
-        let call = |(number, object, since): (usize, u8, Instant)| WaitingCall {
-            reply_bytes_max: number,
-            subject: Subject {
+        let subject = |object| {
+            Subjects::from(Subject {
                 object: Some(FileId::of(&[object])),
                 export: 0,
+            })
+        };
+        let call = |(number, object, since): (usize, u8, Instant)| WaitingCall {
+            class: Class {
+                reply_bytes_max: number,
+                subjects: subject(object),
+                ..Class::default()
             },
             waits_since: Some(since),
-            ..WaitingCall::default()
+            ..WaitingCall::<()>::default()
         };
         let mut calls: Vec<_> = [
             (1, 10, start),
@@ -269,10 +433,11 @@ mod tests {
         ]
         .map(call)
         .into();
-        let is_held = |subject: Subject, _| subject.object == Some(FileId::of(&[10]));
+        let held = subject(10);
+        let is_held = |subjects: &Subjects, _| *subjects == held;
         let mut due = |now| -> Vec<usize> {
-            let due = calls.extract_if(.., |state| is_due(state, delay, now, is_held));
-            due.map(|state| state.reply_bytes_max).collect()
+            let due = calls.extract_if(.., |state| is_due(state, delay, now, &is_held));
+            due.map(|state| state.class.reply_bytes_max).collect()
         };
         assert_eq!(due(second), [2, 3]);
         assert!(due(second).is_empty());
@@ -280,6 +445,6 @@ mod tests {
         assert_eq!(due(over), [1]);
         assert_eq!(calls.len(), 1, "the other has not waited for long enough");
         assert!(!has_waited(&calls[0], delay, over));
-        assert!(!has_waited(&WaitingCall::default(), delay, over));
+        assert!(!has_waited(&WaitingCall::<()>::default(), delay, over));
     }
 }

@@ -28,6 +28,28 @@ pub struct Undecided {
     held: Held,
 }
 
+/// What is remembered of a call that waits.
+#[derive(Clone, Debug, Default)]
+pub enum Pending {
+    /// It changes nothing, or may be done twice.
+    #[default]
+    Nothing,
+    /// It is to be found out first whether it is new.
+    Undecided(Box<Undecided>),
+    /// A change that is new is known by this.
+    Change(Key),
+}
+
+impl Pending {
+    /// What a change is known by that was found to be new.
+    pub fn change(&self) -> Option<&Key> {
+        match self {
+            Self::Change(key) => Some(key),
+            Self::Nothing | Self::Undecided(_) => None,
+        }
+    }
+}
+
 /// What is to be done about a change.
 pub enum Seen {
     /// It is new: do it, then [`Duplicates::finish`] or [`Duplicates::abandon`].

@@ -6,6 +6,8 @@
 //! [`pool`].
 
 pub mod acceptor;
+pub mod bounds;
+pub mod call;
 pub mod clients;
 pub mod config;
 pub mod connection;
@@ -16,6 +18,7 @@ pub mod faults;
 pub mod limits;
 pub mod locks;
 pub mod pool;
+pub mod program;
 pub mod pulse;
 pub mod receive;
 pub mod refusals;

@@ -27,6 +27,7 @@ use pagewell_locks::records::{Listed, Records};
 use pagewell_locks::shares::Shares;
 use pagewell_locks::table::{Answer, Offer, Outcome, Table, Wish};
 
+use crate::clients::CountsLocks;
 use crate::locks::calls::{Calls, Context, Job, Peer};
 
 /// How often a client is notified of the restart, with a pause that doubles from
@@ -108,11 +109,6 @@ impl Locks {
                 })
             },
         }))
-    }
-
-    /// Files in which programs at an address hold locks, each counted for each program.
-    pub fn held_at(&self, address: IpAddr) -> usize {
-        self.table.lock().held_at(address)
     }
 
     /// Whether only locks of before the restart are taken.
@@ -348,6 +344,12 @@ impl Locks {
     /// No more calls are made.
     pub fn stop(&self) {
         self.calls.pool.stop();
+    }
+}
+
+impl CountsLocks for Locks {
+    fn held_at(&self, address: IpAddr) -> usize {
+        self.table.lock().held_at(address)
     }
 }
 

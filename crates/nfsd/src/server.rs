@@ -11,10 +11,12 @@ use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::acceptor::{Acceptor, LatestConnections, connections_max};
+use crate::bounds::Bounds;
 use crate::config::{Config, Error, Export};
 use crate::connection::inbox::Inbox;
 use crate::datagrams;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
+use crate::program::Program;
 use crate::pulse::{Beats, Pulse};
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
@@ -31,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A running server; stops when asked to, or when dropped.
 pub struct Server {
     address: SocketAddr,
-    dispatcher: Arc<Dispatcher>,
+    dispatcher: Arc<Dispatcher<Service>>,
     readers: Arc<Readers>,
     /// Has the acceptor look whether the server stops.
     stop_event: Arc<Inbox>,
@@ -52,7 +54,7 @@ fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
 
 /// The exports of a running server, to be replaced.
 #[derive(Clone)]
-pub struct Exports(Arc<Dispatcher>);
+pub struct Exports(Arc<Dispatcher<Service>>);
 
 impl Exports {
     /// Serves these exports from the next call on, and drops no client. Clients keep their handles
@@ -63,12 +65,12 @@ impl Exports {
     ///
     /// What makes no sense together, or a server that stops: nothing has changed then.
     pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
-        self.0.service.exports.replace(exports)
+        self.0.program.exports.replace(exports)
     }
 
     /// So much each client may have from now on.
     pub fn limit_clients(&self, rates: Rates) {
-        self.0.service.exports.limits.limit_clients(rates);
+        self.0.bounds.limits.limit_clients(rates);
     }
 }
 
@@ -98,8 +100,10 @@ impl Server {
         let lock_socket = config.locks.datagrams.then(|| datagrams::bind(address));
         let lock_socket = lock_socket.transpose().map_err(refused)?;
         // Not before: the list of clients with locks is that of the server that listens here.
-        let service = Arc::new(Service::new(config)?);
-        let dispatcher = Dispatcher::new(service, threads);
+        let bounds = Bounds::new(config.slow_after, threads);
+        bounds.limits.limit_clients(config.client_limits);
+        let service = Arc::new(Service::new(config, bounds.clone())?);
+        let dispatcher = Dispatcher::new(service, bounds, threads);
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
         let stop_event = Inbox::new().map_err(system)?;
         let beats = Arc::new(Beats::default());
@@ -135,8 +139,8 @@ impl Server {
 
     fn start_threads(
         &mut self,
-        shared: &Arc<Shared>,
-        acceptor: Acceptor,
+        shared: &Arc<Shared<Service>>,
+        acceptor: Acceptor<Service>,
         lock_socket: Option<UdpSocket>,
     ) -> std::io::Result<()> {
         let dispatcher = self.dispatcher.clone();
@@ -181,23 +185,23 @@ impl Server {
     /// Accepts nothing more, finishes what was begun, brings dirty data to the device.
     pub fn stop(mut self) -> Result<(), pagewell_fs::Error> {
         self.halt();
-        self.dispatcher.service.exports.now().sync()
+        self.dispatcher.program.exports.now().sync()
     }
 
     /// The same, but does not wait for a source that takes nothing of what was written for so long,
     /// such as a server that is gone. What is lost then is said.
     pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
         self.halt();
-        let losses = self.dispatcher.service.exports.now().finish(patience);
-        if !self.dispatcher.service.slow.is_idle() {
+        let losses = self.dispatcher.program.exports.now().finish(patience);
+        if !self.dispatcher.bounds.slow.is_idle() {
             // Calls that are still waited for would keep what they are made of.
-            self.dispatcher.service.exports.now().abandon();
+            self.dispatcher.program.exports.now().abandon();
         }
         losses
     }
 
     fn halt(&mut self) {
-        self.dispatcher.service.exports.make_final();
+        self.dispatcher.program.exports.make_final();
         if self.dispatcher.set_stopping() {
             return;
         }
@@ -213,11 +217,11 @@ impl Server {
         while self.threads.iter().any(|thread| !thread.is_finished()) && !is_late() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.dispatcher.service.locks.stop();
+        self.dispatcher.program.stop();
         self.dispatcher.stop_threads();
         // The replies to running calls cannot be sent any more, but what they change is to be on
         // the device with the rest.
-        while !self.dispatcher.service.slow.is_idle() && Instant::now() < deadline {
+        while !self.dispatcher.bounds.slow.is_idle() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -1,12 +1,11 @@
-//! Calls that storage holds: answered NFS3ERR_JUKEBOX, so that clients wait and not threads.
+//! Calls that storage holds: clients are asked to try again later, so that they wait and not threads.
 //!
 //! Problem: a disk or a remote store that stalls keeps one thread per call. The clients ask
-//! again, more threads are kept, and soon files that are not slow are not served either. Rule
-//! (RFC 1813 section 2.6, `NFS3ERR_JUKEBOX`: the server cannot complete the request in a timely
-//! fashion, the client should wait and try again): a watcher looks at the running calls. A call
-//! that only reads and is *held* is answered JUKEBOX; its thread is let go when storage answers,
-//! the result is dropped. Calls for an object with such a call wait without a thread (see
-//! [`crate::dispatch`]) and are then answered JUKEBOX. Calls that change something are never
+//! again, more threads are kept, and soon files that are not slow are not served either. Rule: a
+//! watcher looks at the running calls. A call that only reads and is *held* is answered "try again
+//! later" ([`crate::program::Program::later`]); its thread is free when storage answers, and the
+//! result is dropped. Calls for an object with such a call wait without a thread (see
+//! [`crate::dispatch`]) and are then answered so, too. Calls that change something are never
 //! answered early, because they may still happen.
 //!
 //! **Held** is a call that has run for longer than the limit while its export's storage did not
@@ -47,6 +46,44 @@ pub struct Subject {
     pub export: u32,
 }
 
+/// The objects of a call: none, one, or several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subjects {
+    first: Option<Subject>,
+    others: Vec<Subject>,
+}
+
+impl From<Subject> for Subjects {
+    fn from(subject: Subject) -> Self {
+        Self {
+            first: Some(subject),
+            others: Vec::new(),
+        }
+    }
+}
+
+impl FromIterator<Subject> for Subjects {
+    fn from_iter<T: IntoIterator<Item = Subject>>(subjects: T) -> Self {
+        let mut subjects = subjects.into_iter();
+        Self {
+            first: subjects.next(),
+            others: subjects.collect(),
+        }
+    }
+}
+
+impl Subjects {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Subject> {
+        self.first.iter().chain(&self.others)
+    }
+
+    /// The number of the export of the first; 0 when there is none.
+    pub fn export(&self) -> u32 {
+        self.first.map_or(0, |first| first.export)
+    }
+}
+
 /// What a call does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -63,16 +100,16 @@ pub enum Kind {
 pub struct Running<C> {
     /// What is needed to answer it.
     pub context: C,
-    subject: Subject,
+    subjects: Subjects,
     kind: Kind,
     since: Instant,
     answered: AtomicBool,
 }
 
 impl<C> Running<C> {
-    /// What it is for.
-    pub fn subject(&self) -> Subject {
-        self.subject
+    /// The number of its export.
+    pub fn export(&self) -> u32 {
+        self.subjects.export()
     }
 
     /// Takes the right to answer; true exactly once.
@@ -96,7 +133,7 @@ impl<C> Watched<'_, C> {
         state.running.remove(&self.number);
         let took = now.saturating_duration_since(self.running.since);
         if took >= self.calls.limit / WAITED_PART {
-            state.moved_at.insert(self.running.subject.export, now);
+            state.moved_at.insert(self.running.export(), now);
         }
     }
 }
@@ -176,15 +213,17 @@ impl<C> SlowCalls<C> {
         }
     }
 
-    /// Whether calls for this object are held at the moment, or too many of its export.
-    pub fn is_held(&self, subject: Subject, kind: Kind) -> bool {
+    /// Whether calls for one of these objects are held at the moment, or too many of its export.
+    pub fn is_held(&self, subjects: &Subjects, kind: Kind) -> bool {
         let state = self.state.lock();
         let (held, commits) = (&state.held, &state.held_commits);
         let also_commits = usize::from(kind == Kind::Commit);
-        let of_export = held.of_export(subject) + also_commits * commits.of_export(subject);
-        of_export >= self.held_per_export_max
-            || held.objects.contains(&subject)
-            || (kind == Kind::Commit && commits.objects.contains(&subject))
+        subjects.iter().any(|subject| {
+            let of_export = held.of_export(*subject) + also_commits * commits.of_export(*subject);
+            of_export >= self.held_per_export_max
+                || held.objects.contains(subject)
+                || (kind == Kind::Commit && commits.objects.contains(subject))
+        })
     }
 
     /// Whether any call of an export is held.
@@ -193,11 +232,17 @@ impl<C> SlowCalls<C> {
     }
 
     /// Notes a call as running, until what is returned is dropped.
-    pub fn begin(&self, subject: Subject, kind: Kind, context: C, now: Instant) -> Watched<'_, C> {
+    pub fn begin(
+        &self,
+        subjects: Subjects,
+        kind: Kind,
+        context: C,
+        now: Instant,
+    ) -> Watched<'_, C> {
         let answered = AtomicBool::new(false);
         let running = Arc::new(Running {
             context,
-            subject,
+            subjects,
             kind,
             since: now,
             answered,
@@ -228,14 +273,16 @@ impl<C> SlowCalls<C> {
             if took <= self.limit {
                 continue;
             }
-            let (subject, kind) = (running.subject, running.kind);
-            *found.long.entry(subject.export).or_default() += 1;
-            if took <= self.limit * PATIENCE && state.moves(subject.export, now, self.limit) {
+            let (export, kind) = (running.export(), running.kind);
+            *found.long.entry(export).or_default() += 1;
+            if took <= self.limit * PATIENCE && state.moves(export, now, self.limit) {
                 continue;
             }
-            match kind {
-                Kind::Commit => state.held_commits.add(subject),
-                Kind::Read | Kind::Change => state.held.add(subject),
+            for subject in running.subjects.iter() {
+                match kind {
+                    Kind::Commit => state.held_commits.add(*subject),
+                    Kind::Read | Kind::Change => state.held.add(*subject),
+                }
             }
             if kind == Kind::Read {
                 found.due.push(running);
@@ -265,11 +312,11 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(5);
 
-    fn subject(object: u64, export: u32) -> Subject {
-        Subject {
+    fn subject(object: u64, export: u32) -> Subjects {
+        Subjects::from(Subject {
             object: Some(FileId::of(&object.to_be_bytes())),
             export,
-        }
+        })
     }
 
     /// Ends a call at a time of the test.
@@ -293,7 +340,7 @@ mod tests {
         assert_eq!(found.due.len(), 1);
         assert_eq!(found.due[0].context, "read");
         assert!(found.due[0].claim() && !found.due[0].claim());
-        let is_held = |object| slow.is_held(subject(object, 0), Kind::Read);
+        let is_held = |object| slow.is_held(&subject(object, 0), Kind::Read);
         assert!(is_held(1) && is_held(2) && !is_held(3));
         assert!(fresh.running.claim());
         end(read, fresh_at);
@@ -305,11 +352,29 @@ mod tests {
     }
 
     #[test]
+    fn a_call_for_several_objects_is_held_with_each_of_them() {
+        let slow = SlowCalls::new(LIMIT, 4);
+        let start = Instant::now();
+        let both: Subjects = [subject(1, 0), subject(2, 3)]
+            .iter()
+            .flat_map(Subjects::iter)
+            .copied()
+            .collect();
+        let _read = slow.begin(both.clone(), Kind::Read, (), start);
+        slow.watch(start + LIMIT * 2);
+        for held in [both, subject(1, 0), subject(2, 3)] {
+            assert!(slow.is_held(&held, Kind::Read));
+        }
+        assert!(!slow.is_held(&subject(1, 3), Kind::Read));
+        assert!(!slow.is_held(&Subjects::default(), Kind::Read));
+    }
+
+    #[test]
     fn an_export_with_many_held_calls_is_dead_as_a_whole() {
         let slow = SlowCalls::new(LIMIT, 2);
         let start = Instant::now();
         let late = start + Duration::from_secs(6);
-        let is_held = |export| slow.is_held(subject(3, export), Kind::Change);
+        let is_held = |export| slow.is_held(&subject(3, export), Kind::Change);
         let _first = slow.begin(subject(1, 7), Kind::Read, (), start);
         slow.watch(late);
         assert!(!is_held(7));
@@ -335,7 +400,7 @@ mod tests {
                 at(seconds + 2),
             );
             let due = slow.watch(at(seconds + 2)).due;
-            let of_this = due.iter().filter(|call| call.subject.export == 7).count();
+            let of_this = due.iter().filter(|call| call.export() == 7).count();
             assert_eq!(of_this, usize::from(seconds + 2 > 30), "at {seconds}");
             let of_other = due.len() - of_this;
             assert_eq!(of_other, usize::from(seconds + 2 > 5), "at {seconds}");
@@ -344,7 +409,7 @@ mod tests {
         // What ends at once shows nothing: it was a hit.
         end(slow.begin(subject(2, 9), Kind::Read, (), at(5)), at(6));
         let due = slow.watch(at(6)).due;
-        assert!(due.iter().any(|call| call.subject.export == 9));
+        assert!(due.iter().any(|call| call.export() == 9));
     }
 
     #[test]
@@ -356,9 +421,9 @@ mod tests {
         let found = slow.watch(start + LIMIT * 2);
         assert_eq!((found.due.len(), found.long[&7]), (0, 2));
         for kind in [Kind::Read, Kind::Change] {
-            assert!(!slow.is_held(subject(1, 7), kind));
+            assert!(!slow.is_held(&subject(1, 7), kind));
         }
-        assert!(slow.is_held(subject(1, 7), Kind::Commit));
-        assert!(slow.is_held(subject(3, 7), Kind::Commit), "enough of them");
+        assert!(slow.is_held(&subject(1, 7), Kind::Commit));
+        assert!(slow.is_held(&subject(3, 7), Kind::Commit), "enough of them");
     }
 }

@@ -35,8 +35,6 @@ register! { SERVER, Counter:
          these addresses together have the memory of one.";
     CALLS_INLINE = "pagewell_calls_inline_total",
         "Calls answered by the thread that received them.";
-    WRITES_JOINED = "pagewell_writes_joined_total",
-        "WRITEs that the write of another one did, as they adjoin and came together.";
     CALLS_POOLED = "pagewell_calls_pooled_total",
         "Calls handed to threads that may wait for storage.";
     CONNECTIONS_ACCEPTED = "pagewell_connections_accepted_total",

@@ -59,6 +59,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection::Connection;
 use crate::dispatch::DRAIN_FOR;
+use crate::program::Program;
 use crate::receive::ending;
 use crate::receive::following::Following;
 use crate::receive::readers::ReaderHandle;
@@ -86,10 +87,10 @@ const INTERRUPTED_AFTER: Duration = Duration::from_micros(20);
 const INBOX: u64 = 1;
 
 /// One receiving thread.
-pub struct Reader {
+pub struct Reader<P: Program> {
     epoll: OwnedFd,
     handle: Arc<ReaderHandle>,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<P>>,
     /// By the tokens of their connections, which the server numbers.
     receivers: HashMap<u64, Receiver, BuildHasherDefault<NumberHasher>>,
     ready: Ready,
@@ -107,9 +108,9 @@ pub struct Reader {
     held: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
-impl Reader {
+impl<P: Program> Reader<P> {
     /// A reader of the connections that are handed over to `handle`.
-    pub fn new(shared: Arc<Shared>, handle: Arc<ReaderHandle>) -> Result<Self, Errno> {
+    pub fn new(shared: Arc<Shared<P>>, handle: Arc<ReaderHandle>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let input = epoll::EventFlags::IN;
         epoll::add(
@@ -370,7 +371,7 @@ impl Reader {
         self.last_tick = now;
         let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
-        let totals = &self.shared.dispatcher.service.exports.totals;
+        let totals = &self.shared.dispatcher.bounds.totals;
         let is_over = totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
             receiver.note_calls(self.last_tick);

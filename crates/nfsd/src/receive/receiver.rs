@@ -8,19 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
-use pagewell_fs::moment;
 use pagewell_policy::reply_cache::Place;
 use pagewell_sunrpc::record::{self, Assembly, Progress};
+use pagewell_sunrpc::rpc;
 use rustix::io::Errno;
 
+use crate::call::{Answer, CallName, Job, Request, WaitingCall, refuse_oversized};
 use crate::connection::{Charge, Connection};
 use crate::dispatch::Dispatcher;
+use crate::program::{Later, Program};
 use crate::reply::batch::Batch;
 use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
-use crate::service::adjoining::Adjoining;
-use crate::service::call::{Answer, Job, Request, WaitingCall};
-use crate::service::{long_write, put_off, refuse_oversized};
 use crate::share::Address;
 
 /// Larger records are received into memory of their own, which a call that must wait takes along.
@@ -45,9 +44,9 @@ const PROGRESS_BYTES_MIN: u64 = 16 << 10;
 pub const SCRATCH_BYTES: usize = 32 << 10;
 
 /// What all receivers of a server share.
-pub struct Shared {
+pub struct Shared<P: Program> {
     /// Does the calls that may wait, and has what answers all.
-    pub dispatcher: Arc<Dispatcher>,
+    pub dispatcher: Arc<Dispatcher<P>>,
     /// Memory for requests.
     pub budget: Arc<RequestBudget>,
     /// For how long a reader looks for work before it sleeps, where that pays.
@@ -118,7 +117,7 @@ enum Consumed {
 
 impl Receiver {
     /// For a new connection, in this line of the reader.
-    pub fn new(connection: Arc<Connection>, shared: &Shared, line: Line) -> Self {
+    pub fn new<P: Program>(connection: Arc<Connection>, shared: &Shared<P>, line: Line) -> Self {
         let (waker, address) = (connection.waker.clone(), Address::of(connection.peer.ip()));
         Self {
             memory: RecordMemory::new(&shared.budget, address, waker),
@@ -160,9 +159,14 @@ impl Receiver {
 
     /// Receives and answers for one turn. The blocks of replies are made in `batch`, which all
     /// connections of a reader use, so that its memory is warm.
-    pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
+    pub fn turn<P: Program>(
+        &mut self,
+        shared: &Shared<P>,
+        scratch: &mut [u8],
+        batch: &mut Batch,
+    ) -> Turn {
         std::mem::swap(&mut self.batch, batch);
-        let is_limited = shared.dispatcher.service.exports.limits.is_active();
+        let is_limited = shared.dispatcher.bounds.limits.is_active();
         let turn = if (is_limited || self.is_limited)
             && let Some(wait) = self.begin_limited(shared, is_limited)
         {
@@ -177,7 +181,7 @@ impl Receiver {
         turn
     }
 
-    fn receive_and_answer(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
+    fn receive_and_answer<P: Program>(&mut self, shared: &Shared<P>, scratch: &mut [u8]) -> Turn {
         for _ in 0..RECEIVES_PER_TURN {
             if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
                 return Turn::Closed;
@@ -209,7 +213,11 @@ impl Receiver {
         Turn::Again
     }
 
-    fn receive(&mut self, shared: &Shared, scratch: &mut [u8]) -> Result<Option<Turn>, Errno> {
+    fn receive<P: Program>(
+        &mut self,
+        shared: &Shared<P>,
+        scratch: &mut [u8],
+    ) -> Result<Option<Turn>, Errno> {
         if let Some(bytes) = self.assembly.wanted() {
             // If there is no memory now, what comes next waits for it.
             self.get_memory(shared, bytes, false, &[]);
@@ -273,8 +281,8 @@ impl Receiver {
     }
 
     /// Takes the records of `input`, which arrived at `now`.
-    fn consume(&mut self, shared: &Shared, input: &[u8], now: Instant) -> Consumed {
-        let _moment = moment::begin();
+    fn consume<P: Program>(&mut self, shared: &Shared<P>, input: &[u8], now: Instant) -> Consumed {
+        let _received = shared.dispatcher.program.begin_receive();
         let mut rest = input;
         while !rest.is_empty() {
             if self.connection.is_closed() {
@@ -288,14 +296,9 @@ impl Receiver {
                 && record.len() <= SMALL_RECORD_BYTES_MAX
             {
                 self.large_records = false;
-                if let Some(writes) = Adjoining::find(rest, SMALL_RECORD_BYTES_MAX) {
-                    self.adjoining(shared, &writes, now);
-                    rest = &rest[writes.length..];
-                } else {
-                    self.overlaps |= taken < rest.len();
-                    self.small(shared, record, now);
-                    rest = &rest[taken..];
-                }
+                self.overlaps |= taken < rest.len();
+                self.small(shared, record, now);
+                rest = &rest[taken..];
             } else {
                 let (taken, progress) = self.assembly.take(rest);
                 rest = &rest[taken..];
@@ -329,40 +332,22 @@ impl Receiver {
         Consumed::All
     }
 
-    /// Small WRITEs in the receive buffer that can be made as one.
-    fn adjoining(&mut self, shared: &Shared, writes: &Adjoining<'_>, now: Instant) {
-        self.calls += writes.calls() as u64;
-        self.overlaps = true;
-        let last = self.calls;
-        let connection = &self.connection;
-        let wait = |record: &[u8], state| {
-            let buffer = shared.budget.uncounted(record);
-            queue(shared, connection, (buffer, record.len()), (now, state));
-        };
-        let service = &shared.dispatcher.service;
-        let before = self.batch.length();
-        service.answer_adjoining(writes, (connection, now, last), &mut self.batch, wait);
-        if self.is_limited {
-            self.pay(shared, (writes.calls(), writes.length), before);
-        }
-    }
-
     /// A whole record in the receive buffer.
-    fn small(&mut self, shared: &Shared, record: &[u8], now: Instant) {
+    fn small<P: Program>(&mut self, shared: &Shared<P>, record: &[u8], now: Instant) {
         self.calls += 1;
         if let Some(state) = self.answer(shared, record, now) {
-            let buffer = shared.budget.uncounted(record);
-            queue(
-                shared,
-                &self.connection,
-                (buffer, record.len()),
-                (now, state),
-            );
+            let record = (shared.budget.uncounted(record), record.len());
+            queue(shared, &self.connection, record, (now, state));
         }
     }
 
     /// Answers the call in a record, unless it has to wait; where something is limited it is paid.
-    fn answer(&mut self, shared: &Shared, record: &[u8], now: Instant) -> Option<WaitingCall> {
+    fn answer<P: Program>(
+        &mut self,
+        shared: &Shared<P>,
+        record: &[u8],
+        now: Instant,
+    ) -> Option<WaitingCall<P::Pending>> {
         if self.is_limited {
             self.answer_and_pay(shared, record, now)
         } else {
@@ -370,7 +355,12 @@ impl Receiver {
         }
     }
 
-    fn answer_free(&mut self, shared: &Shared, record: &[u8], now: Instant) -> Option<WaitingCall> {
+    fn answer_free<P: Program>(
+        &mut self,
+        shared: &Shared<P>,
+        record: &[u8],
+        now: Instant,
+    ) -> Option<WaitingCall<P::Pending>> {
         self.overlaps |= !self.batch.is_empty();
         let request = Request {
             record,
@@ -382,30 +372,31 @@ impl Receiver {
                 overlaps: self.overlaps,
             },
         };
-        match shared
-            .dispatcher
-            .service
-            .answer(&request, false, &mut self.batch)
-        {
+        let program = &shared.dispatcher.program;
+        match program.answer(&request, false, &mut self.batch) {
             Answer::Done => {
                 names::CALLS_INLINE.add(1);
                 None
             }
-            Answer::Wait(state) => Some(state),
+            Answer::Wait(class, pending) => Some(WaitingCall {
+                class,
+                pending,
+                ..WaitingCall::default()
+            }),
         }
     }
 
     /// A record that was put together in memory of its own.
-    fn assembled(&mut self, shared: &Shared, now: Instant) {
+    fn assembled<P: Program>(&mut self, shared: &Shared<P>, now: Instant) {
         self.calls += 1;
         let mut record = self.assembly.finish();
         let beginning = &mut record.buffer[..record.length];
         if std::mem::take(&mut self.put_off) {
-            put_off(beginning, &mut self.batch);
+            put_off(&*shared.dispatcher.program, beginning, &mut self.batch);
             return;
         }
         if record.oversized {
-            let Some(length) = long_write::shorten(beginning) else {
+            let Some(length) = shared.dispatcher.program.shorten(beginning) else {
                 names::RECORDS_OVERSIZED.add(1);
                 refuse_oversized(beginning, &mut self.batch);
                 return self.memory.give_up(record.buffer);
@@ -423,10 +414,16 @@ impl Receiver {
     }
 
     /// Memory for more of the record; false when there is none.
-    fn get_memory(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
+    fn get_memory<P: Program>(
+        &mut self,
+        shared: &Shared<P>,
+        bytes: usize,
+        must_wait: bool,
+        next: &[u8],
+    ) -> bool {
         let peer = self.connection.peer.ip();
-        let exports = &shared.dispatcher.service.exports;
-        let export_of = |beginning: &[u8]| exports.now().export_of_record(beginning, peer);
+        let program = &shared.dispatcher.program;
+        let export_of = |beginning: &[u8]| program.export_of_record(beginning, peer);
         let assembly = &mut self.assembly;
         self.memory
             .give(assembly, bytes, must_wait, export_of, next)
@@ -434,9 +431,9 @@ impl Receiver {
 
     /// Skips the record if it waits for an export whose storage holds all that it may have: the
     /// client is told to ask again, and calls behind it are not held up.
-    pub fn put_off(&mut self, shared: &Shared) -> bool {
+    pub fn put_off<P: Program>(&mut self, shared: &Shared<P>) -> bool {
         let full = self.memory.full_export();
-        let is_held = full.is_some_and(|export| shared.dispatcher.service.slow.holds(export));
+        let is_held = full.is_some_and(|export| shared.dispatcher.bounds.slow.holds(export));
         if self.memory.waits && is_held {
             self.put_off = true;
             let bytes = self.assembly.skip();
@@ -486,11 +483,11 @@ impl Receiver {
 }
 
 /// Has the pool do a call whose record is the first `length` bytes of a buffer.
-fn queue(
-    shared: &Shared,
+fn queue<P: Program>(
+    shared: &Shared<P>,
     connection: &Arc<Connection>,
     (record, length): (Buffer, usize),
-    (received_at, state): (Instant, WaitingCall),
+    (received_at, state): (Instant, WaitingCall<P::Pending>),
 ) {
     shared.dispatcher.queue(Job {
         charge: Charge::begin(connection.clone(), state.charged_bytes(length)),
@@ -499,6 +496,15 @@ fn queue(
         received_at,
         state,
     });
+}
+
+/// Has the client ask again later, because storage holds as much of its export as may be.
+fn put_off(program: &impl Program, beginning: &[u8], batch: &mut Batch) {
+    if let Ok((call, _)) = rpc::parse_call(beginning)
+        && program.later(CallName::of(&call), batch) == Later::Said
+    {
+        names::RECORDS_PUT_OFF.add(1);
+    }
 }
 
 impl Drop for Receiver {

@@ -1,24 +1,17 @@
-//! A call on its way through the service: what came, what kind of call it is, what it is answered
-//! with, and for a call of NFS version 3 what answers it.
-
-use std::sync::Arc;
-use std::time::Instant;
+//! A call of NFS version 3: what kind of call it is, what it may take, and what answers it.
 
 use pagewell_fs as fs;
-use pagewell_policy::reply_cache::{Key, Place};
 use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::connection::{Charge, Connection};
-use crate::duplicate::Undecided;
-use crate::limits::Prepaid;
+use crate::call::{Answer, Class, Request, refuse};
+use crate::duplicate::Pending;
 use crate::reply::batch::{Batch, Mark};
-use crate::request_memory::budget::Buffer;
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
 use crate::service::observed;
-use crate::slow::{Kind, Subject};
+use crate::slow::{Kind, Subjects};
 use crate::statistics::{Answered, NFS, ProgramStatistics};
 
 /// The most bytes of one READ.
@@ -30,21 +23,6 @@ pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// A longer listing is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const LISTING_BYTES_MAX: usize = 256 << 10;
 
-/// A call as it arrived.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// The record.
-    pub record: &'a [u8],
-    /// From where.
-    pub connection: &'a Arc<Connection>,
-    /// When its last byte arrived.
-    pub received_at: Instant,
-    /// When a thread of the pool took it.
-    pub began_at: Option<Instant>,
-    /// Its place among the calls of the connection.
-    pub place: Place,
-}
-
 /// A call of NFS whose head was read.
 pub(super) struct NfsCall<'a> {
     pub(super) request: Request<'a>,
@@ -53,87 +31,32 @@ pub(super) struct NfsCall<'a> {
     pub(super) arguments: Decoder<'a>,
 }
 
-/// What became of a call on a receiving thread.
-pub enum Answer {
-    /// The reply is in the batch, or none is due.
-    Done,
-    /// The call may wait: hand it to the pool.
-    Wait(WaitingCall),
-}
-
-/// What is remembered of a call between its first look and the pool.
-#[derive(Clone, Default)]
-pub struct WaitingCall {
-    /// What it is known by, if it changes something.
-    pub duplicate: Option<Key>,
-    /// It is to be found out first whether it is new.
-    pub undecided: Option<Box<Undecided>>,
-    /// Bytes that the reply may take.
-    pub reply_bytes_max: usize,
-    /// The same of a listing, which is memory of its own until it has left.
-    pub listing_bytes_max: usize,
-    /// What it is for; of MOUNT the export only.
-    pub subject: Subject,
-    /// What it does.
-    pub kind: Kind,
-    /// Since when it waits without a thread for storage to let go of its object.
-    pub waits_since: Option<Instant>,
-    /// What was paid for its reply, where something is limited.
-    pub prepaid: Option<Prepaid>,
-}
-
-impl WaitingCall {
-    /// A call that reads and goes to the pool, with the bytes that its reply may take: what its
-    /// connection is charged for while the call is under way.
-    pub(super) fn reading(procedure: Procedure, arguments: Decoder<'_>) -> Self {
-        let mut call = Self::default();
-        let listing = |count: u32| (count as usize).min(LISTING_BYTES_MAX);
-        match procedure {
-            Procedure::Read => {
-                let read = decode::<nfs3::ReadArguments<'_>>(arguments);
-                let most = READ_BYTES_MAX;
-                call.reply_bytes_max = read.map_or(0, |read| read.count.min(most) as usize);
-            }
-            Procedure::Readdir => {
-                let list = decode::<nfs3::ReaddirArguments<'_>>(arguments);
-                call.listing_bytes_max = list.map_or(0, |list| listing(list.count));
-            }
-            Procedure::ReaddirPlus => {
-                let list = decode::<nfs3::ReaddirPlusArguments<'_>>(arguments);
-                call.listing_bytes_max = list.map_or(0, |list| listing(list.count_max));
-            }
-            _ => {}
+/// What a call that reads may take: what its connection is charged for while it is under way.
+pub(super) fn class_of(call: &NfsCall<'_>, subjects: Subjects) -> Class {
+    let (procedure, arguments) = (call.procedure, call.arguments);
+    let mut class = Class {
+        subjects,
+        kind: kind(procedure),
+        ..Class::default()
+    };
+    let listing = |count: u32| (count as usize).min(LISTING_BYTES_MAX);
+    match procedure {
+        Procedure::Read => {
+            let read = decode::<nfs3::ReadArguments<'_>>(arguments);
+            let most = READ_BYTES_MAX;
+            class.reply_bytes_max = read.map_or(0, |read| read.count.min(most) as usize);
         }
-        call
+        Procedure::Readdir => {
+            let list = decode::<nfs3::ReaddirArguments<'_>>(arguments);
+            class.listing_bytes_max = list.map_or(0, |list| listing(list.count));
+        }
+        Procedure::ReaddirPlus => {
+            let list = decode::<nfs3::ReaddirPlusArguments<'_>>(arguments);
+            class.listing_bytes_max = list.map_or(0, |list| listing(list.count_max));
+        }
+        _ => {}
     }
-
-    /// What the connection is charged for: a record of `length`, or the reply if that may be
-    /// larger; and the memory that the reply may take.
-    pub fn charged_bytes(&self, length: usize) -> (usize, usize) {
-        (length.max(self.reply_bytes_max), self.listing_bytes_max)
-    }
-}
-
-/// A call for the pool.
-pub struct Job {
-    /// What the connection is charged that is to be answered.
-    pub charge: Arc<Charge>,
-    /// Holds the call's record.
-    pub record: Buffer,
-    /// Bytes of the record.
-    pub length: usize,
-    /// When its last byte arrived.
-    pub received_at: Instant,
-    /// What the first look at the call has left to remember.
-    pub state: WaitingCall,
-}
-
-/// Answers a call that is not done.
-pub fn refuse(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer {
-    let mark = batch.begin();
-    rpc::encode_refusal(&mut Encoder::new(batch.bytes()), xid, refusal);
-    batch.end(mark);
-    Answer::Done
+    class
 }
 
 /// A reply that was written; by default one that is OK, in the block.
@@ -201,7 +124,7 @@ pub(super) fn answer_with<const PROCEDURES: usize>(
     statistics: &ProgramStatistics<PROCEDURES>,
     batch: &mut Batch,
     run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
-) -> Answer {
+) -> Answer<Pending> {
     match count_answer(call, statistics, batch, run) {
         Ok(_) => Answer::Done,
         Err(stop) => stopped(stop, call.1.xid, batch),
@@ -209,10 +132,10 @@ pub(super) fn answer_with<const PROCEDURES: usize>(
 }
 
 /// Answers a call that has no reply of its own, unless it is to wait.
-fn stopped(stop: Stop, xid: u32, batch: &mut Batch) -> Answer {
+fn stopped(stop: Stop, xid: u32, batch: &mut Batch) -> Answer<Pending> {
     match stop.refusal() {
         Some(refusal) => refuse(batch, xid, refusal),
-        None => Answer::Wait(WaitingCall::default()),
+        None => Answer::Wait(Class::default(), Pending::Nothing),
     }
 }
 
@@ -258,7 +181,12 @@ pub(super) struct Answering<'a> {
 
 impl NfsCall<'_> {
     /// Answers the call, unless it would have to wait and may not.
-    pub(super) fn answer(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
+    pub(super) fn answer(
+        &self,
+        served: &Served,
+        may_block: bool,
+        batch: &mut Batch,
+    ) -> Answer<Pending> {
         if observed::is_detailed() {
             observed::in_span(self, served, || self.run(served, may_block, batch))
         } else {
@@ -272,7 +200,7 @@ impl NfsCall<'_> {
         served: &Served,
         batch: &mut Batch,
         run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
-    ) -> Answer {
+    ) -> Answer<Pending> {
         let mark = batch.mark();
         match count_answer((&self.request, &self.head), &NFS, batch, run) {
             Ok(answered) => {
@@ -285,7 +213,7 @@ impl NfsCall<'_> {
         }
     }
 
-    fn run(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer {
+    fn run(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer<Pending> {
         let peer = self.request.connection.peer;
         let caller = &Caller::new(served, &self.head, peer, may_block);
         let procedure = self.procedure;

@@ -20,13 +20,12 @@ use pagewell_fs::FileSystem;
 use pagewell_sunrpc::nfs3;
 use pagewell_sunrpc::xdr::Decoder;
 
+use crate::bounds::Bounds;
 use crate::config::{Error, Export};
-use crate::connection::Totals;
-use crate::limits::Limits;
 use crate::service::convert::HandleKey;
 use crate::service::ending::{Loss, finish_all};
 use crate::service::exports::{Place, Served};
-use crate::slow::Subject;
+use crate::slow::{Subject, Subjects};
 
 /// Between two looks whether the last call has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -35,10 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub struct InForce {
     served: ArcSwap<Served>,
     handle_key: HandleKey,
-    /// What all connections have together.
-    pub(crate) totals: Arc<Totals>,
-    /// What clients and exports may have.
-    pub(crate) limits: Limits,
+    /// What bounds the calls of the server.
+    pub(crate) bounds: Arc<Bounds>,
     /// Whether nothing may be replaced any more, as the server stops.
     is_final: Mutex<bool>,
 }
@@ -54,18 +51,19 @@ pub struct Retired {
 
 impl InForce {
     /// Serves `exports`, whose handles are signed with `key`.
-    pub(super) fn new(exports: Vec<Export>, key: [u8; 16]) -> Result<Self, Error> {
+    pub(super) fn new(
+        exports: Vec<Export>,
+        key: [u8; 16],
+        bounds: Arc<Bounds>,
+    ) -> Result<Self, Error> {
         let handle_key = HandleKey::new(key);
-        let totals = Arc::<Totals>::default();
-        let shared = (handle_key.clone(), totals.clone());
+        let shared = (handle_key.clone(), bounds.totals.clone());
         let served = Served::new(exports, shared, &[])?;
-        let limits = Limits::default();
-        limits.limit_exports(served.limits());
+        bounds.limits.limit_exports(served.limits());
         Ok(Self {
-            limits,
             served: ArcSwap::from_pointee(served),
             handle_key,
-            totals,
+            bounds,
             is_final: Mutex::new(false),
         })
     }
@@ -76,13 +74,16 @@ impl InForce {
     }
 
     /// What an NFS call is for.
-    pub(super) fn subject(&self, mut arguments: Decoder<'_>) -> Subject {
+    pub(super) fn subjects(&self, mut arguments: Decoder<'_>) -> Subjects {
         let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok();
         let decoded = handle.and_then(|handle| self.handle_key.decode(handle));
-        decoded.map_or(Subject::default(), |(export, id)| Subject {
-            object: Some(id),
-            export,
-        })
+        decoded
+            .map(|(export, id)| Subject {
+                object: Some(id),
+                export,
+            })
+            .into_iter()
+            .collect()
     }
 
     /// Whether any export allows a client at `address`.
@@ -103,10 +104,10 @@ impl InForce {
             return Err(Error::Config("the server is stopping".to_owned()));
         }
         let before = self.served.load_full();
-        let shared = (self.handle_key.clone(), self.totals.clone());
+        let shared = (self.handle_key.clone(), self.bounds.totals.clone());
         let served = Arc::new(Served::new(exports, shared, &before.exports)?);
         self.served.store(served.clone());
-        self.limits.limit_exports(served.limits());
+        self.bounds.limits.limit_exports(served.limits());
         let is_served = |filesystem: &Arc<dyn FileSystem>| {
             let mut all = served.exports.iter();
             all.any(|export| Arc::ptr_eq(&export.config.filesystem, filesystem))

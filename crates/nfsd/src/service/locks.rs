@@ -28,16 +28,19 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
+use crate::bounds::Bounds;
+use crate::call::{Answer, Class};
 use crate::connection::Connection;
+use crate::duplicate::Pending;
 use crate::locks::Locks;
 use crate::locks::calls::Context;
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, WaitingCall, decode};
+use crate::service::Service;
+use crate::service::call::decode;
 use crate::service::exports::{Caller, Stop, Target};
 use crate::service::observed;
 use crate::service::other_calls::{About, OtherCall, lock_result};
-use crate::service::{HeldCall, Service};
-use crate::slow::{self, SlowCalls, Subject};
+use crate::slow::{self, Subject, Subjects};
 
 /// What a call comes to for which no lock is asked for: an answer, or none.
 type Settled = Result<Status, Stop>;
@@ -48,9 +51,9 @@ struct LockCall<'a> {
     locks: &'a Locks,
     /// The address of ours that was called, when it is known.
     local: Option<IpAddr>,
-    slow: &'a SlowCalls<HeldCall>,
+    bounds: &'a Bounds,
     /// The file, once it is known.
-    subject: Cell<Subject>,
+    subject: Cell<Option<Subject>>,
 }
 
 /// Answers a call of NLM or NSM on a connection.
@@ -60,7 +63,7 @@ pub(super) fn answer(
     call: &Call<'_>,
     arguments: Decoder<'_>,
     batch: &mut Batch,
-) -> Answer {
+) -> Answer<Pending> {
     let local = rustix::net::getsockname(connection);
     let local = local.ok().and_then(|address| address.try_into().ok());
     let local = local.map(|address: SocketAddr| address.ip());
@@ -69,10 +72,14 @@ pub(super) fn answer(
             batch.push(&reply);
             Answer::Done
         }
-        Err(subject) => Answer::Wait(WaitingCall {
-            subject,
-            ..WaitingCall::default()
-        }),
+        Err(subject) => {
+            let subjects = subject.into_iter().collect();
+            let class = Class {
+                subjects,
+                ..Class::default()
+            };
+            Answer::Wait(class, Pending::Nothing)
+        }
     }
 }
 
@@ -93,7 +100,9 @@ pub fn answer_datagram(
             LockCall::new(caller, service, local).reply(&call, arguments)
         }
     };
-    reply.map(Some).map_err(|subject| subject.export)
+    reply
+        .map(Some)
+        .map_err(|subject| subject.map_or(0, |subject| subject.export))
 }
 
 fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
@@ -115,7 +124,7 @@ impl<'a> LockCall<'a> {
             caller,
             locks: &service.locks,
             local: local.map(|local| local.to_canonical()),
-            slow: &service.slow,
+            bounds: &service.exports.bounds,
             subject: Cell::default(),
         }
     }
@@ -134,7 +143,7 @@ impl<'a> LockCall<'a> {
     }
 
     /// The reply to the call; when it would wait and may not, what for.
-    fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Subject> {
+    fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Option<Subject>> {
         Ok(match self.shown_results(call, arguments) {
             Ok(results) => encoded_reply(call.xid, Ok(&results)),
             Err(stop) => {
@@ -172,9 +181,11 @@ impl<'a> LockCall<'a> {
 
     /// The file that a lock was found to be of.
     fn about(&self) -> About {
-        let Subject { object, export } = self.subject.get();
-        let export = self.caller.served.export_numbered(export);
-        let Some((export, id)) = export.zip(object) else {
+        let found = self.subject.get().and_then(|subject| {
+            let export = self.caller.served.export_numbered(subject.export)?;
+            Some((export, subject.object?))
+        });
+        let Some((export, id)) = found else {
             return About::default();
         };
         let handle = self.caller.served.handle(export, &id);
@@ -309,7 +320,7 @@ impl<'a> LockCall<'a> {
         if monitored && !self.locks.is_listed(&wish.owner.client, may_block) {
             if !may_block {
                 // It waits for the list, and says nothing about the storage of the file.
-                self.subject.set(Subject::default());
+                self.subject.set(None);
                 return Err(Err(Stop::WouldBlock));
             }
             let listed = Listed {
@@ -377,7 +388,9 @@ impl<'a> LockCall<'a> {
             Kind::Write => fs::Access::MODIFY | fs::Access::EXTEND,
             Kind::Read => fs::Access::READ | fs::Access::EXECUTE,
         };
-        if self.caller.may_block && self.slow.is_held(self.subject.get(), slow::Kind::Change) {
+        let subjects: Subjects = self.subject.get().into_iter().collect();
+        let slow = &self.bounds.slow;
+        if self.caller.may_block && slow.is_held(&subjects, slow::Kind::Change) {
             return Err(Ok(Status::GracePeriod));
         }
         let attributes = target.permitted(wanted).map_err(|error| match error {
@@ -399,10 +412,10 @@ impl<'a> LockCall<'a> {
             Stop::Status(nfs3::Status::Stale | nfs3::Status::BadHandle) => Ok(Status::Stale),
             _ => Ok(Status::Failed),
         })?;
-        self.subject.set(Subject {
+        self.subject.set(Some(Subject {
             object: Some(target.id),
             export: target.export.number(),
-        });
+        }));
         let range = Range::new(lock.offset, lock.length).ok_or(Ok(Status::TooBig))?;
         Ok((target, range))
     }

@@ -17,13 +17,15 @@ use pagewell_sunrpc::nfs3::Handle;
 use pagewell_sunrpc::rpc::{Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end};
 
+use crate::call::{Answer, Class, Request, refuse};
+use crate::duplicate::Pending;
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Done, Request, WaitingCall, answer_with, decode, refuse};
+use crate::service::call::{Done, answer_with, decode};
 use crate::service::convert::{self, WireHandle};
 use crate::service::exports::{Caller, Served, Stop, components};
 use crate::service::other_calls::{About, OtherCall, mount_result, path_of};
 use crate::service::pseudo_tree::PseudoTree;
-use crate::slow::Subject;
+use crate::slow::{Subject, Subjects};
 use crate::statistics::MOUNT;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
@@ -49,7 +51,7 @@ impl MountProgram {
         arguments: Decoder<'_>,
         caller: &Caller<'_>,
         batch: &mut Batch,
-    ) -> Answer {
+    ) -> Answer<Pending> {
         let procedure = Procedure::from_number(call.procedure);
         let named = procedure.as_ref().map(|procedure| procedure as &dyn Debug);
         let shown = OtherCall::begin(named, (call, caller.peer), request.received_at);
@@ -77,7 +79,7 @@ impl MountProgram {
         arguments: Decoder<'_>,
         caller: &Caller<'_>,
         batch: &mut Batch,
-    ) -> Answer {
+    ) -> Answer<Pending> {
         let procedure = Procedure::from_number(call.procedure);
         let is_served =
             |procedure: &Procedure| call.version == mount3::VERSION || *procedure != Procedure::Mnt;
@@ -94,10 +96,10 @@ impl MountProgram {
         });
         match answer {
             Answer::Done => Answer::Done,
-            Answer::Wait(waiting) => Answer::Wait(WaitingCall {
-                subject: subject(caller.served, arguments),
-                ..waiting
-            }),
+            Answer::Wait(class, pending) => {
+                let subjects = subjects(caller.served, arguments);
+                Answer::Wait(Class { subjects, ..class }, pending)
+            }
         }
     }
 
@@ -199,13 +201,14 @@ impl MountProgram {
 }
 
 /// What a call with a path may wait for.
-fn subject(served: &Served, arguments: Decoder<'_>) -> Subject {
+fn subjects(served: &Served, arguments: Decoder<'_>) -> Subjects {
     let path = decode::<PathArguments<'_>>(arguments);
     let found = path.ok().and_then(|path| served.export_of(path.path));
-    found.map_or(Subject::default(), |(export, _)| Subject {
+    let subject = found.map(|(export, _)| Subject {
         object: None,
         export: export.number(),
-    })
+    });
+    subject.into_iter().collect()
 }
 
 /// Whether a client is shown mounts of `path`: those of exports that it may use itself.

@@ -19,8 +19,10 @@ use pagewell_sunrpc::nfs3::{self, NAME_BYTES_MAX, Procedure, Status};
 use pagewell_sunrpc::rpc::Credential;
 use tracing::Level;
 
+use crate::call::Answer;
+use crate::duplicate::Pending;
 use crate::service::audit;
-use crate::service::call::{Answer, NfsCall};
+use crate::service::call::NfsCall;
 use crate::service::exports::{Served, ServedExport};
 use crate::statistics::Answered;
 
@@ -167,8 +169,8 @@ pub(super) fn result_of(answered: &Answered, reply: &[u8]) -> &'static str {
 pub(super) fn in_span(
     call: &NfsCall<'_>,
     served: &Served,
-    answer: impl FnOnce() -> Answer,
-) -> Answer {
+    answer: impl FnOnce() -> Answer<Pending>,
+) -> Answer<Pending> {
     let summary = Summary::of(call, served);
     let span = tracing::debug_span!(
         "call",

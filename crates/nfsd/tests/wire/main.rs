@@ -13,7 +13,6 @@
 mod every_call;
 mod million;
 
-mod adjoining;
 mod admission;
 mod attributes;
 mod creation;

@@ -6,13 +6,18 @@ use pagewell_counters::names;
 use pagewell_policy::limits::{Cost, Reason};
 
 use super::{Receiver, Shared, Turn};
+use crate::call::WaitingCall;
 use crate::limits::Prepaid;
-use crate::service::call::WaitingCall;
+use crate::program::Program;
 
 impl Receiver {
     /// A turn begins, and something is limited, or was before. Returns how long it must wait.
     #[cold]
-    pub(super) fn begin_limited(&mut self, shared: &Shared, is_limited: bool) -> Option<Duration> {
+    pub(super) fn begin_limited<P: Program>(
+        &mut self,
+        shared: &Shared<P>,
+        is_limited: bool,
+    ) -> Option<Duration> {
         self.is_limited = is_limited;
         // Without a call there is nothing to wait for, but the next event.
         if self.leftover.is_empty() && rustix::io::ioctl_fionread(&self.connection) == Ok(0) {
@@ -24,11 +29,11 @@ impl Receiver {
 
     /// How long the next call is to wait. In the middle of a call nothing waits: it may have memory
     /// that others want.
-    pub(super) fn must_wait(&self, shared: &Shared) -> Option<Duration> {
+    pub(super) fn must_wait<P: Program>(&self, shared: &Shared<P>) -> Option<Duration> {
         let is_between = self.is_limited && self.assembly.is_empty();
         // One that is closed is to be let go of.
         let is_between = is_between && !self.connection.is_closed();
-        let limits = &shared.dispatcher.service.exports.limits;
+        let limits = &shared.dispatcher.bounds.limits;
         let wait = is_between.then(|| limits.wait(&self.connection)).flatten();
         self.set_waits(wait.map(|(_, reason)| reason));
         wait.map(|(wait, _)| wait)
@@ -65,46 +70,51 @@ impl Receiver {
 
     /// Answers the call in a record, unless it has to go to the pool, and pays for it.
     #[cold]
-    pub(super) fn answer_and_pay(
+    pub(super) fn answer_and_pay<P: Program>(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<P>,
         record: &[u8],
         now: Instant,
-    ) -> Option<WaitingCall> {
+    ) -> Option<WaitingCall<P::Pending>> {
         let before = self.batch.length();
         let mut state = self.answer_free(shared, record, now);
         match &mut state {
-            None => self.pay(shared, (1, record.len()), before),
+            None => self.pay(shared, record.len(), before),
             Some(state) => self.prepay(shared, record.len(), state),
         }
         state
     }
 
-    /// Pays for calls that were answered, by what is behind the first `before` bytes of the batch.
-    pub(super) fn pay(&self, shared: &Shared, (calls, bytes): (usize, usize), before: usize) {
+    /// Pays for a call that was answered, by what is behind the first `before` bytes of the batch.
+    fn pay<P: Program>(&self, shared: &Shared<P>, received_bytes: usize, before: usize) {
         let sent_bytes = self.batch.length().saturating_sub(before);
         let cost = Cost {
-            calls: calls as u64,
-            bytes: (bytes + sent_bytes) as u64,
+            calls: 1,
+            bytes: (received_bytes + sent_bytes) as u64,
         };
         let export = self.batch.tally.last_export();
-        let limits = &shared.dispatcher.service.exports.limits;
+        let limits = &shared.dispatcher.bounds.limits;
         limits.charge(&self.connection, export, cost);
     }
 
     /// Pays for a call that goes to the pool, and for the longest reply that there can be.
-    fn prepay(&self, shared: &Shared, received_bytes: usize, state: &mut WaitingCall) {
-        let exports = &shared.dispatcher.service.exports;
+    fn prepay<P: Program>(
+        &self,
+        shared: &Shared<P>,
+        received_bytes: usize,
+        state: &mut WaitingCall<P::Pending>,
+    ) {
+        let (program, class) = (&shared.dispatcher.program, &state.class);
         let address = self.connection.peer.ip();
         let prepaid = Prepaid {
-            export: exports.now().label_of(state.subject.export, address),
-            bytes: state.reply_bytes_max + state.listing_bytes_max,
+            export: program.label_of(class.subjects.export(), address),
+            bytes: class.reply_bytes_max + class.listing_bytes_max,
         };
         let cost = Cost {
             calls: 1,
             bytes: (received_bytes + prepaid.bytes) as u64,
         };
-        let limits = &exports.limits;
+        let limits = &shared.dispatcher.bounds.limits;
         limits.charge(&self.connection, prepaid.export, cost);
         state.prepaid = Some(prepaid);
     }
