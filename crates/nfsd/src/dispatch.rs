@@ -436,7 +436,7 @@ mod tests {
         let held = subject(10);
         let is_held = |subjects: &Subjects, _| *subjects == held;
         let mut due = |now| -> Vec<usize> {
-            let due = calls.extract_if(.., |state| is_due(state, delay, now, &is_held));
+            let due = calls.extract_if(.., |state| is_due(state, delay, now, is_held));
             due.map(|state| state.class.reply_bytes_max).collect()
         };
         assert_eq!(due(second), [2, 3]);

@@ -6,6 +6,7 @@
 //! [`pool`].
 
 pub mod acceptor;
+pub mod answer;
 pub mod bounds;
 pub mod call;
 pub mod clients;

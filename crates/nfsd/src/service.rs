@@ -32,6 +32,7 @@ mod data;
 mod directory;
 pub mod ending;
 pub mod exports;
+pub mod handles;
 pub mod in_force;
 pub mod locks;
 pub mod long_write;
@@ -56,6 +57,7 @@ use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::{nlm4, nsm, portmap};
 
+use crate::answer::credentials_of;
 use crate::bounds::Bounds;
 use crate::call::{Answer, CallName, Class, Request, refuse, refuse_version};
 use crate::clients::{CLIENTS, CountsLocks};
@@ -170,7 +172,10 @@ impl Service {
 
     /// What a call is for, and what it may take.
     fn class(&self, call: &NfsCall<'_>) -> Class {
-        class_of(call, self.exports.subjects(call.arguments))
+        let mut arguments = call.arguments;
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok();
+        let subject = handle.and_then(|handle| self.exports.subject(handle));
+        class_of(call, subject.into_iter().collect())
     }
 
     /// Makes a change known.
@@ -248,7 +253,12 @@ impl Program for Service {
     }
 
     fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
-        self.exports.now().export_of_record(beginning, peer)
+        let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
+        if call.program != nfs3::PROGRAM {
+            return None;
+        }
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok()?;
+        self.exports.now().owner(handle, peer)
     }
 
     fn label_of(&self, export: u32, address: IpAddr) -> ExportLabel {
@@ -265,7 +275,10 @@ impl Program for Service {
         };
         let connection = request.connection;
         let served = self.exports.now();
-        let caller = || Caller::new(&served, &call, connection.peer, may_block);
+        let caller = || {
+            let identity = credentials_of(&call);
+            Caller::new(&served, identity, connection.peer, may_block)
+        };
         match (call.program, call.version) {
             (nfs3::PROGRAM, nfs3::VERSION) => {
                 let Some(procedure) = Procedure::from_number(call.procedure) else {

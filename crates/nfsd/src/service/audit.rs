@@ -14,11 +14,11 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
-use pagewell_fs::{Credentials, FileId};
+use pagewell_fs::FileId;
 use pagewell_sunrpc::nfs3::{DirectoryOperation, LinkArguments, Procedure, RenameArguments};
-use pagewell_sunrpc::rpc::Credential;
 
-use crate::service::call::{NfsCall, decode, kind};
+use crate::answer::{credentials_of, decode};
+use crate::service::call::{NfsCall, kind};
 use crate::service::exports::Served;
 use crate::service::observed::{Summary, object, text_of};
 use crate::slow::Kind;
@@ -107,14 +107,7 @@ pub(super) fn note(
     if is_write && !WRITES.lock().is_first(key, Instant::now()) {
         return;
     }
-    let caller = match &call.head.credential {
-        Credential::None => None,
-        Credential::System(system) => Some(Credentials::new(
-            system.uid,
-            system.gid,
-            system.gids.as_slice(),
-        )),
-    };
+    let caller = credentials_of(&call.head);
     let used = export.config.squashed(caller.as_ref());
     let to = target(call, served);
     let shown = to.as_ref();

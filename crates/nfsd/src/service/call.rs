@@ -1,18 +1,19 @@
 //! A call of NFS version 3: what kind of call it is, what it may take, and what answers it.
 
 use pagewell_fs as fs;
-use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Status};
+use pagewell_sunrpc::nfs3::{self, Failure, Handle, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
-use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
+use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
-use crate::call::{Answer, Class, Request, refuse};
+use crate::answer::{Done, Unanswered, count_answer, credentials_of, decode, unanswered};
+use crate::call::{Answer, Class, Request};
 use crate::duplicate::Pending;
 use crate::reply::batch::{Batch, Mark};
 use crate::service::convert;
-use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::exports::{Caller, Served, Target};
 use crate::service::observed;
 use crate::slow::{Kind, Subjects};
-use crate::statistics::{Answered, NFS, ProgramStatistics};
+use crate::statistics::NFS;
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
@@ -59,13 +60,29 @@ pub(super) fn class_of(call: &NfsCall<'_>, subjects: Subjects) -> Class {
     class
 }
 
-/// A reply that was written; by default one that is OK, in the block.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
-    /// Its status is not OK.
-    pub(super) failed: bool,
-    /// Its length, when the handler has ended it itself.
-    pub(super) sent_bytes: Option<usize>,
+/// Why a procedure has no reply of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It has no results.
+    Unanswered(Unanswered),
+    /// It failed before anything is known of an object, and before anything was appended: a reply
+    /// without attributes.
+    Status(Status),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Unanswered(refusal.into())
+    }
+}
+
+impl From<fs::Error> for Stop {
+    fn from(error: fs::Error) -> Self {
+        match error {
+            fs::Error::WouldBlock => Self::Unanswered(Unanswered::WouldBlock),
+            error => Self::Status(convert::status(&error)),
+        }
+    }
 }
 
 /// What a procedure does. A change must not be done twice, or long after it was sent (its reply is
@@ -112,61 +129,6 @@ pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
     batch.end(mark);
 }
 
-/// The arguments of a procedure. Bytes behind them have no meaning and are ignored, as other
-/// servers do: some clients send a few.
-pub(super) fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Refusal> {
-    Ok(T::decode(&mut arguments)?)
-}
-
-/// Answers a call whose results `run` appends, unless it would have to wait and may not.
-pub(super) fn answer_with<const PROCEDURES: usize>(
-    call: (&Request<'_>, &Call<'_>),
-    statistics: &ProgramStatistics<PROCEDURES>,
-    batch: &mut Batch,
-    run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
-) -> Answer<Pending> {
-    match count_answer(call, statistics, batch, run) {
-        Ok(_) => Answer::Done,
-        Err(stop) => stopped(stop, call.1.xid, batch),
-    }
-}
-
-/// Answers a call that has no reply of its own, unless it is to wait.
-fn stopped(stop: Stop, xid: u32, batch: &mut Batch) -> Answer<Pending> {
-    match stop.refusal() {
-        Some(refusal) => refuse(batch, xid, refusal),
-        None => Answer::Wait(Class::default(), Pending::Nothing),
-    }
-}
-
-/// The same; what was counted, if the call was carried out.
-#[inline]
-fn count_answer<const PROCEDURES: usize>(
-    (request, head): (&Request<'_>, &Call<'_>),
-    statistics: &ProgramStatistics<PROCEDURES>,
-    batch: &mut Batch,
-    run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
-) -> Result<Answered, Stop> {
-    let mark = batch.begin();
-    rpc::encode_success(&mut Encoder::new(batch.bytes()), head.xid);
-    let done = match run(batch, mark) {
-        Ok(done) => done,
-        Err(stop) => {
-            batch.roll_back(mark);
-            return Err(stop);
-        }
-    };
-    let answered = Answered {
-        failed: done.failed,
-        received: request.record.len(),
-        sent: done.sent_bytes.unwrap_or_else(|| batch.end(mark)),
-        latency: request.received_at.elapsed(),
-    };
-    statistics.record(head.procedure, &answered);
-    batch.tally.count(answered.received, answered.sent);
-    Ok(answered)
-}
-
 /// Where a reply goes.
 pub(super) struct Out<'b> {
     pub(super) batch: &'b mut Batch,
@@ -199,7 +161,7 @@ impl NfsCall<'_> {
         &self,
         served: &Served,
         batch: &mut Batch,
-        run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Stop>,
+        run: impl FnOnce(&mut Batch, Mark) -> Result<Done, Unanswered>,
     ) -> Answer<Pending> {
         let mark = batch.mark();
         match count_answer((&self.request, &self.head), &NFS, batch, run) {
@@ -209,21 +171,23 @@ impl NfsCall<'_> {
                 }
                 Answer::Done
             }
-            Err(stop) => stopped(stop, self.head.xid, batch),
+            Err(reason) => unanswered(reason, self.head.xid, batch),
         }
     }
 
     fn run(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer<Pending> {
         let peer = self.request.connection.peer;
-        let caller = &Caller::new(served, &self.head, peer, may_block);
+        let caller = &Caller::new(served, credentials_of(&self.head), peer, may_block);
         let procedure = self.procedure;
         self.reply(served, batch, |batch, mark| {
             let out = Out { batch, mark };
             let mut answering = Answering { caller, out };
             let result = answering.run(procedure, self.arguments);
             answering.out.batch.tally.set_export(caller.used_export());
-            let Err(Stop::Status(status)) = result else {
-                return result;
+            let status = match result {
+                Ok(done) => return Ok(done),
+                Err(Stop::Unanswered(reason)) => return Err(reason),
+                Err(Stop::Status(status)) => status,
             };
             let bytes = answering.out.batch.bytes();
             encode_bare_failure(&mut Encoder::new(bytes), procedure, status);
@@ -235,7 +199,17 @@ impl NfsCall<'_> {
     }
 }
 
-impl Answering<'_> {
+impl<'a> Answering<'a> {
+    /// The object of a handle, if the caller may use its export.
+    pub(super) fn target(&self, handle: Handle<'_>) -> Result<Target<'a>, Stop> {
+        Ok(self.caller.target(handle.as_bytes())?)
+    }
+
+    /// The same, of a call that changes something.
+    pub(super) fn target_to_change(&self, handle: Handle<'_>) -> Result<Target<'a>, Stop> {
+        Ok(self.caller.target_to_change(handle.as_bytes())?)
+    }
+
     /// Runs one procedure; its results are appended after the RPC head.
     fn run(&mut self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Done, Stop> {
         match procedure {
@@ -282,7 +256,7 @@ impl Answering<'_> {
         }
     }
 
-    /// Appends the failure of a call of the file system; [`Stop::WouldBlock`] when the call is to
+    /// Appends the failure of a call of the file system; [`Unanswered::WouldBlock`] when the call is to
     /// be made again.
     pub(super) fn fail<F: Encode>(
         &mut self,
@@ -291,7 +265,7 @@ impl Answering<'_> {
         body: impl FnOnce(&fs::Error) -> F,
     ) -> Result<Done, Stop> {
         if error == fs::Error::WouldBlock {
-            return Err(Stop::WouldBlock);
+            return Err(Stop::Unanswered(Unanswered::WouldBlock));
         }
         if let Some(text) = error.trouble() {
             target.report(text);

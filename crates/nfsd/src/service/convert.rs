@@ -1,31 +1,10 @@
 //! Between the file systems' types and the wire's. Errors map to `nfsstat3` here and only here.
-//!
-//! # Handles
-//!
-//! On the wire a handle has up to 64 opaque bytes (RFC 1813 section 2.5, `nfs_fh3`):
-//!
-//! ```text
-//!   0        1          2           6            14
-//!   +--------+----------+-----------+------------+------------------------+
-//!   | version| id bytes | export    | MAC        | FileId, up to 50 bytes |
-//!   +--------+----------+-----------+------------+------------------------+
-//! ```
-//!
-//! The MAC (SipHash-2-4 with the server's secret key, over everything else) means that a client
-//! cannot make a handle, only repeat one that it was given. The export is named by a keyed hash
-//! of its name and of what tells its tree from others, so that handles stay valid when other
-//! exports come and go, and are stale when another tree is served by the same name. There is no
-//! state in the server: a handle is valid after a restart with the same key.
-//!
-//! Known weakness: 64 bits of MAC stop guessing, not a client that was once given a handle and
-//! has lost the right to it; permission is checked at each call, as NFSv3 does.
 
-use std::hash::Hasher;
-
-use pagewell_fs::identity::FILE_ID_BYTES_MAX;
-use pagewell_fs::{self as fs, FileId};
+use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3;
-use siphasher::sip::SipHasher24;
+
+use crate::service::exports::Target;
+use crate::service::handles::Identity;
 
 /// The status of an error (RFC 1813 section 2.6).
 pub fn status(error: &fs::Error) -> nfs3::Status {
@@ -81,30 +60,16 @@ pub fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
     timestamp.ok_or(fs::Error::Invalid)
 }
 
-/// How an export shows file identifiers.
-#[derive(Clone, Copy, Debug)]
-pub struct Identity {
-    /// The file system number that clients see.
-    pub filesystem_id: u64,
-    /// Fold file numbers into 31 bits.
-    pub narrow: bool,
+/// What an export shows of its objects, as NFS version 3 carries it.
+pub(super) trait WireIdentity {
+    /// Attributes as clients see them.
+    fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes;
+    /// A change as clients see it.
+    fn change(&self, from: &fs::Change) -> nfs3::WccData;
 }
 
-impl Identity {
-    /// A file number as clients see it.
-    pub fn file_id(&self, file_id: u64) -> u64 {
-        if !self.narrow {
-            return file_id;
-        }
-        // Inode numbers below 2^31 stay as they are; others keep what tells them apart best.
-        match (file_id ^ (file_id >> 31) ^ (file_id >> 62)) & 0x7fff_ffff {
-            0 => 0x7fff_ffff,
-            folded => folded,
-        }
-    }
-
-    /// Attributes as clients see them.
-    pub fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes {
+impl WireIdentity for Identity {
+    fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes {
         let (major, minor) = from.device;
         nfs3::FileAttributes {
             file_type: match from.file_type {
@@ -131,8 +96,7 @@ impl Identity {
         }
     }
 
-    /// A change as clients see it.
-    pub fn change(&self, from: &fs::Change) -> nfs3::WccData {
+    fn change(&self, from: &fs::Change) -> nfs3::WccData {
         nfs3::WccData {
             before: from.before.map(|before| nfs3::WccAttributes {
                 size: before.size,
@@ -144,9 +108,41 @@ impl Identity {
     }
 }
 
+/// An object of a call, as replies show it.
+pub(super) trait WireTarget {
+    /// Its attributes.
+    fn attributes(&self) -> fs::Result<nfs3::FileAttributes>;
+    /// The same; absent when they cannot be had.
+    fn attributes_now(&self) -> Option<nfs3::FileAttributes>;
+    /// What is to be said of it after a change of it has failed. When it was refused before
+    /// anything was done, the object was before what it is now; when storage failed, a part may
+    /// have been done (RFC 1813 section 2.6).
+    fn wcc_after_failure(&self, error: &fs::Error) -> nfs3::WccData;
+}
+
+impl WireTarget for Target<'_> {
+    fn attributes(&self) -> fs::Result<nfs3::FileAttributes> {
+        let attributes = self.filesystem().attributes(&self.call(), &self.id)?;
+        Ok(self.export.identity.attributes(&attributes))
+    }
+
+    fn attributes_now(&self) -> Option<nfs3::FileAttributes> {
+        self.attributes().ok()
+    }
+
+    fn wcc_after_failure(&self, error: &fs::Error) -> nfs3::WccData {
+        let after = self.filesystem().attributes(&self.call(), &self.id).ok();
+        let unchanged = after.filter(|_| is_refusal(error));
+        self.export.identity.change(&fs::Change {
+            before: unchanged.map(|attributes| attributes.wcc()),
+            after,
+        })
+    }
+}
+
 /// Whether a call that failed so was refused for what it asks, and not because storage failed it,
 /// perhaps when a part was done.
-pub fn is_refusal(error: &fs::Error) -> bool {
+fn is_refusal(error: &fs::Error) -> bool {
     use fs::Error;
     !matches!(
         error,
@@ -199,86 +195,6 @@ pub fn stable_how(from: fs::Stability) -> nfs3::StableHow {
     }
 }
 
-const HANDLE_VERSION: u8 = 1;
-/// Before the identifier of the object.
-const HEADER_BYTES: usize = 14;
-const MAC_AT: usize = 6;
-
-/// Makes and reads handles.
-#[derive(Clone)]
-pub struct HandleKey([u8; 16]);
-
-/// A handle to send, inline. Of an identifier that is too long it has more bytes than the protocol
-/// allows, and `nfs3::Handle` refuses it.
-#[derive(Clone, Copy)]
-pub struct WireHandle {
-    length: usize,
-    bytes: [u8; HEADER_BYTES + FILE_ID_BYTES_MAX],
-}
-
-impl WireHandle {
-    /// The bytes to send.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
-impl HandleKey {
-    /// A key; with it handles can be made.
-    pub fn new(key: [u8; 16]) -> Self {
-        Self(key)
-    }
-
-    /// The number that stands for an export in its handles: of this name, with this tree.
-    pub fn export_number(&self, name: &str, tree_id: &[u8]) -> u32 {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(b"export ");
-        hasher.write(name.as_bytes());
-        hasher.write(&[0]); // no name has it
-        hasher.write(tree_id);
-        #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
-        return hasher.finish() as u32;
-    }
-
-    /// The handle of an object.
-    pub fn encode(&self, export_number: u32, id: &FileId) -> WireHandle {
-        let id = id.as_bytes();
-        let mut bytes = [0; HEADER_BYTES + FILE_ID_BYTES_MAX];
-        bytes[0] = HANDLE_VERSION;
-        #[allow(clippy::cast_possible_truncation)] // at most 64
-        let id_length = id.len() as u8;
-        bytes[1] = id_length;
-        bytes[2..MAC_AT].copy_from_slice(&export_number.to_be_bytes());
-        bytes[HEADER_BYTES..HEADER_BYTES + id.len()].copy_from_slice(id);
-        let length = HEADER_BYTES + id.len();
-        let mac = self.mac(&bytes[..length]);
-        bytes[MAC_AT..HEADER_BYTES].copy_from_slice(&mac.to_be_bytes());
-        WireHandle { length, bytes }
-    }
-
-    /// The export number and object of a handle that this key made; nothing of another, whose
-    /// length, version or MAC is wrong.
-    pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
-        let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
-        let [version, id_bytes, a, b, c, d, mac @ ..] = *header;
-        if version != HANDLE_VERSION
-            || usize::from(id_bytes) != id.len()
-            || u64::from_be_bytes(mac) != self.mac(handle)
-        {
-            return None;
-        }
-        Some((u32::from_be_bytes([a, b, c, d]), FileId::new(id)?))
-    }
-
-    /// The MAC of a handle of at least [`HEADER_BYTES`]; the place of the MAC itself is left out.
-    fn mac(&self, handle: &[u8]) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(&handle[..MAC_AT]);
-        hasher.write(&handle[HEADER_BYTES..]);
-        hasher.finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,51 +236,5 @@ mod tests {
             })
             .is_err()
         );
-    }
-
-    #[test]
-    fn narrow_file_numbers_are_below_two_to_the_31() {
-        let identity = Identity {
-            filesystem_id: 1,
-            narrow: true,
-        };
-        for id in [
-            1,
-            77,
-            0x7fff_ffff,
-            1 << 31,
-            u64::MAX,
-            1 << 62,
-            0x1234_5678_9abc_def0,
-        ] {
-            let folded = identity.file_id(id);
-            assert!(folded > 0 && folded < 1 << 31);
-            assert!(id >= 1 << 31 || folded == id);
-        }
-    }
-
-    #[test]
-    fn only_our_own_handles_are_read() {
-        let key = HandleKey::new(*b"0123456789abcdef");
-        for length in 0..=64usize {
-            let id = FileId::new(&vec![length as u8; length]).unwrap();
-            let handle = key.encode(7, &id);
-            assert_eq!(key.decode(handle.as_bytes()), Some((7, id)));
-            for bit in 0..handle.as_bytes().len() * 8 {
-                let mut forged = handle.as_bytes().to_vec();
-                forged[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(key.decode(&forged), None, "bit {bit}");
-            }
-            for cut in 0..handle.as_bytes().len() {
-                assert_eq!(key.decode(&handle.as_bytes()[..cut]), None);
-            }
-        }
-        let other = HandleKey::new(*b"fedcba9876543210");
-        let id = FileId::new(b"x").unwrap();
-        assert_eq!(other.decode(key.encode(7, &id).as_bytes()), None);
-        let number = key.export_number("/a", b"tree");
-        assert_ne!(number, key.export_number("/b", b"tree"));
-        assert_ne!(number, key.export_number("/a", b"other"));
-        assert_ne!(number, key.export_number("/atr", b"ee"));
     }
 }

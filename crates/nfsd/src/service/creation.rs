@@ -7,9 +7,9 @@ use pagewell_sunrpc::nfs3::{
     MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
-use crate::service::call::{Answering, Done};
-use crate::service::convert::set_attributes;
-use crate::service::exports::Stop;
+use crate::answer::Done;
+use crate::service::call::{Answering, Stop};
+use crate::service::convert::{WireIdentity, WireTarget, set_attributes};
 
 impl Answering<'_> {
     pub(super) fn create(&mut self, arguments: CreateArguments<'_>) -> Result<Done, Stop> {
@@ -64,7 +64,7 @@ impl Answering<'_> {
         what: DirectoryOperation<'_>,
         make: impl FnOnce(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> fs::Result<fs::Created>,
     ) -> Result<Done, Stop> {
-        let target = self.caller.target_to_change(what.directory)?;
+        let target = self.target_to_change(what.directory)?;
         let handle;
         let made = make(target.filesystem(), &target.call(), &target.id, what.name);
         let result = match made {

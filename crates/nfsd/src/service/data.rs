@@ -16,11 +16,11 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
+use crate::answer::Done;
 use crate::reply::batch::Piece;
 use crate::reply::file_range::{FileRange, is_resident};
-use crate::service::call::{Answering, Done, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
-use crate::service::convert;
-use crate::service::exports::Stop;
+use crate::service::call::{Answering, Out, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
+use crate::service::convert::{self, WireIdentity, WireTarget};
 use crate::service::volume::SIZE_MAX;
 
 /// Reads up to this are copied, with all other replies of a block in one system call. Of longer
@@ -38,7 +38,7 @@ struct Head {
 
 impl Answering<'_> {
     pub(super) fn read(&mut self, arguments: ReadArguments<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(arguments.file)?;
+        let target = self.target(arguments.file)?;
         // No file reaches farther, and no source need count past it.
         let offset = arguments.offset.min(SIZE_MAX);
         let left = u32::try_from(SIZE_MAX - offset).unwrap_or(u32::MAX);
@@ -93,7 +93,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn write(&mut self, arguments: WriteArguments<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target_to_change(arguments.file)?;
+        let target = self.target_to_change(arguments.file)?;
         let (filesystem, offset) = (target.filesystem(), arguments.offset);
         let write = || {
             let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
@@ -116,7 +116,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn commit(&mut self, arguments: CommitArguments<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target_to_change(arguments.file)?;
+        let target = self.target_to_change(arguments.file)?;
         let CommitArguments { offset, count, .. } = arguments;
         let commit = || {
             // It needs what WRITE needs.

@@ -17,8 +17,10 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item};
 
-use crate::service::call::{Answering, Done, LISTING_BYTES_MAX};
-use crate::service::exports::{Stop, Target};
+use crate::answer::Done;
+use crate::service::call::{Answering, LISTING_BYTES_MAX, Stop};
+use crate::service::convert::{WireIdentity, WireTarget};
+use crate::service::exports::Target;
 
 /// Before the first entry: a present `post_op_attr` and the verifier.
 const HEAD_BYTES: usize = 96;
@@ -66,7 +68,7 @@ impl Page<'_> {
 
 impl Answering<'_> {
     pub(super) fn readdir(&mut self, arguments: ReaddirArguments<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(arguments.directory)?;
+        let target = self.target(arguments.directory)?;
         let wanted = Wanted {
             cookie: arguments.cookie,
             with_attributes: false,
@@ -87,7 +89,7 @@ impl Answering<'_> {
         &mut self,
         arguments: ReaddirPlusArguments<'_>,
     ) -> Result<Done, Stop> {
-        let target = self.caller.target(arguments.directory)?;
+        let target = self.target(arguments.directory)?;
         let served = self.caller.served;
         let wanted = Wanted {
             cookie: arguments.cookie,

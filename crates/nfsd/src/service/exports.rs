@@ -21,15 +21,13 @@ use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Timestamp};
 use pagewell_policy::limits::Rates;
-use pagewell_sunrpc::nfs3::{self, Handle, Status};
-use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Credential, Refusal};
 
 use crate::config::{Error, Export};
 use crate::connection::Totals;
 use crate::refusals;
 use crate::report;
-use crate::service::convert::{self, HandleKey, Identity, WireHandle};
 use crate::service::cookies::NarrowCookies;
+use crate::service::handles::{HandleKey, Identity, WireHandle};
 use crate::service::pseudo_tree::PseudoTree;
 use crate::usage::ExportLabel;
 
@@ -142,18 +140,10 @@ pub(super) struct Caller<'s> {
 impl<'s> Caller<'s> {
     pub(super) fn new(
         served: &'s Served,
-        call: &Call<'_>,
+        identity: Option<fs::Credentials>,
         peer: SocketAddr,
         may_block: bool,
     ) -> Self {
-        let identity = match &call.credential {
-            Credential::None => None,
-            Credential::System(system) => Some(fs::Credentials::new(
-                system.uid,
-                system.gid,
-                system.gids.as_slice(),
-            )),
-        };
         Self {
             served,
             identity,
@@ -180,15 +170,14 @@ impl<'s> Caller<'s> {
     }
 
     /// Finds the object of a handle and checks that this client may use its export.
-    pub(super) fn target(&self, handle: Handle<'_>) -> Result<Target<'s>, Stop> {
-        let Some((number, id)) = self.served.handle_key.decode(handle.as_bytes()) else {
+    pub(super) fn target(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
+        let Some((number, id)) = self.served.handle_key.decode(handle) else {
             counters::BAD_HANDLES.add(1);
-            return Err(Stop::Status(Status::BadHandle));
+            return Err(fs::Error::BadId);
         };
         let mut all = self.served.all();
         let export = all.find(|export| export.number() == number);
-        let target = self.target_in(export.ok_or(Stop::Status(Status::Stale))?, id);
-        target.map_err(|_| Stop::Status(Status::AccessDenied))
+        self.target_in(export.ok_or(fs::Error::Stale)?, id)
     }
 
     /// An object of an export, if this client may use that.
@@ -211,25 +200,22 @@ impl<'s> Caller<'s> {
         })
     }
 
-    /// Refuses a call that is for all exports, when one of them is not served at the port that it
-    /// comes from.
-    pub(super) fn check_port(&self) -> Result<(), Stop> {
+    /// Whether a call that is for all exports may be made: each of them is served at the port that
+    /// it comes from.
+    pub(super) fn port_is_allowed(&self) -> bool {
         let mut allowed = self.served.allowed(self.peer.ip());
-        match allowed.find_map(|export| export.config.refusal(self.peer)) {
-            None => Ok(()),
-            Some(reason) => {
-                refusals::note(self.peer.ip(), reason);
-                let status = AuthenticationStatus::TooWeak;
-                Err(Stop::Refused(Refusal::Authentication(status)))
-            }
+        let refusal = allowed.find_map(|export| export.config.refusal(self.peer));
+        if let Some(reason) = refusal {
+            refusals::note(self.peer.ip(), reason);
         }
+        refusal.is_none()
     }
 
     /// [`Self::target`] of a call that changes something.
-    pub(super) fn target_to_change(&self, handle: Handle<'_>) -> Result<Target<'s>, Stop> {
+    pub(super) fn target_to_change(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
         let target = self.target(handle)?;
         if target.export.config.read_only {
-            return Err(Stop::Status(Status::ReadOnly));
+            return Err(fs::Error::ReadOnly);
         }
         fs::moment::change();
         Ok(target)
@@ -265,35 +251,6 @@ impl<'s> Caller<'s> {
             // its directory is gone; the one with the name is not
             Err(fs::Error::Stale) => Err(fs::Error::NotFound),
             Err(error) => Err(error),
-        }
-    }
-}
-
-/// Why a procedure has no reply of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// The call would wait and may not.
-    WouldBlock,
-    /// It is not carried out.
-    Refused(Refusal),
-    /// Failed before anything is known of an object, and before anything was appended: a reply of
-    /// NFS without attributes.
-    Status(Status),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl Stop {
-    /// What to answer where there are no statuses of NFS; `None`: the call waits.
-    pub(super) fn refusal(self) -> Option<Refusal> {
-        match self {
-            Self::WouldBlock => None,
-            Self::Refused(refusal) => Some(refusal),
-            Self::Status(_) => Some(Refusal::GarbageArguments),
         }
     }
 }
@@ -338,17 +295,6 @@ impl Target<'_> {
         }
     }
 
-    /// The object's attributes, as a reply carries them.
-    pub(super) fn attributes(&self) -> fs::Result<nfs3::FileAttributes> {
-        let attributes = self.filesystem().attributes(&self.call(), &self.id)?;
-        Ok(self.export.identity.attributes(&attributes))
-    }
-
-    /// The same; absent when they cannot be had.
-    pub(super) fn attributes_now(&self) -> Option<nfs3::FileAttributes> {
-        self.attributes().ok()
-    }
-
     /// Reports to the operator what went wrong with this object.
     pub(super) fn report(&self, text: &str) {
         let place = self.filesystem().path_of(&self.id);
@@ -356,18 +302,6 @@ impl Target<'_> {
         report::report(&config.name, place.as_deref(), text);
         let place = place.map_or(String::new(), |place| format!("{place}: "));
         config.faults.note(&(place + text), SystemTime::now());
-    }
-
-    /// What is to be said of an object after a change of it has failed. When it was refused before
-    /// anything was done, the object was before what it is now; when storage failed, a part may
-    /// have been done (RFC 1813 section 2.6).
-    pub(super) fn wcc_after_failure(&self, error: &fs::Error) -> nfs3::WccData {
-        let after = self.filesystem().attributes(&self.call(), &self.id).ok();
-        let unchanged = after.filter(|_| convert::is_refusal(error));
-        self.export.identity.change(&fs::Change {
-            before: unchanged.map(|attributes| attributes.wcc()),
-            after,
-        })
     }
 }
 
@@ -433,13 +367,8 @@ impl Served {
         self.handle_key.encode(export.number(), id)
     }
 
-    /// The export whose object a call is for, if its beginning tells and `peer` may use it.
-    pub fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
-        let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
-        if call.program != nfs3::PROGRAM {
-            return None;
-        }
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok()?;
+    /// The number of the export that the object of a handle is in, if `peer` may use that.
+    pub(super) fn owner(&self, handle: &[u8], peer: IpAddr) -> Option<u32> {
         let (number, _) = self.handle_key.decode(handle)?;
         let mut exports = self.exports.iter();
         let export = exports.find(|export| export.number() == number)?;

@@ -17,15 +17,13 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::FileSystem;
-use pagewell_sunrpc::nfs3;
-use pagewell_sunrpc::xdr::Decoder;
 
 use crate::bounds::Bounds;
 use crate::config::{Error, Export};
-use crate::service::convert::HandleKey;
 use crate::service::ending::{Loss, finish_all};
 use crate::service::exports::{Place, Served};
-use crate::slow::{Subject, Subjects};
+use crate::service::handles::HandleKey;
+use crate::slow::Subject;
 
 /// Between two looks whether the last call has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -73,17 +71,13 @@ impl InForce {
         self.served.load()
     }
 
-    /// What an NFS call is for.
-    pub(super) fn subjects(&self, mut arguments: Decoder<'_>) -> Subjects {
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok();
-        let decoded = handle.and_then(|handle| self.handle_key.decode(handle));
-        decoded
-            .map(|(export, id)| Subject {
-                object: Some(id),
-                export,
-            })
-            .into_iter()
-            .collect()
+    /// The object of a handle.
+    pub(super) fn subject(&self, handle: &[u8]) -> Option<Subject> {
+        let (export, id) = self.handle_key.decode(handle)?;
+        Some(Subject {
+            object: Some(id),
+            export,
+        })
     }
 
     /// Whether any export allows a client at `address`.

@@ -19,15 +19,15 @@ use pagewell_locks::owner::{Client, Owner};
 use pagewell_locks::range::Range;
 use pagewell_locks::records::Listed;
 use pagewell_locks::table::{FileKey, Outcome, Wish};
-use pagewell_sunrpc::nfs3::{self, Handle};
 use pagewell_sunrpc::nlm4::{
     self, CancelArguments, FreeAllArguments, Holder, LockArguments, Procedure, Reply, Share,
     ShareAccess, ShareArguments, ShareReply, Status, TestArguments, TestReply, UnlockArguments,
 };
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
-use pagewell_sunrpc::rpc::{self, Call, Refusal};
+use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
+use crate::answer::{Unanswered, credentials_of, decode};
 use crate::bounds::Bounds;
 use crate::call::{Answer, Class};
 use crate::connection::Connection;
@@ -36,14 +36,13 @@ use crate::locks::Locks;
 use crate::locks::calls::Context;
 use crate::reply::batch::Batch;
 use crate::service::Service;
-use crate::service::call::decode;
-use crate::service::exports::{Caller, Stop, Target};
+use crate::service::exports::{Caller, Target};
 use crate::service::observed;
 use crate::service::other_calls::{About, OtherCall, lock_result};
 use crate::slow::{self, Subject, Subjects};
 
 /// What a call comes to for which no lock is asked for: an answer, or none.
-type Settled = Result<Status, Stop>;
+type Settled = Result<Status, Unanswered>;
 
 /// A call about locks, and what is needed to answer it.
 struct LockCall<'a> {
@@ -96,7 +95,7 @@ pub fn answer_datagram(
         Err(Some((xid, refusal))) => Ok(encoded_reply(xid, Err(refusal))),
         Ok((call, arguments)) => {
             let served = service.exports.now();
-            let caller = Caller::new(&served, &call, from, may_block);
+            let caller = Caller::new(&served, credentials_of(&call), from, may_block);
             LockCall::new(caller, service, local).reply(&call, arguments)
         }
     };
@@ -154,7 +153,11 @@ impl<'a> LockCall<'a> {
     }
 
     /// The results of the call, encoded; shown to the log where that is wanted.
-    fn shown_results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
+    fn shown_results(
+        &self,
+        call: &Call<'_>,
+        arguments: Decoder<'_>,
+    ) -> Result<Vec<u8>, Unanswered> {
         let lock = Procedure::from_number(call.procedure);
         let status = nsm::Procedure::from_number(call.procedure);
         let named = match call.program {
@@ -173,7 +176,7 @@ impl<'a> LockCall<'a> {
             }
             Ok(_) => shown.end(&about, "ok"),
             // It is made again.
-            Err(Stop::WouldBlock) => {}
+            Err(Unanswered::WouldBlock) => {}
             Err(_) => shown.end(&about, "refused"),
         }
         results
@@ -196,33 +199,45 @@ impl<'a> LockCall<'a> {
     }
 
     /// The results of the call, encoded.
-    fn results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
+    fn results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Unanswered> {
         match (call.program, call.version) {
             (nlm4::PROGRAM, nlm4::VERSION) => self.manage_locks(call.procedure, arguments),
             (nsm::PROGRAM, nsm::VERSION) => self.monitor_status(call.procedure, arguments),
             (nlm4::PROGRAM, _) => Err(mismatch(nlm4::VERSION)),
             (nsm::PROGRAM, _) => Err(mismatch(nsm::VERSION)),
-            _ => Err(Stop::Refused(Refusal::ProgramUnavailable)),
+            _ => Err(Unanswered::Refused(Refusal::ProgramUnavailable)),
         }
     }
 
+    /// Refuses a call that is for all exports, when one of them is not served at the port that it
+    /// comes from.
+    fn check_port(&self) -> Result<(), Unanswered> {
+        let status = AuthenticationStatus::TooWeak;
+        let refused = Unanswered::Refused(Refusal::Authentication(status));
+        self.caller.port_is_allowed().then_some(()).ok_or(refused)
+    }
+
     /// NSM: of all its procedures only those between machines.
-    fn monitor_status(&self, procedure: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
+    fn monitor_status(
+        &self,
+        procedure: u32,
+        arguments: Decoder<'_>,
+    ) -> Result<Vec<u8>, Unanswered> {
         match nsm::Procedure::from_number(procedure) {
             Some(nsm::Procedure::Null) => {}
             Some(nsm::Procedure::Notify) => {
                 let NotifyArguments { name, state } = decode(arguments)?;
-                self.caller.check_port()?;
+                self.check_port()?;
                 self.locks.restarted(self.peer(), name, state);
             }
-            _ => return Err(Stop::Refused(Refusal::ProcedureUnavailable)),
+            _ => return Err(Unanswered::Refused(Refusal::ProcedureUnavailable)),
         }
         Ok(Vec::new())
     }
 
-    fn manage_locks(&self, number: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
+    fn manage_locks(&self, number: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Unanswered> {
         let Some(procedure) = Procedure::from_number(number) else {
-            return Err(Stop::Refused(Refusal::ProcedureUnavailable));
+            return Err(Unanswered::Refused(Refusal::ProcedureUnavailable));
         };
         let Some((procedure, result)) = procedure.of_message() else {
             return self.lock_results(procedure, arguments);
@@ -233,7 +248,11 @@ impl<'a> LockCall<'a> {
         Ok(Vec::new())
     }
 
-    fn lock_results(&self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Vec<u8>, Stop> {
+    fn lock_results(
+        &self,
+        procedure: Procedure,
+        arguments: Decoder<'_>,
+    ) -> Result<Vec<u8>, Unanswered> {
         let reply = |cookie, status: Result<Status, Settled>| {
             let status = status.or_else(|settled| settled)?;
             Ok(encoded(&Reply { cookie, status }))
@@ -279,7 +298,7 @@ impl<'a> LockCall<'a> {
             }
             Procedure::FreeAll => {
                 let FreeAllArguments { name, .. } = decode(arguments)?;
-                self.caller.check_port()?;
+                self.check_port()?;
                 self.locks.free_all(&self.client(name));
                 Ok(Vec::new())
             }
@@ -288,7 +307,7 @@ impl<'a> LockCall<'a> {
         }
     }
 
-    fn test_lock(&self, arguments: &TestArguments<'_>) -> Result<Vec<u8>, Stop> {
+    fn test_lock(&self, arguments: &TestArguments<'_>) -> Result<Vec<u8>, Unanswered> {
         let wish = if self.locks.in_grace(Instant::now()) {
             Err(Ok(Status::GracePeriod))
         } else {
@@ -321,7 +340,7 @@ impl<'a> LockCall<'a> {
             if !may_block {
                 // It waits for the list, and says nothing about the storage of the file.
                 self.subject.set(None);
-                return Err(Err(Stop::WouldBlock));
+                return Err(Err(Unanswered::WouldBlock));
             }
             let listed = Listed {
                 client: wish.owner.client.clone(),
@@ -394,7 +413,7 @@ impl<'a> LockCall<'a> {
             return Err(Ok(Status::GracePeriod));
         }
         let attributes = target.permitted(wanted).map_err(|error| match error {
-            fs::Error::WouldBlock => Err(Stop::WouldBlock),
+            fs::Error::WouldBlock => Err(Unanswered::WouldBlock),
             fs::Error::Stale => Ok(Status::Stale),
             _ => Ok(Status::Failed),
         })?;
@@ -406,10 +425,9 @@ impl<'a> LockCall<'a> {
 
     /// The file of a lock, and the range in it.
     fn place(&self, lock: &nlm4::Lock<'_>) -> Result<(Target<'a>, Range), Settled> {
-        let handle = Handle::new(lock.handle).ok_or(Ok(Status::Stale))?;
-        let target = self.caller.target(handle);
-        let target = target.map_err(|stop| match stop {
-            Stop::Status(nfs3::Status::Stale | nfs3::Status::BadHandle) => Ok(Status::Stale),
+        let target = self.caller.target(lock.handle);
+        let target = target.map_err(|error| match error {
+            fs::Error::Stale | fs::Error::BadId => Ok(Status::Stale),
             _ => Ok(Status::Failed),
         })?;
         self.subject.set(Some(Subject {
@@ -457,8 +475,8 @@ fn kind(exclusive: bool) -> Kind {
     if exclusive { Kind::Write } else { Kind::Read }
 }
 
-fn mismatch(version: u32) -> Stop {
-    Stop::Refused(Refusal::ProgramMismatch {
+fn mismatch(version: u32) -> Unanswered {
+    Unanswered::Refused(Refusal::ProgramMismatch {
         low: version,
         high: version,
     })

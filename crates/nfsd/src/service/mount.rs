@@ -17,12 +17,13 @@ use pagewell_sunrpc::nfs3::Handle;
 use pagewell_sunrpc::rpc::{Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end};
 
+use crate::answer::{Done, Unanswered, answer_with, decode};
 use crate::call::{Answer, Class, Request, refuse};
 use crate::duplicate::Pending;
 use crate::reply::batch::Batch;
-use crate::service::call::{Done, answer_with, decode};
-use crate::service::convert::{self, WireHandle};
-use crate::service::exports::{Caller, Served, Stop, components};
+use crate::service::convert;
+use crate::service::exports::{Caller, Served, components};
+use crate::service::handles::WireHandle;
 use crate::service::other_calls::{About, OtherCall, mount_result, path_of};
 use crate::service::pseudo_tree::PseudoTree;
 use crate::slow::{Subject, Subjects};
@@ -110,14 +111,14 @@ impl MountProgram {
         arguments: Decoder<'_>,
         caller: &Caller<'_>,
         encoder: &mut Encoder<'_>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, Unanswered> {
         let peer = caller.peer.ip();
         match procedure {
             Procedure::Null => {}
             Procedure::Mnt => {
                 let PathArguments { path } = decode(arguments)?;
                 let handle = match self.mounted(caller, path) {
-                    Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
+                    Err(fs::Error::WouldBlock) => return Err(Unanswered::WouldBlock),
                     mounted => mounted.map_err(|error| mount_status(&error)),
                 };
                 let reply: MountReply<'_> = match &handle {

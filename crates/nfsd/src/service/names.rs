@@ -5,8 +5,10 @@ use pagewell_sunrpc::nfs3::{
     DirectoryOperation, LinkArguments, LinkBody, RenameArguments, RenameBody,
 };
 
-use crate::service::call::{Answering, Done};
-use crate::service::exports::{Stop, Target};
+use crate::answer::Done;
+use crate::service::call::{Answering, Stop};
+use crate::service::convert::{WireIdentity, WireTarget};
+use crate::service::exports::Target;
 
 impl Answering<'_> {
     /// REMOVE, or RMDIR of a directory.
@@ -15,7 +17,7 @@ impl Answering<'_> {
         object: DirectoryOperation<'_>,
         is_directory: bool,
     ) -> Result<Done, Stop> {
-        let target = self.caller.target_to_change(object.directory)?;
+        let target = self.target_to_change(object.directory)?;
         let (filesystem, call) = (target.filesystem(), target.call());
         let removed = if is_directory {
             filesystem.remove_directory(&call, &target.id, object.name)
@@ -27,8 +29,8 @@ impl Answering<'_> {
     }
 
     pub(super) fn rename(&mut self, arguments: RenameArguments<'_>) -> Result<Done, Stop> {
-        let from = self.caller.target_to_change(arguments.from.directory)?;
-        let to = self.caller.target_to_change(arguments.to.directory)?;
+        let from = self.target_to_change(arguments.from.directory)?;
+        let to = self.target_to_change(arguments.to.directory)?;
         let (old, new) = (arguments.from.name, arguments.to.name);
         let rename = || {
             let filesystem = common_filesystem(&from, &to)?;
@@ -45,8 +47,8 @@ impl Answering<'_> {
     }
 
     pub(super) fn link(&mut self, arguments: LinkArguments<'_>) -> Result<Done, Stop> {
-        let file = self.caller.target_to_change(arguments.file)?;
-        let directory = self.caller.target_to_change(arguments.link.directory)?;
+        let file = self.target_to_change(arguments.file)?;
+        let directory = self.target_to_change(arguments.link.directory)?;
         let name = arguments.link.name;
         let link = || {
             let filesystem = common_filesystem(&file, &directory)?;

@@ -6,18 +6,18 @@ use pagewell_sunrpc::nfs3::{
     Status,
 };
 
-use crate::service::call::{Answering, Done};
-use crate::service::convert;
-use crate::service::exports::Stop;
+use crate::answer::Done;
+use crate::service::call::{Answering, Stop};
+use crate::service::convert::{self, WireIdentity, WireTarget};
 
 impl Answering<'_> {
     pub(super) fn getattr(&mut self, object: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(object)?;
+        let target = self.target(object)?;
         self.answer(&target, target.attributes(), |_| ())
     }
 
     pub(super) fn setattr(&mut self, arguments: SetattrArguments<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target_to_change(arguments.object)?;
+        let target = self.target_to_change(arguments.object)?;
         let set = || {
             let attributes = convert::set_attributes(&arguments.attributes)?;
             let guard = arguments.guard.map(convert::timestamp).transpose()?;
@@ -29,7 +29,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn lookup(&mut self, what: DirectoryOperation<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(what.directory)?;
+        let target = self.target(what.directory)?;
         let found = self.caller.find(&target, what.name);
         // That there is no such name is an answer: programs ask to find out.
         let is_missing = matches!(found, Err(fs::Error::NotFound));
@@ -54,7 +54,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn access(&mut self, arguments: AccessArguments<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(arguments.object)?;
+        let target = self.target(arguments.object)?;
         let wanted = fs::Access(arguments.access) & fs::Access::ALL;
         let asked = target
             .filesystem()
@@ -72,7 +72,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn readlink(&mut self, symlink: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(symlink)?;
+        let target = self.target(symlink)?;
         let read = target.filesystem().read_link(&target.call(), &target.id);
         let result = match &read {
             Ok((path, attributes)) => Ok(ReadlinkOk {

@@ -12,11 +12,11 @@ use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encoder, encode_item, encode_list_end};
 use pagewell_sunrpc::{mount3, nfs3, nlm4, nsm};
 
+use crate::answer::decode;
 use crate::call::{Answer, refuse};
 use crate::connection::Connection;
 use crate::duplicate::Pending;
 use crate::reply::batch::Batch;
-use crate::service::call::decode;
 
 /// Programs and versions that are answered.
 const SERVED: [(u32, u32); 7] = [

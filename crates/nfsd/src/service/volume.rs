@@ -4,8 +4,9 @@ use pagewell_sunrpc::nfs3::{
     FileAttributes, FsinfoOk, FsstatOk, Handle, PathconfOk, Time, properties,
 };
 
-use crate::service::call::{Answering, Done, READ_BYTES_MAX, WRITE_BYTES_MAX};
-use crate::service::exports::Stop;
+use crate::answer::Done;
+use crate::service::call::{Answering, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
+use crate::service::convert::WireTarget;
 
 /// The size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
@@ -15,7 +16,7 @@ pub(super) const SIZE_MAX: u64 = i64::MAX as u64;
 
 impl Answering<'_> {
     pub(super) fn fsstat(&mut self, root: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(root)?;
+        let target = self.target(root)?;
         let object_attributes = target.attributes_now();
         let statistics = target.filesystem().statistics(&target.call());
         let result = statistics.map(|statistics| FsstatOk {
@@ -33,7 +34,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn fsinfo(&mut self, root: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(root)?;
+        let target = self.target(root)?;
         let limits = target.filesystem().limits();
         let mut shown = properties::HOMOGENEOUS;
         if limits.links_max > 1 {
@@ -66,7 +67,7 @@ impl Answering<'_> {
     }
 
     pub(super) fn pathconf(&mut self, object: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.caller.target(object)?;
+        let target = self.target(object)?;
         let limits = target.filesystem().limits();
         let result = target.attributes().map(|attributes| PathconfOk {
             object_attributes: Some(attributes),
