@@ -12,8 +12,8 @@
 //!            └ again    └ storage holds its object: later
 //! ```
 //!
-//! A program is a parameter of the transport's types, so that a call costs no indirect jump, lock or
-//! allocation for it.
+//! A program is a parameter of the transport's types, so that a call costs no indirect jump, lock
+//! or allocation for it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Calls that storage holds: clients are asked to try again later, so that they wait and not threads.
+//! Calls that storage holds: clients are asked to try again, so that they wait and not threads.
 //!
 //! Problem: a disk or a remote store that stalls keeps one thread per call. The clients ask
 //! again, more threads are kept, and soon files that are not slow are not served either. Rule: a

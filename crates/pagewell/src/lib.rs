@@ -34,8 +34,8 @@
 //!    [`cache::CachedDevice`] lends those that it has and fetches the others from a
 //!    [`device::Device`].
 //! 4. Small payloads are copied into the block of replies ([`nfsd::reply`]); of large ones pages
-//!    are sent from where they are, and a file's range goes in the way that is best for this
-//!    connection ([`nfsd::reply::way`]): copied, from a mapping, or spliced. Each way is counted.
+//!    are sent from where they are, and a file's range goes from the kernel's cache, by sendfile
+//!    ([`nfsd::reply::file_range`]).
 //! 5. [`nfsd::reply::send_queue`] sends all replies that are ready in one system call;
 //!    [`nfsd::statistics`] has counted the call and its time.
 //!

@@ -256,7 +256,7 @@ impl<'a> Answering<'a> {
         }
     }
 
-    /// Appends the failure of a call of the file system; [`Unanswered::WouldBlock`] when the call is to
+    /// Appends the failure of a call of the file system; [`Unanswered::WouldBlock`] when it is to
     /// be made again.
     pub(super) fn fail<F: Encode>(
         &mut self,
