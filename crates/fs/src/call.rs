@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Attributes, Change, Credentials, FileId, OpenFile, Payload, SetAttributes};
+use crate::{Attributes, Change, Credentials, Error, FileId, OpenFile, Payload, SetAttributes};
 
 /// On whose behalf a call is made, and whether this thread may wait.
 #[derive(Clone, Copy, Debug)]
@@ -107,13 +107,29 @@ pub struct Created {
     pub parent: Change,
 }
 
-/// How a name is moved, where not as rename(2) does it (renameat2(2)).
+/// What becomes of the new name of a rename (renameat2(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
-    /// The new name must not exist.
-    ToNew,
-    /// Both names exist, and each means from now on what the other one did.
+pub enum RenameMode {
+    /// What it meant is replaced, as rename(2) does.
+    Replace,
+    /// It must not exist.
+    NoReplace,
+    /// It exists, and each of the two means from now on what the other one did.
     Exchange,
+}
+
+/// What becomes of unstable data when the use of a file system ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// It goes to the device, however long that takes. The file system can be used further.
+    Sync,
+    /// The same, and the file system is not used any more. Without progress for so long the data
+    /// is abandoned.
+    Within(Duration),
+    /// Every call in progress and to come ends with an error, and what is not on the device is
+    /// lost. For a source that may wait for ever, such as a server that is gone, when the program
+    /// is to end all the same; others have nothing to give up.
+    Abandon,
 }
 
 /// One name in a directory.
@@ -179,6 +195,44 @@ pub struct Limits {
     pub time_grain_nanoseconds: u32,
     /// Whether lookups ignore the case of letters.
     pub case_insensitive: bool,
+    /// Whether objects can have POSIX access control lists, which are extended attributes, and the
+    /// caller's umask is applied where a directory has no default one.
+    pub access_lists: bool,
+    /// Whether opened files lie on a file system that itself lies on others, such as overlayfs.
+    pub stacked: bool,
+    /// How long a front may keep answers.
+    pub coherence: Coherence,
+}
+
+impl Limits {
+    /// The answer to a change that the source does not implement.
+    #[must_use]
+    pub const fn refusal(&self) -> Error {
+        if self.read_only {
+            Error::ReadOnly
+        } else {
+            Error::NotPermitted
+        }
+    }
+}
+
+impl Default for Limits {
+    /// Files and directories that can only be read, and of which nothing is kept.
+    fn default() -> Self {
+        Self {
+            read_only: true,
+            file_bytes_max: i64::MAX.cast_unsigned(),
+            name_bytes_max: 255,
+            links_max: 1,
+            symlinks: false,
+            times_settable: false,
+            time_grain_nanoseconds: 1,
+            case_insensitive: false,
+            access_lists: false,
+            stacked: false,
+            coherence: Coherence::NONE,
+        }
+    }
 }
 
 /// What a file is searched for (lseek(2)).
@@ -236,7 +290,7 @@ impl Opened {
     }
 }
 
-/// How long a front may keep what it was told.
+/// How long a front may keep answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coherence {
     /// Attributes.

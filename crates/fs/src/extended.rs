@@ -4,11 +4,50 @@
 //! mode of the object says: `trusted.` is for the superuser alone, and hidden from everybody else;
 //! `security.` is for the superuser to change.
 
-use crate::{Error, Result};
 use std::ffi::{CStr, CString};
+
+use crate::{Call, Error, FileId, Result};
 
 /// One extended attribute: its name and its value.
 pub type ExtendedAttribute = (CString, Vec<u8>);
+
+/// The extended attributes of a file system's objects.
+pub trait ExtendedAttributes: Send + Sync {
+    /// The value of an attribute; [`Error::NoData`] when there is none.
+    fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>>;
+
+    /// The names of the attributes that the caller may know of, each with a NUL behind it.
+    fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>>;
+
+    /// Sets an attribute, as setxattr(2) does; [`Error::TooBig`] for a value of more than
+    /// [`VALUE_BYTES_MAX`].
+    fn set(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        value: &[u8],
+        presence: Presence,
+    ) -> Result<()>;
+
+    /// Removes an attribute; [`Error::NoData`] when there is none.
+    fn remove(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()>;
+
+    /// All attributes of an object that the caller may know of.
+    fn all(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>> {
+        let names = self.names(call, id)?;
+        let names = names.split_inclusive(|byte| *byte == 0);
+        let mut all = Vec::new();
+        for name in names.filter_map(|name| CStr::from_bytes_with_nul(name).ok()) {
+            match self.get(call, id, name) {
+                Ok(value) => all.push((name.to_owned(), value)),
+                Err(Error::NoData) => {} // removed meanwhile
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+}
 
 /// The longest name, in bytes (`XATTR_NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;

@@ -1,12 +1,10 @@
 //! The trait that every source implements and every front uses.
 
-use std::ffi::CStr;
-use std::time::Duration;
-
 use crate::{
-    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, FileId, Hold, Limits, LocalFiles, Move, NodeKind, Opened, Presence,
-    ReadReply, Result, Seek, SetAttributes, Space, Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, ExtendedAttributes, FileId, Finish, Hold, Limits, LocalFiles, NodeKind,
+    Opened, ReadReply, RenameMode, Result, Seek, SetAttributes, Space, Stability, Statistics,
+    Timestamp, Written,
 };
 
 /// A tree of files. Every method may be called from any number of threads at once.
@@ -16,7 +14,7 @@ use crate::{
 /// and write a file whatever its mode says, and execute permission lets a file be read.
 ///
 /// A source implements what it can do. Changes that it does not implement are refused
-/// ([`FileSystem::refusal`]), so one that is only read implements none of them.
+/// ([`Limits::refusal`]), so one that is only read implements none of them.
 pub trait FileSystem: Send + Sync {
     /// One line for people: the kind and what it serves.
     fn describe(&self) -> String;
@@ -60,11 +58,6 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
-    /// What is answered to changes that the source does not implement.
-    fn refusal(&self) -> crate::Error {
-        crate::Error::ReadOnly
-    }
-
     /// What the file system can hold and do.
     fn limits(&self) -> Limits;
 
@@ -85,7 +78,7 @@ pub trait FileSystem: Send + Sync {
         _attributes: &SetAttributes,
         _guard: Option<Timestamp>,
     ) -> Result<Change> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Which of the `wanted` kinds of access the caller has.
@@ -129,55 +122,9 @@ pub trait FileSystem: Send + Sync {
         Err(crate::Error::NotSupported)
     }
 
-    /// Whether objects can have extended attributes (xattr(7)); without them nobody need ask for
-    /// one.
-    fn has_extended_attributes(&self) -> bool {
-        false
-    }
-
-    /// Whether objects can have POSIX access control lists, which are extended attributes, and the
-    /// caller's umask is applied where a directory has no default one.
-    fn has_access_lists(&self) -> bool {
-        false
-    }
-
-    /// Whether files that it opens lie on a file system that itself lies on others, such as
-    /// overlayfs.
-    fn is_stacked(&self) -> bool {
-        false
-    }
-
-    /// The value of an extended attribute; [`crate::Error::NoData`] when there is none.
-    fn extended_attribute(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<Vec<u8>> {
-        Err(crate::Error::NotSupported)
-    }
-
-    /// The names of the extended attributes that the caller may know of, each with a NUL behind it.
-    fn extended_attribute_names(&self, _call: &Call<'_>, _id: &FileId) -> Result<Vec<u8>> {
-        Err(crate::Error::NotSupported)
-    }
-
-    /// Sets an extended attribute, as setxattr(2) does; [`crate::Error::TooBig`] for a value of
-    /// more than [`crate::extended::VALUE_BYTES_MAX`].
-    fn set_extended_attribute(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _name: &CStr,
-        _value: &[u8],
-        _presence: Presence,
-    ) -> Result<()> {
-        Err(crate::Error::NotSupported)
-    }
-
-    /// Takes an extended attribute away; [`crate::Error::NoData`] when there is none.
-    fn remove_extended_attribute(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _name: &CStr,
-    ) -> Result<()> {
-        Err(crate::Error::NotSupported)
+    /// Extended attributes (xattr(7)); `None` where objects have none.
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        None
     }
 
     /// Writes `data` at `offset`, extending the file as needed.
@@ -189,7 +136,7 @@ pub trait FileSystem: Send + Sync {
         _data: &[u8],
         _stability: Stability,
     ) -> Result<Written> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Brings unstable writes of the range to the device; `count` 0 means to the end of the file.
@@ -200,20 +147,14 @@ pub trait FileSystem: Send + Sync {
         _offset: u64,
         _count: u32,
     ) -> Result<Committed> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
-    /// Names this life of the unstable data: changes at every restart and whenever unstable data
-    /// was or may have been lost. A source that is only read has no such data. What is lost of one
-    /// file alone may change only the verifiers that its writes and commits return.
-    fn write_verifier(&self) -> [u8; 8] {
+    /// Names this life of the unstable data, of one file or of all: changes at every restart and
+    /// whenever unstable data of it was or may have been lost. A source that is only read has no
+    /// such data. What is lost of one file need not change the verifier of others, nor that of all.
+    fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
         [0; 8]
-    }
-
-    /// The same of one file: changes whenever unstable data of it was or may have been lost, and
-    /// where that can be told not with what others have lost.
-    fn verifier_of(&self, _id: &FileId) -> [u8; 8] {
-        self.write_verifier()
     }
 
     /// Creates a regular file. On the device when this returns, as all that follows here.
@@ -224,7 +165,7 @@ pub trait FileSystem: Send + Sync {
         _name: &[u8],
         _mode: &CreateMode,
     ) -> Result<Created> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Makes a directory.
@@ -235,7 +176,7 @@ pub trait FileSystem: Send + Sync {
         _name: &[u8],
         _attributes: &SetAttributes,
     ) -> Result<Created> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Makes a symbolic link to `target`, which is any bytes but NUL and not looked at.
@@ -247,7 +188,7 @@ pub trait FileSystem: Send + Sync {
         _target: &[u8],
         _attributes: &SetAttributes,
     ) -> Result<Created> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Makes a device, socket or pipe.
@@ -259,7 +200,7 @@ pub trait FileSystem: Send + Sync {
         _kind: NodeKind,
         _attributes: &SetAttributes,
     ) -> Result<Created> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Gives the object `id` one more name. Returns the object's attributes after, and the
@@ -271,12 +212,12 @@ pub trait FileSystem: Send + Sync {
         _directory: &FileId,
         _name: &[u8],
     ) -> Result<(Attributes, Change)> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Removes a name that is not a directory's ([`crate::Error::IsDirectory`]).
     fn remove(&self, _call: &Call<'_>, _directory: &FileId, _name: &[u8]) -> Result<Change> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
     /// Removes an empty directory.
@@ -286,32 +227,19 @@ pub trait FileSystem: Send + Sync {
         _directory: &FileId,
         _name: &[u8],
     ) -> Result<Change> {
-        Err(self.refusal())
+        Err(self.limits().refusal())
     }
 
-    /// Moves a name, replacing what the new name meant as rename(2) does. Returns the changes of
-    /// the old and of the new directory.
+    /// Moves a name of a directory to a name of a directory. Returns the changes of the old and of
+    /// the new directory. [`crate::Error::Invalid`] for a mode that the source does not have.
     fn rename(
-        &self,
-        _call: &Call<'_>,
-        _from_directory: &FileId,
-        _from_name: &[u8],
-        _to_directory: &FileId,
-        _to_name: &[u8],
-    ) -> Result<(Change, Change)> {
-        Err(self.refusal())
-    }
-
-    /// Moves a name in another manner than [`FileSystem::rename`]; [`crate::Error::Invalid`] where
-    /// that cannot be done.
-    fn move_name(
         &self,
         _call: &Call<'_>,
         _from: (&FileId, &[u8]),
         _to: (&FileId, &[u8]),
-        _how: Move,
+        _mode: RenameMode,
     ) -> Result<(Change, Change)> {
-        Err(crate::Error::Invalid)
+        Err(self.limits().refusal())
     }
 
     /// Lists a directory after the entry whose cookie is given (0: from the start). `visit` is
@@ -331,29 +259,10 @@ pub trait FileSystem: Send + Sync {
     /// Sizes of the whole.
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics>;
 
-    /// Brings everything unstable to the device: the last act before the program ends. There is
-    /// nothing to do where nothing is written, or nothing kept.
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Gives up: every call in progress and to come ends with an error, and what is not on the
-    /// device is lost. Says how many bytes that are. For a source that may wait for ever, such as
-    /// a server that is gone, when the program is to end all the same; others have nothing to
-    /// give up.
-    fn abandon(&self) -> u64 {
-        0
-    }
-
-    /// [`FileSystem::sync`] of a source that is not used any more, and [`FileSystem::abandon`]
-    /// when there is no progress for so long. Says how many bytes are lost.
-    fn finish(&self, _patience: Duration) -> Result<u64> {
-        self.sync().map(|()| 0)
-    }
-
-    /// How long a front may keep what it was told.
-    fn coherence(&self) -> Coherence {
-        Coherence::NONE
+    /// Brings everything unstable to the device, or gives it up, and says how many bytes are lost.
+    /// There is nothing to do where nothing is written, or nothing kept.
+    fn finish(&self, _how: Finish) -> Result<u64> {
+        Ok(0)
     }
 
     /// A program opens an object that it will read or write. Fronts that are told of opening and
@@ -375,11 +284,6 @@ pub trait FileSystem: Send + Sync {
     /// it was found: the same in all identifiers of an object.
     fn object_of(&self, id: &FileId) -> FileId {
         *id
-    }
-
-    /// Whether two identifiers name the same object.
-    fn same_object(&self, one: &FileId, other: &FileId) -> bool {
-        self.object_of(one) == self.object_of(other)
     }
 
     /// Brings the attributes of a file, or what was made, removed and renamed in a directory, to

@@ -78,19 +78,6 @@ macro_rules! forward_one {
     (copy $($to:tt)*) => { $crate::forward_method! { $($to)*
         copy(call: &$crate::Call<'_>, from: (&$crate::FileId, u64), to: (&$crate::FileId, u64),
             length: u64) -> $crate::Result<u64> } };
-    (extended_attribute $($to:tt)*) => { $crate::forward_method! { $($to)*
-        extended_attribute(call: &$crate::Call<'_>, id: &$crate::FileId, name: &std::ffi::CStr)
-            -> $crate::Result<Vec<u8>> } };
-    (extended_attribute_names $($to:tt)*) => { $crate::forward_method! { $($to)*
-        extended_attribute_names(call: &$crate::Call<'_>, id: &$crate::FileId)
-            -> $crate::Result<Vec<u8>> } };
-    (set_extended_attribute $($to:tt)*) => { $crate::forward_method! { $($to)*
-        set_extended_attribute(call: &$crate::Call<'_>, id: &$crate::FileId,
-            name: &std::ffi::CStr, value: &[u8], presence: $crate::Presence)
-            -> $crate::Result<()> } };
-    (remove_extended_attribute $($to:tt)*) => { $crate::forward_method! { $($to)*
-        remove_extended_attribute(call: &$crate::Call<'_>, id: &$crate::FileId,
-            name: &std::ffi::CStr) -> $crate::Result<()> } };
     (write $($to:tt)*) => { $crate::forward_method! { $($to)*
         write(call: &$crate::Call<'_>, id: &$crate::FileId, offset: u64, data: &[u8],
             stability: $crate::Stability) -> $crate::Result<$crate::Written> } };
@@ -98,9 +85,7 @@ macro_rules! forward_one {
         commit(call: &$crate::Call<'_>, id: &$crate::FileId, offset: u64, count: u32)
             -> $crate::Result<$crate::Committed> } };
     (write_verifier $($to:tt)*) => { $crate::forward_method! { $($to)*
-        write_verifier() -> [u8; 8] } };
-    (verifier_of $($to:tt)*) => { $crate::forward_method! { $($to)*
-        verifier_of(id: &$crate::FileId) -> [u8; 8] } };
+        write_verifier(id: Option<&$crate::FileId>) -> [u8; 8] } };
     (create $($to:tt)*) => { $crate::forward_method! { $($to)*
         create(call: &$crate::Call<'_>, directory: &$crate::FileId, name: &[u8],
             mode: &$crate::CreateMode) -> $crate::Result<$crate::Created> } };
@@ -125,12 +110,8 @@ macro_rules! forward_one {
         remove_directory(call: &$crate::Call<'_>, directory: &$crate::FileId, name: &[u8])
             -> $crate::Result<$crate::Change> } };
     (rename $($to:tt)*) => { $crate::forward_method! { $($to)*
-        rename(call: &$crate::Call<'_>, from_directory: &$crate::FileId, from_name: &[u8],
-            to_directory: &$crate::FileId, to_name: &[u8])
-            -> $crate::Result<($crate::Change, $crate::Change)> } };
-    (move_name $($to:tt)*) => { $crate::forward_method! { $($to)*
-        move_name(call: &$crate::Call<'_>, from: (&$crate::FileId, &[u8]),
-            to: (&$crate::FileId, &[u8]), how: $crate::Move)
+        rename(call: &$crate::Call<'_>, from: (&$crate::FileId, &[u8]),
+            to: (&$crate::FileId, &[u8]), mode: $crate::RenameMode)
             -> $crate::Result<($crate::Change, $crate::Change)> } };
     (read_directory $($to:tt)*) => { $crate::forward_method! { $($to)*
         read_directory(call: &$crate::Call<'_>, directory: &$crate::FileId, cookie: u64,
@@ -138,7 +119,8 @@ macro_rules! forward_one {
             -> $crate::Result<$crate::DirectoryPage> } };
     (statistics $($to:tt)*) => { $crate::forward_method! { $($to)*
         statistics(call: &$crate::Call<'_>) -> $crate::Result<$crate::Statistics> } };
-    (sync $($to:tt)*) => { $crate::forward_method! { $($to)* sync() -> $crate::Result<()> } };
+    (finish $($to:tt)*) => { $crate::forward_method! { $($to)*
+        finish(how: $crate::Finish) -> $crate::Result<u64> } };
     (open $($to:tt)*) => { $crate::forward_method! { $($to)*
         open(call: &$crate::Call<'_>, id: &$crate::FileId) -> $crate::Result<$crate::Opened> } };
     (hold $($to:tt)*) => { $crate::forward_method! { $($to)*

@@ -31,12 +31,13 @@ pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
 pub use call::{
-    Call, Coherence, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Hold,
-    Limits, Move, NodeKind, Opened, ReadReply, Seek, Space, Stability, Statistics, Written,
+    Call, Coherence, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Finish,
+    Hold, Limits, NodeKind, Opened, ReadReply, RenameMode, Seek, Space, Stability, Statistics,
+    Written,
 };
 pub use compact_id::CompactId;
 pub use error::{Error, Result};
-pub use extended::Presence;
+pub use extended::{ExtendedAttributes, Presence};
 pub use filesystem::FileSystem;
 pub use identity::{Credentials, FileId};
 pub use local::LocalFiles;

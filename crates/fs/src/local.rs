@@ -4,12 +4,12 @@
 //! command that goes through many small files needs none of that: each file is opened once, filled
 //! or read, and closed.
 //!
-//! What is written through a descriptor is on the device after [`FileSystem::sync`], which must
-//! report what was lost since the directory was opened.
+//! What is written through a descriptor is on the device after
+//! [`Finish::Sync`](crate::Finish::Sync), which must report what was lost since the directory was
+//! opened.
 
 use std::path::Path;
 
-use crate::extended::ExtendedAttribute;
 use crate::{Call, FileId, FileSystem, OpenFile, Result};
 
 /// A file system whose objects are files of this machine ([`FileSystem::as_local`]).
@@ -34,8 +34,4 @@ pub trait LocalFiles: FileSystem {
         name: &[u8],
         mode: u32,
     ) -> Result<OpenFile>;
-
-    /// The extended attributes of a file or directory, access control lists among them; of objects
-    /// of other types none.
-    fn extended_attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>>;
 }

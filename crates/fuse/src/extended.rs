@@ -16,7 +16,7 @@ use std::sync::Arc;
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 use pagewell_counters::names;
 use pagewell_fs::access;
-use pagewell_fs::{Call, Error, FileId, Presence, Result, SetAttributes};
+use pagewell_fs::{Call, Error, ExtendedAttributes, FileId, Presence, Result, SetAttributes};
 
 use crate::caller::as_root;
 use crate::front::Front;
@@ -33,10 +33,15 @@ fn reply_sized(reply: ReplyXattr, size: u32, found: &[u8]) {
 }
 
 impl Front {
-    /// Whether there are extended attributes that programs may ask for. Not where owner and
-    /// permissions are not the source's: those are what it would judge by.
-    pub(crate) fn has_extended(&self) -> bool {
-        self.filesystem.has_extended_attributes() && !self.appearance.differs()
+    /// The extended attributes that programs may ask for. None where owner and permissions are not
+    /// the source's: those are what it would judge by.
+    pub(crate) fn extended(&self) -> Option<&dyn ExtendedAttributes> {
+        let extended = self.filesystem.extended_attributes();
+        extended.filter(|_| !self.appearance.differs())
+    }
+
+    fn extended_or_refuse(&self) -> Result<&dyn ExtendedAttributes> {
+        self.extended().ok_or(Error::NotSupported)
     }
 
     pub(crate) fn answer_get_extended(
@@ -47,7 +52,7 @@ impl Front {
         size: u32,
         reply: ReplyXattr,
     ) {
-        if !self.has_extended() {
+        if self.extended().is_none() {
             return reply.error(Errno::ENOSYS); // the kernel never asks again
         }
         names::FUSE_EXTENDED_ASKED.add(1);
@@ -59,7 +64,7 @@ impl Front {
             node,
             reply,
             move |front, caller, id| {
-                caller.ask(|call| front.filesystem.extended_attribute(call, id, &name))
+                caller.ask(|call| front.extended_or_refuse()?.get(call, id, &name))
             },
             move |_, reply, value| reply_sized(reply, size, &value),
         );
@@ -72,16 +77,14 @@ impl Front {
         size: u32,
         reply: ReplyXattr,
     ) {
-        if !self.has_extended() {
+        if self.extended().is_none() {
             return reply.error(Errno::ENOSYS);
         }
         self.answer(
             request,
             node,
             reply,
-            |front, caller, id| {
-                caller.ask(|call| front.filesystem.extended_attribute_names(call, id))
-            },
+            |front, caller, id| caller.ask(|call| front.extended_or_refuse()?.names(call, id)),
             move |_, reply, names| reply_sized(reply, size, &names),
         );
     }
@@ -94,7 +97,7 @@ impl Front {
         flags: i32,
         reply: ReplyEmpty,
     ) {
-        if !self.has_extended() {
+        if self.extended().is_none() {
             return reply.error(Errno::ENOSYS);
         }
         let presence = match flags {
@@ -108,8 +111,8 @@ impl Front {
         };
         let value = value.to_vec();
         self.answer_done(request, node, reply, move |front, caller, id| {
-            let files = &front.filesystem;
-            files.set_extended_attribute(&caller.call(), id, &name, &value, presence)
+            let extended = front.extended_or_refuse()?;
+            extended.set(&caller.call(), id, &name, &value, presence)
         });
     }
 
@@ -120,20 +123,20 @@ impl Front {
         name: &OsStr,
         reply: ReplyEmpty,
     ) {
-        if !self.has_extended() {
+        if self.extended().is_none() {
             return reply.error(Errno::ENOSYS);
         }
         let Ok(name) = CString::new(name.as_bytes()) else {
             return reply.error(Errno::EINVAL);
         };
         self.answer_done(request, node, reply, move |front, caller, id| {
-            let files = &front.filesystem;
+            let extended = front.extended_or_refuse()?;
             if name.as_c_str() != CAPABILITIES || caller.is_root() {
-                return files.remove_extended_attribute(&caller.call(), id, &name);
+                return extended.remove(&caller.call(), id, &name);
             }
             // Programs that may not are refused by the kernel. This is the kernel itself,
             // before a write of a user.
-            match files.remove_extended_attribute(&as_root(caller.may_block.get()), id, &name) {
+            match extended.remove(&as_root(caller.may_block.get()), id, &name) {
                 // Without root's rights here the file system beneath does it at the write.
                 Err(Error::NotPermitted) => Ok(()),
                 done => done,

@@ -74,7 +74,7 @@ impl Front {
         coherence: Coherence,
         dispatch: Dispatch,
     ) -> Self {
-        let objects_max = if filesystem.coherence() == Coherence::UNCHANGED {
+        let objects_max = if filesystem.limits().coherence == Coherence::UNCHANGED {
             OBJECTS_UNCHANGED_MAX
         } else {
             OBJECTS_MAX

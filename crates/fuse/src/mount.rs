@@ -108,8 +108,9 @@ pub fn mount(
             MountError(format!("cannot mount on {place}: {cause}{hint}"))
         }
     };
-    let coherence = options.coherence.unwrap_or_else(|| filesystem.coherence());
-    let read_only = options.read_only || filesystem.limits().read_only;
+    let limits = filesystem.limits();
+    let coherence = options.coherence.unwrap_or(limits.coherence);
+    let read_only = options.read_only || limits.read_only;
     let readers = options.readers();
     let dispatch = Dispatch::new(readers, options.threads.saturating_sub(readers));
     let mut front = Front::new(filesystem, coherence, dispatch);

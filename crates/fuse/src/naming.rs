@@ -11,8 +11,8 @@ use fuser::{
     Request,
 };
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Created, Entry, Error, FileId, FileSystem, Move,
-    NodeKind, Result, Statistics,
+    Attributes, Call, Change, CreateMode, Created, Entry, Error, FileId, FileSystem, NodeKind,
+    RenameMode, Result, Statistics,
 };
 
 use crate::attributes::{device_parts, unknown};
@@ -227,10 +227,10 @@ impl Front {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let how = match flags {
-            _ if flags.is_empty() => None,
-            RenameFlags::RENAME_NOREPLACE => Some(Move::ToNew),
-            RenameFlags::RENAME_EXCHANGE => Some(Move::Exchange),
+        let mode = match flags {
+            _ if flags.is_empty() => RenameMode::Replace,
+            RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
         let from_name = from.1.as_bytes().to_vec();
@@ -238,10 +238,7 @@ impl Front {
         self.answer_done(request, from.0, reply, move |front, caller, from| {
             let (to, call) = (front.id(to.0)?, caller.call());
             let files = &front.filesystem;
-            let moved = match how {
-                None => files.rename(&call, from, &from_name, &to, &to_name),
-                Some(how) => files.move_name(&call, (from, &from_name), (&to, &to_name), how),
-            };
+            let moved = files.rename(&call, (from, &from_name), (&to, &to_name), mode);
             moved.map(drop)
         });
     }

@@ -68,18 +68,18 @@ impl Negotiation {
         // What others change as well may be a file of this machine.
         let passes = !self.kernel_write_back
             && self.passthrough
-            && front.filesystem.coherence() == Coherence::NONE
+            && front.filesystem.limits().coherence == Coherence::NONE
             && want(InitFlags::FUSE_PASSTHROUGH);
         if self.kernel_write_back {
             want(InitFlags::FUSE_WRITEBACK_CACHE);
         }
         // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
-        if front.has_extended() && (!passes || front.coherence.attributes.is_zero()) {
+        if front.extended().is_some() && (!passes || front.coherence.attributes.is_zero()) {
             want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         }
         // The kernel asks for lists, goes by them, and lets them be set.
-        if front.has_extended()
-            && front.filesystem.has_access_lists()
+        if front.extended().is_some()
+            && front.filesystem.limits().access_lists
             && want(InitFlags::FUSE_POSIX_ACL)
             && want(InitFlags::FUSE_DONT_MASK)
         {
@@ -88,7 +88,11 @@ impl Negotiation {
         if passes {
             // One more than that of the file system beneath. The kernel takes two at most, and on a
             // mount that has both nothing can be stacked: so only where they are needed.
-            let depth = if front.filesystem.is_stacked() { 2 } else { 1 };
+            let depth = if front.filesystem.limits().stacked {
+                2
+            } else {
+                1
+            };
             let _ = config.set_max_stack_depth(depth);
             front.passthrough.allow();
         }

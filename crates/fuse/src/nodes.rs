@@ -118,7 +118,7 @@ impl Nodes {
             Some(node) => {
                 let known = node.id.whole();
                 if known != id {
-                    if !filesystem.same_object(&known, &id) {
+                    if filesystem.object_of(&known) != filesystem.object_of(&id) {
                         return false;
                     }
                     node.id = CompactId::new(&id); // which may tell better where the object is

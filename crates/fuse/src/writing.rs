@@ -138,7 +138,7 @@ impl Front {
     /// The verifier of a file before its first write that no commit has covered; without one, now.
     pub(crate) fn verifier_since(&self, node: u64, id: &FileId) -> [u8; 8] {
         let first = self.written.lock(node).get(&node).map(|one| one.verifier);
-        first.unwrap_or_else(|| self.filesystem.verifier_of(id))
+        first.unwrap_or_else(|| self.filesystem.write_verifier(Some(id)))
     }
 
     pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
@@ -177,7 +177,7 @@ impl Front {
             return done;
         }
         // Another error tells of what was lost, which the next commit is not to tell again.
-        let after = self.filesystem.verifier_of(id);
+        let after = self.filesystem.write_verifier(Some(id));
         let is_lost = match &target.file {
             Some(file) => file.is_untold(after),
             None => before.is_some_and(|before| before.verifier != after),

@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use pagewell_fs::Entry;
+use pagewell_fs::{Entry, Finish};
 
 use crate::escape;
 use crate::failure::{Outcome, OutputFailed};
@@ -62,7 +62,7 @@ impl Copier {
     /// Copies into the tree of `target`.
     pub(crate) fn new(target: &Place, rules: Rules) -> Self {
         Self {
-            verifier: target.tree.filesystem.write_verifier(),
+            verifier: target.tree.filesystem.write_verifier(None),
             hand: Hand::first(Arc::new(Terms::new(target, rules))),
             said: HashSet::new(),
             losses: Losses::default(),
@@ -153,9 +153,9 @@ impl Copier {
         match terms.local() {
             Some(_) if !terms.rules.syncs => {}
             Some(_) => terms.unsynced.sync(tree)?,
-            None => tree.filesystem.sync()?,
+            None => drop(tree.filesystem.finish(Finish::Sync)?),
         }
-        if tree.filesystem.write_verifier() != self.verifier {
+        if tree.filesystem.write_verifier(None) != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
         }
         let lost = losses.sentences();

@@ -231,8 +231,8 @@ fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Re
 }
 
 /// Opens a directory of this machine. Changes of names and attributes reach the device with
-/// [`FileSystem::sync`], not one by one, unless it is served: a server promises more than a
-/// command does.
+/// [`Finish::Sync`](pagewell_fs::Finish::Sync), not one by one, unless it is served: a server
+/// promises more than a command does.
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
     Ok(Opened::of(Tree::new(open_directory(path, purpose)?)))
 }

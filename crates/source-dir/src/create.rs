@@ -195,7 +195,7 @@ impl Tree {
         wanted: &SetAttributes,
     ) -> Result<SetAttributes> {
         let (mode, umask) = (wanted.mode.unwrap_or(0), call.credentials.umask());
-        if mode & umask == 0 || self.has_acls && has_default_list(&directory.link())? {
+        if mode & umask == 0 || self.limits.access_lists && has_default_list(&directory.link())? {
             return Ok(*wanted);
         }
         Ok(SetAttributes {

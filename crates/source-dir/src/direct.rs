@@ -1,15 +1,13 @@
 //! [`LocalFiles`]: the files of a directory by their descriptors.
 //!
-//! Writes through such a descriptor are not watched here. [`pagewell_fs::FileSystem::sync`] brings
+//! Writes through such a descriptor are not watched here. [`pagewell_fs::Finish::Sync`] brings
 //! them to the device: it synchronises the whole file system, and the kernel reports there what was
 //! lost since the directory was opened (syncfs(2), Linux 5.8).
 
 use super::objects::Naming;
 use super::{Directory, handle};
-use pagewell_fs::extended::ExtendedAttribute;
 use pagewell_fs::{Call, Error, FileId, LocalFiles, OpenFile, Result};
 use rustix::fs::{Mode, OFlags};
-use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -53,29 +51,5 @@ impl LocalFiles for Directory {
         let mode = Mode::from_raw_mode(mode & 0o7777);
         let opened = tree.resolver.create(directory.as_fd(), name, mode)?;
         Ok(OpenFile::new(opened))
-    }
-
-    fn extended_attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>> {
-        let tree = &self.now().tree;
-        if !tree.object(call, id)?.can_open() {
-            return Ok(Vec::new());
-        }
-        let names = match tree.extended_attribute_names(call, id) {
-            Err(Error::NotSupported) => return Ok(Vec::new()),
-            names => names?,
-        };
-        let mut all = Vec::new();
-        for name in names.split_inclusive(|byte| *byte == 0) {
-            let Ok(name) = CStr::from_bytes_with_nul(name) else {
-                continue;
-            };
-            match tree.extended_attribute(call, id, name) {
-                Ok(value) => all.push((name.to_owned(), value)),
-                // removed meanwhile
-                Err(Error::NoData) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(all)
     }
 }

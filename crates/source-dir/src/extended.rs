@@ -10,19 +10,13 @@
 use super::object::Object;
 use super::{Tree, blocking, error_of};
 use pagewell_fs::extended::{Presence, VALUE_BYTES_MAX, check, check_value, is_shown};
-use pagewell_fs::{Call, FileId, Result};
+use pagewell_fs::{Call, ExtendedAttributes, FileId, Result};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::ffi::CStr;
 
-impl Tree {
-    /// [`pagewell_fs::FileSystem::extended_attribute`].
-    pub(super) fn extended_attribute(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-    ) -> Result<Vec<u8>> {
+impl ExtendedAttributes for Tree {
+    fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
@@ -34,8 +28,7 @@ impl Tree {
         sized(query, |buffer| rustix::fs::getxattr(&link, name, buffer)).map_err(error_of)
     }
 
-    /// [`pagewell_fs::FileSystem::extended_attribute_names`].
-    pub(super) fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+    fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
@@ -51,8 +44,7 @@ impl Tree {
         Ok(shown.flatten().copied().collect())
     }
 
-    /// [`pagewell_fs::FileSystem::set_extended_attribute`].
-    pub(super) fn set_extended_attribute(
+    fn set(
         &self,
         call: &Call<'_>,
         id: &FileId,
@@ -71,16 +63,12 @@ impl Tree {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::remove_extended_attribute`].
-    pub(super) fn remove_extended_attribute(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-    ) -> Result<()> {
+    fn remove(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()> {
         self.change_extended(call, id, name, |link| rustix::fs::removexattr(link, name))
     }
+}
 
+impl Tree {
     fn change_extended(
         &self,
         call: &Call<'_>,

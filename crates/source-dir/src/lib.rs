@@ -62,13 +62,13 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, LocalFiles, Result, forward,
+    Call, Change, Committed, Error, ExtendedAttributes, FileId, FileSystem, Finish, Hold, Limits,
+    LocalFiles, Result, forward,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 /// A served directory.
 pub struct Directory {
@@ -102,8 +102,6 @@ struct Tree {
     whole_mount: bool,
     /// The file system can have extended attributes.
     has_extended: bool,
-    /// The file system can have access control lists.
-    has_acls: bool,
     /// The file system counts names: an object with none is gone.
     counts_links: bool,
     /// Linux' number for the type of the file system.
@@ -172,9 +170,8 @@ impl Directory {
 impl FileSystem for Directory {
     forward! { self => self.now().tree;
         describe, path_of, lookup, attributes, access, set_attributes, read_link, read, seek,
-        allocate, copy, extended_attribute, extended_attribute_names, set_extended_attribute,
-        remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
-        move_name, read_directory, statistics, sync, open, object_of, commit_metadata,
+        allocate, copy, write, create, make_directory, make_symlink, make_node, link, rename,
+        read_directory, statistics, open, object_of, commit_metadata,
     }
 
     fn as_local(&self) -> Option<&dyn LocalFiles> {
@@ -202,30 +199,18 @@ impl FileSystem for Directory {
         self.now().tree.limits
     }
 
-    fn has_extended_attributes(&self) -> bool {
-        self.now().tree.has_extended
-    }
-
-    fn has_access_lists(&self) -> bool {
-        self.now().tree.has_acls
-    }
-
-    fn is_stacked(&self) -> bool {
-        use handle::{ECRYPTFS_MAGIC, FUSE_MAGIC, OVERLAY_MAGIC};
-        let magic = self.now().tree.magic;
-        matches!(magic, OVERLAY_MAGIC | ECRYPTFS_MAGIC | FUSE_MAGIC)
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        let tree = &*self.now().tree;
+        tree.has_extended.then_some(tree as &dyn ExtendedAttributes)
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
         self.now().tree.commit(call, id)
     }
 
-    fn write_verifier(&self) -> [u8; 8] {
-        self.now().tree.durability.verifier()
-    }
-
-    fn verifier_of(&self, id: &FileId) -> [u8; 8] {
-        self.now().tree.durability.verifier_of(id)
+    fn write_verifier(&self, id: Option<&FileId>) -> [u8; 8] {
+        let durability = &self.now().tree.durability;
+        id.map_or_else(|| durability.verifier(), |id| durability.verifier_of(id))
     }
 
     fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
@@ -236,21 +221,14 @@ impl FileSystem for Directory {
         self.now().tree.remove(call, directory, name, true)
     }
 
-    fn rename(
-        &self,
-        call: &Call<'_>,
-        from_directory: &FileId,
-        from_name: &[u8],
-        to_directory: &FileId,
-        to_name: &[u8],
-    ) -> Result<(Change, Change)> {
-        let (from, to) = ((from_directory, from_name), (to_directory, to_name));
-        let flags = rustix::fs::RenameFlags::empty();
-        self.now().tree.rename(call, from, to, flags)
-    }
-
-    fn finish(&self, patience: Duration) -> Result<u64> {
-        durability::finish(&self.now().tree, patience).map(|()| 0)
+    fn finish(&self, how: Finish) -> Result<u64> {
+        let tree = &self.now().tree;
+        match how {
+            Finish::Sync => tree.sync(),
+            Finish::Within(patience) => durability::finish(tree, patience),
+            Finish::Abandon => Ok(()), // the kernel goes on writing
+        }
+        .map(|()| 0)
     }
 
     fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {

@@ -9,7 +9,7 @@ use super::error_of;
 use super::object::Object;
 use super::objects::Place;
 use super::status::Status;
-use pagewell_fs::{Attributes, Call, Change, Error, FileId, Move, Result};
+use pagewell_fs::{Attributes, Call, Change, Error, FileId, RenameMode, Result};
 use rustix::fs::{AtFlags, RenameFlags};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -49,29 +49,19 @@ impl Tree {
         self.held(&status, &Place::Child(directory, name))
     }
 
-    /// [`pagewell_fs::FileSystem::move_name`].
-    pub(super) fn move_name(
-        &self,
-        call: &Call<'_>,
-        from: (&FileId, &[u8]),
-        to: (&FileId, &[u8]),
-        how: Move,
-    ) -> Result<(Change, Change)> {
-        let flags = match how {
-            Move::ToNew => RenameFlags::NOREPLACE,
-            Move::Exchange => RenameFlags::EXCHANGE,
-        };
-        self.rename(call, from, to, flags)
-    }
-
-    /// [`pagewell_fs::FileSystem::rename`], and what else the kernel can do with two names.
+    /// [`pagewell_fs::FileSystem::rename`].
     pub(super) fn rename(
         &self,
         call: &Call<'_>,
         from: (&FileId, &[u8]),
         to: (&FileId, &[u8]),
-        flags: RenameFlags,
+        mode: RenameMode,
     ) -> Result<(Change, Change)> {
+        let flags = match mode {
+            RenameMode::Replace => RenameFlags::empty(),
+            RenameMode::NoReplace => RenameFlags::NOREPLACE,
+            RenameMode::Exchange => RenameFlags::EXCHANGE,
+        };
         blocking::may_wait(call)?;
         let (from_name, to_name) = (from.1, to.1);
         let from = self.directory(call, from.0)?;

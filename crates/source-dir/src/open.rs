@@ -4,7 +4,8 @@ use super::Tree;
 use super::durability::{Durability, KernelSync, SyncCalls};
 use super::entries::{Listings, gives_cookies};
 use super::handle::{
-    self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC, magic_of,
+    self, BTRFS_MAGIC, ECRYPTFS_MAGIC, EXT4_MAGIC, FUSE_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC,
+    TMPFS_MAGIC, XFS_MAGIC, magic_of,
 };
 use super::identity::Acting;
 use super::object::Object;
@@ -132,12 +133,11 @@ impl Tree {
             cache: Cache::new(objects.min(descriptors), descriptors),
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
-            limits: limits_of(magic, &sizes),
+            limits: limits_of(magic, &sizes, &root),
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
             whole_mount,
             original,
             has_extended: extended::are_possible(&root),
-            has_acls: acls_possible(&root),
             counts_links: status.attributes.link_count > 0,
             magic,
             knows_inodes: blocking::knows_inodes(magic),
@@ -186,7 +186,7 @@ impl Tree {
 }
 
 /// What the file system can hold and do.
-fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
+fn limits_of(magic: i64, sizes: &StatVfs, root: &Object) -> Limits {
     Limits {
         read_only: sizes.f_flag.contains(StatVfsMountFlags::RDONLY),
         file_bytes_max: file_bytes_max(magic, sizes.f_bsize),
@@ -194,8 +194,9 @@ fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
         links_max: links_max(magic),
         symlinks: true,
         times_settable: true,
-        time_grain_nanoseconds: 1,
-        case_insensitive: false,
+        access_lists: acls_possible(root),
+        stacked: matches!(magic, OVERLAY_MAGIC | ECRYPTFS_MAGIC | FUSE_MAGIC),
+        ..Limits::default()
     }
 }
 

@@ -88,7 +88,7 @@ impl Judge<'_> {
 
     fn has_acl(&self) -> Result<bool> {
         let (object, changed) = (self.object, self.status.attributes.changed);
-        if !self.tree.has_acls || object.file_type == FileType::Symlink {
+        if !self.tree.limits.access_lists || object.file_type == FileType::Symlink {
             return Ok(false);
         }
         if let Some(has) = object.known_acl(changed) {

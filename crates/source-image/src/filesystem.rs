@@ -3,7 +3,7 @@
 use pagewell_fs::access;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
-    FileSystem, FileType, Limits, Payload, ReadReply, Result, Statistics, forward,
+    FileSystem, FileType, Finish, Limits, Payload, ReadReply, Result, Statistics, forward,
 };
 use pagewell_source_bytes::Run;
 
@@ -48,7 +48,7 @@ impl ImageFileSystem {
 
 impl FileSystem for ImageFileSystem {
     // To the methods of these names in `write`.
-    forward! { self => self; set_attributes, write, commit, write_verifier, create }
+    forward! { self => self; set_attributes, write, commit, create }
 
     fn describe(&self) -> String {
         let length = self.bytes.length_bytes();
@@ -59,23 +59,12 @@ impl FileSystem for ImageFileSystem {
         self.id_of(Object::Root)
     }
 
-    fn refusal(&self) -> Error {
-        match self.changes {
-            Some(_) => Error::NotPermitted,
-            None => Error::ReadOnly,
-        }
-    }
-
     fn limits(&self) -> Limits {
         Limits {
             read_only: self.changes.is_none(),
-            file_bytes_max: i64::MAX.cast_unsigned(),
-            name_bytes_max: 255,
-            links_max: 1,
-            symlinks: false,
             times_settable: self.changes.is_some(),
-            time_grain_nanoseconds: 1,
-            case_insensitive: false,
+            coherence: Coherence::UNCHANGED,
+            ..Limits::default()
         }
     }
 
@@ -175,10 +164,6 @@ impl FileSystem for ImageFileSystem {
         })
     }
 
-    fn coherence(&self) -> Coherence {
-        Coherence::UNCHANGED
-    }
-
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
         Ok(Statistics {
             bytes_total: self.bytes.length_bytes(),
@@ -187,11 +172,15 @@ impl FileSystem for ImageFileSystem {
         })
     }
 
-    fn sync(&self) -> Result<()> {
-        match self.changes {
-            Some(_) => self.bytes.sync(),
-            None => Ok(()),
+    fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
+        self.verifier()
+    }
+
+    fn finish(&self, how: Finish) -> Result<u64> {
+        if self.changes.is_some() && how != Finish::Abandon {
+            self.bytes.sync()?;
         }
+        Ok(0)
     }
 
     /// Brings what was written to the device, though not to be durable: a program that closes what

@@ -51,7 +51,7 @@ impl ImageFileSystem {
     ) -> Result<Written> {
         let (changes, attributes) = self.file_to_write(call, id)?;
         // Before the first byte: a loss from now on is one that the writer has to hear of.
-        let verifier = self.write_verifier();
+        let verifier = self.verifier();
         let begun = changes.begin();
         let left = attributes.size.saturating_sub(offset);
         let fits = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
@@ -109,13 +109,13 @@ impl ImageFileSystem {
         };
         self.bytes.commit(offset, length)?;
         Ok(Committed {
-            verifier: self.write_verifier(),
+            verifier: self.verifier(),
             change: unchanged(self.attributes_of(Object::File)),
         })
     }
 
     /// [`pagewell_fs::FileSystem::write_verifier`].
-    pub(super) fn write_verifier(&self) -> [u8; 8] {
+    pub(super) fn verifier(&self) -> [u8; 8] {
         let Ok(changes) = self.changes() else {
             return self.identity.to_be_bytes();
         };

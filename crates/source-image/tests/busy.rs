@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
 use pagewell_device::{Device, Geometry, Operation, RamDevice, Request, read_exact};
-use pagewell_fs::{Call, Credentials, Error, FileSystem, Stability};
+use pagewell_fs::{Call, Credentials, Error, FileSystem, Finish, Stability};
 use pagewell_source_image::{ImageFileSystem, Origin};
 
 /// A device of zeros whose reads do not end.
@@ -74,7 +74,7 @@ fn times_move_with_the_first_byte_that_changes() {
     assert!(after.changed > before.attributes.changed);
     let reads = std::mem::take(&mut *device.reads.lock().unwrap());
     reads.into_iter().for_each(|read| device.ram.submit(read));
-    image.sync().unwrap();
+    image.finish(Finish::Sync).unwrap();
     let mut stored = vec![0; 1024];
     read_exact(&device.ram, 4 * page - 512, &mut stored).unwrap();
     assert_eq!(stored, [[7; 512], [0; 512]].concat());

@@ -13,7 +13,7 @@ use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
 use pagewell_device::{Device, RamDevice};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload,
-    ReadReply, Result, SetAttributes, SetTime, Stability,
+    ReadReply, RenameMode, Result, SetAttributes, SetTime, Stability,
 };
 use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
@@ -220,7 +220,14 @@ fn permission_is_by_mode_and_nothing_can_be_changed() {
         image.create(&call, &root, b"x", &unchecked).err(),
         image.make_symlink(&call, &root, b"x", b"y", &none).err(),
         image.remove(&call, &root, b"ram.img").err(),
-        image.rename(&call, &root, b"ram.img", &root, b"x").err(),
+        image
+            .rename(
+                &call,
+                (&root, b"ram.img"),
+                (&root, b"x"),
+                RenameMode::Replace,
+            )
+            .err(),
     ];
     assert!(refusals.iter().all(|error| *error == Some(Error::ReadOnly)));
     assert_eq!(

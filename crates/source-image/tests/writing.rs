@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
 use pagewell_device::{Buffer, Device, FileDevice, FileOptions, RamDevice, read_exact};
 use pagewell_fs::{
-    Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes, SetTime,
-    Stability, Timestamp, Written,
+    Call, CreateMode, Credentials, Entry, Error, FileSystem, Finish, NodeKind, RenameMode,
+    SetAttributes, SetTime, Stability, Timestamp, Written,
 };
 use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
@@ -103,7 +103,7 @@ fn bytes_are_there_at_once_and_on_the_device_when_promised() {
         let data = vec![number; 70_000];
         let written = write(&image, offset, &data, stability).unwrap();
         assert_eq!((written.count, written.committed), (70_000, stability));
-        assert_eq!(written.verifier, image.write_verifier());
+        assert_eq!(written.verifier, image.write_verifier(None));
         let at = usize::try_from(offset).unwrap();
         assert!(shown(&image)[at..at + 70_000] == data);
         if stability == Stability::Unstable {
@@ -123,7 +123,7 @@ fn a_commit_takes_every_range() {
     for (offset, count) in [(0, 0), (99_999, 0), (100_000, 1), (50_000, u32::MAX)] {
         write(&image, 99_990, b"0123456789", Stability::Unstable).unwrap();
         let committed = image.commit(&waiting(&root), &id, offset, count).unwrap();
-        assert_eq!(committed.verifier, image.write_verifier());
+        assert_eq!(committed.verifier, image.write_verifier(None));
         assert_eq!(committed.change.after.unwrap().size, 100_000);
     }
     assert!(stored(&*device).ends_with(b"0123456789"));
@@ -319,7 +319,14 @@ fn names_stay() {
         image.link(&call, &file, &top, b"x").err(),
         image.remove(&call, &top, b"disk.img").err(),
         image.remove_directory(&call, &top, b"x").err(),
-        image.rename(&call, &top, b"disk.img", &top, b"x").err(),
+        image
+            .rename(
+                &call,
+                (&top, b"disk.img"),
+                (&top, b"x"),
+                RenameMode::Replace,
+            )
+            .err(),
     ];
     assert!(
         refusals
@@ -341,7 +348,7 @@ fn what_was_written_is_in_the_file_when_the_image_is_closed() {
     let length = 3 * PAGE_BYTES + 1234;
     std::fs::write(&path, vec![1; length]).unwrap();
     let image = open_writable(&path);
-    let before = image.write_verifier();
+    let before = image.write_verifier(None);
     let file = file_of(&image, b"disk.img");
     let modified = file.attributes.modified;
     for (offset, byte) in [(0, 2), (PAGE_BYTES - 3, 3), (length - 5, 4)] {
@@ -358,7 +365,7 @@ fn what_was_written_is_in_the_file_when_the_image_is_closed() {
         "and no byte longer"
     );
     let again = open_writable(&path);
-    assert_ne!(again.write_verifier(), before, "another life");
+    assert_ne!(again.write_verifier(None), before, "another life");
     assert_eq!(file_of(&again, b"disk.img").id, file.id);
     assert!(file_of(&again, b"disk.img").attributes.modified >= modified);
     assert!(shown(&again) == expected);
@@ -463,7 +470,7 @@ proptest! {
                 }
             }
         }
-        image.sync().unwrap();
+        image.finish(Finish::Sync).unwrap();
         prop_assert!(stored(&*device) == model && shown(&image) == model);
     }
 }

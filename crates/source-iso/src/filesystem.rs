@@ -57,14 +57,12 @@ impl FileSystem for IsoFileSystem {
     fn limits(&self) -> Limits {
         let posix = self.tree.kind == TreeKind::RockRidge;
         Limits {
-            read_only: true,
-            file_bytes_max: i64::MAX.cast_unsigned(),
-            name_bytes_max: 255,
             links_max: if posix { u32::MAX } else { 1 },
             symlinks: posix,
-            times_settable: false,
             time_grain_nanoseconds: 10_000_000,
             case_insensitive: !posix,
+            coherence: Coherence::UNCHANGED,
+            ..Limits::default()
         }
     }
 
@@ -184,10 +182,6 @@ impl FileSystem for IsoFileSystem {
             }
         }
         Ok(page(true))
-    }
-
-    fn coherence(&self) -> Coherence {
-        Coherence::UNCHANGED
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, RamDevice, Request};
 use pagewell_fs::{
-    Access, Call, CreateMode, Credentials, Error, FileId, FileSystem, NodeKind, Payload,
-    SetAttributes, Stability,
+    Access, Call, CreateMode, Credentials, Error, FileId, FileSystem, Finish, NodeKind, Payload,
+    RenameMode, SetAttributes, Stability,
 };
 use pagewell_source_iso::IsoFileSystem;
 use support::builder::{Image, MORE, ROOT, Record};
@@ -340,10 +340,11 @@ fn permission_is_by_mode_and_nothing_can_be_changed() {
         fs.link(&call, &file, &root, b"x").err(),
         fs.remove(&call, &root, b"good.txt").err(),
         fs.remove_directory(&call, &root, b"sub").err(),
-        fs.rename(&call, &root, b"sub", &root, b"x").err(),
+        fs.rename(&call, (&root, b"sub"), (&root, b"x"), RenameMode::Replace)
+            .err(),
     ];
     assert!(refusals.iter().all(|error| *error == Some(Error::ReadOnly)));
-    assert_eq!(fs.sync(), Ok(()));
+    assert_eq!(fs.finish(Finish::Sync), Ok(0));
 }
 
 #[test]

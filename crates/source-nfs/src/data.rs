@@ -271,15 +271,11 @@ impl Shared {
         })
     }
 
-    /// Changes whenever something of all files together may have been lost.
-    pub(super) fn write_verifier(&self) -> [u8; 8] {
-        self.verifier_after(0)
-    }
-
-    /// Changes whenever something that was written to a file may have been lost: what was refused
-    /// of another file is no loss of this one.
-    pub(super) fn verifier_of(&self, id: &FileId) -> [u8; 8] {
-        self.verifier_after(self.files.node(id).lock().losses)
+    /// Of a file: changes whenever something that was written to it may have been lost; what was
+    /// refused of another file is no loss of this one. Else whenever something of all files
+    /// together may have been lost.
+    pub(super) fn write_verifier(&self, id: Option<&FileId>) -> [u8; 8] {
+        self.verifier_after(id.map_or(0, |id| self.files.node(id).lock().losses))
     }
 
     fn verifier_after(&self, refused: u64) -> [u8; 8] {

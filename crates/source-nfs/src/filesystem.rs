@@ -4,14 +4,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
 
 use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Hold, Limits, NodeKind, Result,
-    SetAttributes, Statistics, Timestamp, forward,
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Finish, Hold, Limits, NodeKind,
+    RenameMode, Result, SetAttributes, Statistics, Timestamp, forward,
 };
 use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::{Answer, Outgoing};
@@ -30,12 +29,6 @@ use super::pages::Listings;
 use super::remote::Remote;
 use super::root::Root;
 
-/// How long a front may believe a name.
-const NAMES_FOR: Duration = Duration::from_secs(1);
-/// How long it may believe attributes. The kernel looks at them before each read(2), also of pages
-/// that it has: to answer each of these looks costs more than the reads do.
-const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
-
 /// A mounted export. Dropping it brings everything to the server and unmounts.
 pub struct NfsFileSystem {
     pub(super) shared: Arc<Shared>,
@@ -49,7 +42,7 @@ impl std::fmt::Debug for NfsFileSystem {
 
 impl FileSystem for NfsFileSystem {
     forward! { self => self.shared;
-        read_link, read, write, write_verifier, verifier_of, sync, open, close,
+        read_link, read, write, write_verifier, open, close,
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
@@ -148,13 +141,13 @@ impl FileSystem for NfsFileSystem {
     fn rename(
         &self,
         call: &Call<'_>,
-        from: &FileId,
-        from_name: &[u8],
-        to: &FileId,
-        to_name: &[u8],
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        mode: RenameMode,
     ) -> Result<(Change, Change)> {
-        let work = || (self.shared).rename(call, from, from_name, to, to_name);
-        self.shared.with_root(call, &[from, to], work)
+        Error::Invalid.unless(mode == RenameMode::Replace)?;
+        let work = || (self.shared).rename(call, from.0, from.1, to.0, to.1);
+        self.shared.with_root(call, &[from.0, to.0], work)
     }
 
     fn read_directory(
@@ -201,30 +194,22 @@ impl FileSystem for NfsFileSystem {
         self.shared.commit(call, id)
     }
 
-    fn finish(&self, patience: Duration) -> Result<u64> {
-        match self.shared.device.close_within(patience) {
-            // Nothing is thrown away any more, so nothing has to be waited for.
-            0 => self.shared.unreported_failure().map(|()| 0),
-            lost_bytes => {
-                self.abandon();
+    fn finish(&self, how: Finish) -> Result<u64> {
+        match how {
+            Finish::Sync => self.shared.sync().map(|()| 0),
+            Finish::Within(patience) => match self.shared.device.close_within(patience) {
+                // Nothing is thrown away any more, so nothing has to be waited for.
+                0 => self.shared.unreported_failure().map(|()| 0),
+                lost_bytes => {
+                    self.finish(Finish::Abandon)?;
+                    Ok(lost_bytes)
+                }
+            },
+            Finish::Abandon => {
+                let lost_bytes = self.shared.device.abandon();
+                self.shared.remote.end();
                 Ok(lost_bytes)
             }
-        }
-    }
-
-    fn abandon(&self) -> u64 {
-        let lost_bytes = self.shared.device.abandon();
-        self.shared.remote.end();
-        lost_bytes
-    }
-
-    fn coherence(&self) -> Coherence {
-        let ages = &self.shared.calls.options.ages;
-        // What an open has found out is not kept from programs: a front forgets at each open.
-        Coherence {
-            attributes: ATTRIBUTES_FOR.min(ages.file_min).min(ages.directory_min),
-            names: NAMES_FOR.min(ages.directory_min),
-            missing_names: Duration::ZERO,
         }
     }
 

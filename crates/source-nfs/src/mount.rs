@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_cache::{Cache, CachedDevice, OpenOptions, ReadAheadRule};
 use pagewell_fs::source::OpenError;
-use pagewell_fs::{FileId, Limits};
+use pagewell_fs::{Coherence, FileId, Limits};
 use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::{
     self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing,
@@ -41,6 +41,11 @@ const MOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 const NAME_BYTES_MAX: u32 = 255;
 /// What a link count of a server without PATHCONF may be.
 const LINKS_MAX: u32 = 32_000;
+/// How long a front may keep what a name means.
+const NAMES_FOR: Duration = Duration::from_secs(1);
+/// How long it may keep attributes. The kernel looks at them before each read(2), also of pages
+/// that it has: to answer each of these looks costs more than the reads do.
+const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
 
 /// What the server said of the export.
 struct Volume {
@@ -320,7 +325,7 @@ fn ask_volume(
     let pathconf: PathconfReply = asking.ask(Procedure::Pathconf, &handle)?;
     let pathconf = pathconf.ok();
     let has = |bit| information.properties & bit != 0;
-    let grain = information.time_grain;
+    let (grain, ages) = (information.time_grain, &options.ages);
     Ok(Volume {
         root: *root,
         filesystem_id: attributes.filesystem_id,
@@ -347,6 +352,13 @@ fn ask_volume(
                 grain.nanoseconds.clamp(1, 1_000_000_000)
             },
             case_insensitive: pathconf.is_some_and(|known| known.case_insensitive),
+            // What an open has found out is not kept from programs: a front forgets at each open.
+            coherence: Coherence {
+                attributes: ATTRIBUTES_FOR.min(ages.file_min).min(ages.directory_min),
+                names: NAMES_FOR.min(ages.directory_min),
+                missing_names: Duration::ZERO,
+            },
+            ..Limits::default()
         },
     })
 }

@@ -96,7 +96,7 @@ impl Shared {
         self.report_failure(call, node)
     }
 
-    /// [`pagewell_fs::FileSystem::sync`].
+    /// [`pagewell_fs::Finish::Sync`].
     pub(super) fn sync(&self) -> Result<()> {
         self.device.sync().map_err(|error| self.error(&error))?;
         let mut result = Ok(());

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 
 use pagewell_fs::access::{self, READ, WRITE};
 use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
-use pagewell_fs::{Call, Credentials, Error, FileId, FileType, Result};
+use pagewell_fs::{Call, Credentials, Error, ExtendedAttributes, FileId, FileType, Result};
 
 use super::inode::InodeState;
 use super::permission::{self, MODE_STICKY};
@@ -44,13 +44,8 @@ fn permit(credentials: &Credentials, state: &InodeState, name: &CStr, changes: b
     permission::permit(name != USER, Error::Invalid)
 }
 
-impl Tree {
-    pub(super) fn extended_attribute(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-    ) -> Result<Vec<u8>> {
+impl ExtendedAttributes for Tree {
+    fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         permit(call.credentials, &state, name, false)?;
@@ -58,7 +53,7 @@ impl Tree {
         extended.map(|value| value.to_vec()).ok_or(Error::NoData)
     }
 
-    pub(super) fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+    fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         let names = state.extended.iter().flat_map(|all| all.keys());
@@ -69,7 +64,7 @@ impl Tree {
             .collect())
     }
 
-    pub(super) fn set_extended_attribute(
+    fn set(
         &self,
         call: &Call<'_>,
         id: &FileId,
@@ -96,12 +91,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn remove_extended_attribute(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-    ) -> Result<()> {
+    fn remove(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()> {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         permit(call.credentials, &state, name, true)?;
@@ -151,11 +141,17 @@ mod tests {
         let any = Presence::Any;
         let set = |uid: u32, id: &FileId, name| {
             let caller = Credentials::new(uid, uid, &[]);
-            files.set_extended_attribute(&call(&caller), id, name, b"v", any)
+            files
+                .extended_attributes()
+                .unwrap()
+                .set(&call(&caller), id, name, b"v", any)
         };
         let get = |uid: u32, name| {
             let caller = Credentials::new(uid, uid, &[]);
-            files.extended_attribute(&call(&caller), &id, name)
+            files
+                .extended_attributes()
+                .unwrap()
+                .get(&call(&caller), &id, name)
         };
         assert_eq!(set(10, &id, c"user.a"), Ok(()));
         assert_eq!(set(11, &id, c"user.a"), Err(Error::AccessDenied));
@@ -171,7 +167,11 @@ mod tests {
         assert_eq!(set(11, &files.root(), c"user.a"), Err(Error::NotPermitted));
         let names = |uid: u32| {
             let caller = Credentials::new(uid, uid, &[]);
-            files.extended_attribute_names(&call(&caller), &id).unwrap()
+            files
+                .extended_attributes()
+                .unwrap()
+                .names(&call(&caller), &id)
+                .unwrap()
         };
         assert_eq!(names(0), b"trusted.a\0user.a\0");
         assert_eq!(names(11), b"user.a\0");
@@ -182,7 +182,13 @@ mod tests {
         let (files, id) = files();
         let root = Credentials::root();
         let set = |name: &CStr, bytes: usize| {
-            files.set_extended_attribute(&call(&root), &id, name, &vec![1; bytes], Presence::Any)
+            files.extended_attributes().unwrap().set(
+                &call(&root),
+                &id,
+                name,
+                &vec![1; bytes],
+                Presence::Any,
+            )
         };
         let empty = files.used_bytes();
         set(c"user.a", 1000).unwrap();
@@ -195,7 +201,9 @@ mod tests {
         let refused = many.map(|name| set(&name, 65_536)).find(Result::is_err);
         assert_eq!(refused, Some(Err(Error::NoSpace)));
         files
-            .remove_extended_attribute(&call(&root), &id, c"user.a")
+            .extended_attributes()
+            .unwrap()
+            .remove(&call(&root), &id, c"user.a")
             .unwrap();
         files.remove(&call(&root), &files.root(), b"f").unwrap();
         assert!(files.used_bytes() < empty);

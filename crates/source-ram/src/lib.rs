@@ -50,8 +50,8 @@ use quota::OBJECT_BYTES_MIN;
 use tree::{ROOT, Tree};
 
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, Error, FileId, FileSystem, Limits, Move, Result,
-    Statistics, access, forward,
+    Access, Attributes, Call, Coherence, Error, ExtendedAttributes, FileId, FileSystem, Limits,
+    Result, Statistics, access, forward,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -91,9 +91,8 @@ impl RamFileSystem {
 
 impl FileSystem for RamFileSystem {
     forward! { self => self.tree;
-        lookup, set_attributes, read, seek, allocate, extended_attribute, extended_attribute_names,
-        set_extended_attribute, remove_extended_attribute, write, create, make_directory,
-        make_symlink, make_node, link, remove, remove_directory, read_directory, open, hold, commit,
+        lookup, set_attributes, read, seek, allocate, write, create, make_directory, make_symlink,
+        make_node, link, remove, remove_directory, rename, read_directory, open, hold, commit,
     }
 
     // It opens nothing and starts no thread: the identity of the thread does not matter.
@@ -116,12 +115,11 @@ impl FileSystem for RamFileSystem {
         Limits {
             read_only: false,
             file_bytes_max: FILE_BYTES_MAX,
-            name_bytes_max: 255,
             links_max: LINKS_MAX,
             symlinks: true,
             times_settable: true,
-            time_grain_nanoseconds: 1,
-            case_insensitive: false,
+            coherence: Coherence::UNCHANGED,
+            ..Limits::default()
         }
     }
 
@@ -151,38 +149,12 @@ impl FileSystem for RamFileSystem {
         }
     }
 
-    fn has_extended_attributes(&self) -> bool {
-        true
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        Some(&*self.tree)
     }
 
-    fn write_verifier(&self) -> [u8; 8] {
+    fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
         self.tree.verifier
-    }
-
-    fn rename(
-        &self,
-        call: &Call<'_>,
-        from_directory: &FileId,
-        from_name: &[u8],
-        to_directory: &FileId,
-        to_name: &[u8],
-    ) -> Result<(Change, Change)> {
-        self.tree.rename_name(
-            call.credentials,
-            (from_directory, from_name),
-            (to_directory, to_name),
-            None,
-        )
-    }
-
-    fn move_name(
-        &self,
-        call: &Call<'_>,
-        from: (&FileId, &[u8]),
-        to: (&FileId, &[u8]),
-        how: Move,
-    ) -> Result<(Change, Change)> {
-        self.tree.rename_name(call.credentials, from, to, Some(how))
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
@@ -197,9 +169,5 @@ impl FileSystem for RamFileSystem {
             files_free,
             files_available: files_free,
         })
-    }
-
-    fn coherence(&self) -> Coherence {
-        Coherence::UNCHANGED
     }
 }

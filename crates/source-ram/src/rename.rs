@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pagewell_fs::access::{EXECUTE, WRITE};
-use pagewell_fs::{Change, Credentials, Error, FileId, Move, Result, name};
+use pagewell_fs::{Call, Change, Credentials, Error, FileId, RenameMode, Result, name};
 
 use super::LINKS_MAX;
 use super::inode::{Body, Inode, InodeState};
@@ -33,13 +33,14 @@ impl Directories<'_> {
 }
 
 impl Tree {
-    pub(super) fn rename_name(
+    pub(super) fn rename(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         (from_directory, from_name): (&FileId, &[u8]),
         (to_directory, to_name): (&FileId, &[u8]),
-        how: Option<Move>,
+        mode: RenameMode,
     ) -> Result<(Change, Change)> {
+        let credentials = call.credentials;
         name::check_old(from_name)?;
         name::check_old(to_name)?;
         let tree = self.lock_names();
@@ -47,8 +48,11 @@ impl Tree {
         let (to, target) = self.place(credentials, to_directory, to_name)?;
         let source = self.numbered(source.ok_or(Error::NotFound)?)?;
         let target = target.map(|number| self.numbered(number)).transpose()?;
-        let exchanges = how == Some(Move::Exchange);
-        permit(how != Some(Move::ToNew) || target.is_none(), Error::Exists)?;
+        let exchanges = mode == RenameMode::Exchange;
+        permit(
+            mode != RenameMode::NoReplace || target.is_none(),
+            Error::Exists,
+        )?;
         permit(!exchanges || target.is_some(), Error::NotFound)?;
         if from.number != to.number {
             if source.is_directory && self.is_within(&to, source.number)? {

@@ -1,7 +1,8 @@
 //! What the parts do together. The rules of POSIX are tested against a model, in `lab/model`.
 
 use pagewell_fs::{
-    CreateMode, Credentials, FileType, NodeKind, ReadReply, SetAttributes, Stability,
+    Change, CreateMode, Credentials, FileType, NodeKind, ReadReply, RenameMode, SetAttributes,
+    Stability,
 };
 
 use super::quota::INODE_BYTES;
@@ -61,7 +62,7 @@ fn identifiers_of_another_life_are_stale_and_malformed_ones_are_bad() {
     let attributes = |id| first.attributes(&call(&user), &id).err();
     assert_eq!(attributes(first.root()), None);
     assert_eq!(attributes(second.root()), Some(Error::Stale));
-    assert_ne!(first.write_verifier(), second.write_verifier());
+    assert_ne!(first.write_verifier(None), second.write_verifier(None));
     let root = first.root();
     for length in (0..=48).filter(|length| *length != 16) {
         let mut bytes = root.as_bytes().to_vec();
@@ -107,7 +108,12 @@ fn an_open_file_outlives_its_last_name() {
     let second = filesystem.open(&call, &id).unwrap();
     make(&filesystem, &user, b"other");
     filesystem
-        .rename(&call, &root, b"other", &root, b"file")
+        .rename(
+            &call,
+            (&root, b"other"),
+            (&root, b"file"),
+            RenameMode::Replace,
+        )
         .unwrap();
     drop(first);
     filesystem
@@ -156,14 +162,29 @@ fn every_byte_comes_back_to_the_quota() {
     let inside = directory.entry.id;
     assert!(filesystem.used_bytes() > empty + 1_000_000);
     filesystem
-        .rename(&call, &root, b"file", &inside, b"a much longer name")
+        .rename(
+            &call,
+            (&root, b"file"),
+            (&inside, b"a much longer name"),
+            RenameMode::Replace,
+        )
         .unwrap();
     filesystem
-        .rename(&call, &root, b"pipe", &root, b"link")
+        .rename(
+            &call,
+            (&root, b"pipe"),
+            (&root, b"link"),
+            RenameMode::Replace,
+        )
         .unwrap();
     filesystem.remove(&call, &root, b"link").unwrap();
     filesystem
-        .rename(&call, &inside, b"a much longer name", &root, b"f")
+        .rename(
+            &call,
+            (&inside, b"a much longer name"),
+            (&root, b"f"),
+            RenameMode::Replace,
+        )
         .unwrap();
     filesystem.remove(&call, &root, b"f").unwrap();
     filesystem
@@ -194,7 +215,12 @@ fn a_full_file_system_refuses_names_and_objects_and_lets_remove() {
     let before = filesystem.attributes(&call, &root).unwrap();
     let failed = [
         filesystem
-            .rename(&call, &root, b"0", &root, &[b'n'; 255])
+            .rename(
+                &call,
+                (&root, b"0"),
+                (&root, &[b'n'; 255]),
+                RenameMode::Replace,
+            )
             .err(),
         filesystem
             .make_directory(&call, &root, b"d", &with_mode(0o777))
@@ -271,7 +297,12 @@ fn too_many_links_are_refused() {
     inode.write().unwrap().metadata.link_count = LINKS_MAX;
     let made = filesystem.make_directory(&call, &root, b"x", &with_mode(0o777));
     assert_eq!(made.err(), Some(Error::TooManyLinks));
-    let moved = filesystem.rename(&call, &directory.id, b"e", &root, b"e");
+    let moved = filesystem.rename(
+        &call,
+        (&directory.id, b"e"),
+        (&root, b"e"),
+        RenameMode::Replace,
+    );
     assert_eq!(moved.err(), Some(Error::TooManyLinks));
 }
 
@@ -286,7 +317,7 @@ fn a_deep_tree_needs_no_deep_stack() {
         at = made.unwrap().entry.id;
     }
     let root = filesystem.root();
-    let moved = filesystem.rename(&call, &root, b"d", &at, b"loop");
+    let moved = filesystem.rename(&call, (&root, b"d"), (&at, b"loop"), RenameMode::Replace);
     assert_eq!(moved.err(), Some(Error::Invalid));
     drop(filesystem);
 }
@@ -405,7 +436,12 @@ fn an_open_directory_outlives_its_name_and_nothing_is_made_in_it() {
         if replaced {
             make(&outer, b"other").unwrap();
             filesystem
-                .rename(&call, &outer, b"other", &outer, b"inner")
+                .rename(
+                    &call,
+                    (&outer, b"other"),
+                    (&outer, b"inner"),
+                    RenameMode::Replace,
+                )
                 .unwrap();
         }
         filesystem
@@ -426,7 +462,7 @@ fn an_open_directory_outlives_its_name_and_nothing_is_made_in_it() {
             let found = filesystem.lookup(&call, &id, name);
             assert_eq!(found.err(), Some(Error::NotFound));
         }
-        let moved = filesystem.rename(&call, &root, b"outer", &id, b"new");
+        let moved = filesystem.rename(&call, (&root, b"outer"), (&id, b"new"), RenameMode::Replace);
         assert_eq!(moved.err(), Some(Error::NotFound));
         drop(second);
         assert_eq!(filesystem.attributes(&call, &id), Err(Error::Stale));

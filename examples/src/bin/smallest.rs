@@ -82,20 +82,11 @@ impl FileSystem for Greeting {
 
     fn limits(&self) -> Limits {
         Limits {
-            read_only: true,
             file_bytes_max: FILE_BYTES.len() as u64,
-            name_bytes_max: 255,
-            links_max: 1,
-            symlinks: false,
-            times_settable: false,
-            time_grain_nanoseconds: 1,
-            case_insensitive: false,
+            // For how long clients in the kernel may keep names and attributes.
+            coherence: Coherence::UNCHANGED,
+            ..Limits::default()
         }
-    }
-
-    /// For how long clients in the kernel may keep names and attributes.
-    fn coherence(&self) -> Coherence {
-        Coherence::UNCHANGED
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, wanted: &[u8]) -> Result<Entry> {

@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
 use pagewell_fs::{
-    Call, CreateMode, Credentials, FileId, FileSystem, Move, Presence, Result, Seek, SetAttributes,
-    Space, Stability,
+    Call, CreateMode, Credentials, Error, FileId, FileSystem, Presence, RenameMode, Result, Seek,
+    SetAttributes, Space, Stability,
 };
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
@@ -251,13 +251,14 @@ impl<'a> Served<'a> {
 
     fn act(&self, act: &Act) -> Result<Answer> {
         let (files, call) = (self.files, &self.call);
+        let extended = files.extended_attributes().ok_or(Error::NotSupported)?;
         let file = |file: usize| self.id(FILES[file]);
         let object = |object: usize| self.id(OBJECTS[object]);
         let moved = |from: usize, to: usize, how| {
             let root = files.root();
             let (from, to) = (FILES[from].as_bytes(), FILES[to].as_bytes());
             files
-                .move_name(call, (&root, from), (&root, to), how)
+                .rename(call, (&root, from), (&root, to), how)
                 .map(drop)
         };
         match *act {
@@ -286,23 +287,23 @@ impl<'a> Served<'a> {
                 let copied = files.copy(call, (&from, at), (&to, to_at), length)?;
                 return Ok(Answer::Number(copied));
             }
-            Act::Exchange(a, b) => moved(a, b, Move::Exchange)?,
-            Act::ToNew(a, b) => moved(a, b, Move::ToNew)?,
+            Act::Exchange(a, b) => moved(a, b, RenameMode::Exchange)?,
+            Act::ToNew(a, b) => moved(a, b, RenameMode::NoReplace)?,
             Act::Set(at, name, length, presence) => {
                 let value = vec![1; length];
                 let (id, name) = (object(at), NAMES[name]);
-                files.set_extended_attribute(call, &id, name, &value, presence)?;
+                extended.set(call, &id, name, &value, presence)?;
             }
             Act::Get(at, name) => {
-                let value = files.extended_attribute(call, &object(at), NAMES[name])?;
+                let value = extended.get(call, &object(at), NAMES[name])?;
                 return Ok(Answer::Bytes(value));
             }
             Act::List(at) => {
-                let list = files.extended_attribute_names(call, &object(at))?;
+                let list = extended.names(call, &object(at))?;
                 return Ok(names_in(&list));
             }
             Act::Remove(at, name) => {
-                files.remove_extended_attribute(call, &object(at), NAMES[name])?;
+                extended.remove(call, &object(at), NAMES[name])?;
             }
         }
         Ok(Answer::Done)

@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
 use pagewell_fs::{
-    Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Move, Result, SetAttributes,
-    Stability,
+    Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, RenameMode, Result,
+    SetAttributes, Stability,
 };
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
@@ -27,12 +27,16 @@ enum Act {
     File(Place, u8),
     Directory(Place),
     Remove(Place),
-    Move(Place, Place, Option<Move>),
+    Move(Place, Place, RenameMode),
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let place = || prop::sample::select(&PLACES[..]);
-    let how = prop::sample::select(vec![None, Some(Move::ToNew), Some(Move::Exchange)]);
+    let how = prop::sample::select(vec![
+        RenameMode::Replace,
+        RenameMode::NoReplace,
+        RenameMode::Exchange,
+    ]);
     let act = prop_oneof![
         2 => (place(), any::<u8>()).prop_map(|(at, byte)| Act::File(at, byte)),
         3 => place().prop_map(Act::Directory),
@@ -57,9 +61,9 @@ fn plain(top: &Path, act: Act) -> Result<(), Errno> {
         },
         Act::Move(from, to, how) => {
             let flags = match how {
-                None => RenameFlags::empty(),
-                Some(Move::ToNew) => RenameFlags::NOREPLACE,
-                Some(Move::Exchange) => RenameFlags::EXCHANGE,
+                RenameMode::Replace => RenameFlags::empty(),
+                RenameMode::NoReplace => RenameFlags::NOREPLACE,
+                RenameMode::Exchange => RenameFlags::EXCHANGE,
             };
             rustix::fs::renameat_with(CWD, top.join(from), CWD, top.join(to), flags)
         }
@@ -114,12 +118,7 @@ fn served(files: &dyn FileSystem, call: &Call<'_>, act: Act) -> Result<()> {
         }
         Act::Move(from, to, how) => {
             let ((from, old), (to, new)) = (of(from)?, of(to)?);
-            match how {
-                None => files.rename(call, &from, old, &to, new).map(drop),
-                Some(how) => files
-                    .move_name(call, (&from, old), (&to, new), how)
-                    .map(drop),
-            }
+            files.rename(call, (&from, old), (&to, new), how).map(drop)
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, Credentials, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, NodeKind, ReadReply, Result, SetAttributes,
-    Stability, Statistics, Timestamp, Written, forward,
+    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, Credentials,
+    DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, ReadReply,
+    RenameMode, Result, SetAttributes, Stability, Statistics, Timestamp, Written, forward,
 };
 
 /// A call on its way to the file system.
@@ -134,7 +134,14 @@ impl<H: Hook> Layer<H> {
 
 impl<H: Hook> FileSystem for Layer<H> {
     forward! { self => self.inner;
-        describe, root, limits, sync,
+        describe, root, finish,
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            coherence: Coherence::NONE, // a hook changes answers
+            ..self.inner.limits()
+        }
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
@@ -186,7 +193,7 @@ impl<H: Hook> FileSystem for Layer<H> {
         data: &[u8],
         stability: Stability,
     ) -> Result<Written> {
-        let verifier = self.write_verifier();
+        let verifier = self.write_verifier(None);
         let stability = self.hook.stability(stability);
         self.hook.before(&Event {
             offset,
@@ -214,8 +221,8 @@ impl<H: Hook> FileSystem for Layer<H> {
         })
     }
 
-    fn write_verifier(&self) -> [u8; 8] {
-        self.hook.verifier(self.inner.write_verifier())
+    fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
+        self.hook.verifier(self.inner.write_verifier(None))
     }
 
     fn create(
@@ -294,14 +301,12 @@ impl<H: Hook> FileSystem for Layer<H> {
     fn rename(
         &self,
         call: &Call<'_>,
-        from_directory: &FileId,
-        from_name: &[u8],
-        to_directory: &FileId,
-        to_name: &[u8],
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        mode: RenameMode,
     ) -> Result<(Change, Change)> {
-        self.before_name("rename", call, from_directory, from_name)?;
-        self.inner
-            .rename(call, from_directory, from_name, to_directory, to_name)
+        self.before_name("rename", call, from.0, from.1)?;
+        self.inner.rename(call, from, to, mode)
     }
 
     fn read_directory(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_fs::FileSystem;
+use pagewell_fs::{FileSystem, Finish};
 
 use crate::service::exports::{Served, ServedExport};
 
@@ -18,7 +18,7 @@ pub struct Loss {
 impl Served {
     /// Brings everything to the devices, also when one of them fails.
     pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
-        let sync = |export: &ServedExport| export.config.filesystem.sync();
+        let sync = |export: &ServedExport| export.config.filesystem.finish(Finish::Sync).map(drop);
         let results: Vec<_> = self.exports.iter().map(sync).collect();
         results.into_iter().collect()
     }
@@ -36,7 +36,7 @@ impl Served {
     /// Ends every call of every export.
     pub fn abandon(&self) {
         for export in &self.exports {
-            export.config.filesystem.abandon();
+            let _ = export.config.filesystem.finish(Finish::Abandon);
         }
     }
 }
@@ -49,7 +49,10 @@ pub(super) fn finish_all<'e>(
     std::thread::scope(|scope| {
         let all: Vec<_> = exports
             .into_iter()
-            .map(|(name, filesystem)| (name, scope.spawn(move || filesystem.finish(patience))))
+            .map(|(name, filesystem)| {
+                let finish = move || filesystem.finish(Finish::Within(patience));
+                (name, scope.spawn(finish))
+            })
             .collect();
         let losses = all.into_iter().map(|(name, thread)| Loss {
             export: name.to_owned(),

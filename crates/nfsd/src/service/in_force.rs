@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use pagewell_base::sync::Mutex;
-use pagewell_fs::FileSystem;
+use pagewell_fs::{FileSystem, Finish};
 
 use crate::bounds::Bounds;
 use crate::config::{Error, Export};
@@ -135,7 +135,7 @@ impl Retired {
         }
         let losses = finish_all([(&*self.name, &*self.filesystem)], patience);
         if is_used() {
-            self.filesystem.abandon();
+            let _ = self.filesystem.finish(Finish::Abandon);
         }
         losses.into_iter().next()
     }

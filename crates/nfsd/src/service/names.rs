@@ -34,7 +34,9 @@ impl Answering<'_> {
         let (old, new) = (arguments.from.name, arguments.to.name);
         let rename = || {
             let filesystem = common_filesystem(&from, &to)?;
-            let changes = filesystem.rename(&from.call(), &from.id, old, &to.id, new)?;
+            let places = ((&from.id, old), (&to.id, new));
+            let changes =
+                filesystem.rename(&from.call(), places.0, places.1, fs::RenameMode::Replace)?;
             Ok(RenameBody {
                 from_directory_wcc: from.export.identity.change(&changes.0),
                 to_directory_wcc: to.export.identity.change(&changes.1),

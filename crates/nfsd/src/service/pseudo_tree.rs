@@ -120,16 +120,7 @@ impl FileSystem for PseudoTree {
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            read_only: true,
-            file_bytes_max: i64::MAX.cast_unsigned(),
-            name_bytes_max: 255,
-            links_max: 1,
-            symlinks: false,
-            times_settable: false,
-            time_grain_nanoseconds: 1,
-            case_insensitive: false,
-        }
+        Limits::default()
     }
 
     fn lookup(&self, _call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {

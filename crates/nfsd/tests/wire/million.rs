@@ -84,16 +84,7 @@ impl FileSystem for Million {
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            read_only: true,
-            file_bytes_max: 1 << 40,
-            name_bytes_max: 255,
-            links_max: 1,
-            symlinks: false,
-            times_settable: false,
-            time_grain_nanoseconds: 1,
-            case_insensitive: false,
-        }
+        Limits::default()
     }
 
     fn lookup(&self, _: &Call<'_>, _: &FileId, name: &[u8]) -> Result<Entry> {

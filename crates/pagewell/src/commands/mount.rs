@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use pagewell_fs::Finish;
 use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, users_of};
 use pagewell_monitor::control::Control;
 use pagewell_monitor::http::place::Place;
@@ -206,7 +207,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let status = Arc::new(Status::new("mount"));
     let http = start_http(&page, Vec::new(), &status)?;
     let described = filesystem.describe();
-    let options = wanted.options(filesystem.coherence());
+    let options = wanted.options(filesystem.limits().coherence);
     let mounted = Arc::new(pagewell_fuse::mount(filesystem, &chosen.place, &options)?);
     let shown = escape::text(mounted.place().as_os_str().as_encoded_bytes());
     let described = escape::text(described.as_bytes());
@@ -341,7 +342,7 @@ fn serve_until_unmounted(
         }
         if ended_for >= ANSWER_WAIT {
             let written = write_all(mounted);
-            mounted.filesystem().abandon();
+            let _ = mounted.filesystem().finish(Finish::Abandon);
             return written;
         }
     }
@@ -373,7 +374,7 @@ fn take_away(mounted: &Arc<Mounted>) {
     let mounted = Arc::clone(mounted);
     let started = std::thread::Builder::new().name("sync".to_owned());
     let started = started.spawn(move || {
-        if let Err(error) = mounted.filesystem().sync() {
+        if let Err(error) = mounted.filesystem().finish(Finish::Sync) {
             report(&format!("written data is not on the device: {error}"));
         }
     });
@@ -394,7 +395,7 @@ fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
     );
     match wait_for(
         "sync",
-        move || writing.filesystem().finish(ANSWER_WAIT),
+        move || writing.filesystem().finish(Finish::Within(ANSWER_WAIT)),
         &slow,
     )? {
         Ok(0) => Ok(()),

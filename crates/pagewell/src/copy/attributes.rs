@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use pagewell_fs::extended::ExtendedAttribute;
-use pagewell_fs::{Attributes, Error, FileId, Presence, SetAttributes, SetTime};
+use pagewell_fs::{Attributes, Error, FileId, FileType, Presence, SetAttributes, SetTime};
 
 use super::hand::{Hand, Notice};
 use super::losses::{Part, is_refusal};
@@ -127,7 +127,8 @@ impl Terms {
     ) -> Result<(), Error> {
         // One call for each file is saved where none can have lists. Elsewhere it is made also in
         // directories that give none: they may get a list while the copy is under way.
-        let Some(local) = self.local().filter(|local| local.has_access_lists()) else {
+        let local = self.local().filter(|local| local.limits().access_lists);
+        let Some(lists) = local.and_then(|local| local.extended_attributes()) else {
             return Ok(());
         };
         let of_directory = original.file_type.is_directory().then_some(DEFAULT_LIST);
@@ -136,9 +137,7 @@ impl Terms {
                 continue;
             }
             let removed = match object {
-                Object::Known(id) => {
-                    local.remove_extended_attribute(&self.target.tree.call(), id, list)
-                }
+                Object::Known(id) => lists.remove(&self.target.tree.call(), id, list),
                 Object::Open(file) => rustix::fs::fremovexattr(file, list).map_err(Error::from),
             };
             match removed {
@@ -231,7 +230,16 @@ impl Hand {
             }
             return Ok(Vec::new());
         };
-        let known = local.extended_attributes(&place.tree.call(), &original.entry.id);
+        let (entry, call) = (&original.entry, place.tree.call());
+        let extended = local.extended_attributes().filter(|_| {
+            // Those of other types could not be copied.
+            let file_type = entry.attributes.file_type;
+            matches!(file_type, FileType::Regular | FileType::Directory)
+        });
+        let known = match extended.map(|extended| extended.all(&call, &entry.id)) {
+            None | Some(Err(Error::NotSupported)) => return Ok(Vec::new()),
+            Some(known) => known,
+        };
         let mut known = known.map_err(|error| Trouble::Source(error.into()))?;
         known.retain(|(name, _)| {
             let name = name.as_bytes();
@@ -270,7 +278,10 @@ impl Hand {
         let call = terms.target.tree.call();
         let mut kept = Ok(());
         for (name, value) in extended {
-            let set = local.set_extended_attribute(&call, id, name, value, Presence::Any);
+            let set = match local.extended_attributes() {
+                Some(target) => target.set(&call, id, name, value, Presence::Any),
+                None => Err(Error::NotSupported),
+            };
             if let Err(error) = set {
                 let name = name.to_string_lossy();
                 let what = format!("extended attributes are not kept: {name}: {error}");

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_base::sync::Mutex;
-use pagewell_fs::Error;
+use pagewell_fs::{Error, Finish};
 use pagewell_tree::Tree;
 
 use super::object::Object;
@@ -43,7 +43,7 @@ impl Unsynced {
     /// Brings all of it to the device.
     pub(super) fn sync(&self, tree: &Tree) -> Result<(), Error> {
         if self.are_many.load(Ordering::Relaxed) {
-            return tree.filesystem.sync();
+            return tree.filesystem.finish(Finish::Sync).map(drop);
         }
         let few = self.few.lock();
         for object in few.iter() {

@@ -205,7 +205,8 @@ impl Hand {
         existing: Option<&Entry>,
     ) -> Result<bool, Trouble> {
         let (filesystem, call) = self.terms.at_target();
-        if existing.is_some_and(|existing| filesystem.same_object(&existing.id, id)) {
+        let object = filesystem.object_of(id);
+        if existing.is_some_and(|existing| filesystem.object_of(&existing.id) == object) {
             return Ok(true);
         }
         let linked = self.terms.replace(to, (existing.is_some(), true), |name| {

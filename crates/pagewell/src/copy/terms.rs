@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_fs::{
-    Call, Entry, Error, FileId, FileSystem, FileType, LocalFiles, OpenFile, SetAttributes, SetTime,
-    Timestamp,
+    Call, Entry, Error, FileId, FileSystem, FileType, LocalFiles, OpenFile, RenameMode,
+    SetAttributes, SetTime, Timestamp,
 };
 use pagewell_tree::Tree;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
@@ -235,7 +235,8 @@ impl Terms {
         let directory = &to.directory;
         self.turns.take(|| {
             let made = make(&beside).and_then(|made| {
-                let moved = filesystem.rename(&call, directory, &beside, directory, &to.name);
+                let (from, to) = ((directory, &*beside), (directory, &*to.name));
+                let moved = filesystem.rename(&call, from, to, RenameMode::Replace);
                 moved.map(|_| made)
             });
             // It is there still when the move failed, and when it moved nothing, because both were

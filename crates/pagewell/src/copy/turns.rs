@@ -55,7 +55,8 @@ mod tests {
 
     use pagewell_base::sync::Condvar;
     use pagewell_fs::{
-        Call, Change, CreateMode, Created, FileId, FileSystem, Result, SetAttributes, forward,
+        Call, Change, CreateMode, Created, FileId, FileSystem, RenameMode, Result, SetAttributes,
+        forward,
     };
     use pagewell_source_ram::RamFileSystem;
     use pagewell_tree::Tree;
@@ -123,12 +124,11 @@ mod tests {
         fn rename(
             &self,
             call: &Call<'_>,
-            from: &FileId,
-            from_name: &[u8],
-            to: &FileId,
-            to_name: &[u8],
+            from: (&FileId, &[u8]),
+            to: (&FileId, &[u8]),
+            mode: RenameMode,
         ) -> Result<(Change, Change)> {
-            self.change(|memory| memory.rename(call, from, from_name, to, to_name))
+            self.change(|memory| memory.rename(call, from, to, mode))
         }
     }
 

@@ -62,13 +62,7 @@ impl FileSystem for Hostile {
     fn limits(&self) -> Limits {
         Limits {
             read_only: false,
-            file_bytes_max: 1 << 40,
-            name_bytes_max: 255,
-            links_max: 1,
-            symlinks: false,
-            times_settable: false,
-            time_grain_nanoseconds: 1,
-            case_insensitive: false,
+            ..Limits::default()
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_fs::{Call, Credentials, FileId, FileSystem, Stability};
+use pagewell_fs::{Call, Credentials, FileId, FileSystem, Finish, Stability};
 use pagewell_source_nfs::{NfsFileSystem, Url};
 
 use crate::random::Random;
@@ -121,7 +121,7 @@ fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
         is_committed: vec![true; FILE_BYTES],
     });
     let stop = AtomicBool::new(false);
-    let before = mount.write_verifier();
+    let before = mount.write_verifier(None);
     let mut missing = 0;
     let serve = std::thread::scope(|scope| {
         let writer = scope.spawn(|| work(&mount, &id, &model, &stop));
@@ -142,11 +142,15 @@ fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
         println!("{rounds} rounds, {commits} commits, {missing} bytes not safe when it died");
         serve
     });
-    assert_eq!(mount.write_verifier(), before, "nobody was told of a loss");
+    assert_eq!(
+        mount.write_verifier(None),
+        before,
+        "nobody was told of a loss"
+    );
     serve.signal("KILL");
     serve.end();
     assert_eq!(check(&trial, &model), 0, "what was written and committed");
     assert!(missing > 0, "no server had anything to lose");
     // There is nobody to unmount from.
-    assert_eq!(mount.abandon(), 0);
+    assert_eq!(mount.finish(Finish::Abandon), Ok(0));
 }

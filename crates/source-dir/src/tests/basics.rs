@@ -1,7 +1,7 @@
 //! Every operation once, as a client uses it.
 
 use super::*;
-use pagewell_fs::{Error, FileType, NodeKind, SetTime, Timestamp};
+use pagewell_fs::{Error, FileType, NodeKind, RenameMode, SetTime, Timestamp};
 use std::os::unix::fs::MetadataExt;
 
 #[test]
@@ -199,7 +199,12 @@ fn names_are_linked_moved_and_removed() {
 
         // a directory into itself, over a full one, a file over a directory and back
         let rename = |fd: &FileId, fname: &str, td: &FileId, tname: &str| {
-            files.rename(&call, fd, fname.as_bytes(), td, tname.as_bytes())
+            files.rename(
+                &call,
+                (fd, fname.as_bytes()),
+                (td, tname.as_bytes()),
+                RenameMode::Replace,
+            )
         };
         assert_eq!(rename(&root, "a", &a, "x").err(), Some(Error::Invalid));
         assert_eq!(rename(&root, "a", &root, "b").err(), Some(Error::NotEmpty));
@@ -378,7 +383,9 @@ fn an_open_directory_outlives_its_name() {
                 "remove" => drop(files.remove_directory(&call, &root, b"d").unwrap()),
                 "replace" => {
                     make(&root, b"e").unwrap();
-                    files.rename(&call, &root, b"e", &root, b"d").unwrap();
+                    files
+                        .rename(&call, (&root, b"e"), (&root, b"d"), RenameMode::Replace)
+                        .unwrap();
                     files.remove_directory(&call, &root, b"d").unwrap();
                 }
                 _ => std::fs::remove_dir(fixture.path("d")).unwrap(),

@@ -2,7 +2,7 @@
 
 use super::super::durability::SyncCalls;
 use super::*;
-use pagewell_fs::{Error, SetTime, Timestamp};
+use pagewell_fs::{Error, Finish, RenameMode, SetTime, Timestamp};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -91,9 +91,9 @@ fn a_failed_sync_changes_the_verifier() {
 
         for stability in [Stability::DataSync, Stability::FileSync] {
             calls.failures.store(1, Ordering::SeqCst);
-            let before = files.write_verifier();
+            let before = files.write_verifier(None);
             assert!(matches!(write(stability), Err(Error::Io(_))));
-            assert_ne!(files.write_verifier(), before);
+            assert_ne!(files.write_verifier(None), before);
         }
         // a failure between a write and its commit, met by a change of a name
         let fourth = write(Stability::Unstable).unwrap();
@@ -104,7 +104,10 @@ fn a_failed_sync_changes_the_verifier() {
             files.commit(&call, &id, 0, 0).unwrap().verifier,
             fourth.verifier
         );
-        assert_ne!(fixture.restarted().write_verifier(), files.write_verifier());
+        assert_ne!(
+            fixture.restarted().write_verifier(None),
+            files.write_verifier(None)
+        );
     });
 }
 
@@ -240,7 +243,9 @@ fn each_operation_syncs_what_it_promises() {
             .unwrap();
         assert_eq!(calls.counts(), (0, 0, 1), "a link cannot be opened");
         let d = fixture.id("d");
-        files.rename(&call, &root, b"f", &d, b"f").unwrap();
+        files
+            .rename(&call, (&root, b"f"), (&d, b"f"), RenameMode::Replace)
+            .unwrap();
         assert_eq!(calls.counts(), (0, create, 0));
         files.link(&call, &id, &root, b"g").unwrap();
         assert_eq!(calls.counts(), (0, create, 0));
@@ -248,9 +253,9 @@ fn each_operation_syncs_what_it_promises() {
         files.remove_directory(&call, &root, b"d").unwrap();
         assert_eq!(calls.counts(), (0, 2, 0));
         write(Stability::Unstable);
-        files.sync().unwrap();
+        files.finish(Finish::Sync).unwrap();
         assert_eq!(calls.counts(), (1, 0, 1));
-        files.sync().unwrap();
+        files.finish(Finish::Sync).unwrap();
         assert_eq!(calls.counts(), (0, 0, 1), "nothing is unstable any more");
     });
 }
@@ -304,14 +309,14 @@ fn unstable_data_is_synced_before_its_file_is_closed() {
         sync_calls: calls.clone(),
         ..Options::default()
     });
-    let verifier = fixture.files.write_verifier();
+    let verifier = fixture.files.write_verifier(None);
     calls.failures.store(1, Ordering::SeqCst);
     for number in 0..64 {
         fixture.make(&fixture.root(), &format!("f{number}"), b"x");
     }
     assert!(calls.counts().0 >= 32);
     assert_ne!(
-        fixture.files.write_verifier(),
+        fixture.files.write_verifier(None),
         verifier,
         "one of them failed"
     );

@@ -2,7 +2,7 @@
 
 use super::*;
 use pagewell_counters::names;
-use pagewell_fs::Error;
+use pagewell_fs::{Error, RenameMode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -18,9 +18,13 @@ fn identifiers_survive_rename_rename_of_the_parent_and_restart() {
         let a = make(&root, b"a");
         let b = make(&a, b"b");
         let f = fixture.make(&b, "f", b"one");
-        files.rename(&call, &b, b"f", &b, b"g").unwrap();
+        files
+            .rename(&call, (&b, b"f"), (&b, b"g"), RenameMode::Replace)
+            .unwrap();
         assert_eq!(fixture.id("a/b/g"), f);
-        files.rename(&call, &root, b"a", &root, b"z").unwrap();
+        files
+            .rename(&call, (&root, b"a"), (&root, b"z"), RenameMode::Replace)
+            .unwrap();
         assert_eq!(fixture.id("z/b/g"), f);
         let again = fixture.restarted();
         assert_eq!(read_as(&again, &who, &f).unwrap(), b"one");

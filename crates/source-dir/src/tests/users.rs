@@ -2,7 +2,7 @@
 
 use super::*;
 use pagewell_counters::names;
-use pagewell_fs::{Access, Error, SetTime, Timestamp};
+use pagewell_fs::{Access, Error, RenameMode, SetTime, Timestamp};
 use std::os::unix::fs::{MetadataExt, chown};
 
 fn user(uid: u32) -> Credentials {
@@ -152,7 +152,12 @@ fn directories_are_judged_by_the_kernel() {
         let mode = CreateMode::Unchecked(mode_of(0o666));
         assert_eq!(files.create(&call, &d, b"n", &mode).err(), denied);
         assert_eq!(files.remove(&call, &d, b"f").err(), denied);
-        let rename = files.rename(&call, &d, b"f", &fixture.root(), b"f");
+        let rename = files.rename(
+            &call,
+            (&d, b"f"),
+            (&fixture.root(), b"f"),
+            RenameMode::Replace,
+        );
         assert_eq!(rename.err(), denied);
         let listed = files.read_directory(&call, &d, 0, false, &mut |_| true);
         assert_eq!(listed.err(), denied);
@@ -470,7 +475,8 @@ fn whether_there_is_a_list_is_remembered_when_the_change_time_has_settled() {
             let tree = &fixture.files.tree;
             let object = tree.object(&waiting(&member), &id).unwrap();
             let status = object.status().unwrap();
-            tree.has_acls
+            tree.limits
+                .access_lists
                 .then(|| object.known_acl(status.attributes.changed))
         };
         // A busy machine may take as long as that itself.

@@ -1,6 +1,6 @@
 //! What a thread that may not wait answers.
 
-use pagewell_fs::{Access, Error};
+use pagewell_fs::{Access, Error, RenameMode};
 
 use super::*;
 
@@ -31,7 +31,12 @@ fn held_objects_are_answered_and_the_rest_would_block() {
             "nothing was changed"
         );
         assert_eq!(files.remove(&call, &root, b"f").err(), blocked);
-        assert_eq!(files.rename(&call, &root, b"f", &root, b"g").err(), blocked);
+        assert_eq!(
+            files
+                .rename(&call, (&root, b"f"), (&root, b"g"), RenameMode::Replace)
+                .err(),
+            blocked
+        );
         assert_eq!(files.link(&call, &f, &root, b"g").err(), blocked);
         assert_eq!(files.commit(&call, &f, 0, 0).err(), blocked);
         let set = files.set_attributes(&call, &f, &mode_of(0o600), None);

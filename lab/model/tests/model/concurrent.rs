@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use pagewell_fs::{
     Access, Attributes, Call, Change, CreateMode, Credentials, Error, FileId, FileSystem,
-    SetAttributes, Stability, WccAttributes,
+    RenameMode, SetAttributes, Stability, WccAttributes,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -101,7 +101,12 @@ impl Shared<'_> {
             }
             Operation::Rename(from, old, to, new) => {
                 let (from, to) = (self.id(*from), self.id(*to));
-                filesystem.rename(call, &from, &old.bytes(), &to, &new.bytes())?;
+                filesystem.rename(
+                    call,
+                    (&from, &old.bytes()),
+                    (&to, &new.bytes()),
+                    RenameMode::Replace,
+                )?;
             }
             other => self.run_on_object(call, other)?,
         }

@@ -315,7 +315,10 @@ impl<'a> Driver<'a> {
                     filesystem.commit(call, &id, offset, count)
                 });
                 if let Some((done, number)) = self.agree(actual, self.model.commit(named)) {
-                    assert_eq!(done.verifier, self.instance.filesystem().write_verifier());
+                    assert_eq!(
+                        done.verifier,
+                        self.instance.filesystem().write_verifier(None)
+                    );
                     self.meet_change(number, before, &done.change);
                 }
             }
@@ -390,7 +393,10 @@ impl<'a> Driver<'a> {
         if let Some((done, ())) = self.agree(actual, expected) {
             assert_eq!(done.count as usize, data.len(), "bytes written");
             assert!(done.committed >= stability, "less durable than asked for");
-            assert_eq!(done.verifier, self.instance.filesystem().write_verifier());
+            assert_eq!(
+                done.verifier,
+                self.instance.filesystem().write_verifier(None)
+            );
             self.meet_change(named.unwrap(), before, &done.change);
         }
     }

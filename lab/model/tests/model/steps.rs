@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use pagewell_fs::{Credentials, Entry, Error};
+use pagewell_fs::{Credentials, Entry, Error, RenameMode};
 
 use crate::driver::{Driver, create_mode, how_of};
 use crate::operation::{Operation, Pick};
@@ -122,7 +122,12 @@ impl Driver<'_> {
         let (from_id, to_id) = (self.id(from.0), self.id(to.0));
         let (from_before, to_before) = (self.before(from.0), self.before(to.0));
         let actual = self.call(who, |filesystem, call| {
-            filesystem.rename(call, &from_id, from.1, &to_id, to.1)
+            filesystem.rename(
+                call,
+                (&from_id, from.1),
+                (&to_id, to.1),
+                RenameMode::Replace,
+            )
         });
         let expected = self.model.rename(who, from, to);
         if let Some(((left, right), (from, to))) = self.agree(actual, expected) {

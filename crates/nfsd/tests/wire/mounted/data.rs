@@ -1,6 +1,6 @@
 //! Data: how many calls it costs, and who sees what when.
 
-use pagewell_fs::{Error, FileSystem, SetAttributes, SetTime, Timestamp};
+use pagewell_fs::{Error, FileSystem, Finish, SetAttributes, SetTime, Timestamp};
 use pagewell_sunrpc::nfs3::Procedure;
 
 use super::{Mount, pattern, server};
@@ -220,7 +220,7 @@ fn small_caches_hold_many_files() {
     for (number, id) in ids.iter().enumerate() {
         assert!(mount.read(id).unwrap() == bytes[number..], "file {number}");
     }
-    mount.filesystem.sync().unwrap();
+    mount.filesystem.finish(Finish::Sync).unwrap();
     let other = Mount::new(&server, "");
     for (number, id) in ids.iter().enumerate() {
         assert!(other.read(id).unwrap() == bytes[number..], "file {number}");

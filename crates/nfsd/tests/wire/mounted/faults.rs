@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pagewell_fs::{Credentials, Error, FileId, FileSystem, ReadReply, Result};
+use pagewell_fs::{Credentials, Error, FileId, FileSystem, Finish, ReadReply, Result};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{Procedure, Status};
 
@@ -88,8 +88,8 @@ fn an_error_of_a_write_is_told_once_and_to_its_file_only() {
     assert_eq!(Mount::new(&server, "").read(&full).unwrap(), b"after!");
     hook.is_on.store(true, Ordering::Release);
     mount.write(&full, 0, b"again").unwrap();
-    assert_eq!(mount.filesystem.sync(), Err(Error::NoSpace));
-    assert_eq!(mount.filesystem.sync(), Ok(()));
+    assert_eq!(mount.filesystem.finish(Finish::Sync), Err(Error::NoSpace));
+    assert_eq!(mount.filesystem.finish(Finish::Sync), Ok(0));
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_restart_of_the_server_is_waited_for() {
         writer.join().unwrap();
         assert!(Mount::new(&server, "").read(&id).unwrap() == bytes);
         assert!(mount.lookup("another").is_ok());
-        mount.filesystem.abandon();
+        mount.filesystem.finish(Finish::Abandon).unwrap();
     });
 }
 
@@ -308,7 +308,7 @@ fn a_server_that_is_gone_does_not_keep_a_mount() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| hard.close(&one));
         std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(hard.filesystem.abandon(), 5000);
+        assert_eq!(hard.filesystem.finish(Finish::Abandon), Ok(5000));
         assert!(matches!(waits.join().unwrap(), Err(Error::Io(_))));
     });
     assert!(matches!(hard.read(&one), Err(Error::Io(_)) | Ok(_)));

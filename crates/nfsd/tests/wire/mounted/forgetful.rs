@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_fs::{
-    Call, Credentials, Error, FileId, FileSystem, Result, SetAttributes, SetTime, Stability,
-    Timestamp,
+    Call, Credentials, Error, FileId, FileSystem, Finish, Result, SetAttributes, SetTime,
+    Stability, Timestamp,
 };
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
@@ -164,9 +164,13 @@ fn nothing_is_lost_when_the_server_forgets_what_it_was_given() {
         }
         mount.commit(&ids[round as usize % ids.len()]).unwrap();
     }
-    let before = mount.filesystem.write_verifier();
-    mount.filesystem.sync().unwrap();
-    assert_eq!(mount.filesystem.write_verifier(), before, "nobody is told");
+    let before = mount.filesystem.write_verifier(None);
+    mount.filesystem.finish(Finish::Sync).unwrap();
+    assert_eq!(
+        mount.filesystem.write_verifier(None),
+        before,
+        "nobody is told"
+    );
     assert!(hook.crashes.load(Ordering::Acquire) >= 6);
     hook.crash();
     let other = Mount::new(&server, "");
@@ -285,7 +289,7 @@ fn a_length_or_time_that_is_set_outlives_what_is_written_again() {
             let mut expected = bytes.clone();
             expected.resize(usize::try_from(size).unwrap(), 0);
             assert!(mount.read(&id).unwrap() == expected, "{size}");
-            mount.filesystem.sync().unwrap();
+            mount.filesystem.finish(Finish::Sync).unwrap();
             let other = Mount::new(&server, "");
             assert_eq!(other.attributes(&id).modified, time);
             assert!(other.read(&id).unwrap() == expected, "{size}");
@@ -303,7 +307,7 @@ fn what_others_cut_off_does_not_come_back() {
         match commits {
             0 => {}
             1 => mount.commit(&id).unwrap(),
-            _ => mount.filesystem.sync().unwrap(),
+            _ => drop(mount.filesystem.finish(Finish::Sync).unwrap()),
         }
         Mount::new(&server, "").truncate(&id, 100);
         assert_eq!(mount.attributes(&id).size, 100, "{commits}");
@@ -390,7 +394,7 @@ fn what_is_written_to_a_server_without_commit_is_made_stable_by_writing() {
         for (id, _) in &files {
             mount.commit(id).unwrap();
         }
-        mount.filesystem.sync().unwrap();
+        mount.filesystem.finish(Finish::Sync).unwrap();
         hook.crash();
         let other = Mount::new(&server, "");
         for (id, bytes) in &files {

@@ -1,6 +1,6 @@
 //! Servers that lack procedures, or the bodies of answers.
 
-use pagewell_fs::{CreateMode, Error, FileSystem, NodeKind, Result, SetAttributes};
+use pagewell_fs::{CreateMode, Error, FileSystem, NodeKind, RenameMode, Result, SetAttributes};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{Procedure, Status};
 
@@ -132,7 +132,12 @@ fn a_failure_without_its_body_is_that_failure() {
     assert_eq!(files.read_link(&call, &file).map(drop), Err(Error::Invalid));
     let removed = files.remove(&call, &root, b"missing");
     assert_eq!(removed.map(drop), Err(Error::NotFound));
-    let moved = files.rename(&call, &root, b"missing", &root, b"other");
+    let moved = files.rename(
+        &call,
+        (&root, b"missing"),
+        (&root, b"other"),
+        RenameMode::Replace,
+    );
     assert_eq!(moved.map(drop), Err(Error::NotFound));
     mount.write(&file, 0, b"other").unwrap();
     let credentials = pagewell_fs::Credentials::root();

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_fs::{
-    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, NodeKind, Result,
-    SetAttributes,
+    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, Finish, NodeKind,
+    RenameMode, Result, SetAttributes,
 };
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -34,10 +34,9 @@ fn names_are_asked_for_once() {
         .filesystem
         .rename(
             &mount.call(),
-            &mount.root(),
-            b"missing",
-            &mount.root(),
-            b"there",
+            (&mount.root(), b"missing"),
+            (&mount.root(), b"there"),
+            RenameMode::Replace,
         )
         .unwrap();
     assert_eq!(mount.lookup("there"), Ok(made));
@@ -84,7 +83,12 @@ fn an_open_directory_can_be_used_without_its_name() {
         } else {
             make(b"other");
             files
-                .rename(&call, &root, b"other", &root, b"open")
+                .rename(
+                    &call,
+                    (&root, b"other"),
+                    (&root, b"open"),
+                    RenameMode::Replace,
+                )
                 .unwrap();
         }
         let after = mount.attributes(&directory);
@@ -178,7 +182,7 @@ fn what_is_open_stays_when_its_name_goes() {
         mount.filesystem.attributes(&mount.call(), &id),
         Err(Error::Stale)
     );
-    mount.filesystem.sync().unwrap();
+    mount.filesystem.finish(Finish::Sync).unwrap();
 }
 
 #[test]
@@ -192,7 +196,12 @@ fn what_is_open_stays_when_another_takes_its_name() {
     let (call, root) = (mount.call(), mount.root());
     mount
         .filesystem
-        .rename(&call, &root, b"file.new", &root, b"file")
+        .rename(
+            &call,
+            (&root, b"file.new"),
+            (&root, b"file"),
+            RenameMode::Replace,
+        )
         .unwrap();
     assert_eq!(mount.lookup("file"), Ok(new));
     assert_eq!(mount.lookup("file.new"), Err(Error::NotFound));
@@ -212,7 +221,7 @@ fn a_removed_file_costs_no_writes() {
         .filesystem
         .remove(&mount.call(), &mount.root(), b"temporary")
         .unwrap();
-    mount.filesystem.sync().unwrap();
+    mount.filesystem.finish(Finish::Sync).unwrap();
     assert_eq!(mount.calls(Procedure::Write), 0);
     // Nor is it an error that what was written of it cannot be committed.
     let id = mount.create("temporary");
@@ -222,7 +231,7 @@ fn a_removed_file_costs_no_writes() {
         .filesystem
         .remove(&mount.call(), &mount.root(), b"temporary")
         .unwrap();
-    mount.filesystem.sync().unwrap();
+    mount.filesystem.finish(Finish::Sync).unwrap();
 }
 
 #[test]
