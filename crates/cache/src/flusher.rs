@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names::{CACHE_FLUSHER_MISSING, CACHE_FLUSHER_WAKES};
-
 use crate::sync::{Condvar, Mutex};
 
 /// It looks so often, whatever has woken it.
@@ -60,7 +58,6 @@ impl Flusher {
             Ok(_) => self.signals.running.store(true, Ordering::Release),
             // Writers do its work, and nothing is written because of its age alone.
             Err(error) => {
-                CACHE_FLUSHER_MISSING.add(1);
                 tracing::warn!(%error, "no thread for write-back: {error}");
             }
         }
@@ -90,7 +87,6 @@ impl Drop for Flusher {
 impl Signals {
     fn run(&self) {
         while let Some(devices) = self.wait_until(self.next()) {
-            CACHE_FLUSHER_WAKES.add(1);
             for device in devices {
                 // A device that panics costs its own requests, not the thread of the others.
                 let _ = catch_unwind(AssertUnwindSafe(|| device.run()));

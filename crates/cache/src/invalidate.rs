@@ -23,8 +23,6 @@
 //! **What it does not do.** A write that is at the device already may still come after it. The
 //! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
-use pagewell_counters::names::{CACHE_DISCARDED_PAGES, CACHE_DISCARDS};
-
 use crate::page::{PAGE, Part, first_part};
 use crate::read::miss::MEMORY_TICK;
 use crate::residency::pins::OwnedPin;
@@ -38,7 +36,6 @@ impl Writer {
         if extent.length == 0 {
             return;
         }
-        CACHE_DISCARDS.add(1);
         if self.dirty.has_started() {
             // First: what is written while the pages go is not to be taken from a flush.
             let mut dirty = self.dirty.lock();
@@ -63,15 +60,11 @@ impl Writer {
     fn purge_in_page(&self, part: &Part) {
         let (layout, page) = (&self.own.layout, part.page);
         let is_whole = part.length == PAGE.min(layout.length_bytes - page * PAGE);
-        let mut is_first = true;
         loop {
             let lock = self.own.pages.lock_page(layout.key(page));
             let Some(mut pin) = self.own.pin_locked(page) else {
                 return;
             };
-            if std::mem::take(&mut is_first) {
-                CACHE_DISCARDED_PAGES.add(1);
-            }
             if is_whole {
                 return self.drop_page(pin, part);
             }

@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
-    CACHE_REQUESTS_IN_QUEUE, CACHE_RETRIES, CACHE_WRAPS, CACHE_WRITE_OUT_BYTES,
-    CACHE_WRITE_OUT_REQUESTS,
+    CACHE_REQUESTS_IN_QUEUE, CACHE_WRAPS,
 };
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
 use pagewell_policy::elevator::{
@@ -288,12 +287,9 @@ impl IoQueue {
         if !is_write && outcome.transferred_bytes > 0 {
             self.note_latency(self.origin.elapsed().saturating_sub(sent));
         }
-        let bytes = if is_write {
-            &CACHE_WRITE_OUT_BYTES
-        } else {
-            &CACHE_FETCHED_BYTES
-        };
-        bytes.add(outcome.transferred_bytes as u64);
+        if !is_write {
+            CACHE_FETCHED_BYTES.add(outcome.transferred_bytes as u64);
+        }
         let end = offset + outcome.transferred_bytes as u64;
         let alone = transfers.len() == 1;
         let (ended, again): (Vec<_>, Vec<_>) = transfers.into_iter().partition(|transfer| {
@@ -339,7 +335,6 @@ impl IoQueue {
             id,
         });
         for transfer in pieces {
-            CACHE_RETRIES.add(1);
             self.device.submit(single(transfer, unended.clone()));
         }
     }
@@ -383,9 +378,7 @@ fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
 
 fn count(dispatch: &Dispatch) {
     CACHE_REQUESTS_IN_QUEUE.add(1);
-    if dispatch.class.is_write() {
-        CACHE_WRITE_OUT_REQUESTS.add(1);
-    } else {
+    if !dispatch.class.is_write() {
         CACHE_FETCH_REQUESTS.add(1);
     }
     CACHE_MERGED_REQUESTS.add(dispatch.members.len() as u64 - 1);

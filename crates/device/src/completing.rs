@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 
-use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
+use pagewell_counters::names::PANICS;
 
 use crate::{Outcome, Request};
 
@@ -44,7 +44,7 @@ fn contain(work: impl FnOnce()) {
 }
 
 pub(crate) fn completion_panicked() {
-    DEVICE_COMPLETION_PANICS.add(1);
+    PANICS.add(1);
 }
 
 /// Runs a part of a completion when the other completions of the burst that it is part of have
@@ -111,7 +111,7 @@ mod tests {
         after_burst(push(1));
         assert_eq!(*ran.borrow(), [1], "no burst");
         let burst = Burst::begin();
-        let panics = DEVICE_COMPLETION_PANICS.get();
+        let panics = PANICS.get();
         after_burst(|| panic!("expected in this test"));
         let inner = push(3);
         let outer = push(2);
@@ -123,6 +123,6 @@ mod tests {
         assert_eq!(*ran.borrow(), [1], "in the burst");
         drop(burst);
         assert_eq!(*ran.borrow(), [1, 2, 3, 4]);
-        assert!(DEVICE_COMPLETION_PANICS.get() > panics);
+        assert!(PANICS.get() > panics);
     }
 }

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use fuser::Errno;
 use pagewell_base::sync::{Condvar, Mutex};
-use pagewell_counters::names;
 
 use crate::dispatch::Wanted;
 use crate::reply::Refuse;
@@ -144,14 +143,11 @@ impl Blocked {
                 .map(|waiting| (waiting.thread, Arc::clone(&waiting.reply)))
                 .collect();
             drop(state);
-            let mut interrupted = 0;
+            let mut interrupted = false;
             for (thread, reply) in long {
-                if is_being_killed(thread) && reply.interrupt() {
-                    interrupted += 1;
-                }
+                interrupted |= is_being_killed(thread) && reply.interrupt();
             }
-            if interrupted > 0 {
-                names::FUSE_INTERRUPTED.add(interrupted);
+            if interrupted {
                 let_go();
             }
             state = self.state.lock();

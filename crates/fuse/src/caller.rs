@@ -9,7 +9,6 @@ use std::cell::{Cell, OnceCell};
 use std::sync::LazyLock;
 
 use fuser::Request;
-use pagewell_counters::names;
 use pagewell_fs::{Call, Credentials, Error, Result, SetAttributes};
 
 static ROOT: LazyLock<Credentials> = LazyLock::new(Credentials::root);
@@ -69,7 +68,6 @@ impl Caller {
             return &self.plain;
         }
         self.with_groups.get_or_init(|| {
-            names::FUSE_GROUPS_READ.add(1);
             let groups = groups_of(self.thread);
             Credentials::new(self.plain.uid, self.plain.gid, &groups)
         })

@@ -271,17 +271,12 @@ impl Dispatch {
             drop(queue);
             return work(None);
         }
-        names::FUSE_HANDED_OVER.add(1);
         queue.bytes += memory.data();
         queue.jobs.push_back(Job {
             memory,
             wanted,
             work,
         });
-        let last = queue.jobs.len() - 1;
-        if matches!(memory, Memory::Lease(_)) && queue.startable().last() != Some(last) {
-            names::FUSE_READS_HELD.add(1);
-        }
         self.wake(&mut queue);
         // Without any worker nobody would ever do it.
         if queue.workers == 0

@@ -56,7 +56,6 @@ impl Front {
         let finish = move |front: &Self, reply: ReplyWrite, done: Done| {
             reply.written(done.count);
             if done.offset != offset {
-                names::FUSE_APPENDS_MOVED.add(1);
                 front.forgetting.want(node);
             }
         };

@@ -21,7 +21,6 @@ use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage};
 use nix::sys::socket::{recvmsg, sendmsg, setsockopt};
 use pagewell_base::sync::Mutex;
-use pagewell_counters::names;
 
 use crate::dispatch::Dispatcher;
 use crate::pool::{Flow, Pool};
@@ -81,7 +80,6 @@ pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
         };
         // What fills the buffer may have been longer.
         if length == buffer.len() || !dispatcher.program.allows(from.ip()) {
-            names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
         let mut datagram = Datagram {
@@ -94,7 +92,6 @@ pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
             continue;
         };
         if !waiting.lock().take_one(export) {
-            names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
         datagram.export = export;

@@ -113,7 +113,6 @@ impl<P: Program> Dispatcher<P> {
 
     /// Has a thread do a call.
     pub fn queue(&self, job: Job<P::Pending>) {
-        names::CALLS_POOLED.add(1);
         self.enqueue(job);
     }
 
@@ -150,7 +149,6 @@ impl<P: Program> Dispatcher<P> {
     fn decide(&self, job: &mut Job<P::Pending>) -> Decision {
         let connection = &job.charge.connection;
         if connection.is_given_up() {
-            names::CALLS_ABANDONED.add(1);
             connection.close();
             return Decision::Done;
         }
@@ -211,7 +209,6 @@ impl<P: Program> Dispatcher<P> {
     /// Has a call wait without a thread, because storage holds others for its object.
     fn defer(&self, mut job: Job<P::Pending>) {
         if job.state.waits_since.is_none() {
-            names::CALLS_PARKED.add(1);
             job.state.waits_since = Some(Instant::now());
         }
         self.deferred.lock().push(job);
@@ -272,7 +269,6 @@ impl<P: Program> Dispatcher<P> {
         };
         if is_gone {
             self.program.finish(pending, None);
-            names::CALLS_ABANDONED.add(1);
             // A client that is there after all learns that no answer will come.
             connection.close();
         }

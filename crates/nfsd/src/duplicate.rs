@@ -97,7 +97,7 @@ impl Duplicates {
         let line = (&connection.line, place);
         let now = since_start(received_at);
         let verdict = self.cache.lock().look(&key, line, None, now);
-        seen(verdict, (key, place, None))
+        seen(verdict, (key, place))
     }
 
     /// Looks again at one that is undecided.
@@ -105,7 +105,7 @@ impl Duplicates {
         let Undecided { key, place, held } = call;
         let line = (&connection.line, place);
         let verdict = self.cache.lock().look(&key, line, Some(held), now());
-        seen(verdict, (key, place, Some(held)))
+        seen(verdict, (key, place))
     }
 
     /// A call is done. Its reply is kept, and is sent where `sent_at` says.
@@ -125,18 +125,11 @@ impl Duplicates {
     }
 }
 
-fn seen(verdict: Verdict, (key, place, held): (Key, Place, Option<Held>)) -> Seen {
+fn seen(verdict: Verdict, (key, place): (Key, Place)) -> Seen {
     match verdict {
         Verdict::New => Seen::New,
-        Verdict::InProgress => {
-            names::DUPLICATES_IN_PROGRESS.add(1);
-            Seen::InProgress
-        }
-        Verdict::Held(now_held) => {
-            names::DUPLICATES_IN_PROGRESS.add(u64::from(held.is_none()));
-            let held = now_held;
-            Seen::Undecided(Undecided { key, place, held })
-        }
+        Verdict::InProgress => Seen::InProgress,
+        Verdict::Held(held) => Seen::Undecided(Undecided { key, place, held }),
         Verdict::Answered(reply, moved) => {
             names::DUPLICATES_REPLAYED.add(1);
             Seen::Answered(reply, (moved == Moved::Yes).then_some(key))

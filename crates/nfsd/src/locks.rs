@@ -146,13 +146,8 @@ impl Locks {
     pub fn lock(&self, wish: &Wish, reclaim: (bool, i32), wait: Option<Context>) -> Outcome {
         let now = Instant::now();
         let (outcome, offers) = self.table.lock().lock(wish, reclaim, wait, now);
-        match outcome {
-            Outcome::Granted => names::LOCKS_GRANTED.add(1),
-            Outcome::Blocked => names::LOCKS_BLOCKED.add(1),
-            Outcome::Denied => names::LOCKS_DENIED.add(1),
-            Outcome::Deadlock => names::LOCK_DEADLOCKS.add(1),
-            Outcome::Grace => names::LOCK_GRACE_REFUSALS.add(1),
-            Outcome::Full => names::LOCKS_REFUSED.add(1),
+        if outcome == Outcome::Full {
+            names::LOCKS_REFUSED.add(1);
         }
         self.call_back(offers);
         outcome
@@ -198,14 +193,12 @@ impl Locks {
         let client = match (fitting, clients.as_slice()) {
             (Some(client), _) | (None, [client]) => client,
             (None, _) => {
-                names::LOCK_NOTICES_IGNORED.add(1);
                 return;
             }
         };
         let mut restarts = self.restarts.lock();
         if restarts.get(client) == Some(&state) {
             // Notices are sent until they are answered, and may come again late.
-            names::LOCK_NOTICES_IGNORED.add(1);
             return;
         }
         if restarts.len() >= RESTARTS_MAX {
@@ -213,7 +206,6 @@ impl Locks {
         }
         restarts.insert(client.clone(), state);
         drop(restarts);
-        names::LOCK_NOTICES.add(1);
         self.shares.lock().free(client);
         self.free(client, Some(state));
     }
@@ -241,7 +233,6 @@ impl Locks {
             port_mapper,
         };
         let count = |reached: bool| {
-            names::LOCK_CALLS.add(1);
             names::LOCK_CALL_FAILURES.add(u64::from(!reached));
         };
         match job {
@@ -265,7 +256,6 @@ impl Locks {
                 let client = peer(listed.client.address, listed.local);
                 let heard = client.notify_restart(state);
                 count(heard);
-                names::LOCK_CLIENTS_NOTIFIED.add(u64::from(heard));
                 self.notified(&listed.client, heard);
             }
             Job::Clean => self.clean(),

@@ -49,7 +49,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_counters::names as counters;
 use pagewell_fs::moment::{self, Moment};
 use pagewell_policy::reply_cache::{Key, SentAt};
 use pagewell_sunrpc::mount3;
@@ -182,7 +181,6 @@ impl Service {
     fn begin(&self, call: &NfsCall<'_>, batch: &mut Batch) -> FirstLook<'_> {
         let (request, connection) = (&call.request, call.request.connection);
         if connection.is_given_up() {
-            counters::CALLS_ABANDONED.add(1);
             connection.close();
             return FirstLook::Said;
         }

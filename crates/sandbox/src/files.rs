@@ -142,7 +142,6 @@ fn standing(plan: &Plan, status: &RestrictionStatus, leaves_opening: bool) -> Pa
     if status.ruleset == RulesetStatus::NotEnforced {
         return none("Landlock of this kernel has nothing of what is needed");
     }
-    names::SANDBOX_LANDLOCK_ABI.set(i64::from(abi as i32));
     let mut lacks = Vec::new();
     if leaves_opening {
         lacks.push(

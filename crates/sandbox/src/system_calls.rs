@@ -18,7 +18,6 @@
 
 use std::collections::BTreeMap;
 
-use pagewell_counters::names;
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch,
@@ -135,18 +134,14 @@ enum Error {
 /// Refuses them in the calling thread and all that it starts.
 pub(crate) fn refuse(makes_private_mounts: bool) -> Part {
     match install(makes_private_mounts) {
-        Ok(count) => {
-            names::SANDBOX_SYSTEM_CALLS_REFUSED.set(i64::try_from(count).unwrap_or(i64::MAX));
-            Part::Holds
-        }
+        Ok(()) => Part::Holds,
         Err(error) => Part::Missing(format!("no system call is refused ({error})")),
     }
 }
 
-fn install(makes_private_mounts: bool) -> Result<usize, Error> {
+fn install(makes_private_mounts: bool) -> Result<(), Error> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     let refused = rules(makes_private_mounts)?;
-    let count = refused.keys().filter(|call| is_plain(**call)).count() + 1;
     for (rules, errno) in [
         (refused, libc::EPERM),
         (
@@ -161,7 +156,7 @@ fn install(makes_private_mounts: bool) -> Result<usize, Error> {
         let program: seccompiler::BpfProgram = filter.try_into()?;
         seccompiler::apply_filter(&program)?;
     }
-    Ok(count)
+    Ok(())
 }
 
 /// What is refused: calls, each always or in any of the cases.
@@ -215,20 +210,20 @@ fn with_x32(call: i64) -> impl Iterator<Item = i64> {
     std::iter::once(call)
 }
 
-#[cfg(target_arch = "x86_64")]
-fn is_plain(call: i64) -> bool {
-    call & X32 == 0
-}
-#[cfg(not(target_arch = "x86_64"))]
-fn is_plain(_call: i64) -> bool {
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::ErrorKind;
     use std::process::Command;
+
+    #[cfg(target_arch = "x86_64")]
+    fn is_plain(call: i64) -> bool {
+        call & X32 == 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fn is_plain(_call: i64) -> bool {
+        true
+    }
 
     #[test]
     fn other_processes_are_refused_and_threads_are_not() {

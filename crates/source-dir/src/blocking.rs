@@ -22,7 +22,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names;
 use pagewell_fs::{Call, Error, Result, Stability};
 
 use super::object::Object;
@@ -143,7 +142,6 @@ impl Drop for InlineWrite<'_> {
         }
         let ended = Instant::now();
         if ended.saturating_duration_since(self.began) >= HELD_AFTER {
-            names::DIR_WRITES_HELD.add(1);
             let until = self.held.number(ended + HANDED_OVER_FOR);
             self.held.until.store(until, Ordering::Relaxed);
         }

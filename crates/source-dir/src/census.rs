@@ -32,7 +32,6 @@ use super::path_hint::Step;
 use super::status::{Inode, Node, Status};
 use super::{Tree, system, unless_short};
 use pagewell_base::sync::{Condvar, Mutex};
-use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, OpenFile, Result};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -207,8 +206,6 @@ impl Tree {
         if whole {
             let good_for = GOOD_FOR_MIN.max(began.elapsed().saturating_mul(REST_FACTOR));
             state.good_until = Instant::now().checked_add(good_for);
-        } else {
-            names::DIR_CENSUSES_FAILED.add(1);
         }
         let reading = state.reading;
         let State { wanted, inside, .. } = &mut *state;
@@ -291,7 +288,6 @@ fn run(tree: &Weak<Tree>) {
 }
 
 fn read_all(tree: &Weak<Tree>) -> Result<()> {
-    names::DIR_CENSUSES.add(1);
     let still = || tree.upgrade().ok_or(Error::Stale);
     let mut levels = Vec::new();
     let top = still()?;

@@ -27,7 +27,6 @@
 use super::object::{Object, link_to};
 use super::status::Status;
 use super::{Tree, mount, unless_short};
-use pagewell_counters::names;
 use pagewell_fs::{Error, FileType, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -67,7 +66,6 @@ impl Tree {
             object.set_asked(turn, status);
             return Ok(());
         }
-        names::DIR_OBJECTS_OUTSIDE.add(1);
         self.release(object);
         Err(Error::Stale)
     }
@@ -83,7 +81,6 @@ impl Tree {
         if self.whole_mount || status.node == self.root.node {
             return Ok(true);
         }
-        names::DIR_CONTAINMENT_CHECKS.add(1);
         let seen = match &self.original {
             Some(original) => {
                 self.acting.become_server()?;

@@ -164,10 +164,7 @@ impl Durability {
     }
 
     pub(super) fn sync_filesystem(&self, file: impl AsFd) -> Result<()> {
-        let sync = |_| {
-            names::DIR_FILESYSTEM_SYNCS.add(1);
-            self.watched(self.calls.sync_filesystem(file.as_fd()))
-        };
+        let sync = |_| self.watched(self.calls.sync_filesystem(file.as_fd()));
         let outcome = self.syncs.sync(Extent::All, || (), sync);
         outcome.map_err(error_of)
     }
@@ -286,7 +283,6 @@ impl Tree {
 
     /// Syncs an object that the cache is to close.
     pub(super) fn sync_unused(&self, object: &Object) {
-        names::DIR_EVICTION_SYNCS.add(1);
         if let Some(file) = object.write_if_open() {
             // a failure has changed the verifier: the writers will be told
             let _ = self.durability.sync_data(object, file);

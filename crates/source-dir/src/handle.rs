@@ -17,7 +17,6 @@
 use super::status::Status;
 use super::system::{self, KernelHandle};
 use super::{ID_BYTES_MAX, Tree, error_of};
-use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -146,7 +145,6 @@ impl Tree {
         if self.is_inside(opened.as_fd(), &status, true)? {
             Ok((opened, status))
         } else {
-            names::DIR_OBJECTS_OUTSIDE.add(1);
             Err(Error::Stale)
         }
     }

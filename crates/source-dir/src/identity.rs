@@ -35,7 +35,6 @@
 //! outside the file-system set; they matter to no system call made here.
 
 use super::system;
-use pagewell_counters::names;
 use pagewell_fs::{Call, Credentials, Error, Result};
 use rustix::thread::{CapabilitySet, Gid};
 use std::cell::{Cell, RefCell};
@@ -147,7 +146,6 @@ fn assume(wanted: &Credentials) -> Result<()> {
     }
     // no such user: the kernel takes it for "unchanged"
     Error::AccessDenied.when(wanted.uid == u32::MAX || wanted.gid == u32::MAX)?;
-    names::DIR_IDENTITY_SWITCHES.add(1);
     if *wanted != Credentials::root() {
         pagewell_fs::identity::acts_for_caller(turn_back);
     }
@@ -215,6 +213,5 @@ fn verify_privileges(uid: u32) -> Result<()> {
 }
 
 fn refused(what: &str) -> Error {
-    names::DIR_IDENTITY_FAILURES.add(1);
     Error::Io(format!("cannot act as {what}"))
 }

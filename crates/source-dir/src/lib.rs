@@ -60,7 +60,6 @@ mod tests;
 
 pub use open::{OpenError, Options};
 
-use pagewell_counters::names;
 use pagewell_fs::{
     Call, Change, Committed, Error, ExtendedAttributes, FileId, FileSystem, Finish, Hold, Limits,
     LocalFiles, Result, forward,
@@ -153,7 +152,6 @@ impl Directory {
         let status = now.tree.root.status();
         let gone = status.is_ok_and(|status| now.tree.is_gone(&status));
         if gone && let Ok(next) = Self::open(&now.tree.path, now.tree.options.clone()) {
-            names::DIR_EXPORTS_REPLACED.add(1);
             let _ = now.next.set(Box::new(next));
             now.tree.is_replaced.store(true, Ordering::Relaxed);
         }

@@ -97,10 +97,8 @@ impl Tree {
         if let Some(listing) = self.listings.take(directory.node, cookie)
             && listing.is_current(status)
         {
-            names::DIR_LISTINGS_CONTINUED.add(1);
             return Ok(listing);
         }
-        names::DIR_LISTINGS_OPENED.add(1);
         self.acting.become_server()?;
         if self.orders_listings.load(Ordering::Relaxed) {
             return self.ordered_at(directory, cookie, cookie);
@@ -268,7 +266,6 @@ impl Tree {
 
     /// The slower way that cannot mix two objects.
     fn examine_opened(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
-        names::DIR_LISTING_DOUBTS.add(1);
         let opened = self
             .resolver
             .child(directory.as_fd(), raw.name, true)

@@ -16,7 +16,6 @@ use super::blocking;
 use super::object::Object;
 use super::objects::{Held, Place};
 use super::status::Status;
-use pagewell_counters::names;
 use pagewell_fs::access::EXECUTE;
 use pagewell_fs::{Call, Entry, Error, FileId, Result, moment};
 use std::cell::RefCell;
@@ -194,7 +193,6 @@ impl Tree {
         let inside = self.resolver.same_mount(&status)
             && (status.node == self.root.node || self.walks_to_root(opened.as_fd(), true)?);
         if !inside {
-            names::DIR_OBJECTS_OUTSIDE.add(1);
             return Err(Error::Stale);
         }
         let object = self.adopt(opened, &status, &Place::ParentOf(directory), true)?;

@@ -17,7 +17,6 @@ use super::object::open_directory;
 use super::status::Status;
 use super::{error_of, handle, system};
 use pagewell_base::mounts::{fields, mountinfo, plain};
-use pagewell_counters::names;
 use pagewell_fs::{OpenFile, Result};
 use rustix::fs::OFlags;
 use std::ffi::OsString;
@@ -47,13 +46,11 @@ impl Original {
 /// Goes over to a mount of its own, if the kernel lets; else stays where it is.
 pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
     let Ok(own) = system::own_mount(root.as_fd()) else {
-        names::DIR_OWN_MOUNTS_REFUSED.add(1);
         return Ok((root, None));
     };
     // A sandbox whose rule is for a directory above does not reach into the private mount.
     let opened = open_directory(own.as_fd());
     let Some(opened) = opened.ok().filter(|opened| handle::works(opened.as_fd())) else {
-        names::DIR_OWN_MOUNTS_REFUSED.add(1);
         return Ok((root, None));
     };
     let original = Original { root, _own: own };

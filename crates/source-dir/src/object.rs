@@ -327,11 +327,7 @@ impl Running<'_> {
     /// After the last look: whether no other change was announced meanwhile.
     pub(super) fn was_alone(&self) -> bool {
         let begun = self.changes.begun.load(Ordering::SeqCst);
-        let alone = self.alone && begun == self.first.wrapping_add(1);
-        if !alone {
-            names::DIR_CHANGES_OVERLAPPED.add(1);
-        }
-        alone
+        self.alone && begun == self.first.wrapping_add(1)
     }
 }
 

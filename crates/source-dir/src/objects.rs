@@ -222,7 +222,6 @@ impl Cache {
     fn evict_from(&self, shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
         let out = evict(shard)?;
         self.node_shard(out.node).lock().remove(&out.node);
-        names::DIR_OBJECTS_EVICTED.add(1);
         Ok(out)
     }
 

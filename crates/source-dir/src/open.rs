@@ -19,7 +19,6 @@ use super::{
     error_of, extended, mount,
     resolve::Resolver,
 };
-use pagewell_counters::names;
 use pagewell_fs::{Call, FileId, Limits, OpenFile, Result, Statistics};
 use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -110,7 +109,6 @@ impl Tree {
         let (naming, id) = if handles {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
-            names::DIR_HANDLE_FALLBACKS.add(1);
             let inode = Inode::of(&mount, &status, status.node.device)?;
             (
                 Naming::PathHints(Box::new(Places::new(inode))),

@@ -25,7 +25,6 @@
 use super::entries::{RawEntry, append, each_entry, parse, settled_times, times_of};
 use super::status::{Node, Status};
 use pagewell_base::sync::Mutex;
-use pagewell_counters::names;
 use pagewell_fs::{Error, OpenFile, Result, Timestamp};
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
@@ -244,7 +243,6 @@ impl Ordered {
         if let Some(window) = self.kept(node, cookie, &before) {
             return Ok(window);
         }
-        names::DIR_LISTINGS_ORDERED.add(1);
         if let Some(mut window) = Window::read(&open()?, cookie, (SMALL_BYTES_MAX, false))? {
             window.read_when = settled_times(&before, &look()?);
             return Ok(Arc::new(window));
@@ -253,7 +251,6 @@ impl Ordered {
         let turn = (others < WAITING_MAX).then(|| self.turn.lock());
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let Some(_turn) = turn else {
-            names::DIR_LISTINGS_REFUSED.add(1);
             return Err(Error::TryLater);
         };
         let before = look()?;

@@ -45,7 +45,6 @@ use super::status::{Inode, Status, spread};
 use super::{ID_BYTES_MAX, Tree, unless_short};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
-use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -221,18 +220,14 @@ impl Tree {
         let (inode, hint) = parse(id)?;
         self.acting.become_server()?;
         if let Some(found) = self.descend_known(places, inode)? {
-            names::DIR_PATH_HINT_TABLE_HITS.add(1);
             return Ok(found);
         }
         Error::Stale.when(self.is_missing(inode))?;
-        names::DIR_PATH_HINT_WALKS.add(1);
         let root = (self.root.as_fd(), parse(&self.root.id)?.0);
         if let Some(found) = self.walk(places, id, root, hint)? {
             return Ok(found);
         }
-        names::DIR_PATH_HINT_SEARCHES.add(1);
         if !self.find_listed(id, inode)? {
-            names::DIR_PATH_HINT_SEARCHES_FAILED.add(1);
             return Err(Error::Stale);
         }
         // moved again, or forgotten among many others

@@ -21,7 +21,6 @@ use super::identity::Caller;
 use super::object::Object;
 use super::status::Status;
 use super::system;
-use pagewell_counters::names;
 use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
 use pagewell_fs::{Access, Attributes, Call, Error, FileId, FileType, Result, Timestamp};
 use rustix::io::Errno;
@@ -94,7 +93,6 @@ impl Judge<'_> {
         if let Some(has) = object.known_acl(changed) {
             return Ok(has);
         }
-        names::DIR_ACL_LOOKS.add(1);
         self.tree.acting.become_server()?;
         let has = has_access_list(&object.link())?;
         // Within the clock's grain a list can be set without another time.
@@ -105,7 +103,6 @@ impl Judge<'_> {
     }
 
     fn kernel_permits(&self, wanted: u32) -> Result<bool> {
-        names::DIR_ACL_CHECKS.add(1);
         self.tree.acting.become_caller(&self.caller)?;
         match system::access_effective(self.object.as_fd(), wanted) {
             Ok(()) => Ok(true),

@@ -138,9 +138,6 @@ impl Tree {
         let writing = object.begin_write(before);
         let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
-        if inline.is_some() {
-            names::DIR_WRITES_INLINE.add(1);
-        }
         drop(inline);
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));

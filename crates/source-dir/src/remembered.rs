@@ -172,7 +172,6 @@ impl State {
     }
 
     fn forget_all(&mut self) {
-        names::DIR_ATTRIBUTES_LOST.add(1);
         self.forgotten += 1;
         self.entries = HashMap::default();
         self.names.forget_all();

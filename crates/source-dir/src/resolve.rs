@@ -14,7 +14,6 @@
 
 use super::error_of;
 use super::status::Status;
-use pagewell_counters::names;
 use pagewell_fs::{Error, Result};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -46,9 +45,6 @@ impl Resolver {
         };
         let lacks_openat2 = lacks(BENEATH);
         let lacks_cached = lacks(BENEATH | ResolveFlags::CACHED); // before Linux 5.12
-        if lacks_openat2 || lacks_cached {
-            names::DIR_RESOLVE_FALLBACKS.add(1);
-        }
         Self {
             lacks_openat2: AtomicBool::new(lacks_openat2),
             lacks_cached,
@@ -118,10 +114,7 @@ impl Resolver {
         if !self.lacks_openat2.load(Ordering::Relaxed) {
             let opened = rustix::fs::openat2(directory, name, flags, mode, how);
             return opened.map_err(|errno| match errno {
-                Errno::AGAIN if how.contains(ResolveFlags::CACHED) => {
-                    names::DIR_LOOKUPS_NOT_CACHED.add(1);
-                    Error::WouldBlock
-                }
+                Errno::AGAIN if how.contains(ResolveFlags::CACHED) => Error::WouldBlock,
                 errno => refused(errno),
             });
         }
@@ -149,7 +142,6 @@ impl Resolver {
 
 fn refused(errno: Errno) -> Error {
     if errno == Errno::XDEV {
-        names::DIR_MOUNT_POINTS_REFUSED.add(1);
         return Error::AccessDenied;
     }
     error_of(errno)

@@ -13,43 +13,26 @@ use std::sync::Arc;
 use pagewell_base::clock::Clock;
 use pagewell_base::mix::mix;
 use pagewell_base::sync::{Mutex, MutexGuard};
-use pagewell_counters::Counter;
 
 /// A bounded map from places to parsed pieces.
 pub(super) struct Cache<K, V> {
     shards: Vec<Mutex<Clock<K, Arc<V>>>>,
     shard_bytes_max: usize,
-    hits: &'static Counter,
-    misses: &'static Counter,
 }
 
 impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
     /// A cache of `bytes_max` bytes in `shards` parts that lock apart from each other.
-    pub(super) fn new(
-        bytes_max: usize,
-        shards: usize,
-        hits: &'static Counter,
-        misses: &'static Counter,
-    ) -> Self {
+    pub(super) fn new(bytes_max: usize, shards: usize) -> Self {
         Self {
             shards: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
             shard_bytes_max: bytes_max / shards.max(1),
-            hits,
-            misses,
         }
     }
 
     /// The piece at `key`, when it is there.
     pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
-        let found = shard.get(&key).map(|value| value.clone());
-        drop(shard);
-        if found.is_some() {
-            self.hits.add(1);
-        } else {
-            self.misses.add(1);
-        }
-        found
+        shard.get(&key).map(|value| value.clone())
     }
 
     /// Keeps `value`, which takes `bytes`, and gives it back; an equal key that came first wins.
@@ -79,24 +62,20 @@ impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
 mod tests {
     use super::*;
 
-    static HITS: Counter = Counter::new("hits_total", "Test.");
-    static MISSES: Counter = Counter::new("misses_total", "Test.");
-
     #[test]
     fn stays_within_its_bytes_and_keeps_what_is_used() {
-        let cache: Cache<u64, u64> = Cache::new(100, 1, &HITS, &MISSES);
+        let cache: Cache<u64, u64> = Cache::new(100, 1);
         for key in 0..1000 {
             cache.insert(key, key, 10);
             assert_eq!(cache.get(0).as_deref(), Some(&0), "always in use");
         }
         let held = (0..1000).filter(|key| cache.get(*key).is_some()).count();
         assert!((2..=10).contains(&held), "{held}");
-        assert!(HITS.get() >= 1000 && MISSES.get() >= 900);
     }
 
     #[test]
     fn the_newest_stays_even_when_it_is_too_large() {
-        let cache: Cache<u64, u64> = Cache::new(100, 1, &HITS, &MISSES);
+        let cache: Cache<u64, u64> = Cache::new(100, 1);
         cache.insert(1, 1, 10);
         cache.insert(2, 2, 5000);
         assert!(cache.get(2).is_some() && cache.get(1).is_none());

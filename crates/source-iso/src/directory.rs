@@ -14,8 +14,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use pagewell_counters::names::ISO_NAMES_REPEATED;
-
 use super::file_id::{Object, RecordPlace};
 use super::names::{Name, numbered, stem};
 
@@ -121,7 +119,6 @@ impl Directory {
 
     /// Gives `item` the first free name after `number`.
     fn rename(&mut self, item: &mut Item, number: &mut u32) -> Option<()> {
-        ISO_NAMES_REPEATED.add(1);
         loop {
             *number += 1;
             let name = numbered(self.name_of(item), *number);

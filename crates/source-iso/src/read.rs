@@ -12,7 +12,6 @@
 //! zeros, but only they: a read that begins before the end gives what is there.
 
 use pagewell_cache::Bounds;
-use pagewell_counters::names::{ISO_READS_GATHERED, ISO_READS_IN_PLACE, ISO_READS_PAST_END};
 use pagewell_fs::{Payload, Result};
 use pagewell_source_bytes::Run;
 
@@ -53,11 +52,6 @@ pub(super) fn read(
     if runs.is_empty() {
         let position = Piece::new(volume, first, offset - first.file_offset).position;
         return Err(volume.fault(position, "past the end of the image"));
-    }
-    if runs.len() == 1 {
-        ISO_READS_IN_PLACE.add(1);
-    } else {
-        ISO_READS_GATHERED.add(1);
     }
     volume.bytes.payload(&runs, may_block)
 }
@@ -131,7 +125,6 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
             }
             found += there;
             if there < needed {
-                ISO_READS_PAST_END.add(1);
                 return runs;
             }
         }

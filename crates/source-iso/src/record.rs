@@ -5,7 +5,6 @@
 //! that contradicts itself makes the rest of its sector unreadable, not the rest of the
 //! directory.
 
-use pagewell_counters::names::ISO_MALFORMED_RECORDS;
 use pagewell_fs::Result;
 
 use super::volume::{BothEndian, SECTOR_BYTES, Volume, Window};
@@ -155,9 +154,6 @@ impl<'a> RecordCursor<'a> {
                 let at = self.offset;
                 self.offset += record.length as u64;
                 return Ok(Some((at, record)));
-            }
-            if rest.first().is_some_and(|length| *length != 0) {
-                ISO_MALFORMED_RECORDS.add(1);
             }
             self.offset = sector_start + SECTOR;
         }

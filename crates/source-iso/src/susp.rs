@@ -14,7 +14,6 @@
 //! all share one long chain would still cost their product; [`Continuation`] has a budget for
 //! all records that are read through it, or until it is given a new one.
 
-use pagewell_counters::names::ISO_MALFORMED_SYSTEM_USE;
 use pagewell_fs::{Error, Result};
 
 use super::volume::{BothEndian, Window};
@@ -68,7 +67,6 @@ impl<'a> Continuation<'a> {
                 && self.window.volume.contains(position, length)
                 && !visited.contains(&(place.block, place.offset));
             if !acceptable {
-                ISO_MALFORMED_SYSTEM_USE.add(1);
                 return Ok(());
             }
             visited.push((place.block, place.offset));
@@ -96,9 +94,6 @@ fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<Conti
         let length = usize::from(rest[2]);
         if length < ENTRY_BYTES_MIN || length > rest.len() {
             // Zeros are the usual padding; anything else is damage.
-            if rest[..3] != [0, 0, 0] {
-                ISO_MALFORMED_SYSTEM_USE.add(1);
-            }
             break;
         }
         let (entry, later) = rest.split_at(length);

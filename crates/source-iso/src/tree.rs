@@ -19,9 +19,6 @@ mod tests;
 use std::sync::Arc;
 
 use pagewell_base::sync::Mutex;
-use pagewell_counters::names::{
-    ISO_DIRECTORY_HITS, ISO_DIRECTORY_MISSES, ISO_NODE_HITS, ISO_NODE_MISSES,
-};
 use pagewell_fs::{Error, FileId, Result};
 
 use super::cache::Cache;
@@ -82,18 +79,8 @@ impl Tree {
             root: root.data_position(&volume),
             root_length: root.data_length(&volume),
             skips,
-            groups: Cache::new(
-                NODE_CACHE_BYTES,
-                NODE_CACHE_SHARDS,
-                &ISO_NODE_HITS,
-                &ISO_NODE_MISSES,
-            ),
-            directories: Cache::new(
-                DIRECTORY_CACHE_BYTES,
-                1,
-                &ISO_DIRECTORY_HITS,
-                &ISO_DIRECTORY_MISSES,
-            ),
+            groups: Cache::new(NODE_CACHE_BYTES, NODE_CACHE_SHARDS),
+            directories: Cache::new(DIRECTORY_CACHE_BYTES, 1),
             large: Mutex::new(()),
             volume,
         }

@@ -1,6 +1,5 @@
 //! The image as numbered bytes: bounds, block numbers, and windows that bundle small reads.
 
-use pagewell_counters::names::ISO_ENDIAN_MISMATCHES;
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Bytes;
 
@@ -37,7 +36,6 @@ impl BothEndian {
         if self.little == self.big {
             return self.little;
         }
-        ISO_ENDIAN_MISMATCHES.add(1);
         if !fits(self.little) && fits(self.big) {
             self.big
         } else {

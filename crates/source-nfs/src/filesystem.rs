@@ -386,14 +386,12 @@ impl Shared {
     pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
         let state = node.lock();
         if let Some(granted) = state.granted(call.credentials) {
-            names::CLIENT_ACCESS_HITS.add(1);
             return Ok(granted & wanted);
         }
         // What is known when the answer has come may be newer than the answer.
         let of = state.rights();
         drop(state);
         Self::may_wait(call)?;
-        names::CLIENT_ACCESS_MISSES.add(1);
         let object = self.root.on_wire(&node.id);
         let arguments = AccessArguments {
             object: convert::handle(&object),

@@ -31,7 +31,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names;
 use pagewell_fs::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{
     DecodeReply, FileAttributes, Procedure, ReaddirArguments, ReaddirOk, ReaddirPlusArguments,
@@ -95,15 +94,8 @@ impl Shared {
                 return Err(does_not_go_on());
             }
             let mut spot = match self.kept(&node, cookie, with_attributes) {
-                Some(spot) => {
-                    names::CLIENT_DIRECTORY_HITS.add(1);
-                    names::CLIENT_ENTRY_HITS.add(u64::from(cookie != 0));
-                    spot
-                }
-                None => {
-                    names::CLIENT_DIRECTORY_MISSES.add(u64::from(call.may_block));
-                    self.ask_page(call, &node, cookie, position)?
-                }
+                Some(spot) => spot,
+                None => self.ask_page(call, &node, cookie, position)?,
             };
             if spot.index == 0 {
                 unusable += spot.page.unusable;

@@ -141,11 +141,9 @@ impl Shared {
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let node = self.files.node(id);
         if let Some(known) = node.lock().link() {
-            counters::CLIENT_LINK_HITS.add(1);
             return Ok(known);
         }
         Self::may_wait(call)?;
-        counters::CLIENT_LINK_MISSES.add(1);
         let arguments = convert::handle(id);
         let answer = self.ask(call, Procedure::Readlink, &arguments, |decoder| {
             let reply = ReadlinkReply::decode_reply(decoder)?;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard, RwLock};
-use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
 use pagewell_fs::{
     Access, Attributes, Credentials, Error, FileId, Result, Timestamp, WccAttributes,
 };
@@ -288,7 +287,6 @@ impl State {
     /// but for a program that opens the file, or looks when it is time to ask.
     pub(super) fn end_question(&mut self) {
         if std::mem::take(&mut self.is_in_question) {
-            CLIENT_FILES_IN_QUESTION.add(1);
             self.changed_by_others();
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pagewell_counters::names::NFS_SILLY_RENAMES;
 use pagewell_fs::{Call, Change, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{Procedure, RemoveReply, RenameArguments, RenameBody, RenameReply};
 
@@ -88,7 +87,6 @@ impl Shared {
                 Err(error) => return Err(error),
             }
             let (change, _) = self.send_rename(call, (directory, name), (directory, &hidden))?;
-            NFS_SILLY_RENAMES.add(1);
             let silly = Silly {
                 directory: directory.id,
                 name: hidden,

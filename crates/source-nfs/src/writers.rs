@@ -26,7 +26,6 @@
 use std::sync::Arc;
 
 use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
-use pagewell_counters::names::CLIENT_WRITER_CHANGES;
 use pagewell_fs::{Call, Error, Result};
 
 use super::failures::Failures;
@@ -77,7 +76,6 @@ impl Shared {
             // To the end of the write: two users that write in turn would else only change turns.
             let alone = node.data.write();
             if node.lock().is_uncommitted() {
-                CLIENT_WRITER_CHANGES.add(1);
                 self.make_safe(node)?;
             }
             let mut state = node.lock();

@@ -257,7 +257,7 @@ impl Tree {
         check_mode(credentials, &directory.metadata, WRITE | EXECUTE)?;
         let mut state = self.newborn(credentials, &directory.metadata, new)?;
         let charge = name_charge(name) + state.charge();
-        self.storage.quota.take_or_refuse(charge)?;
+        self.storage.quota.take(charge)?;
         let before = directory.wcc();
         if let Body::Directory(new) = &mut state.body {
             new.parent = parent.number;
@@ -296,7 +296,7 @@ impl Tree {
         if state.metadata.link_count >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.storage.quota.take_or_refuse(name_charge(name))?;
+        self.storage.quota.take(name_charge(name))?;
         let before = directory.wcc();
         state.metadata.link_count += 1;
         state.touch_changed();

@@ -63,7 +63,7 @@ impl FileData {
             .map(|(number, page)| page.capacity().min(wanted(*number)))
             .sum();
         let missing = (last - first) * PAGE_BYTES as u64 + wanted(last) as u64 - there as u64;
-        storage.quota.take_or_refuse(missing)?;
+        storage.quota.take(missing)?;
         self.charged_bytes += missing;
         let mut left = missing;
         for number in first..=last {

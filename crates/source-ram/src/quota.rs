@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_counters::names::{RAM_BYTES, RAM_REFUSED};
+use pagewell_counters::names::RAM_BYTES;
 use pagewell_fs::{Error, Result};
 
 use super::memory::Arena;
@@ -84,15 +84,10 @@ impl Quota {
         Ok(())
     }
 
-    /// [`Quota::take`] for a whole change: a refusal is counted.
-    pub(super) fn take_or_refuse(&self, bytes: u64) -> Result<()> {
-        self.take(bytes).inspect_err(|_| RAM_REFUSED.add(1))
-    }
-
     /// Takes `new` bytes for `old` ones, or refuses to take more.
     pub(super) fn exchange(&self, old: u64, new: u64) -> Result<()> {
         match new.checked_sub(old) {
-            Some(more) => self.take_or_refuse(more),
+            Some(more) => self.take(more),
             None => {
                 self.give(old - new);
                 Ok(())

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_base::mix::NumberHasher;
 use pagewell_base::sync::RwLock;
-use pagewell_counters::names::RAM_TRIMS;
 
 use super::inode::{Inode, InodeState};
 
@@ -86,7 +85,6 @@ impl Table {
         let take_all = |removals| (removals >= due).then_some(0);
         let taken = self.removals.fetch_update(order, order, take_all);
         if taken.is_ok() {
-            RAM_TRIMS.add(1);
             pagewell_fs::trim::give_back();
         }
     }

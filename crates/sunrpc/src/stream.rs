@@ -12,7 +12,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
-use pagewell_counters::names;
 use rustix::net::sockopt;
 
 /// The congestion control that every Linux has and that does not pace.
@@ -43,9 +42,8 @@ pub fn prepare(socket: &TcpStream, usual: Option<&str>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr()?.ip();
     if stays_here(socket, peer) {
-        if sockopt::set_tcp_congestion(socket, UNPACED).is_ok() {
-            names::CONNECTIONS_UNPACED.add(1);
-        }
+        // Where the system does not have it, bytes are paced.
+        let _ = sockopt::set_tcp_congestion(socket, UNPACED);
     } else if let Some(usual) = usual {
         // The system has let this listener have it.
         let _ = sockopt::set_tcp_congestion(socket, usual);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pagewell_base::duration;
 use pagewell_base::mix::{STEP, mix};
 use pagewell_base::timer::Timer;
-use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
+use pagewell_counters::names::PANICS;
 
 use pagewell_device::{Device, Geometry, Memory, Request, Result};
 
@@ -78,9 +78,7 @@ impl Delay {
             inner,
             amount,
             submitted: AtomicU64::new(0),
-            timer: Timer::new("device-delay", Duration::ZERO, || {
-                DEVICE_COMPLETION_PANICS.add(1)
-            })?,
+            timer: Timer::new("device-delay", Duration::ZERO, || PANICS.add(1))?,
         })
     }
 }

@@ -11,10 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_base::spans::Spans;
-use pagewell_counters::names::{
-    CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_DISCARDED_DIRTY_BYTES, CACHE_KEPT_BYTES,
-    CACHE_LOST_BYTES, CACHE_REWRITTEN_BYTES,
-};
+use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_KEPT_BYTES, CACHE_LOST_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{Admission, Settings, Urgency, Write};
@@ -197,7 +194,6 @@ impl DirtySet {
         let bytes = number(dirty.policy.dirty_bytes() + dirty.policy.flight_bytes());
         let pages = number(dirty.policy.dirty_pages());
         CACHE_DIRTY_BYTES.add(bytes - dirty.shown.0);
-        CACHE_DIRTY_PAGES.add(pages - dirty.shown.1);
         if pages != dirty.shown.1 {
             let bytes = dirty.policy.dirty_memory_bytes();
             self.quota.set(self.own.layout.number, bytes);
@@ -230,9 +226,6 @@ impl DirtySet {
             dirty.policy.join(block);
         }
         self.own.pages.table.set(slot, DIRTY);
-        let rewritten = dirty.policy.counts().rewritten_bytes;
-        CACHE_REWRITTEN_BYTES.add(rewritten - dirty.rewritten);
-        dirty.rewritten = rewritten;
         self.show(&mut dirty);
         urgency
     }
@@ -276,7 +269,7 @@ impl DirtySet {
     /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
     pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, Dirty> {
         let mut dirty = self.lock();
-        CACHE_DISCARDED_DIRTY_BYTES.add(dirty.policy.discard(extent));
+        dirty.policy.discard(extent);
         dirty
     }
 

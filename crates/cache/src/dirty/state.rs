@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pagewell_base::spans::Spans;
-use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
+use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_KEPT_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{Settings, Write, WriteBack};
@@ -88,7 +88,6 @@ pub(crate) struct Dirty {
     pub(crate) failure: Option<DeviceError>,
     /// What the gauges show of this device.
     pub(super) shown: (i64, i64, i64),
-    pub(super) rewritten: u64,
 }
 
 impl Dirty {
@@ -110,7 +109,6 @@ impl Dirty {
             replays: 0,
             failure: None,
             shown: (0, 0, 0),
-            rewritten: 0,
         }
     }
 
@@ -148,7 +146,6 @@ impl Dirty {
 impl Drop for Dirty {
     fn drop(&mut self) {
         CACHE_DIRTY_BYTES.add(-self.shown.0);
-        CACHE_DIRTY_PAGES.add(-self.shown.1);
         CACHE_KEPT_BYTES.add(-self.shown.2);
     }
 }

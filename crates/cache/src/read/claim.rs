@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
+use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_JOINED};
 use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment, after_burst};
 use pagewell_policy::elevator::Extent;
 
@@ -155,7 +155,6 @@ impl Reader {
         self.dirty.note_fetch(Extent { offset, length });
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
-            CACHE_FILLS.add(1);
             let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes);
             Fill::new(start, length as usize, alignment, kept.clone())
         });

@@ -14,10 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names::{
-    CACHE_AHEAD_LATE, CACHE_MEMORY_WAITS, CACHE_MISSES, CACHE_RETRIES, CACHE_TIMEOUTS,
-    CACHE_WOULD_BLOCK,
-};
+use pagewell_counters::names::{CACHE_MEMORY_WAITS, CACHE_MISSES, CACHE_TIMEOUTS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::AccessKind;
@@ -93,7 +90,6 @@ impl Reader {
                 Settled::OthersFailed if Instant::now() < deadline => {}
                 Settled::OthersFailed => return Err(self.timed_out(offset)),
             }
-            CACHE_RETRIES.add(1);
         }
     }
 
@@ -225,7 +221,6 @@ impl Reader {
         }
         let mut joined = fetches.joined.iter();
         if fetches.ours.is_empty() && joined.any(|fetch| fetch.ahead_bytes.is_some()) {
-            CACHE_AHEAD_LATE.add(1);
             return Some(AccessKind::Late);
         }
         if !fetches.is_empty() {
@@ -242,7 +237,6 @@ pub(crate) fn deadline_after(timeout: Duration) -> Instant {
 }
 
 fn would_block() -> Error {
-    CACHE_WOULD_BLOCK.add(1);
     Error::WouldBlock
 }
 

@@ -21,9 +21,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_counters::names::{
-    CACHE_AHEAD_PLANNED_BYTES, CACHE_AHEAD_REFUSED, CACHE_AHEAD_USEFUL_BYTES,
-};
+use pagewell_counters::names::CACHE_AHEAD_USEFUL_BYTES;
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::{Arrival, FrameIndex};
 use pagewell_policy::readahead::{Access, AccessKind, Feedback, Plan};
@@ -139,7 +137,6 @@ impl Reader {
         let mut claims = Claims::default();
         for range in plan.fetch {
             if let Err(offset) = self.claim_ahead(range, &mut claims) {
-                CACHE_AHEAD_REFUSED.add(1);
                 let refused = Feedback::Refused { offset };
                 self.streams.lock().feedback(refused);
                 break;
@@ -152,8 +149,6 @@ impl Reader {
             pages.table.set(found.slot, MARKER);
             pages.table.unpin(found.slot);
         }
-        let bytes = claims.ours.iter().map(|claim| claim.length).sum();
-        CACHE_AHEAD_PLANNED_BYTES.add(bytes);
         self.send(claims.ours, Issuer::ReadAhead);
     }
 

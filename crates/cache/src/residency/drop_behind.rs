@@ -37,7 +37,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_base::mix::mix;
-use pagewell_counters::names::CACHE_DROP_BEHIND_REFAULTS;
 use pagewell_policy::eviction::Ghost;
 
 use crate::sync::{Mutex, Rank};
@@ -107,7 +106,6 @@ impl DropBehind {
         if let Some(names) = self.names()
             && names.lock().given_back.take(mix(key))
         {
-            CACHE_DROP_BEHIND_REFAULTS.add(1);
             self.wanted_pages.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
+use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES};
 use pagewell_policy::eviction::{FrameIndex, Frames, STREAM_SHARE};
 
 use crate::page::PAGE;
@@ -135,9 +135,7 @@ impl Pages {
         };
         self.table.unpin(page.slot);
         // Unread pages of another stream keep their frame.
-        let released = !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM);
-        CACHE_RELEASED_PAGES.add(u64::from(released));
-        released
+        !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM)
     }
 
     /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and

@@ -23,7 +23,7 @@
 //! **Weakness.** A page with a fetch in flight, or pinned at the time of every write, is copied
 //! each time: 64 KiB of memory traffic, counted.
 
-use pagewell_counters::names::{CACHE_DETACHED_PAGES, CACHE_WRITE_MOMENTS};
+use pagewell_counters::names::CACHE_DETACHED_PAGES;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::page::{Part, Units};
@@ -81,7 +81,6 @@ impl Writer {
             // comes after is taken back by the thread that sees WRITING, before it touches the
             // page.
             if self.own.pages.table.state(pin.slot).pins() == 1 {
-                CACHE_WRITE_MOMENTS.add(u64::from(round > 0));
                 return (alone, true);
             }
             relax(round);

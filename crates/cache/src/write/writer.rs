@@ -24,11 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_counters::names::{
-    CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS, CACHE_WRITE_PAUSE_NANOSECONDS, CACHE_WRITE_PAUSES,
-    CACHE_WRITE_REFUSALS, CACHE_WRITE_TIMEOUTS, CACHE_WRITE_WOULD_BLOCK, CACHE_WRITES,
-    CACHE_WRITTEN_BYTES, COPIED_BYTES,
-};
+use pagewell_counters::names::{CACHE_TIMEOUTS, CACHE_WRITE_PAUSE_NANOSECONDS, COPIED_BYTES};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::writeback::{Admission, Urgency};
@@ -95,8 +91,6 @@ impl Writer {
             }
             *changed += count;
         }
-        CACHE_WRITES.add(1);
-        CACHE_WRITTEN_BYTES.add(source.len() as u64);
         COPIED_BYTES.add(source.len() as u64);
         self.see_to(urgency);
         Ok(())
@@ -114,7 +108,6 @@ impl Writer {
                 Attempt::Done(urgency) => return Ok(urgency),
                 _ if !mode.may_block => return Err(would_block()),
                 Attempt::Fetching(fetch) => {
-                    CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
                     let has_ended = self.dirty.wait_for(&fetch, deadline).is_some();
                     if !has_ended && !self.dirty.is_abandoned() {
@@ -123,7 +116,6 @@ impl Writer {
                     }
                 }
                 Attempt::Scattered => {
-                    CACHE_WRITE_FILLS.add(1);
                     let Extent { offset, length } = piece.part.extent();
                     let range = offset..offset + length;
                     self.reader.obtain(&range, &Reading::new(ReadMode::WAIT))?;
@@ -146,20 +138,19 @@ impl Writer {
                 Admission::Granted => return Ok(()),
                 _ if !mode.may_block => return Err(would_block()),
                 Admission::Paused(pause) => {
-                    CACHE_WRITE_PAUSES.add(1);
                     let began = Instant::now();
                     std::thread::sleep(pause);
                     let slept = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
                     CACHE_WRITE_PAUSE_NANOSECONDS.add(slept);
                     return Ok(());
                 }
-                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
+                Admission::Refused => {}
             }
             if self.dirty.is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
             if !self.wait_for_quota(&mut taken) {
-                CACHE_WRITE_TIMEOUTS.add(1);
+                CACHE_TIMEOUTS.add(1);
                 return Err(Error::Full {
                     device: self.queue.name(),
                     offset: extent.offset,
@@ -291,6 +282,5 @@ impl Writer {
 }
 
 fn would_block() -> Error {
-    CACHE_WRITE_WOULD_BLOCK.add(1);
     Error::WouldBlock
 }

@@ -41,7 +41,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pagewell_base::waits;
-use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
+use pagewell_counters::names::CACHE_COMMIT_ERRORS;
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::TagState;
@@ -92,7 +92,6 @@ impl Writer {
         if extent.length == 0 || !self.dirty.has_started() {
             return Ok(());
         }
-        CACHE_COMMITS.add(1);
         if self.dirty.has_given_up() {
             CACHE_COMMIT_ERRORS.add(1);
             return Err(abandoned(extent.offset));

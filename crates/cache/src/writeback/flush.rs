@@ -24,10 +24,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pagewell_base::spans::Spans;
-use pagewell_counters::names::{
-    CACHE_FLUSH_ERRORS, CACHE_FLUSHES, CACHE_FLUSHES_SHARED, CACHE_FLUSHES_UNASKED,
-    CACHE_REPLAYED_BYTES, CACHE_REPLAYS, CACHE_WRITE_TIMEOUTS,
-};
+use pagewell_counters::names::{CACHE_FLUSH_ERRORS, CACHE_FLUSHES_SHARED, CACHE_TIMEOUTS};
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Admission;
@@ -89,7 +86,6 @@ impl Writer {
         let is_free = dirty.flushing.is_none() && !self.dirty.is_abandoned();
         let is_much = dirty.unflushed.count() > SPANS_MAX / 2;
         if is_free && (is_much || dirty.policy.wants_flush(self.dirty.now())) {
-            CACHE_FLUSHES_UNASKED.add(1);
             self.start_flush(dirty);
             // It may have been answered at once.
             self.settle();
@@ -99,7 +95,6 @@ impl Writer {
     fn start_flush(self: &Arc<Self>, mut dirty: Guard<'_, Dirty>) {
         let flush = dirty.begin_flush();
         drop(dirty);
-        CACHE_FLUSHES.add(1);
         let this = self.clone();
         let request = Request::flush(Issuer::Flusher, move |outcome| {
             this.flush_answered(&flush, outcome.result);
@@ -195,10 +190,8 @@ impl Writer {
     fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
-            let bytes = dirty.policy.flush_failed(is_replay, self.dirty.now());
-            CACHE_REPLAYED_BYTES.add(bytes);
+            dirty.policy.flush_failed(is_replay, self.dirty.now());
             if is_replay {
-                CACHE_REPLAYS.add(1);
                 dirty.replays += 1;
                 return;
             }
@@ -281,7 +274,7 @@ impl Writer {
 
     /// The error when the device has not answered in time.
     pub(crate) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
-        CACHE_WRITE_TIMEOUTS.add(1);
+        CACHE_TIMEOUTS.add(1);
         self.queue.timed_out(offset, time)
     }
 }

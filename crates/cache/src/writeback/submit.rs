@@ -26,10 +26,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_counters::names::{
-    CACHE_DRIVES_HANDED_OVER, CACHE_DURABLE_WRITES, CACHE_STAGED_BYTES, CACHE_WRITE_ERRORS,
-    CACHE_WRITE_OUT_FILLS, CACHE_WRITES_POSTPONED,
-};
+use pagewell_counters::names::{CACHE_STAGED_BYTES, CACHE_WRITE_ERRORS};
 use pagewell_device::{Error as DeviceError, Issuer, Operation};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Write;
@@ -112,7 +109,6 @@ impl Writer {
             }
             drop(dirty);
             if again {
-                CACHE_DRIVES_HANDED_OVER.add(1);
                 self.dirty.flusher.wake();
             }
             return;
@@ -185,7 +181,6 @@ impl Writer {
             return;
         }
         if self.is_at_device(&dirty, write.extent) {
-            CACHE_WRITES_POSTPONED.add(1);
             let fetches = Fetches::default();
             dirty.postponed.push(Postponed { write, fetches });
             return;
@@ -269,7 +264,6 @@ impl Writer {
             self.staging.give(staged);
             return;
         }
-        CACHE_DURABLE_WRITES.add(u64::from(durable));
         let other = dirty.at_device.insert(wide.offset, wide.end());
         // The elevator may bring either last.
         assert!(other.is_none(), "two writes of a block at {}", wide.offset);
@@ -331,7 +325,6 @@ impl Writer {
 
     /// Has units filled, and the write wait for them.
     fn fill_first(self: &Arc<Self>, write: Write, missing: &[(u64, Units)]) {
-        CACHE_WRITE_OUT_FILLS.add(1);
         let mut claims = Claims::default();
         for (page, units) in missing {
             // It may be busy with a writer, or have been given another frame: then again later.

@@ -9,8 +9,6 @@ register! { GAUGES, Gauge:
     CACHE_PAGES = "pagewell_cache_pages", "Pages of 64 KiB that page caches hold now.";
     CACHE_STAGING_BYTES = "pagewell_cache_staging_bytes",
         "Bytes of memory that hold copies of dirty bytes on their way to devices now.";
-    CACHE_DIRTY_PAGES = "pagewell_cache_dirty_pages",
-        "Pages of 64 KiB with bytes that are not on their device yet, or wait for a flush there.";
     CACHE_KEPT_BYTES = "pagewell_cache_kept_bytes",
         "Bytes that are written to a device and stay in memory until a flush has made them \
          durable.";
@@ -37,14 +35,10 @@ register! { GAUGES, Gauge:
     RAM_BYTES = "pagewell_ram_bytes", "Bytes that RAM file systems count as used now.";
     CLIENT_CALLS_IN_FLIGHT = "pagewell_client_calls_in_flight",
         "Calls to other servers that have no outcome yet.";
-    SANDBOX_LANDLOCK_ABI = "pagewell_sandbox_landlock_abi",
-        "Version of Landlock that confines the process; 0 when it does not.";
     SANDBOX_FILES_CONFINED = "pagewell_sandbox_files_confined",
         "1 when files outside of what is served cannot be opened, else 0.";
     SANDBOX_TCP_CONFINED = "pagewell_sandbox_tcp_confined",
         "1 when TCP connections to others cannot be made, nor other ports be listened at, else 0.";
-    SANDBOX_SYSTEM_CALLS_REFUSED = "pagewell_sandbox_system_calls_refused",
-        "System calls that are refused to the process, always or in some cases.";
     SANDBOX_CAPABILITIES = "pagewell_sandbox_capabilities",
         "Capabilities that the process has; root without a sandbox has about 40.";
 }

@@ -13,18 +13,12 @@ register! { MOUNTS, Counter:
          for.";
     FUSE_AROUND_BYTES = "pagewell_fuse_around_bytes_total",
         "Bytes put into the kernel's pages beside small reads, before they were asked for.";
-    FUSE_EXTENDED_ASKED = "pagewell_fuse_extended_attributes_asked_total",
-        "Times that the kernel asked mounts for an extended attribute, as it does before writes, \
-         too.";
     FUSE_OPENS = "pagewell_fuse_opens_total",
         "Opens of files in mounts, as far as the kernel tells of them.";
     FUSE_CLOSES = "pagewell_fuse_closes_total",
         "Descriptors of files in mounts that were closed, as far as the kernel tells of them.";
     FUSE_READS = "pagewell_fuse_reads_total", "Reads that the kernel asked mounts for.";
     FUSE_READ_BYTES = "pagewell_fuse_read_bytes_total", "Bytes that mounts answered reads with.";
-    FUSE_READS_HELD = "pagewell_fuse_reads_held_total",
-        "Reads of mounts that waited until data of other reads was sent, as mounts may hold only \
-         so much.";
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that the kernel asked mounts for.";
     FUSE_WRITES_OVERDUE = "pagewell_fuse_writes_overdue_total",
         "Writes that mounts held beyond their limit of memory because storage did not answer.";
@@ -32,16 +26,7 @@ register! { MOUNTS, Counter:
         "Objects that mounts asked the kernel to forget because it knew too many.";
     FUSE_PRUNES_REFUSED = "pagewell_fuse_prunes_refused_total",
         "Times that the kernel did not take a mount's request to forget objects.";
-    FUSE_APPENDS_MOVED = "pagewell_fuse_appends_moved_total",
-        "Appends in mounts that went elsewhere than the kernel believed, because the file had \
-         become longer.";
     FUSE_WRITTEN_BYTES = "pagewell_fuse_written_bytes_total", "Bytes written in mounts.";
-    FUSE_HANDED_OVER = "pagewell_fuse_handed_over_total",
-        "Requests of mounts handed to a worker so that a thread goes on receiving.";
-    FUSE_INTERRUPTED = "pagewell_fuse_interrupted_total",
-        "Requests of mounts given up because their program was killed while it waited.";
-    FUSE_GROUPS_READ = "pagewell_fuse_groups_read_total",
-        "Times that the supplementary groups of a program were looked up.";
     FUSE_PASSTHROUGH_OPENS = "pagewell_fuse_passthrough_opens_total",
         "Opens of files in mounts that the kernel then reads and writes by itself.";
     FUSE_PASSTHROUGH_REFUSED = "pagewell_fuse_passthrough_refused_total",

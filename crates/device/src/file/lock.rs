@@ -15,7 +15,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names::{DEVICE_IN_USE, DEVICE_LOCKS_MISSING};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -48,13 +47,9 @@ pub(super) fn claim(
     };
     match claimed {
         Ok(other) => Some(other.unwrap_or(file)),
-        Err(Errno::WOULDBLOCK | Errno::BUSY) => {
-            DEVICE_IN_USE.add(1);
-            None
-        }
+        Err(Errno::WOULDBLOCK | Errno::BUSY) => None,
         Err(errno) => {
             static ONCE: Once = Once::new();
-            DEVICE_LOCKS_MISSING.add(1);
             let text = format!("{name}: no lock ({errno}): nothing keeps other programs away");
             warn_once(&ONCE, &text);
             Some(file)

@@ -34,7 +34,6 @@ mod tests;
 use std::path::Path;
 use std::sync::{Arc, Once, OnceLock};
 
-use pagewell_counters::names::{DEVICE_REFUSED, DEVICE_RING_FALLBACKS};
 use rustix::io::Errno;
 
 use crate::device::check;
@@ -172,7 +171,6 @@ impl FileDevice {
                 Ok(rings) => Carrier::Rings(rings),
                 Err(error) => {
                     static ONCE: Once = Once::new();
-                    DEVICE_RING_FALLBACKS.add(1);
                     let name = &self.target.name;
                     let text = format!("{name}: no io_uring ({error}): threads are used");
                     warn_once(&ONCE, &text);
@@ -192,7 +190,6 @@ impl FileDevice {
             _ => check(self, &request),
         };
         if let Err(error) = checked {
-            DEVICE_REFUSED.add(1);
             return request.fail(0, error);
         }
         if request.operation() == Operation::Flush {

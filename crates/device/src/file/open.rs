@@ -12,7 +12,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Once;
 
-use pagewell_counters::names::DEVICE_BUFFERED_FALLBACKS;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
@@ -167,7 +166,6 @@ fn direct_or_warn(
         Ok(opened) => Some(opened),
         Err(errno) => {
             static ONCE: Once = Once::new();
-            DEVICE_BUFFERED_FALLBACKS.add(1);
             let text = format!("{name}: no direct I/O ({errno}): the page cache is used");
             warn_once(&ONCE, &text);
             None

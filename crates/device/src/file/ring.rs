@@ -38,7 +38,7 @@ use std::time::Duration;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use pagewell_base::sync::{Condvar, Mutex};
-use pagewell_counters::names::{DEVICE_FIXED_TRANSFERS, DEVICE_RING_QUEUED, DEVICE_RING_STALLS};
+use pagewell_counters::names::DEVICE_FIXED_TRANSFERS;
 use rustix::io::Errno;
 
 use self::fixed::Fixed;
@@ -164,11 +164,9 @@ impl Ring {
     pub(super) fn submit(&self, transfers: Vec<Transfer>) {
         let shared = &self.shared;
         let mut state = shared.state.lock();
-        let count = transfers.len();
         state.waiting.extend(transfers);
         let is_reaper = self.is_completing_here();
         let pushed = shared.fill(&mut state);
-        DEVICE_RING_QUEUED.add(state.waiting.len().min(count) as u64);
         if state.parked {
             state.parked = false;
             shared.work.notify_one();
@@ -267,7 +265,7 @@ impl Shared {
             match self.ring.submit() {
                 Ok(_) => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return DEVICE_RING_STALLS.add(1),
+                Err(_) => return,
             }
         }
     }
@@ -345,7 +343,6 @@ impl Shared {
             Some(Errno::TIME | Errno::INTR) => {}
             // Out of memory for the moment: completions may be there all the same.
             _ => {
-                DEVICE_RING_STALLS.add(1);
                 std::thread::sleep(PAUSE);
             }
         }

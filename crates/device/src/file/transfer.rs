@@ -34,9 +34,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pagewell_counters::names::{
-    DEVICE_CONTINUED, DEVICE_DURABLE_FALLBACKS, DEVICE_DURABLE_WRITES, DEVICE_FLUSH_ERRORS,
-    DEVICE_FLUSHES, DEVICE_READ_BYTES, DEVICE_READ_ERRORS, DEVICE_READS, DEVICE_TAIL_WRITES,
-    DEVICE_TRUNCATED, DEVICE_WRITE_BYTES, DEVICE_WRITE_ERRORS, DEVICE_WRITES,
+    DEVICE_DURABLE_WRITES, DEVICE_FLUSH_ERRORS, DEVICE_FLUSHES, DEVICE_READ_BYTES,
+    DEVICE_READ_ERRORS, DEVICE_READS, DEVICE_WRITE_BYTES, DEVICE_WRITE_ERRORS, DEVICE_WRITES,
 };
 use rustix::io::Errno;
 
@@ -121,9 +120,6 @@ impl Transfer {
         let there = request.bytes_there(target.length_bytes);
         let end = request.offset().saturating_add(there as u64);
         let is_tail = request.operation() == Operation::Write && end > target.tail_start;
-        if is_tail {
-            DEVICE_TAIL_WRITES.add(1);
-        }
         let call = match request.operation() {
             Operation::Read => Call::Read,
             Operation::Write if request.is_durable() => Call::DurableWrite,
@@ -191,13 +187,11 @@ impl Transfer {
                 }
             }
             Ok(_) if self.request.operation() == Operation::Read => {
-                DEVICE_TRUNCATED.add(1);
                 let error = self.past_end(target);
                 return self.finish(Err(error), true);
             }
             Ok(_) => return self.refused(target, Errno::IO),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.call == Call::DurableWrite => {
-                DEVICE_DURABLE_FALLBACKS.add(1);
                 self.call = Call::Write;
             }
             Err(errno @ (Errno::INTR | Errno::AGAIN | Errno::CANCELED | Errno::FAULT)) => {
@@ -208,7 +202,6 @@ impl Transfer {
             }
             Err(errno) => return self.refused(target, errno),
         }
-        DEVICE_CONTINUED.add(1);
         Progress::Again(self)
     }
 
@@ -228,7 +221,6 @@ impl Transfer {
                 return self.refused(target, errno);
             }
         }
-        DEVICE_CONTINUED.add(1);
         Progress::Again(self)
     }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pagewell_base::sync::{Condvar, Mutex};
-use pagewell_counters::names::DEVICE_WORKERS_REFUSED;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::transfer::{Call, Progress, Target, Transfer};
@@ -76,10 +75,8 @@ impl Workers {
 fn start_one(shared: &Arc<Shared>, state: &mut State) {
     let own = shared.clone();
     let builder = std::thread::Builder::new().name("pagewell-io".to_owned());
-    match builder.spawn(move || own.work()) {
-        Ok(thread) => state.threads.push(thread),
-        Err(_) => DEVICE_WORKERS_REFUSED.add(1),
-    }
+    // Without a thread those that run go on alone.
+    state.threads.extend(builder.spawn(move || own.work()));
 }
 
 impl Shared {

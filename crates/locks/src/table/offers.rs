@@ -77,7 +77,6 @@ impl<C: Clone> Table<C> {
                     again.extend(self.offer(&file, now));
                 }
             } else {
-                names::LOCK_OFFERS_LAPSED.add(1);
                 again.extend(self.take_back(number, now));
             }
         }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_base::sync::Mutex;
-use pagewell_counters::names;
 use pagewell_locks::file::Kind;
 use pagewell_locks::records::Listed;
 use pagewell_locks::table::{Answer, Offer};
@@ -100,7 +99,6 @@ impl Calls {
     pub fn queue(&self, job: Job) -> bool {
         let address = job.address();
         if !begin(&mut self.queued.lock(), address) {
-            names::LOCK_CALLS_DROPPED.add(1);
             return false;
         }
         let flow = Flow {

@@ -214,12 +214,6 @@ impl<P: Program> Reader<P> {
             }
         }
         self.polled += looked - began;
-        let counter = match (was_interrupted, events.is_empty()) {
-            (true, _) => &names::POLLS_INTERRUPTED,
-            (false, true) => &names::POLLS_IN_VAIN,
-            (false, false) => &names::POLLS_SUCCESSFUL,
-        };
-        counter.add(1);
         was_interrupted
     }
 
@@ -292,7 +286,6 @@ impl<P: Program> Reader<P> {
                 let connection = &receiver.connection;
                 let is_idle = receiver.calls == calls && !connection.is_busy();
                 if connection.was_asked_to_leave() && is_idle {
-                    names::CONNECTIONS_IDLE_CLOSED.add(1);
                     self.close(token);
                 }
             }

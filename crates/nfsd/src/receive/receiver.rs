@@ -309,7 +309,6 @@ impl Receiver {
                         self.assembled(shared, now);
                     }
                     Progress::Broken => {
-                        names::RECORDS_BROKEN.add(1);
                         return Consumed::Broken;
                     }
                     Progress::NeedsBuffer(bytes) => {
@@ -374,10 +373,7 @@ impl Receiver {
         };
         let program = &shared.dispatcher.program;
         match program.answer(&request, false, &mut self.batch) {
-            Answer::Done => {
-                names::CALLS_INLINE.add(1);
-                None
-            }
+            Answer::Done => None,
             Answer::Wait(class, pending) => Some(WaitingCall {
                 class,
                 pending,
@@ -397,7 +393,6 @@ impl Receiver {
         }
         if record.oversized {
             let Some(length) = shared.dispatcher.program.shorten(beginning) else {
-                names::RECORDS_OVERSIZED.add(1);
                 refuse_oversized(beginning, &mut self.batch);
                 return self.memory.give_up(record.buffer);
             };
@@ -457,7 +452,6 @@ impl Receiver {
 
     /// Closes the connection, as its record is overdue and others wait for the memory.
     pub fn drop_overdue(&self) {
-        names::RECORDS_OVERDUE.add(1);
         self.memory.blame();
         self.connection.close();
     }
@@ -503,7 +497,7 @@ fn put_off(program: &impl Program, beginning: &[u8], batch: &mut Batch) {
     if let Ok((call, _)) = rpc::parse_call(beginning)
         && program.later(CallName::of(&call), batch) == Later::Said
     {
-        names::RECORDS_PUT_OFF.add(1);
+        names::JUKEBOX_REPLIES.add(1);
     }
 }
 

@@ -52,7 +52,6 @@ impl FileRange {
     /// file does not have the rest any more, or it cannot be sent from where it is.
     pub fn send_to(&mut self, socket: impl AsFd) -> Result<(), Errno> {
         while self.length > 0 {
-            names::SEND_CALLS.add(1);
             let result =
                 rustix::fs::sendfile(&socket, &self.file, Some(&mut self.offset), self.length);
             match result {

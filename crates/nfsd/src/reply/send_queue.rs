@@ -26,7 +26,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
-use pagewell_counters::names;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
@@ -361,7 +360,6 @@ fn send_memory(
 /// The bytes of a file that was cut short while it was to be sent, or that its file system cannot
 /// send: what is there was read, and zeros follow, because the reply has promised as many.
 fn fallen_back(bytes: Vec<u8>) -> Piece {
-    names::SEND_FAULTS.add(1);
     Piece::Bytes(bytes)
 }
 
@@ -376,7 +374,6 @@ fn send_ranges(socket: &impl AsFd, ranges: &[IoSlice<'_>], more: bool) -> Result
     if more {
         flags |= SendFlags::MORE;
     }
-    names::SEND_CALLS.add(1);
     retry_on_intr(|| sendmsg(socket, ranges, &mut SendAncillaryBuffer::default(), flags))
 }
 

@@ -75,11 +75,7 @@ impl Unsent {
     /// How long a page of a listing may be that could have `wanted` bytes.
     pub fn page_bytes(&self, wanted: usize) -> usize {
         let left = BYTES_MAX.saturating_sub(self.0.load(Ordering::SeqCst));
-        let page = wanted.min((left / PARTS).max(PAGE_BYTES_MIN));
-        if page < wanted {
-            names::LISTINGS_SHORTENED.add(1);
-        }
-        page
+        wanted.min((left / PARTS).max(PAGE_BYTES_MIN))
     }
 }
 

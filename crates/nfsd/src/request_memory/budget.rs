@@ -280,7 +280,6 @@ impl Lease {
                 }
                 return None;
             }
-            names::REQUEST_MEMORY_FIRST.add(u64::from(!self.is_first));
             state.first = Some(self.token);
             self.is_first = true;
         }

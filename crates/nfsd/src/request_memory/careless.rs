@@ -10,8 +10,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names;
-
 use crate::share::Address;
 
 /// How long an address is careless after it has lost a record.
@@ -26,7 +24,6 @@ impl Careless {
     pub(super) fn payer(&self, address: Address) -> Address {
         let lost_at = self.0.get(&address);
         if lost_at.is_some_and(|at| at.elapsed() < CARELESS_FOR) {
-            names::REQUEST_MEMORY_CARELESS.add(1);
             Address::NONE
         } else {
             address

@@ -35,7 +35,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pagewell_base::timer::Timer;
-use pagewell_counters::names::CLIENT_COMPLETION_PANICS;
+use pagewell_counters::names::PANICS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request};
 use pagewell_fs::{Change, Credentials, Error, Result};
 use pagewell_sunrpc::client::{
@@ -122,7 +122,7 @@ impl Remote {
     /// thread can be had.
     fn after(self: &Arc<Self>, pause: Duration, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let timer = self.deferred.get().or_else(|| {
-            let panicked = || CLIENT_COMPLETION_PANICS.add(1);
+            let panicked = || PANICS.add(1);
             let new = Timer::new("pagewell-deferred", Duration::ZERO, panicked).ok()?;
             Some(self.deferred.get_or_init(|| new))
         });

@@ -184,7 +184,7 @@ impl PendingCall {
 /// A completion that panics must not take the connection with it.
 pub(super) fn complete(completion: Completion, outcome: Outcome<'_>) {
     if catch_unwind(AssertUnwindSafe(|| completion(outcome))).is_err() {
-        names::CLIENT_COMPLETION_PANICS.add(1);
+        names::PANICS.add(1);
     }
 }
 
@@ -210,7 +210,7 @@ pub(super) struct ClientShared {
 
 impl ClientShared {
     pub(super) fn new(program: u32, version: u32, options: Options) -> std::io::Result<Self> {
-        let panicked = || names::CLIENT_COMPLETION_PANICS.add(1);
+        let panicked = || names::PANICS.add(1);
         let timer = |_| Timer::new("rpc-delay", Duration::ZERO, panicked);
         let timer = options.delay.map(timer).transpose()?;
         let delay = options.delay.zip(timer);

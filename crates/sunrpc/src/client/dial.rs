@@ -83,9 +83,6 @@ pub(super) fn dial(
             wanted: &wanted,
         };
         let reserved = is_reserved(options.source_port, address);
-        if !reserved && options.source_port == SourcePort::ReservedIfPossible {
-            pagewell_counters::names::CLIENT_RESERVED_PORT_FALLBACKS.add(1);
-        }
         let same_port = again.map(|port| attempt.connect_from(Some(port)));
         let made = match same_port {
             Some(Ok(stream)) => Ok(stream),

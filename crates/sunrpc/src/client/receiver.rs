@@ -359,7 +359,6 @@ fn receive(
     mut read: impl FnMut(&std::net::TcpStream) -> std::io::Result<usize>,
 ) -> Result<usize, End> {
     loop {
-        names::CLIENT_RECEIVE_CALLS.add(1);
         match read(&origin.stream) {
             Ok(0) => return Err(End::Lost),
             Ok(count) => {

@@ -11,7 +11,6 @@
 use super::call::{ClientShared, Finished, Origin, PendingCall};
 use super::table::{Batch, Table};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
-use pagewell_counters::names;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -242,7 +241,6 @@ impl Slot {
     }
 
     fn hand_over(&self, mut state: MutexGuard<'_, SlotState>, task: Task) {
-        names::CLIENT_SENDS_HANDED_OVER.add(1);
         state.handed_over = Some(task);
         drop(state);
         self.handed_over.notify_one();
@@ -260,7 +258,6 @@ fn send_some(origin: &Origin, batch: &Batch) -> Sent {
     // thread that we are on.
     let slices = unsafe { batch.slices() };
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    names::CLIENT_SEND_CALLS.add(1);
     match sendmsg(
         &origin.stream,
         &slices,

@@ -72,17 +72,23 @@ pub struct Statistics {
     pub received_bytes: Sum,
 }
 
-/// A sum of this client that goes into one of the program's too.
-pub struct Sum(AtomicU64, &'static Counter);
+/// A sum of this client; most go into one of the program, too.
+pub struct Sum(AtomicU64, Option<&'static Counter>);
 
 impl Sum {
     const fn new(counter: &'static Counter) -> Self {
-        Self(AtomicU64::new(0), counter)
+        Self(AtomicU64::new(0), Some(counter))
+    }
+
+    const fn own() -> Self {
+        Self(AtomicU64::new(0), None)
     }
 
     pub(super) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
-        self.1.add(count);
+        if let Some(counter) = self.1 {
+            counter.add(count);
+        }
     }
 
     /// The sum so far.
@@ -99,10 +105,10 @@ impl Statistics {
             in_flight: AtomicI64::new(0),
             retransmissions: Sum::new(&names::CLIENT_RETRANSMISSIONS),
             timeouts: Sum::new(&names::CLIENT_TIMEOUTS),
-            invalid_replies: Sum::new(&names::CLIENT_INVALID_REPLIES),
-            unexpected_replies: Sum::new(&names::CLIENT_UNEXPECTED_REPLIES),
-            late_replies: Sum::new(&names::CLIENT_LATE_REPLIES),
-            connections: Sum::new(&names::CLIENT_CONNECTIONS),
+            invalid_replies: Sum::own(),
+            unexpected_replies: Sum::own(),
+            late_replies: Sum::own(),
+            connections: Sum::own(),
             reconnections: Sum::new(&names::CLIENT_RECONNECTIONS),
             sent_bytes: Sum::new(&names::CLIENT_SENT_BYTES),
             received_bytes: Sum::new(&names::CLIENT_RECEIVED_BYTES),
@@ -122,7 +128,6 @@ impl Statistics {
         for counted in self.each(procedure) {
             counted.calls.fetch_add(1, Ordering::Relaxed);
         }
-        names::CLIENT_CALLS.add(1);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         names::CLIENT_CALLS_IN_FLIGHT.add(1);
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_base::timer::{Timer, TimerHandle};
-use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
+use pagewell_counters::names::PANICS;
 use rustix::io::Errno;
 
 pub use script::{Script, ScriptError};
@@ -44,9 +44,7 @@ struct Shared {
 impl Fault {
     /// Breaks `inner` as `script` says. Starts one thread.
     pub fn new(inner: Arc<dyn Device>, script: Script) -> std::io::Result<Self> {
-        let timer = Timer::new("device-fault", Duration::ZERO, || {
-            DEVICE_COMPLETION_PANICS.add(1)
-        })?;
+        let timer = Timer::new("device-fault", Duration::ZERO, || PANICS.add(1))?;
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             fired: AtomicU64::new(0),

@@ -11,7 +11,6 @@ use std::sync::Once;
 
 use io_uring::types::Fd;
 use io_uring::{Probe, Submitter, opcode, squeue};
-use pagewell_counters::names::DEVICE_MEMORY_FALLBACKS;
 
 use super::{Vector, flags};
 use crate::file::transfer::Call;
@@ -59,11 +58,10 @@ impl Fixed {
 
     pub(super) fn register(&mut self, submitter: &Submitter<'_>, memory: &Memory, device: &str) {
         if self.table == Table::Refused {
-            return DEVICE_MEMORY_FALLBACKS.add(1);
+            return;
         }
         if let Err(error) = self.try_register(submitter, memory) {
             static ONCE: Once = Once::new();
-            DEVICE_MEMORY_FALLBACKS.add(1);
             let bytes = memory.segment().len();
             let text = format!("{device}: {bytes} bytes of memory are not registered: {error}");
             warn_once(&ONCE, &text);
