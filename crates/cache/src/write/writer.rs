@@ -24,7 +24,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_counters::names::{CACHE_TIMEOUTS, CACHE_WRITE_PAUSE_NANOSECONDS, COPIED_BYTES};
+use pagewell_counters::names::{
+    CACHE_TIMEOUTS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_PAUSE_NANOSECONDS, CACHE_WRITE_PAUSES,
+    CACHE_WRITE_REFUSALS, COPIED_BYTES,
+};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::writeback::{Admission, Urgency};
@@ -108,6 +111,7 @@ impl Writer {
                 Attempt::Done(urgency) => return Ok(urgency),
                 _ if !mode.may_block => return Err(would_block()),
                 Attempt::Fetching(fetch) => {
+                    CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
                     let has_ended = self.dirty.wait_for(&fetch, deadline).is_some();
                     if !has_ended && !self.dirty.is_abandoned() {
@@ -138,13 +142,14 @@ impl Writer {
                 Admission::Granted => return Ok(()),
                 _ if !mode.may_block => return Err(would_block()),
                 Admission::Paused(pause) => {
+                    CACHE_WRITE_PAUSES.add(1);
                     let began = Instant::now();
                     std::thread::sleep(pause);
                     let slept = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
                     CACHE_WRITE_PAUSE_NANOSECONDS.add(slept);
                     return Ok(());
                 }
-                Admission::Refused => {}
+                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
             }
             if self.dirty.is_abandoned() {
                 return Err(abandoned(extent.offset));

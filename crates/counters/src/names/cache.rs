@@ -49,6 +49,12 @@ register! { CACHE, Counter:
          for it.";
     CACHE_DETACHED_PAGES = "pagewell_cache_detached_pages_total",
         "Pages of the page cache that a write copied because they were still being read or sent.";
+    CACHE_WRITE_FETCH_WAITS = "pagewell_cache_write_fetch_waits_total",
+        "Times that a write waited for a fetch of the same bytes from the device.";
+    CACHE_WRITE_PAUSES = "pagewell_cache_write_pauses_total",
+        "Times that a writer was slowed down by a pause because much was not on its device yet.";
+    CACHE_WRITE_REFUSALS = "pagewell_cache_write_refusals_total",
+        "Writes that had to wait for a device to take bytes because dirty memory was at its limit.";
     CACHE_WRITE_PAUSE_NANOSECONDS = "pagewell_cache_write_pause_nanoseconds_total",
         "Time, in seconds, that writers spent in pauses because much was not on their device yet.";
     CACHE_STAGED_BYTES = "pagewell_cache_staged_bytes_total",
