@@ -24,9 +24,8 @@ use std::time::{Duration, Instant};
 
 use pagewell_fs::{Call, Error, Result, Stability};
 
-use super::object::Object;
-use super::status::Status;
-use super::{Tree, handle};
+use super::identifier;
+use super::object::{Object, Status};
 
 /// ext4 keeps targets below 60 bytes in the inode, XFS and others longer ones.
 const INLINE_TARGET_BYTES_MAX: u64 = 59;
@@ -42,12 +41,12 @@ const PAGE_BYTES: u64 = 4096;
 /// disk of this machine or in its memory. Calls for another are left to threads that may wait.
 pub(super) fn knows_inodes(magic: i64) -> bool {
     const NUMBERS: [i64; 19] = [
-        handle::EXT4_MAGIC, // ext2 and ext3, too
-        handle::XFS_MAGIC,
-        handle::BTRFS_MAGIC,
-        handle::TMPFS_MAGIC,
-        handle::RAMFS_MAGIC,
-        handle::OVERLAY_MAGIC,
+        identifier::EXT4_MAGIC, // ext2 and ext3, too
+        identifier::XFS_MAGIC,
+        identifier::BTRFS_MAGIC,
+        identifier::TMPFS_MAGIC,
+        identifier::RAMFS_MAGIC,
+        identifier::OVERLAY_MAGIC,
         0xca45_1a4e, // bcachefs
         0xf2f5_2010, // F2FS
         0x2fc1_2fc1, // ZFS
@@ -63,13 +62,6 @@ pub(super) fn knows_inodes(magic: i64) -> bool {
         0xe0f5_e1e2, // EROFS
     ];
     NUMBERS.contains(&magic)
-}
-
-impl Tree {
-    /// For any call.
-    pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
-        Error::WouldBlock.unless(call.may_block || self.knows_inodes)
-    }
 }
 
 /// For what always may wait.

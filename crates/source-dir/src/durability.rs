@@ -15,30 +15,18 @@
 //!
 //! The verifier is clock and process mixed with randomness, so that a restart within the clock's
 //! grain differs too. A change adds an odd constant: 2^64 changes until one returns.
-//!
-//! Names: an operation that changes a directory is on the device when it returns. On file systems
-//! with one journal for all metadata (ext4, XFS) syncing the new object, or the directory, commits
-//! the whole operation; elsewhere both are synced. Threads that sync several objects at once share
-//! a journal commit in the kernel; those that sync the same one share the sync (`syncs.rs`). What
-//! cannot be opened (symbolic links, devices) is synced with the whole file system; with one
-//! journal only when its attributes were changed after it was made.
 
-use super::Tree;
-use super::error_of;
 use super::object::Object;
-use super::path_hint;
 use super::syncs::{Extent, Syncs};
-use super::system;
+use super::system::{self, error_of};
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Error, FileId, OpenFile, Result, verifier};
+use pagewell_fs::{FileId, OpenFile, Result, verifier};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 /// The system calls that make data durable. Replaced in tests of what happens when they fail.
 pub trait SyncCalls: Send + Sync {
@@ -86,13 +74,10 @@ pub(super) struct Durability {
     calls: Arc<dyn SyncCalls>,
     /// Those of the whole file system.
     syncs: Syncs,
-    /// Whether one sync commits all metadata of an operation.
-    pub(super) one_journal: bool,
-    metadata_sync: bool,
 }
 
 impl Durability {
-    pub(super) fn new(calls: Arc<dyn SyncCalls>, one_journal: bool, metadata_sync: bool) -> Self {
+    pub(super) fn new(calls: Arc<dyn SyncCalls>) -> Self {
         let verifier = verifier::fresh();
         Self {
             verifier: AtomicU64::new(verifier),
@@ -102,8 +87,6 @@ impl Durability {
             }),
             calls,
             syncs: Syncs::default(),
-            one_journal,
-            metadata_sync,
         }
     }
 
@@ -111,10 +94,10 @@ impl Durability {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
-    /// The verifier of one file.
-    pub(super) fn verifier_of(&self, id: &FileId) -> [u8; 8] {
+    /// The verifier of the file with this key ([`Object::key`]).
+    pub(super) fn verifier_of(&self, key: &FileId) -> [u8; 8] {
         let lost = self.lost.lock();
-        let verifier = lost.of.get(&key_of(id)).unwrap_or(&lost.of_others);
+        let verifier = lost.of.get(key).unwrap_or(&lost.of_others);
         verifier.to_be_bytes()
     }
 
@@ -135,7 +118,7 @@ impl Durability {
             lost.of.clear();
             lost.of_others = verifier;
         }
-        lost.of.insert(key_of(&object.id), verifier);
+        lost.of.insert(*object.key(), verifier);
     }
 
     /// Brings the data of an object to the device through `file`, one of its descriptors.
@@ -160,7 +143,7 @@ impl Durability {
             });
             synced.inspect_err(|_| self.note_lost(object))
         };
-        object.syncs.sync(extent, start, sync).map_err(error_of)
+        object.syncs().sync(extent, start, sync).map_err(error_of)
     }
 
     pub(super) fn sync_filesystem(&self, file: impl AsFd) -> Result<()> {
@@ -168,139 +151,12 @@ impl Durability {
         let outcome = self.syncs.sync(Extent::All, || (), sync);
         outcome.map_err(error_of)
     }
-}
 
-/// What is the same in all identifiers of an object.
-fn key_of(id: &FileId) -> FileId {
-    path_hint::key_of(id).unwrap_or(*id)
-}
-
-/// [`Tree::sync`] of a directory that is not used any more. It is given up when for so long the
-/// kernel has written nothing to any device; on a file system that asks a program or another
-/// machine, when it has taken so long. The kernel keeps what was written, and goes on writing it.
-pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
-    let (done, outcome) = channel();
-    let syncing = Arc::clone(tree);
-    let thread = std::thread::Builder::new().name("dir-sync".to_owned());
-    thread
-        .spawn(move || done.send(syncing.acting.become_server().and_then(|()| syncing.sync())))
-        .map_err(|error| Error::Io(error.to_string()))?;
-    let written = || written_pages().filter(|_| tree.knows_inodes);
-    let mut before = written();
-    loop {
-        match outcome.recv_timeout(patience) {
-            Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::Io("the sync ended in a defect".to_owned()));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let now = written();
-        if now == before {
-            return Err(Error::Io(format!(
-                "the file system has not answered for {} s; the kernel goes on writing",
-                patience.as_secs()
-            )));
-        }
-        before = now;
-    }
-}
-
-/// Pages that the kernel has written since the machine started (proc_vmstat(5)).
-fn written_pages() -> Option<u64> {
-    let counts = std::fs::read_to_string("/proc/vmstat").ok()?;
-    let mut lines = counts.lines();
-    let count = lines.find_map(|line| line.strip_prefix("nr_written "))?;
-    count.parse().ok()
-}
-
-impl Tree {
-    /// Brings the attributes of an object to the device.
-    pub(super) fn sync_attributes(&self, object: &Object) -> Result<()> {
-        if !self.durability.metadata_sync {
-            return Ok(());
-        }
-        self.sync_object(object)
-    }
-
-    /// The same where it was asked for. What the server may not open is synced with all else.
-    pub(super) fn sync_object(&self, object: &Object) -> Result<()> {
-        let file = match object.write_if_open() {
-            None if object.can_open() => self.readable(object, true).ok(),
-            open => open,
-        };
-        match file {
-            Some(file) => self.durability.sync_all(object, file),
-            None => self.sync_everything(),
-        }
-    }
-
-    /// Brings a name in a directory to the device, and the object it names, with `touched` when its
-    /// attributes were changed after it was made. Also a name that was found there: the call that
-    /// made it may still be waiting for that, or be a local program that does not.
-    pub(super) fn sync_new(
-        &self,
-        object: &Object,
-        (is_new, touched): (bool, bool),
-        directory: &Object,
-    ) -> Result<()> {
-        if !self.durability.metadata_sync {
-            return Ok(());
-        }
-        let one_journal = self.durability.one_journal;
-        if !object.can_open() && (touched || !one_journal) {
-            return self.sync_everything();
-        }
-        if object.can_open() && (is_new || touched || !one_journal) {
-            self.sync_attributes(object)?;
-            if one_journal {
-                return Ok(());
-            }
-        }
-        self.sync_names(&[directory])
-    }
-
-    /// Brings the names in these directories to the device; all of them were changed by one
-    /// operation.
-    pub(super) fn sync_names(&self, directories: &[&Object]) -> Result<()> {
-        if !self.durability.metadata_sync {
-            return Ok(());
-        }
-        let needed = if self.durability.one_journal { 1 } else { 2 };
-        for directory in directories.iter().take(needed) {
-            match self.readable(directory, true) {
-                Ok(file) => self.durability.sync_all(directory, file)?,
-                // without root a directory may be writable and not readable
-                Err(_) => return self.sync_everything(),
-            }
-        }
-        Ok(())
-    }
-
-    fn sync_everything(&self) -> Result<()> {
-        self.durability.sync_filesystem(self.root.as_fd())
-    }
-
-    /// Syncs an object that the cache is to close.
+    /// Syncs an object that the table is to close.
     pub(super) fn sync_unused(&self, object: &Object) {
         if let Some(file) = object.write_if_open() {
-            // a failure has changed the verifier: the writers will be told
-            let _ = self.durability.sync_data(object, file);
+            // A failure has changed the verifier, which the next commits return.
+            let _ = self.sync_data(object, file);
         }
-    }
-
-    /// Brings everything unstable to the device: the whole file system at once, and then each
-    /// object that was written, which finds little to do and tells whether its data was lost.
-    pub(super) fn sync(&self) -> Result<()> {
-        let mut outcome = self.sync_everything();
-        self.cache.each(|object| {
-            if let Some(file) = object.write_if_open()
-                && object.is_unsynced()
-                && let Err(error) = self.durability.sync_data(object, file)
-            {
-                outcome = Err(error);
-            }
-        });
-        outcome
     }
 }

@@ -7,40 +7,91 @@
 //! The kernel does not judge all: a thread that acts for somebody keeps `CAP_SYS_ADMIN`, which lets
 //! it see and change what is for the superuser. That is refused here.
 
+use super::access::Access;
+use super::metadata_sync::MetadataSync;
 use super::object::Object;
-use super::{Tree, blocking, error_of};
+use super::objects::Objects;
+use super::system::error_of;
 use pagewell_fs::extended::{Presence, VALUE_BYTES_MAX, check, check_value, is_shown};
-use pagewell_fs::{Call, ExtendedAttributes, FileId, Result};
+use pagewell_fs::{Call, Error, ExtendedAttributes, FileId, Result};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::ffi::CStr;
+use std::sync::Arc;
 
-impl ExtendedAttributes for Tree {
+/// The extended attributes of the objects of an export.
+pub(super) struct Extended {
+    objects: Arc<Objects>,
+    access: Arc<Access>,
+    metadata_sync: Arc<MetadataSync>,
+    /// The file system can have them.
+    are_possible: bool,
+}
+
+impl Extended {
+    pub(super) fn new(
+        objects: &Arc<Objects>,
+        access: &Arc<Access>,
+        metadata_sync: &Arc<MetadataSync>,
+    ) -> Self {
+        Self {
+            objects: Arc::clone(objects),
+            access: Arc::clone(access),
+            metadata_sync: Arc::clone(metadata_sync),
+            are_possible: are_possible(objects.root()),
+        }
+    }
+
+    pub(super) fn are_possible(&self) -> bool {
+        self.are_possible
+    }
+
+    fn change_extended(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        act: impl FnOnce(&str) -> Result<(), Errno>,
+    ) -> Result<()> {
+        Error::WouldBlock.unless(call.may_block)?;
+        let object = self.objects.object(call, id)?;
+        let caller = self.access.caller(call);
+        check(name, caller.uid(), true)?;
+        let change = self.objects.begin_change(&object, true)?;
+        self.access.become_caller(&caller)?;
+        let done = act(&object.link()).map_err(error_of);
+        drop(change);
+        done?;
+        self.metadata_sync.attributes(&object)
+    }
+}
+
+impl ExtendedAttributes for Extended {
     fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
-        blocking::may_wait(call)?;
-        let object = self.object(call, id)?;
-        let caller = self.acting.caller(call);
-        check(name, caller.uid, false)?;
-        self.look(&object, true)?;
-        self.acting.become_caller(&caller)?;
+        Error::WouldBlock.unless(call.may_block)?;
+        let object = self.objects.object(call, id)?;
+        let caller = self.access.caller(call);
+        check(name, caller.uid(), false)?;
+        self.objects.look(&object, true)?;
+        self.access.become_caller(&caller)?;
         let link = object.link();
         let query = || rustix::fs::getxattr_query(&link, name);
         sized(query, |buffer| rustix::fs::getxattr(&link, name, buffer)).map_err(error_of)
     }
 
     fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
-        blocking::may_wait(call)?;
-        let object = self.object(call, id)?;
-        let caller = self.acting.caller(call);
-        self.look(&object, true)?;
-        self.acting.become_caller(&caller)?;
+        Error::WouldBlock.unless(call.may_block)?;
+        let object = self.objects.object(call, id)?;
+        let caller = self.access.caller(call);
+        self.objects.look(&object, true)?;
+        self.access.become_caller(&caller)?;
         let link = object.link();
         let query = || rustix::fs::listxattr_query(&link);
         let names = sized(query, |buffer| rustix::fs::listxattr(&link, buffer));
         let names = names.map_err(error_of)?;
         let shown = names
             .split_inclusive(|byte| *byte == 0)
-            .filter(|name| is_shown(name, caller.uid));
+            .filter(|name| is_shown(name, caller.uid()));
         Ok(shown.flatten().copied().collect())
     }
 
@@ -68,29 +119,8 @@ impl ExtendedAttributes for Tree {
     }
 }
 
-impl Tree {
-    fn change_extended(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-        act: impl FnOnce(&str) -> Result<(), Errno>,
-    ) -> Result<()> {
-        blocking::may_wait(call)?;
-        let object = self.object(call, id)?;
-        let caller = self.acting.caller(call);
-        check(name, caller.uid, true)?;
-        let changing = self.begin_change(&object, true)?;
-        self.acting.become_caller(&caller)?;
-        let done = act(&object.link()).map_err(error_of);
-        drop(changing);
-        done?;
-        self.sync_attributes(&object)
-    }
-}
-
 /// Whether objects there can have extended attributes at all.
-pub(super) fn are_possible(root: &Object) -> bool {
+fn are_possible(root: &Object) -> bool {
     let link = root.link();
     let possible = |name: &CStr| rustix::fs::getxattr_query(&link, name) != Err(Errno::OPNOTSUPP);
     possible(c"user.pagewell") || possible(c"security.capability")

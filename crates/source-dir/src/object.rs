@@ -1,4 +1,4 @@
-//! One object that is held open.
+//! One object that is held open, and one look at it.
 //!
 //! An object is one descriptor that only names it (`O_PATH`: no permission needed, no side
 //! effects on devices and pipes) and, once they were needed, one for reading and one for reading
@@ -6,47 +6,57 @@
 //!
 //! Weak cache consistency data is true when nothing comes between the two looks at an object but
 //! the change that lies between them. Changes of contents (those of a directory are its names) and
-//! of attributes exclude each other, as the kernel has writes of one file exclude each other, too.
-//! What also touches an object, a change of its own names, is detected by counting: it announces
-//! itself before its first look and retires after its last; the first look of others counts only
-//! when nobody was announced in between.
+//! of attributes exclude each other ([`Object::exclude`]). A change of the object's own names is
+//! detected by counting ([`Object::touch`]): it announces itself before its first look and retires
+//! after its last; the first look of others counts only when no other change was announced.
 //!
 //! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
 //! that sees the new times meanwhile, and reads the old bytes, takes them for the new ones for
-//! ever. So while a write is at work, lookers see how the file was before it.
+//! ever. So during a write, other calls see the file as it was before it.
 
-use super::status::{Node, Status, mixed};
 use super::syncs::Syncs;
-use super::{Tree, error_of};
+use super::system::error_of;
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
-use pagewell_fs::{Change, Entry, Error, FileId, FileType, OpenFile, Result, Timestamp};
-use rustix::fs::{Mode, OFlags};
+use pagewell_fs::{
+    Attributes, Change, Entry, Error, FileId, FileType, OpenFile, Result, Timestamp,
+};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp, makedev,
+};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+/// Timer ticks of the slowest kernels are 10 ms apart.
+const SETTLED_NANOSECONDS: i128 = 20_000_000;
+/// The same of file systems with times of whole seconds (ext3, ext4 with small inodes), or of even
+/// ones (FAT).
+const COARSE_SETTLED_NANOSECONDS: i128 = 2_000_000_000 + SETTLED_NANOSECONDS;
 /// An object held open.
 pub(super) struct Object {
-    pub(super) id: FileId,
-    pub(super) node: Node,
-    pub(super) file_type: FileType,
+    id: FileId,
+    /// What all identifiers of the object have in common.
+    key: FileId,
+    node: Node,
+    file_type: FileType,
     name: Descriptor,
     read: OnceLock<Descriptor>,
     write: OnceLock<Descriptor>,
     marked: AtomicBool,
     /// Whether there may be data that no sync has covered yet.
     unsynced: AtomicBool,
-    pub(super) syncs: Syncs,
+    syncs: Syncs,
     /// How many programs have it open.
     holds: AtomicUsize,
-    pub(super) changes: Changes,
+    changes: Changes,
     /// When it was last asked whether it is in the export, and its change time then.
     asked: AtomicU64,
     asked_changed: AtomicU64,
     /// Held by a change of contents or attributes from its first look to its last.
-    pub(super) contents: Mutex<()>,
+    contents: Mutex<()>,
     /// How it was before the write that is at work.
     before_write: Mutex<Option<Status>>,
     /// Whether there is one.
@@ -77,9 +87,10 @@ impl Drop for Descriptor {
 
 impl Object {
     /// An object behind a descriptor that may only name it.
-    pub(super) fn new(id: FileId, status: &Status, name: OpenFile) -> Self {
+    pub(super) fn new(id: FileId, key: FileId, status: &Status, name: OpenFile) -> Self {
         Self {
             id,
+            key,
             node: status.node,
             file_type: status.attributes.file_type,
             name: Descriptor::new(name),
@@ -97,6 +108,47 @@ impl Object {
             is_written: AtomicBool::new(false),
             acl: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn id(&self) -> &FileId {
+        &self.id
+    }
+
+    /// What all identifiers of the object have in common: names it in tables.
+    pub(super) fn key(&self) -> &FileId {
+        &self.key
+    }
+
+    pub(super) fn node(&self) -> Node {
+        self.node
+    }
+
+    pub(super) fn file_type(&self) -> FileType {
+        self.file_type
+    }
+
+    pub(super) fn syncs(&self) -> &Syncs {
+        &self.syncs
+    }
+
+    /// Announces a change of the object's own names, which retires when the result is dropped.
+    pub(super) fn touch(&self) -> Running<'_> {
+        self.changes.begin()
+    }
+
+    /// Begins a change of contents or attributes. [`Error::WouldBlock`] where another one runs and
+    /// the caller must not wait for it.
+    pub(super) fn exclude(&self, may_wait: bool) -> Result<Exclusion<'_>> {
+        let locked = match may_wait {
+            true => Some(self.contents.lock()),
+            false => self.contents.try_lock(),
+        };
+        let locked = locked.ok_or(Error::WouldBlock)?;
+        Ok(Exclusion {
+            object: self,
+            running: self.touch(),
+            _locked: locked,
+        })
     }
 
     /// One look at the object, which may have no names any more.
@@ -298,7 +350,7 @@ pub(super) fn link_to(fd: BorrowedFd<'_>) -> String {
 
 /// Counts changes in flight, see the top of the file.
 #[derive(Default)]
-pub(super) struct Changes {
+struct Changes {
     begun: AtomicU64,
     running: AtomicU64,
 }
@@ -312,7 +364,7 @@ pub(super) struct Running<'a> {
 
 impl Changes {
     /// Announces a change, before the first look.
-    pub(super) fn begin(&self) -> Running<'_> {
+    fn begin(&self) -> Running<'_> {
         let alone = self.running.fetch_add(1, Ordering::SeqCst) == 0;
         let first = self.begun.fetch_add(1, Ordering::SeqCst);
         Running {
@@ -325,7 +377,7 @@ impl Changes {
 
 impl Running<'_> {
     /// After the last look: whether no other change was announced meanwhile.
-    pub(super) fn was_alone(&self) -> bool {
+    fn was_alone(&self) -> bool {
         let begun = self.changes.begun.load(Ordering::SeqCst);
         self.alone && begun == self.first.wrapping_add(1)
     }
@@ -337,48 +389,193 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A change of an object's contents or attributes that has begun; it keeps others out.
-pub(super) struct Changing<'a> {
+/// Keeps other changes of the contents and attributes of an object out.
+pub(super) struct Exclusion<'a> {
     object: &'a Object,
     running: Running<'a>,
     _locked: MutexGuard<'a, ()>,
-    /// How the object was before.
-    pub(super) before: Status,
 }
 
-impl Tree {
-    /// Begins a change with the first look. [`Error::WouldBlock`] where another one is at work and
-    /// the caller must not wait for it.
-    pub(super) fn begin_change<'a>(
-        &self,
-        object: &'a Object,
-        may_wait: bool,
-    ) -> Result<Changing<'a>> {
-        let locked = match may_wait {
-            true => Some(object.contents.lock()),
-            false => object.contents.try_lock(),
+impl Exclusion<'_> {
+    /// The last look, which ends the change that began as `before`: what a client learns of it.
+    pub(super) fn end(self, before: &Status) -> Change {
+        let after = self.object.status().ok();
+        let alone = self.running.was_alone();
+        Change {
+            before: alone.then(|| before.attributes.wcc()),
+            after: after.map(|status| status.attributes),
+        }
+    }
+}
+
+/// Where an object lives. Two objects alive at the same time never share it, so it names an object
+/// for as long as there is a descriptor of it. Its birth time does not: overlayfs gives an object
+/// that is open another one when it copies it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Node {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// What tells the objects of one file system apart, also those that had a number before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Inode {
+    pub(super) number: u64,
+    /// In nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps none. Of
+    /// another device than the root's with what tells the devices apart ([`Inode::of`]).
+    pub(super) birth: u64,
+}
+
+impl Inode {
+    /// That of an object that is open, in an export whose root is on the device `root`.
+    ///
+    /// Subvolumes of btrfs, and their snapshots, have the same numbers and births. Each is a device
+    /// of its own, which may have another number after a restart; the number of its file system
+    /// stays.
+    pub(super) fn of(opened: impl AsFd, status: &Status, root: u64) -> Result<Self> {
+        let mut inode = Self {
+            number: status.node.inode,
+            birth: status.birth,
         };
-        let locked = locked.ok_or(Error::WouldBlock)?;
-        let running = object.changes.begin();
-        Ok(Changing {
-            object,
-            running,
-            _locked: locked,
-            before: self.look(object, may_wait)?,
+        if status.node.device != root {
+            let sizes = rustix::fs::fstatvfs(opened).map_err(error_of)?;
+            inode.birth = inode.birth.wrapping_add(spread(sizes.f_fsid));
+        }
+        Ok(inode)
+    }
+}
+
+/// A number whose top bits depend on all bits of this one (Fibonacci hashing).
+pub(super) fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What statx said.
+#[derive(Clone, Copy)]
+pub(super) struct Status {
+    pub(super) node: Node,
+    /// Birth time, in nanoseconds as in [`Inode`].
+    pub(super) birth: u64,
+    /// Number of the mount the object was reached through; `None` before Linux 5.8.
+    pub(super) mount: Option<u64>,
+    /// Whether the object is the root of its mount, as far as the kernel tells (Linux 5.8).
+    pub(super) is_mount_root: bool,
+    /// Whether the object may not be changed at all, or only be appended to.
+    pub(super) is_frozen: bool,
+    /// Whether names and data are encrypted by the file system (fscrypt).
+    pub(super) is_encrypted: bool,
+    /// What callers of this layer get.
+    pub(super) attributes: Attributes,
+}
+
+impl Status {
+    /// Looks at the object behind `fd`.
+    pub(super) fn of(fd: impl AsFd) -> Result<Self> {
+        Self::at(fd, c"", AtFlags::EMPTY_PATH)
+    }
+
+    /// Looks at `name` in the directory `fd`: the name itself, never what a link points to.
+    pub(super) fn of_name(fd: impl AsFd, name: &[u8]) -> Result<Self> {
+        Self::at(fd, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
+    }
+
+    fn at(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+        let said = rustix::fs::statx(fd, name, flags, mask).map_err(error_of)?;
+        let knows = |what: StatxFlags| said.stx_mask & what.bits() != 0;
+        let frozen = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+        Ok(Self {
+            node: Node {
+                device: makedev(said.stx_dev_major, said.stx_dev_minor),
+                inode: said.stx_ino,
+            },
+            birth: match knows(StatxFlags::BTIME) {
+                true => mixed(timestamp(&said.stx_btime)),
+                false => 0,
+            },
+            mount: knows(StatxFlags::MNT_ID).then_some(said.stx_mnt_id),
+            is_mount_root: said.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+            is_frozen: said.stx_attributes.intersects(frozen),
+            is_encrypted: said.stx_attributes.contains(StatxAttributes::ENCRYPTED),
+            attributes: attributes(&said)?,
         })
     }
 }
 
-impl Changing<'_> {
-    /// Ends it with the last look: what a client learns of it.
-    pub(super) fn end(self) -> Change {
-        let after = self.object.status().ok();
-        let alone = self.running.was_alone();
-        Change {
-            before: alone.then(|| self.before.attributes.wcc()),
-            after: after.map(|status| status.attributes),
-        }
+fn attributes(said: &Statx) -> Result<Attributes> {
+    let mode = u32::from(said.stx_mode);
+    Ok(Attributes {
+        file_type: file_type(mode)?,
+        mode: mode & 0o7777,
+        link_count: said.stx_nlink,
+        uid: said.stx_uid,
+        gid: said.stx_gid,
+        size: said.stx_size,
+        used: said.stx_blocks.saturating_mul(512),
+        device: (said.stx_rdev_major, said.stx_rdev_minor),
+        filesystem_id: makedev(said.stx_dev_major, said.stx_dev_minor),
+        file_id: said.stx_ino,
+        accessed: timestamp(&said.stx_atime),
+        modified: timestamp(&said.stx_mtime),
+        changed: timestamp(&said.stx_ctime),
+        may_be_kept: true,
+    })
+}
+
+fn file_type(mode: u32) -> Result<FileType> {
+    Ok(match mode & libc::S_IFMT {
+        libc::S_IFREG => FileType::Regular,
+        libc::S_IFDIR => FileType::Directory,
+        libc::S_IFBLK => FileType::BlockDevice,
+        libc::S_IFCHR => FileType::CharacterDevice,
+        libc::S_IFLNK => FileType::Symlink,
+        libc::S_IFSOCK => FileType::Socket,
+        libc::S_IFIFO => FileType::Fifo,
+        other => return Err(Error::Io(format!("object of unknown type {other:o}"))),
+    })
+}
+
+fn timestamp(time: &StatxTimestamp) -> Timestamp {
+    Timestamp {
+        seconds: time.tv_sec,
+        nanoseconds: time.tv_nsec,
     }
+}
+
+/// A time as one number, only to be compared.
+pub(super) fn mixed(time: Timestamp) -> u64 {
+    #[allow(clippy::cast_sign_loss)] // equal times stay equal
+    let seconds = time.seconds as u64;
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(u64::from(time.nanoseconds))
+}
+
+pub(super) fn times_of(status: &Status) -> (Timestamp, Timestamp) {
+    (status.attributes.modified, status.attributes.changed)
+}
+
+/// The times of a directory that was the same before and after it was read, and had been for
+/// longer than the grain of its times.
+pub(super) fn settled_times(before: &Status, after: &Status) -> Option<(Timestamp, Timestamp)> {
+    let times = times_of(before);
+    (is_settled(times, Timestamp::now()) && times == times_of(after)).then_some(times)
+}
+
+/// Whether a change now would move these times of an object. A time of a whole second may be one
+/// of a file system that has no others.
+pub(super) fn is_settled((modified, changed): (Timestamp, Timestamp), now: Timestamp) -> bool {
+    let is_coarse = modified.nanoseconds == 0 || changed.nanoseconds == 0;
+    let grain = if is_coarse {
+        COARSE_SETTLED_NANOSECONDS
+    } else {
+        SETTLED_NANOSECONDS
+    };
+    nanoseconds(now) - nanoseconds(changed) > grain
+}
+
+fn nanoseconds(time: Timestamp) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
 }
 
 #[cfg(test)]
@@ -401,5 +598,24 @@ mod tests {
 
         let third = changes.begin();
         assert!(third.was_alone());
+    }
+
+    #[test]
+    fn times_of_whole_seconds_prove_nothing_within_their_second() {
+        let at = |seconds, nanoseconds| Timestamp {
+            seconds,
+            nanoseconds,
+        };
+        let fine = (at(100, 5), at(100, 900_000_000));
+        assert!(!is_settled(fine, at(100, 915_000_000)));
+        assert!(is_settled(fine, at(100, 925_000_000)));
+        let coarse = (at(100, 0), at(100, 0));
+        assert!(!is_settled(coarse, at(100, 999_999_999)));
+        assert!(!is_settled(coarse, at(101, 999_999_999)));
+        assert!(is_settled(coarse, at(102, 30_000_000)));
+        // one of the two has only whole seconds
+        assert!(!is_settled((at(100, 0), at(101, 500_000_000)), at(102, 0)));
+        // the clock was set back
+        assert!(!is_settled(fine, at(99, 0)));
     }
 }

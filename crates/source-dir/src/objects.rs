@@ -1,53 +1,39 @@
-//! From identifiers to objects, and what is held open.
+//! From identifiers and names to objects.
 //!
-//! There are two kinds of identifiers, the kernel's handles ([`super::handle`]) and path hints
-//! ([`super::path_hint`]). An object that is held open is found by either in the cache, or by its
+//! There are two kinds of identifiers, the kernel's handles and inode numbers with path hints
+//! ([`super::identifier`]). An object that is held open is found by either in the table, or by its
 //! inode when a name has just led to it; one that is not is opened.
 //!
-//! Problem of the cache: an object must be found for each request without opening it again, with a
-//! bound on descriptors, and no descriptor may be used after it was closed.
-//!
-//! Rule: a map from identifier to object in each of 16 shards, from which what was not used goes
-//! first ([`Clock`]; the marks are the objects' own, as an object is found without its shard, too).
-//! Users hold an `Arc`, so eviction only lets go of the object; what is in use is not evicted at
-//! all, which keeps one inode from being two objects (its change counters must be one). A second
-//! map from inode to object lets a lookup that just looked at an inode find its object, and with it
-//! its identifier, without asking the kernel for a handle: while the object is held, its inode
-//! number cannot mean anything else.
-//!
-//! ```text
-//!   id ──> shard: clock [o][o*][o] <── weak reference ── node
-//! ```
-//!
-//! Data that no sync has covered keeps an object from eviction, because an error that the kernel
-//! reports after the last descriptor is closed would be lost. A thread that finds nothing else to
-//! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that a
-//! commit meanwhile waits for the outcome of that sync ([`super::syncs`]).
-//!
-//! The bound on descriptors counts those of all exports. A descriptor that is opened when there are
-//! more pushes two objects out, and so does one that the system refuses.
-//!
-//! Weakness: the bound may be exceeded by the number of objects in use at one moment, which the
-//! number of server threads bounds, and by those that were just synced for it.
+//! What a program has open stays there after its last name is gone ([`Hold`]): the identifier of an
+//! object without names is stale, as NFS wants it, but a program on this machine that has it open
+//! goes on using it. Each hold counts at the object, and keeps it in the table; the last one
+//! releases it.
 
-use super::object::Object;
-use super::path_hint::{self, Places};
-use super::status::{Node, Status};
-use super::{Tree, blocking, containment, handle};
-use pagewell_base::clock::Clock;
-use pagewell_base::sync::Mutex;
+use super::access::Access;
+use super::bounds::{Bounds, path_of};
+use super::identifier::{self, HANDLE_TAG, HINT_TAG, compose, hint_key_of, parse_hint};
+use super::listings::OpenListings;
+use super::object::{Exclusion, Object, Status};
+use super::path_hint::Places;
+use super::system::{self, error_of};
+use super::table::Table;
 use pagewell_counters::names;
-use pagewell_fs::{Attributes, Call, Error, FileId, OpenFile, Result, moment};
+use pagewell_fs::{Call, Error, FileId, OpenFile, Result, moment};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-const SHARDS: usize = 16;
-/// Objects looked at for one eviction: two rounds of a small shard, a bound for a large one.
-const STEPS_MAX: usize = 128;
+/// How often an object is asked for again whose inode number is being given to a new object at this
+/// moment. Linux says "out of memory" then (`iget_locked` has no other way to fail); microseconds
+/// later, or when the thread that does it has a processor again, the old identifier is plainly
+/// stale. A machine that is out of memory stays so.
+const REUSE_RETRIES: usize = 100;
 
 /// How an export names its objects.
 pub(super) enum Naming {
@@ -58,7 +44,7 @@ pub(super) enum Naming {
 }
 
 /// How an object was reached.
-pub(super) enum Place<'a> {
+pub(super) enum Reached<'a> {
     /// By a name in a directory.
     Child(&'a Object, &'a [u8]),
     /// As the parent of a directory.
@@ -66,21 +52,21 @@ pub(super) enum Place<'a> {
 }
 
 impl Naming {
-    /// What the open-object cache finds an object by.
+    /// What the table finds an object by.
     pub(super) fn key_of(&self, id: &FileId) -> Result<FileId> {
         match (self, id.as_bytes().first()) {
-            (Self::Handles, Some(&handle::TAG)) => Ok(*id),
-            (Self::PathHints(_), Some(&path_hint::TAG)) => path_hint::key_of(id),
+            (Self::Handles, Some(&HANDLE_TAG)) => Ok(*id),
+            (Self::PathHints(_), Some(&HINT_TAG)) => hint_key_of(id),
             // issued while the program had other privileges
-            (_, Some(&(handle::TAG | path_hint::TAG))) => Err(Error::Stale),
+            (_, Some(&(HANDLE_TAG | HINT_TAG))) => Err(Error::Stale),
             _ => Err(Error::BadId),
         }
     }
 
     /// Notes where the object of an identifier was just seen.
-    pub(super) fn note(&self, id: &FileId, place: &Place<'_>) {
-        if let (Self::PathHints(places), Place::Child(directory, name)) = (self, place)
-            && let Ok((inode, _)) = path_hint::parse(id)
+    pub(super) fn note(&self, id: &FileId, reached: &Reached<'_>) {
+        if let (Self::PathHints(places), Reached::Child(directory, name)) = (self, reached)
+            && let Ok((inode, _)) = parse_hint(id)
         {
             places.note(inode, directory, name);
         }
@@ -104,185 +90,239 @@ impl std::ops::Deref for InUse {
     }
 }
 
-type Shard = Clock<FileId, Arc<Object>>;
-
-/// The objects held open.
-pub(super) struct Cache {
-    shards: Vec<Mutex<Shard>>,
-    nodes: Vec<Mutex<HashMap<Node, Weak<Object>>>>,
-    shard_objects_max: usize,
-    descriptors_max: i64,
-    /// Where room is made next.
-    next_shard: AtomicUsize,
+/// The objects of an export.
+pub(super) struct Objects {
+    root: Arc<Object>,
+    /// Nothing can leave the export.
+    is_whole: bool,
+    bounds: Bounds,
+    naming: Naming,
+    access: Arc<Access>,
+    table: Arc<Table>,
+    listings: Arc<OpenListings>,
+    /// The file system counts names: an object with none is gone.
+    counts_links: bool,
+    /// The kernel knows the inodes of the file system by itself ([`super::blocking`]).
+    knows_inodes: bool,
+    /// Counts seconds, about.
+    turns: AtomicU64,
 }
 
-impl Cache {
-    /// A cache of about this many objects and descriptors.
-    pub(super) fn new(objects_max: usize, descriptors_max: usize) -> Self {
+impl Objects {
+    pub(super) fn new(
+        bounds: Bounds,
+        naming: Naming,
+        (access, table): (&Arc<Access>, &Arc<Table>),
+        listings: &Arc<OpenListings>,
+        (counts_links, knows_inodes): (bool, bool),
+    ) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            nodes: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            shard_objects_max: objects_max.div_ceil(SHARDS).max(1),
-            descriptors_max: i64::try_from(descriptors_max).unwrap_or(i64::MAX),
-            next_shard: AtomicUsize::new(0),
+            root: Arc::clone(bounds.root()),
+            is_whole: bounds.is_whole(),
+            bounds,
+            naming,
+            access: Arc::clone(access),
+            table: Arc::clone(table),
+            listings: Arc::clone(listings),
+            counts_links,
+            knows_inodes,
+            turns: AtomicU64::new(1),
         }
     }
 
-    fn shard(&self, key: &FileId) -> &Mutex<Shard> {
-        // the last bytes vary most: generation or inode number
-        let sum = key.as_bytes().iter().fold(0usize, |sum, byte| {
-            sum.wrapping_mul(31).wrapping_add(usize::from(*byte))
+    pub(super) fn root(&self) -> &Arc<Object> {
+        &self.root
+    }
+
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(super) fn naming(&self) -> &Naming {
+        &self.naming
+    }
+
+    pub(super) fn knows_inodes(&self) -> bool {
+        self.knows_inodes
+    }
+
+    /// Whether a call may ask the file system at all: a thread that must not wait only asks one of
+    /// which the kernel knows the inodes by itself.
+    pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
+        Error::WouldBlock.unless(call.may_block || self.knows_inodes)
+    }
+
+    /// The time by which it is decided whether an object was checked lately to be in the export.
+    fn turn(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// From here on all objects are checked again.
+    pub(super) fn end_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Refuses a held object that has left the export, and releases it.
+    fn check_place(&self, object: &Object, may_wait: bool) -> Result<()> {
+        if self.is_whole || object.was_asked(self.turn()) {
+            return Ok(());
+        }
+        self.check_place_of(object, &object.status()?, may_wait)
+    }
+
+    /// The same of an object that was just looked at, also when it was checked in this turn.
+    fn check_place_of(&self, object: &Object, status: &Status, may_wait: bool) -> Result<()> {
+        let turn = self.turn();
+        let stays = object.is_held() || self.is_gone(status);
+        if stays || self.bounds.is_inside(object.as_fd(), status, may_wait)? {
+            object.set_asked(turn, status);
+            return Ok(());
+        }
+        self.release(object);
+        Err(Error::Stale)
+    }
+
+    /// Looks at all held objects and releases those that have no names any more.
+    pub(super) fn sweep(&self) {
+        self.each(|object| {
+            let _ = self.look(object, true); // releases it if it has no name
         });
-        &self.shards[sum % SHARDS]
     }
 
-    #[allow(clippy::cast_possible_truncation)] // only the low bits count
-    fn node_shard(&self, node: Node) -> &Mutex<HashMap<Node, Weak<Object>>> {
-        &self.nodes[node.inode as usize % SHARDS]
+    /// Releases all that is held open and not in use.
+    pub(super) fn release_all(&self) {
+        self.each(|object| {
+            self.release(object);
+        });
     }
 
-    /// The object of this key, if it is held.
-    pub(super) fn get(&self, key: &FileId) -> Option<Arc<Object>> {
-        let shard = self.shard(key).lock();
-        let object = shard.peek(key)?;
-        object.mark();
-        Some(Arc::clone(object))
+    /// All objects that are held.
+    pub(super) fn each(&self, visit: impl FnMut(&Object)) {
+        self.table.each(visit);
     }
 
-    /// The object at this node, if it is held.
-    pub(super) fn get_node(&self, node: Node) -> Option<Arc<Object>> {
-        let object = self.node_shard(node).lock().get(&node)?.upgrade()?;
-        object.mark();
-        Some(object)
+    /// Begins a change with the first look, which the result has, too.
+    pub(super) fn begin_change<'a>(
+        &self,
+        object: &'a Object,
+        may_wait: bool,
+    ) -> Result<(Exclusion<'a>, Status)> {
+        let exclusion = object.exclude(may_wait)?;
+        Ok((exclusion, self.look(object, may_wait)?))
     }
 
-    /// Holds `object` under `key`, unless one is held there already: returns the one that is. And
-    /// where one has to go and none may, one that may after a sync.
-    pub(super) fn insert(&self, key: FileId, object: Object) -> (Arc<Object>, Option<Arc<Object>>) {
-        let node = object.node;
-        // closed outside the lock
-        let mut evicted = Vec::new();
-        let mut unsynced = None;
-        let mut shard = self.shard(&key).lock();
-        if let Some(held) = shard.peek(&key) {
-            held.mark();
-            let held = Arc::clone(held);
-            drop(shard);
-            return (held, None);
+    /// The file or directory open for reading; the permission was checked before, or none is
+    /// needed to sync it.
+    pub(super) fn readable<'a>(&self, object: &'a Object, may_wait: bool) -> Result<&'a OpenFile> {
+        if let Some(file) = object.read_if_open() {
+            return Ok(file);
         }
-        let object = Arc::new(object);
-        // while `object` is also held here, it cannot be evicted
-        shard.insert(key, Arc::clone(&object), 1);
-        self.node_shard(node)
-            .lock()
-            .insert(node, Arc::downgrade(&object));
-        // two at most: an insertion never pays for a long queue of others
-        for _ in 0..2 {
-            let crowded = shard.len() > self.shard_objects_max || self.is_crowded();
-            if !crowded {
-                break;
+        self.access.become_server()?;
+        self.table.with_room(may_wait, || object.open_to_read())
+    }
+
+    /// The file open for writing; the permission was checked before.
+    pub(super) fn writable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+        if let Some(file) = object.write_if_open() {
+            return Ok(file);
+        }
+        self.access.become_server()?;
+        self.table.with_room(true, || object.open_to_write())
+    }
+
+    /// The object that `name` means, judged as the caller.
+    pub(super) fn find(
+        &self,
+        call: &Call<'_>,
+        directory: &Object,
+        name: &[u8],
+    ) -> Result<(Arc<Object>, Status)> {
+        self.access.act_for(call)?;
+        let (directory_fd, may_wait) = (directory.as_fd(), call.may_block);
+        let open = || self.bounds.resolver().child(directory_fd, name, may_wait);
+        let opened = match self.table.with_room(may_wait, open) {
+            Err(Error::NotFound) => {
+                // there is no such name in a directory that is itself gone
+                self.look(directory, may_wait)?;
+                return Err(Error::NotFound);
             }
-            match self.evict_from(&mut shard) {
-                Ok(out) => evicted.push(out),
-                Err(other) => {
-                    unsynced = other;
-                    break;
-                }
+            opened => opened?,
+        };
+        let status = Status::of(&opened)?;
+        self.bounds.resolver().check_mount(&status)?;
+        let reached = Reached::Child(directory, name);
+        let object = self.adopt(opened, &status, &reached, call.may_block)?;
+        Ok((object, status))
+    }
+
+    /// The parent of a directory that is not the root; stale when the directory was moved out.
+    pub(super) fn parent_of(&self, directory: &Object) -> Result<(Arc<Object>, Status)> {
+        let bounds = &self.bounds;
+        let open = || bounds.resolver().parent(directory.as_fd());
+        let opened = match self.table.with_room(true, open) {
+            Err(Error::AccessDenied | Error::NotFound)
+                if !bounds.walks_to_root(directory.as_fd(), true)? =>
+            {
+                return Err(Error::Stale);
             }
+            opened => opened?,
+        };
+        let status = Status::of(&opened)?;
+        let inside = bounds.resolver().same_mount(&status)
+            && (status.node == self.root().node() || bounds.walks_to_root(opened.as_fd(), true)?);
+        if !inside {
+            return Err(Error::Stale);
         }
-        drop(shard);
-        (object, unsynced)
+        let object = self.adopt(opened, &status, &Reached::ParentOf(directory), true)?;
+        Ok((object, status))
     }
 
-    /// Whether there are more descriptors than there should be.
-    fn is_crowded(&self) -> bool {
-        names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max
+    /// The object of a name, if it is held open.
+    pub(super) fn held_name(&self, directory: &Object, name: &[u8]) -> Option<Arc<Object>> {
+        let status = Status::of_name(directory.as_fd(), name).ok()?;
+        self.held(&status, &Reached::Child(directory, name))
     }
 
-    /// Takes two objects out at the most, wherever they are. Where none may go, returns one that
-    /// may after a sync.
-    fn evict_some(&self) -> Option<Arc<Object>> {
-        let first = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
-        // closed outside the lock
-        let mut evicted = Vec::new();
-        let mut unsynced = None;
-        for shard in self.shards.iter().cycle().skip(first).take(SHARDS) {
-            match self.evict_from(&mut shard.lock()) {
-                Ok(out) => evicted.push(out),
-                Err(other) => unsynced = unsynced.or(other),
-            }
-            if evicted.len() == 2 {
-                break;
-            }
+    /// An identifier without its path hint of what a name means, where places are noted.
+    pub(super) fn key_at(&self, directory: &Object, name: &[u8]) -> Option<FileId> {
+        if matches!(self.naming, Naming::Handles) {
+            return None;
         }
-        unsynced.filter(|_| evicted.is_empty())
+        let opened = self.bounds.child(directory.as_fd(), name, true).ok()??;
+        let status = Status::of(&opened).ok()?;
+        Some(compose(self.bounds.inode_of(&opened, &status).ok()?, &[]))
     }
 
-    /// Takes an object out; see [`evict`].
-    fn evict_from(&self, shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
-        let out = evict(shard)?;
-        self.node_shard(out.node).lock().remove(&out.node);
-        Ok(out)
+    /// What all identifiers of an object have in common.
+    pub(super) fn key_of(&self, id: &FileId) -> FileId {
+        self.naming.key_of(id).unwrap_or(*id)
     }
 
-    /// The object of this key, which a program opens.
-    pub(super) fn hold(&self, key: &FileId) -> Option<Arc<Object>> {
-        let shard = self.shard(key).lock();
-        let object = shard.peek(key)?;
-        object.hold();
-        Some(Arc::clone(object))
+    /// A program opens an object.
+    pub(super) fn hold(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<(Hold, Status)> {
+        let found = self.object(call, id)?;
+        let object = if Arc::ptr_eq(&found, self.root()) {
+            self.root().hold();
+            Arc::clone(self.root())
+        } else {
+            // One that has lost its last name since was released: no call would find it again.
+            let key = self.naming.key_of(id)?;
+            self.table.hold(&key).ok_or(Error::Stale)?
+        };
+        let objects = Arc::clone(self);
+        let hold = Hold { objects, object };
+        let status = self.look(&hold.object, true)?; // it may have left the export
+        Ok((hold, status))
     }
 
-    /// Lets go of an object whose inode has no names any more. Its space is freed when its last
-    /// user is done. False: a program has it open.
-    pub(super) fn remove(&self, key: &FileId) -> bool {
-        let mut shard = self.shard(key).lock();
-        if shard.peek(key).is_some_and(|object| object.is_held()) {
-            return false;
-        }
-        if let Some(object) = shard.remove(key) {
-            self.node_shard(object.node).lock().remove(&object.node);
-            drop(shard);
-        }
-        true
-    }
-
-    /// All objects held now, shard by shard: those of one shard are in use while they are
-    /// visited.
-    pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
-        for shard in &self.shards {
-            let objects: Vec<_> = shard.lock().values().cloned().collect();
-            for object in objects {
-                visit(&object);
-            }
-        }
-    }
-}
-
-/// Takes out an object that nothing uses and that is synced. An error when none was met: one that
-/// only has to be synced for that, if there was one.
-fn evict(shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
-    let turns_max = (shard.len() * 2).min(STEPS_MAX);
-    let mut unsynced = None;
-    let met = shard.evict(turns_max, |object| {
-        if object.unmark() || Arc::strong_count(object) > 1 {
-            return false;
-        }
-        if object.is_unsynced() {
-            unsynced.get_or_insert_with(|| Arc::clone(object));
-            return false;
-        }
-        true
-    });
-    let (key, object) = met.ok_or(unsynced)?;
-    Arc::try_unwrap(object).map_err(|object| {
-        // It was found by its inode just now.
-        shard.insert(key, object, 1);
-        None
-    })
-}
-
-impl Tree {
     /// The object of an identifier, held open. Calls of one moment that are for one object look
     /// for it once.
     pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
@@ -299,56 +339,23 @@ impl Tree {
     }
 
     fn look_for(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Object>> {
-        if *id == self.root.id {
-            return Ok(Arc::clone(&self.root));
+        if *id == *self.root().id() {
+            return Ok(Arc::clone(self.root()));
         }
         let key = self.naming.key_of(id)?;
-        if let Some(object) = self.cache.get(&key) {
+        if let Some(object) = self.table.get(&key) {
             self.check_place(&object, call.may_block)?;
             names::DIR_OBJECTS_HIT.add(1);
             return Ok(object);
         }
-        blocking::may_wait(call)?;
+        Error::WouldBlock.unless(call.may_block)?;
         names::DIR_OBJECTS_MISSED.add(1);
         let (opened, status) = match &self.naming {
             Naming::Handles => self.open_handle(id)?,
-            Naming::PathHints(places) => self.open_by_hint(places, id)?,
+            Naming::PathHints(places) => places.open(&self.bounds, id)?,
         };
-        let object = Object::new(*id, &status, OpenFile::new(opened));
-        self.hold_open(object, &status, true)
-    }
-
-    /// Lets go of objects, for their descriptors: after a sync where no other may go, if the caller
-    /// may wait for it.
-    pub(super) fn make_room(&self, may_wait: bool) {
-        if let Some(unsynced) = self.cache.evict_some()
-            && may_wait
-        {
-            self.sync_unused(&unsynced);
-            drop(unsynced);
-            self.cache.evict_some();
-        }
-    }
-
-    /// Opens something; lets go of objects first when there are many descriptors, or else when the
-    /// program may have no more. [`Error::WouldBlock`] where that does not help, and the caller
-    /// must not wait. What says [`Error::TryLater`] for another reason does
-    /// not belong in `open`.
-    pub(super) fn with_room<T>(&self, may_wait: bool, open: impl Fn() -> Result<T>) -> Result<T> {
-        if self.cache.is_crowded() {
-            self.make_room(may_wait);
-        }
-        let opened = match open() {
-            Err(Error::TryLater) => {
-                self.make_room(may_wait);
-                open()
-            }
-            opened => opened,
-        };
-        opened.map_err(|error| match error {
-            Error::TryLater if !may_wait => Error::WouldBlock,
-            error => error,
-        })
+        let object = Object::new(*id, key, &status, OpenFile::new(opened));
+        Ok(self.hold_open(object, &status, true))
     }
 
     /// The same, if it is a directory.
@@ -358,17 +365,18 @@ impl Tree {
         Ok(object)
     }
 
-    /// [`pagewell_fs::FileSystem::path_of`]: the path of an object that is held.
-    pub(super) fn path_of(&self, id: &FileId) -> Option<String> {
+    /// The path of an object that is held, of an export that was opened by this path.
+    pub(super) fn path_of(&self, export: &Path, id: &FileId) -> Option<String> {
         let key = self.naming.key_of(id).ok();
-        let path = match key.and_then(|key| self.cache.get(&key)) {
-            Some(object) => containment::path_of(object.as_fd())?,
-            None if *id == self.root.id => b"/".to_vec(),
-            None => return Some(format!("{}/...", self.path.display())),
+        let is_root = *id == *self.root().id();
+        let path = match key.and_then(|key| self.table.get(&key)) {
+            Some(object) => path_of(object.as_fd())?,
+            None if is_root => b"/".to_vec(),
+            None => return Some(format!("{}/...", export.display())),
         };
         let path = String::from_utf8_lossy(&path);
-        if self.original.is_some() || *id == self.root.id {
-            Some(format!("{}{path}", self.path.display())) // as its own mount shows it
+        if self.bounds.has_own_mount() || is_root {
+            Some(format!("{}{path}", export.display())) // as its own mount shows it
         } else {
             Some(path.into_owned())
         }
@@ -381,14 +389,14 @@ impl Tree {
         if self.is_gone(&status) && self.release(object) {
             return Err(Error::Stale);
         }
-        if !self.whole_mount && object.may_have_moved(&status) {
+        if !self.is_whole && object.may_have_moved(&status) {
             self.check_place_of(object, &status, may_wait)?;
         }
         Ok(object.settled(status))
     }
 
     /// The same for a call that only looks: one look serves all calls of a moment.
-    pub(super) fn look_once(&self, call: &Call<'_>, object: &Held) -> Result<Status> {
+    pub(super) fn look_once(&self, call: &Call<'_>, object: &InUse) -> Result<Status> {
         let status = match object.seen.get() {
             Some(status) => status,
             None => self.look(object, call.may_block)?,
@@ -404,21 +412,13 @@ impl Tree {
 
     /// Lets go of a held object. False: a program has it open.
     pub(super) fn release(&self, object: &Object) -> bool {
-        let key = self.naming.key_of(&object.id);
-        if object.is_held() || key.is_ok_and(|key| !self.cache.remove(&key)) {
+        if object.is_held() || !self.table.remove(object.key()) {
             return false;
         }
         if object.is_directory() {
-            self.listings.forget(object.node);
-            self.ordered.forget(object.node);
+            self.listings.forget(object.node());
         }
         true
-    }
-
-    /// [`pagewell_fs::FileSystem::attributes`].
-    pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        let object = self.object(call, id)?;
-        Ok(self.look_once(call, &object)?.attributes)
     }
 
     /// Holds what was just opened and looked at.
@@ -426,41 +426,36 @@ impl Tree {
         &self,
         opened: OwnedFd,
         status: &Status,
-        place: &Place<'_>,
+        reached: &Reached<'_>,
         may_wait: bool,
     ) -> Result<Arc<Object>> {
-        if let Some(object) = self.held(status, place) {
+        if let Some(object) = self.held(status, reached) {
             return Ok(object);
         }
-        let id = self.identify(opened.as_fd(), status, place)?;
-        let object = Object::new(id, status, OpenFile::new(opened));
-        self.hold_open(object, status, may_wait)
+        let id = self.identify(opened.as_fd(), status, reached)?;
+        let object = self.object_of(id, status, OpenFile::new(opened))?;
+        Ok(self.hold_open(object, status, may_wait))
     }
 
     /// The held object that was just looked at, if it is held.
-    pub(super) fn held(&self, status: &Status, place: &Place<'_>) -> Option<Arc<Object>> {
-        if self.root.node == status.node {
-            return Some(Arc::clone(&self.root));
+    pub(super) fn held(&self, status: &Status, reached: &Reached<'_>) -> Option<Arc<Object>> {
+        if self.root().node() == status.node {
+            return Some(Arc::clone(self.root()));
         }
-        let object = self.cache.get_node(status.node)?;
-        self.naming.note(&object.id, place);
+        let object = self.table.get_node(status.node)?;
+        self.naming.note(object.id(), reached);
         Some(object)
     }
 
+    /// An object of this identifier, which is open only to be named.
+    pub(super) fn object_of(&self, id: FileId, status: &Status, name: OpenFile) -> Result<Object> {
+        Ok(Object::new(id, self.naming.key_of(&id)?, status, name))
+    }
+
     /// Holds an object that was just found in the export.
-    pub(super) fn hold_open(
-        &self,
-        object: Object,
-        status: &Status,
-        may_wait: bool,
-    ) -> Result<Arc<Object>> {
-        let key = self.naming.key_of(&object.id)?;
+    pub(super) fn hold_open(&self, object: Object, status: &Status, may_wait: bool) -> Arc<Object> {
         object.set_asked(self.turn(), status);
-        let (object, unsynced) = self.cache.insert(key, object);
-        if let Some(unsynced) = unsynced.filter(|_| may_wait) {
-            self.sync_unused(&unsynced);
-        }
-        Ok(object)
+        self.table.insert(object, may_wait)
     }
 
     /// The identifier of an object that was just looked at and is open; to note its place, any
@@ -469,16 +464,75 @@ impl Tree {
         &self,
         opened: BorrowedFd<'_>,
         status: &Status,
-        place: &Place<'_>,
+        reached: &Reached<'_>,
     ) -> Result<FileId> {
-        match (&self.naming, place) {
-            (Naming::Handles, _) => handle::identify(opened),
-            (Naming::PathHints(places), Place::Child(directory, name)) => {
-                Ok(places.note(self.inode_of(opened, status)?, directory, name))
+        match (&self.naming, reached) {
+            (Naming::Handles, _) => identifier::identify(opened),
+            (Naming::PathHints(places), Reached::Child(directory, name)) => {
+                Ok(places.note(self.bounds.inode_of(opened, status)?, directory, name))
             }
-            (Naming::PathHints(places), Place::ParentOf(child)) => {
-                Ok(places.id_of_parent(self.inode_of(opened, status)?, &child.id))
+            (Naming::PathHints(places), Reached::ParentOf(child)) => {
+                Ok(places.id_of_parent(self.bounds.inode_of(opened, status)?, child.id()))
             }
         }
+    }
+
+    /// Opens what a kernel handle names, only to name it.
+    fn open_handle(&self, id: &FileId) -> Result<(OwnedFd, Status)> {
+        let handle = identifier::handle_of(id)?;
+        self.access.become_server()?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (mut retries, mut made_room) = (0, false);
+        let opened = loop {
+            match system::open_by_handle(self.root().as_fd(), &handle, flags) {
+                Err(Errno::NOMEM) if retries < REUSE_RETRIES => {
+                    pause(retries);
+                    retries += 1;
+                }
+                Err(Errno::MFILE | Errno::NFILE) if !made_room => {
+                    self.table.make_room(true);
+                    made_room = true;
+                }
+                Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
+                Err(Errno::INVAL) => return Err(Error::BadId),
+                opened => break opened.map_err(error_of)?,
+            }
+        };
+        let status = Status::of(&opened)?;
+        Error::Stale.when(self.is_gone(&status) || !self.bounds.resolver().same_mount(&status))?;
+        if self.bounds.is_inside(opened.as_fd(), &status, true)? {
+            Ok((opened, status))
+        } else {
+            Err(Error::Stale)
+        }
+    }
+}
+
+/// Keeps an object there that a program has open, also without a name.
+pub(super) struct Hold {
+    objects: Arc<Objects>,
+    object: Arc<Object>,
+}
+
+impl Hold {
+    pub(super) fn object(&self) -> &Object {
+        &self.object
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.object.release() {
+            let _ = self.objects.look(&self.object, true); // releases it if it has no name
+        }
+    }
+}
+
+/// Waits for the thread that gives the number away; late ones longer.
+fn pause(retry: usize) {
+    if retry < REUSE_RETRIES / 2 {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,52 +1,44 @@
-//! Identifiers where the kernel gives no usable handle: without root, or on a file system that
-//! makes none.
+//! Where objects were last seen, for identifiers with path hints.
 //!
 //! Problem: an inode number cannot be opened. Something must lead back to the object after it was
 //! closed, even after a restart, and the number may have been given to another object.
 //!
-//! Rule: the identifier is one byte, the inode number, the birth time as its generation (of
-//! another subvolume than the root's with the number of its file system), and a *path hint*: one
-//! byte for each directory between the export's root and the object, a hash of that directory's
+//! Rule: a path hint has one byte for each directory above the object, a hash of that directory's
 //! inode number. Inode numbers do not change when a directory is renamed in place, so the hint
-//! survives that too.
-//!
-//! ```text
-//!   /export/a/b/file   tag │ inode of file │ birth of file │ hash(a) hash(b)
-//! ```
-//!
-//! An object is found again in three ways, the first that works:
+//! survives that. An object is found again in three ways, the first that works:
 //! 1. *table*: a bounded map from inode to (parent, name), kept by our own lookups and renames, is
 //!    followed to the root and the names are opened downwards;
 //! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256
 //!    by chance), to the object's inode number;
-//! 3. *census*: the whole export is read, once for all that are looked for ([`super::census`]).
+//! 3. *census*: one thread reads all directories, for all objects that are wanted by then. The disk
+//!    rests for [`REST_FACTOR`] times as long as that took; other calls wait for their turn, or are
+//!    told to try later.
 //!
 //! Whatever was opened is compared with inode number and birth time before it counts. What is not
 //! found is stale, and stays so without another search for [`MISSING_FOR`], or until its name is
-//! seen after all: a local program may have moved it out of the export and back. What has no name
-//! when the whole export was read is nearly always gone for good, and clients ask for it for as
-//! long as they have it open. Objects that are where their hints lead wait for nobody.
+//! seen: clients ask for what is gone for as long as they have it open.
 //!
 //! The same object has the same identifier for as long as the table knows it, also by other names
 //! and after a rename. An identifier from an earlier life is put back into the table when it is
 //! resolved.
 //!
-//! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
-//! restart an object that was reached by two names may be given the other name's hint. Further
-//! down than a hint has bytes ([`HINT_BYTES_MAX`]), and when a file was moved to another
-//! directory while the program was down, finding it takes the census. What listings show with other
-//! inode numbers than stat (some union mounts, the roots of subvolumes) can only be followed by the
-//! table.
+//! Weaknesses: what was moved to another directory while the program was down, and what lies deeper
+//! than a hint has bytes, is found by a census. Where birth times are missing (0), a reused inode
+//! number cannot be told. What listings show with other inode numbers than stat (some union mounts,
+//! the roots of subvolumes) is found by the table alone. After a restart an object that was reached
+//! by two names may get the other name's hint.
 
-use super::entries::each_entry;
-use super::object::{Object, open_directory};
-use super::objects::Naming;
-use super::status::{Inode, Status, spread};
-use super::{ID_BYTES_MAX, Tree, unless_short};
+use super::bounds::Bounds;
+use super::entries::{BUFFER_BYTES, each_entry, entries, parse};
+use super::identifier::{compose, hash, parse_hint};
+use super::object::{Inode, Object, Status, open_directory};
+use super::system::{self, unless_short};
 use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
-use pagewell_fs::{Error, FileId, Result};
+use pagewell_fs::{Error, FileId, OpenFile, Result};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Objects whose place is remembered: about 13 MiB.
@@ -58,55 +50,36 @@ const MISSING_FOR: Duration = Duration::from_secs(3600);
 /// How many such objects are remembered: some 1.5 MiB; the oldest go first.
 const MISSING_MAX: usize = 1 << 14;
 
-/// First byte of an identifier of this kind.
-pub(super) const TAG: u8 = 2;
-/// Tag, inode number and birth time: what tells objects apart.
-const KEY_BYTES: usize = 17;
-/// What is left of an identifier for the path hint.
-const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
-
-/// One byte of a path hint: stands for the directory of this inode number.
-pub(super) fn hash(inode: u64) -> u8 {
-    spread(inode).to_be_bytes()[0]
-}
-
-/// The identifier of an object; a hint that is too long is cut.
-pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
-    let hint = hint.get(..HINT_BYTES_MAX).unwrap_or(hint);
-    let (number, birth) = (inode.number.to_be_bytes(), inode.birth.to_be_bytes());
-    let bytes = [&[TAG][..], &number, &birth, hint].concat();
-    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
-}
-
-/// The object and its path hint.
-pub(super) fn parse(id: &FileId) -> Result<(Inode, &[u8])> {
-    let bytes = id.as_bytes();
-    let number = |from: usize| -> Option<u64> {
-        Some(u64::from_be_bytes(
-            bytes.get(from..from + 8)?.try_into().ok()?,
-        ))
-    };
-    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
-        (Some(&TAG), Some(number), Some(birth), Some(hint)) => Ok((Inode { number, birth }, hint)),
-        _ => Err(Error::BadId),
-    }
-}
-
-/// What tells the object apart: the identifier without its path hint.
-pub(super) fn key_of(id: &FileId) -> Result<FileId> {
-    Ok(compose(parse(id)?.0, &[]))
-}
+/// A census begins so many times the duration of the last one after that.
+const REST_FACTOR: u32 = 10;
+/// How long a thread waits for that.
+const WAIT: Duration = Duration::from_secs(2);
+/// Threads that may wait for a census.
+const WAITING_MAX: usize = 8;
+/// Objects that are wanted at a time.
+const WANTED_MAX: usize = 1 << 16;
+/// Levels of directories that a census reads, each with a descriptor; no path can have more.
+const LEVELS_MAX: usize = 2048;
 
 /// Where objects were last seen.
-pub(super) struct Places(Mutex<Table>);
-
-/// What leads to an object from the directory above it.
-pub(super) struct Step {
-    pub(super) inode: Inode,
-    pub(super) name: Box<[u8]>,
+pub(super) struct Places {
+    table: Mutex<Table>,
+    /// What the next census looks for, by inode number.
+    wanted: Mutex<Wanted>,
+    /// The thread that makes a census has the lock: when the next one may begin.
+    next_census: Mutex<Instant>,
+    waiting: AtomicUsize,
 }
 
-struct Place {
+type Wanted = HashMap<u64, (Inode, FileId)>;
+
+/// What leads to an object from the directory above it.
+struct Step {
+    inode: Inode,
+    name: Box<[u8]>,
+}
+
+struct KnownPlace {
     name: Box<[u8]>,
     /// The directory above.
     parent: Inode,
@@ -117,7 +90,7 @@ struct Place {
 struct Table {
     /// The export's root.
     root: Inode,
-    places: Clock<Inode, Place>,
+    places: Clock<Inode, KnownPlace>,
     /// What was searched in vain, and since when.
     missing: Clock<Inode, Instant>,
 }
@@ -125,16 +98,21 @@ struct Table {
 impl Places {
     /// Of an export with this root.
     pub(super) fn new(root: Inode) -> Self {
-        Self(Mutex::new(Table {
-            root,
-            ..Table::default()
-        }))
+        Self {
+            table: Mutex::new(Table {
+                root,
+                ..Table::default()
+            }),
+            wanted: Mutex::default(),
+            next_census: Mutex::new(Instant::now()),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// The object just seen as `name` in a directory: notes the place and returns its identifier.
     pub(super) fn note(&self, inode: Inode, parent: &Object, name: &[u8]) -> FileId {
-        let (above, its_hint) = parse(&parent.id).unwrap_or_default();
-        let mut table = self.0.lock();
+        let (above, its_hint) = parse_hint(parent.id()).unwrap_or_default();
+        let mut table = self.table.lock();
         if let Some(place) = table.places.get(&inode) {
             place.parent = above;
             if *place.name != *name {
@@ -160,23 +138,204 @@ impl Places {
 
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, inode: Inode, child: &FileId) -> FileId {
-        if let Some(place) = self.0.lock().places.get(&inode) {
+        if let Some(place) = self.table.lock().places.get(&inode) {
             return place.id;
         }
-        let hint = parse(child).map_or(&[][..], |(_, hint)| hint);
+        let hint = parse_hint(child).map_or(&[][..], |(_, hint)| hint);
         let above = hint.split_last().map_or(&[][..], |(_, above)| above);
         compose(inode, above)
+    }
+
+    /// Opens the object of an identifier, only to name it.
+    pub(super) fn open(&self, bounds: &Bounds, id: &FileId) -> Result<(OwnedFd, Status)> {
+        let (inode, hint) = parse_hint(id)?;
+        bounds.access().become_server()?;
+        if let Some(found) = self.descend(bounds, inode)? {
+            return Ok(found);
+        }
+        Error::Stale.when(self.table.lock().is_missing(inode))?;
+        let root = bounds.root();
+        let walk = Walk {
+            places: self,
+            bounds,
+            id: *id,
+            inode,
+        };
+        let found = walk.below((root.as_fd(), parse_hint(root.id())?.0), hint)?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        self.find(bounds, inode, id)?;
+        let found = self.descend(bounds, inode)?;
+        // moved again, or forgotten among many others
+        let gone = self.table.lock().is_missing(inode);
+        found.ok_or(if gone { Error::Stale } else { Error::TryLater })
+    }
+
+    /// Has a census find an object.
+    fn find(&self, bounds: &Bounds, inode: Inode, id: &FileId) -> Result<()> {
+        let mut wanted = self.wanted.lock();
+        Error::TryLater.when(wanted.len() >= WANTED_MAX)?;
+        wanted.insert(inode.number, (inode, *id));
+        drop(wanted);
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = (others < WAITING_MAX).then(|| self.next_census.lock());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut next_census = turn.ok_or(Error::TryLater)?;
+        if !self.wanted.lock().contains_key(&inode.number) {
+            return Ok(()); // the census of another thread had it
+        }
+        let rest = next_census.saturating_duration_since(Instant::now());
+        Error::TryLater.when(rest > WAIT)?;
+        std::thread::sleep(rest);
+        let began = Instant::now();
+        let asked = self.wanted.lock().clone();
+        self.read_all(bounds, &asked)?;
+        let (mut wanted, mut table) = (self.wanted.lock(), self.table.lock());
+        for (number, (inode, _)) in asked {
+            if wanted.remove(&number).is_some() {
+                table.set_missing(inode);
+            }
+        }
+        *next_census = Instant::now() + began.elapsed().saturating_mul(REST_FACTOR);
+        Ok(())
+    }
+
+    fn read_all(&self, bounds: &Bounds, asked: &Wanted) -> Result<()> {
+        let mut levels = Vec::new();
+        levels.extend(Level::open(bounds, bounds.root().as_fd(), b"")?);
+        while let Some(level) = levels.last_mut() {
+            if let Some(name) = level.next_directory() {
+                let opened = bounds.child(level.file.as_fd(), &name, true)?;
+                // None: gone meanwhile, a mount point, not ours to search
+                if let Some(opened) = opened
+                    && let Some(below) = Level::open(bounds, opened.as_fd(), &name)?
+                    && levels.len() < LEVELS_MAX
+                {
+                    levels.push(below);
+                }
+            } else if level.fill() {
+                self.note_entries(bounds, &levels, asked)?;
+            } else {
+                levels.pop();
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what of the wanted was just read of the last directory.
+    fn note_entries(&self, bounds: &Bounds, levels: &[Level], asked: &Wanted) -> Result<()> {
+        let Some(level) = levels.last() else {
+            return Ok(());
+        };
+        for (entry, _) in entries(&level.bytes).filter(|(entry, _)| !entry.is_dots()) {
+            let Some((inode, id)) = asked.get(&entry.inode) else {
+                continue;
+            };
+            let opened = bounds.child(level.file.as_fd(), entry.name, true)?;
+            let found = opened.map(|opened| bounds.inode_of(&opened, &Status::of(&opened)?));
+            if found == Some(Ok(*inode)) {
+                let above = levels.iter().skip(1).map(|level| &level.step);
+                let (inode, name) = (*inode, entry.name.into());
+                self.table
+                    .lock()
+                    .put_below(above, Step { inode, name }, *id);
+                self.wanted.lock().remove(&inode.number);
+            }
+        }
+        Ok(())
+    }
+
+    fn descend(&self, bounds: &Bounds, inode: Inode) -> Result<Option<(OwnedFd, Status)>> {
+        let chain = self.table.lock().chain(inode).unwrap_or_default();
+        let found = bounds.open_below(chain.iter().map(|(_, name)| &**name), true)?;
+        Ok(found.filter(|(opened, status)| is_it(bounds, inode, opened, status)))
+    }
+}
+
+/// Whether what was opened is the object that was looked for.
+fn is_it(bounds: &Bounds, inode: Inode, opened: &OwnedFd, status: &Status) -> bool {
+    bounds.resolver().same_mount(status) && bounds.inode_of(opened, status) == Ok(inode)
+}
+
+/// A search for one object along its hint.
+struct Walk<'a> {
+    places: &'a Places,
+    bounds: &'a Bounds,
+    id: FileId,
+    inode: Inode,
+}
+
+/// A directory that a census reads.
+struct Level {
+    file: OpenFile,
+    step: Step,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Level {
+    /// Opens a directory; `None` when it is none, or cannot be read.
+    fn open(bounds: &Bounds, directory: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Self>> {
+        let status = Status::of(directory)?;
+        if !status.attributes.file_type.is_directory() {
+            return Ok(None);
+        }
+        let opened = bounds.table().with_room(true, || open_directory(directory));
+        let Some(file) = unless_short(opened)? else {
+            return Ok(None);
+        };
+        let (inode, name) = (bounds.inode_of(directory, &status)?, name.into());
+        Ok(Some(Self {
+            file,
+            step: Step { inode, name },
+            bytes: Vec::with_capacity(BUFFER_BYTES),
+            at: 0,
+        }))
+    }
+
+    /// Reads on; false at the end of the directory, or of what can be read of it.
+    fn fill(&mut self) -> bool {
+        self.bytes.clear();
+        self.at = 0;
+        system::read_entries(self.file.as_fd(), &mut self.bytes).unwrap_or(false)
+    }
+
+    /// The next name in what was read that may be a directory's.
+    fn next_directory(&mut self) -> Option<Box<[u8]>> {
+        while let Some((entry, next)) = parse(&self.bytes, self.at) {
+            self.at = next;
+            if entry.may_be_directory && !entry.is_dots() {
+                return Some(entry.name.into());
+            }
+        }
+        None
     }
 }
 
 impl Table {
+    /// Puts in where an object was found: in the last of these directories, from the root down.
+    fn put_below<'a>(&mut self, above: impl Iterator<Item = &'a Step>, found: Step, id: FileId) {
+        let (mut parent, mut hashes) = (self.root, Vec::new());
+        for Step { inode, name } in above {
+            let known = self.places.get(inode).map(|place| place.id);
+            let id = known.unwrap_or_else(|| compose(*inode, &hashes));
+            let (inode, name) = (*inode, name.clone());
+            self.put(Step { inode, name }, parent, id);
+            hashes.push(hash(inode.number));
+            parent = inode;
+        }
+        self.put(found, parent, id);
+    }
+
     /// Puts a place in, for one that was not used when there are too many.
     fn put(&mut self, Step { inode, name }: Step, parent: Inode, id: FileId) {
         self.missing.remove(&inode);
         if self.places.len() >= PLACES_MAX {
             self.places.evict(usize::MAX, |_| true);
         }
-        self.places.insert(inode, Place { name, parent, id }, 1);
+        self.places
+            .insert(inode, KnownPlace { name, parent, id }, 1);
     }
 
     fn is_missing(&self, inode: Inode) -> bool {
@@ -214,103 +373,19 @@ impl Table {
     }
 }
 
-impl Tree {
-    /// Opens the object of an identifier of this kind, only to name it.
-    pub(super) fn open_by_hint(&self, places: &Places, id: &FileId) -> Result<(OwnedFd, Status)> {
-        let (inode, hint) = parse(id)?;
-        self.acting.become_server()?;
-        if let Some(found) = self.descend_known(places, inode)? {
-            return Ok(found);
-        }
-        Error::Stale.when(self.is_missing(inode))?;
-        let root = (self.root.as_fd(), parse(&self.root.id)?.0);
-        if let Some(found) = self.walk(places, id, root, hint)? {
-            return Ok(found);
-        }
-        if !self.find_listed(id, inode)? {
-            return Err(Error::Stale);
-        }
-        // moved again, or forgotten among many others
-        self.descend_known(places, inode)?.ok_or(Error::TryLater)
-    }
-
-    fn descend_known(&self, places: &Places, inode: Inode) -> Result<Option<(OwnedFd, Status)>> {
-        let chain = places.0.lock().chain(inode).unwrap_or_default();
-        let found = self.open_below(chain.iter().map(|(_, name)| &**name), true)?;
-        Ok(found.filter(|(opened, status)| self.is_it(inode, opened, status)))
-    }
-
-    /// Whether what was opened is the object that was looked for.
-    fn is_it(&self, inode: Inode, opened: &OwnedFd, status: &Status) -> bool {
-        self.resolver.same_mount(status) && self.inode_of(opened, status) == Ok(inode)
-    }
-
-    pub(super) fn inode_of(&self, opened: impl AsFd, status: &Status) -> Result<Inode> {
-        Inode::of(opened, status, self.root.node.device)
-    }
-
-    /// An identifier without its path hint of what a name means, where places are noted.
-    pub(super) fn key_at(&self, directory: &Object, name: &[u8]) -> Option<FileId> {
-        if matches!(self.naming, Naming::Handles) {
-            return None;
-        }
-        let opened = self.child_if_any(directory.as_fd(), name, true).ok()??;
-        let status = Status::of(&opened).ok()?;
-        Some(compose(self.inode_of(&opened, &status).ok()?, &[]))
-    }
-
-    /// Whether the object was searched in vain.
-    pub(super) fn is_missing(&self, inode: Inode) -> bool {
-        match &self.naming {
-            Naming::PathHints(places) => places.0.lock().is_missing(inode),
-            Naming::Handles => false,
-        }
-    }
-
-    /// The object was searched in vain.
-    pub(super) fn set_missing(&self, inode: Inode) {
-        if let Naming::PathHints(places) = &self.naming {
-            places.0.lock().set_missing(inode);
-        }
-    }
-
-    /// Notes where an object was found: in the last of these directories, from the root down.
-    pub(super) fn note_path<'a>(
-        &self,
-        above: impl Iterator<Item = &'a Step>,
-        found: Step,
-        id: FileId,
-    ) {
-        let Naming::PathHints(places) = &self.naming else {
-            return;
-        };
-        let mut table = places.0.lock();
-        let (mut parent, mut hashes) = (table.root, Vec::new());
-        for Step { inode, name } in above {
-            let known = table.places.get(inode).map(|place| place.id);
-            let id = known.unwrap_or_else(|| compose(*inode, &hashes));
-            let (inode, name) = (*inode, name.clone());
-            table.put(Step { inode, name }, parent, id);
-            hashes.push(hash(inode.number));
-            parent = inode;
-        }
-        table.put(found, parent, id);
-    }
-
+impl Walk<'_> {
     /// Reads a directory, notes and returns the object if it is there, and else goes down wherever
     /// the hint leads.
-    fn walk(
+    fn below(
         &self,
-        places: &Places,
-        id: &FileId,
         (directory, parent): (BorrowedFd<'_>, Inode),
         hint: &[u8],
     ) -> Result<Option<(OwnedFd, Status)>> {
-        let Some(listing) = unless_short(self.with_room(true, || open_directory(directory)))?
-        else {
+        let Self { bounds, inode, .. } = *self;
+        let open = || open_directory(directory);
+        let Some(listing) = unless_short(bounds.table().with_room(true, open))? else {
             return Ok(None); // not ours to read, or no directory
         };
-        let (inode, _) = parse(id)?;
         let mut matches: Vec<Box<[u8]>> = Vec::new();
         let mut candidates: Vec<Box<[u8]>> = Vec::new();
         each_entry(listing.as_fd(), &mut |entry| {
@@ -327,22 +402,23 @@ impl Tree {
         })?;
         drop(listing);
         for name in matches {
-            let Some(opened) = self.child_if_any(directory, &name, true)? else {
+            let Some(opened) = bounds.child(directory, &name, true)? else {
                 continue;
             };
             let status = Status::of(&opened)?;
-            if self.is_it(inode, &opened, &status) {
-                places.0.lock().put(Step { inode, name }, parent, *id);
+            if is_it(bounds, inode, &opened, &status) {
+                let mut table = self.places.table.lock();
+                table.put(Step { inode, name }, parent, self.id);
                 return Ok(Some((opened, status)));
             }
         }
         let below = hint.get(1..).unwrap_or(&[]);
         for name in candidates {
-            let Some(child) = self.child_if_any(directory, &name, true)? else {
+            let Some(child) = bounds.child(directory, &name, true)? else {
                 continue;
             };
-            let inode = self.inode_of(&child, &Status::of(&child)?)?;
-            let found = self.walk(places, id, (child.as_fd(), inode), below)?;
+            let inode = bounds.inode_of(&child, &Status::of(&child)?)?;
+            let found = self.below((child.as_fd(), inode), below)?;
             if found.is_some() {
                 return Ok(found);
             }

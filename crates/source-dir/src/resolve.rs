@@ -12,8 +12,8 @@
 //! found out once, with the root of the export; what a later call is refused with says nothing of
 //! it. `..` is never passed to [`Resolver::child`].
 
-use super::error_of;
-use super::status::Status;
+use super::object::Status;
+use super::system::error_of;
 use pagewell_fs::{Error, Result};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;

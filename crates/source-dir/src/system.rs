@@ -1,5 +1,7 @@
-//! System calls that rustix lacks, each behind the narrowest safe face.
+//! System calls that rustix lacks, each behind the narrowest safe face, and what an errno means to
+//! this source.
 
+use pagewell_fs::{Error, Result as FsResult};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -39,6 +41,25 @@ impl KernelHandle {
     pub(super) fn bytes(&self) -> &[u8] {
         let length = usize::try_from(self.length).unwrap_or(0);
         self.bytes.get(..length).unwrap_or(&[])
+    }
+}
+
+/// Maps an errno: what [`Error`]'s general mapping leaves to the place.
+pub(super) fn error_of(errno: Errno) -> Error {
+    match errno {
+        // "would block" is for callers that forbade waiting; here the system is short of something
+        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE => Error::TryLater,
+        // a mount point, or a program that is running
+        Errno::BUSY | Errno::TXTBSY => Error::AccessDenied,
+        other => other.into(),
+    }
+}
+
+/// What was opened, if it could be; an error only where the system is short of something.
+pub(super) fn unless_short<T>(opened: FsResult<T>) -> FsResult<Option<T>> {
+    match opened {
+        Err(error @ (Error::TryLater | Error::WouldBlock)) => Err(error),
+        opened => Ok(opened.ok()),
     }
 }
 

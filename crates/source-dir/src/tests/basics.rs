@@ -347,7 +347,7 @@ fn an_open_file_outlives_its_last_name() {
         // Gone behind the back of the program.
         std::fs::remove_file(fixture.path("f")).unwrap();
         drop(first);
-        files.tree.sweep();
+        files.tree().objects().sweep();
         fixture.put(&id, 5, b" world");
         assert_eq!(fixture.get(&id).unwrap(), b"hello world");
         let shorter = SetAttributes {
@@ -391,7 +391,7 @@ fn an_open_directory_outlives_its_name() {
                 _ => std::fs::remove_dir(fixture.path("d")).unwrap(),
             }
             drop(first);
-            files.tree.sweep();
+            files.tree().objects().sweep();
             let attributes = files.attributes(&call, &id).unwrap();
             assert_eq!(attributes.link_count, 0, "{removal}");
             let status = files.set_attributes(&call, &id, &mode_of(0o700), None);
@@ -409,16 +409,19 @@ fn an_open_directory_outlives_its_name() {
 fn what_was_let_go_of_is_not_opened_and_what_is_open_is_not_let_go_of() {
     with_both(|fixture| {
         let who = root_credentials();
-        let tree = &fixture.files.tree;
+        let objects = fixture.files.tree().objects();
         let id = fixture.make(&fixture.root(), "f", b"");
-        let object = tree.object(&waiting(&who), &id).unwrap();
-        let key = tree.naming.key_of(&id).unwrap();
+        let object = objects.object(&waiting(&who), &id).unwrap();
+        let key = objects.key_of(&id);
         std::fs::remove_file(fixture.path("f")).unwrap();
-        let hold = tree.cache.hold(&key).unwrap();
-        assert!(tree.look(&object, true).is_ok(), "it is open");
+        let hold = objects.table().hold(&key).unwrap();
+        assert!(objects.look(&object, true).is_ok(), "it is open");
         assert!(hold.release());
-        assert_eq!(tree.look(&object, true).err(), Some(Error::Stale));
-        assert!(tree.cache.hold(&key).is_none(), "no call would find it");
+        assert_eq!(objects.look(&object, true).err(), Some(Error::Stale));
+        assert!(
+            objects.table().hold(&key).is_none(),
+            "no call would find it"
+        );
     });
 }
 

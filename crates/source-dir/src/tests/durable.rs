@@ -206,7 +206,7 @@ fn each_operation_syncs_what_it_promises() {
         let who = root_credentials();
         let call = waiting(&who);
         let (files, root) = (&fixture.files, fixture.root());
-        let one_journal = files.tree.durability.one_journal;
+        let one_journal = files.tree().metadata_sync().has_one_journal();
         let id = fixture.make(&root, "f", b"");
         let create = if one_journal { 1 } else { 2 };
         assert_eq!(calls.counts(), (0, create, 0));
@@ -389,7 +389,7 @@ fn a_name_that_is_found_by_create_is_durable_too() {
         let who = root_credentials();
         let call = waiting(&who);
         let (files, root) = (&fixture.files, fixture.root());
-        let needed = if files.tree.durability.one_journal {
+        let needed = if files.tree().metadata_sync().has_one_journal() {
             1
         } else {
             2

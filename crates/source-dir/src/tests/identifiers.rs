@@ -38,9 +38,8 @@ fn identifiers_survive_rename_rename_of_the_parent_and_restart() {
         assert_eq!(walk(&again, "moved").unwrap().id, f);
         // and without its object held, after a rename by a local program
         std::fs::rename(fixture.path("moved"), fixture.path("z/b/back")).unwrap();
-        let tree = &again.tree;
-        let key = tree.naming.key_of(&f).unwrap();
-        tree.cache.remove(&key);
+        let objects = again.tree().objects();
+        objects.table().remove(&objects.key_of(&f));
         assert_eq!(read_as(&again, &who, &f).unwrap(), b"one");
     });
 }
@@ -68,7 +67,9 @@ fn a_reused_inode_is_another_object() {
                 return;
             }
         }
-        let ext4 = fixture.files.tree.magic == super::super::handle::EXT4_MAGIC;
+        let opened = std::fs::File::open(fixture.path("")).unwrap();
+        let magic = crate::identifier::magic_of(&opened);
+        let ext4 = magic == Ok(crate::identifier::EXT4_MAGIC);
         assert!(!ext4, "ext4 reuses inode numbers at once");
         pagewell_skip::skip("this file system reuses no inode numbers");
     });
@@ -144,7 +145,7 @@ fn eviction_closes_and_objects_come_back() {
             .map(|number| fixture.make(&root, &format!("f{number}"), number.to_string().as_bytes()))
             .collect();
         let mut held = 0;
-        fixture.files.tree.cache.each(|_| held += 1);
+        fixture.files.tree().objects().each(|_| held += 1);
         assert!(held <= 32);
         for (number, id) in ids.iter().enumerate() {
             assert_eq!(fixture.get(id).unwrap(), number.to_string().as_bytes());
@@ -167,7 +168,7 @@ fn a_dead_identifier_is_stale_also_while_its_number_is_used_again() {
                 id
             })
             .collect();
-        fixture.files.tree.sweep();
+        fixture.files.tree().objects().sweep();
         let (done, again) = (AtomicBool::new(false), fixture.path("again"));
         std::thread::scope(|scope| {
             let _ends = Ends(&done);

@@ -60,7 +60,7 @@ pub(super) fn is_root() -> bool {
 
 /// Whether calls are made as their callers.
 pub(super) fn acts_as_caller(files: &Directory) -> bool {
-    matches!(files.tree.acting, super::identity::Acting::AsCaller)
+    files.tree().access().is_as_caller()
 }
 
 /// Runs a test with each kind of identifiers.

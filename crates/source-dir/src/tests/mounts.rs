@@ -59,7 +59,7 @@ fn mount_points_are_listed_and_not_entered() {
         let inside = again.mounts_inside();
         let inside: Vec<_> = inside.iter().filter_map(|at| at.file_name()).collect();
         assert_eq!(inside, ["m"]);
-        if fixture.files.tree.original.is_some() {
+        if fixture.files.tree().objects().bounds().has_own_mount() {
             shows_what_is_beneath(fixture, &below);
             unmount(&fixture.path("m"));
             return;
@@ -146,7 +146,7 @@ fn whole_file_systems_and_parts_of_them_are_told_apart() {
     ]));
     let open = |path: &Path| Directory::open(path, Options::default()).unwrap();
     let files = open(&whole);
-    assert!(files.tree.whole_mount);
+    assert!(files.tree().objects().bounds().is_whole());
     let d = walk(&files, "in/d").unwrap();
     let who = root_credentials();
     assert_eq!(
@@ -155,7 +155,7 @@ fn whole_file_systems_and_parts_of_them_are_told_apart() {
     );
 
     let files = open(&part);
-    assert!(!files.tree.whole_mount);
+    assert!(!files.tree().objects().bounds().is_whole());
     let (d, f) = (walk(&files, "d").unwrap(), walk(&files, "f").unwrap());
     for entry in [d, f] {
         let again = open(&part);
@@ -234,8 +234,9 @@ fn mounts_are_not_entered_where_openat2_is_refused() {
     let careful = open();
     assert!(mount_tmpfs(&at));
     let child = |files: &Directory, name: &[u8]| {
-        let tree = &files.tree;
-        tree.resolver.child(tree.root.as_fd(), name, true).map(drop)
+        let bounds = files.tree().objects().bounds();
+        let opened = bounds.resolver().child(bounds.root().as_fd(), name, true);
+        opened.map(drop)
     };
     std::thread::scope(|scope| {
         let filtered = scope.spawn(|| {
@@ -249,7 +250,7 @@ fn mounts_are_not_entered_where_openat2_is_refused() {
     });
     assert_eq!(child(&careful, b"m"), Err(Error::AccessDenied));
     assert!(
-        !careful.tree.resolver.is_old(),
+        !careful.tree().objects().bounds().resolver().is_old(),
         "one refusal changes nothing"
     );
     drop(careful);
@@ -294,9 +295,9 @@ fn forbid_openat2() {
 }
 
 /// After a restart of the machine the kernel knows no names: a handle of a file does not tell where
-/// the file is.
+/// the file is, that of a directory does.
 #[test]
-fn handles_of_files_that_left_while_nothing_ran_are_stale() {
+fn handles_of_directories_that_left_while_nothing_ran_are_stale() {
     if !own_mounts() {
         return;
     }
@@ -320,32 +321,30 @@ fn handles_of_files_that_left_while_nothing_ran_are_stale() {
     for directory in [&inside, &outside] {
         std::fs::create_dir(directory).unwrap();
     }
-    for name in ["stays", "moved", "left", "both"] {
+    for name in ["stays", "moved"] {
         std::fs::write(inside.join(name), name).unwrap();
-    }
-    for name in ["left", "both"] {
-        std::fs::hard_link(inside.join(name), outside.join(name)).unwrap();
+        std::fs::create_dir(inside.join(format!("d-{name}"))).unwrap();
     }
     let open = || Directory::open(&inside, Options::default()).unwrap();
     let files = open();
-    let id = |name| (name, walk(&files, name).unwrap().id);
-    let ids = ["stays", "moved", "left", "both"].map(id);
+    let id = |name| walk(&files, name).unwrap().id;
+    let (stays, moved) = (id("stays"), id("moved"));
+    let (d_stays, d_moved) = (id("d-stays"), id("d-moved"));
     drop(files);
     pagewell_fs::identity::act_for_server();
-    std::fs::rename(inside.join("moved"), outside.join("moved")).unwrap();
-    std::fs::remove_file(inside.join("left")).unwrap();
+    for name in ["moved", "d-moved"] {
+        std::fs::rename(inside.join(name), outside.join(name)).unwrap();
+    }
     unmount(&at);
     assert!(mount_it());
     let files = open();
     let who = root_credentials();
-    for (name, id) in ids {
-        let wanted = match name {
-            "stays" | "both" => Ok(name.as_bytes().to_vec()),
-            _ => Err(Error::Stale),
-        };
-        assert_eq!(read_as(&files, &who, &id), wanted, "{name}");
-    }
-    assert_eq!(files.tree.census.readings(), 1);
+    assert_eq!(read_as(&files, &who, &stays).unwrap(), b"stays");
+    assert_eq!(read_as(&files, &who, &moved).unwrap(), b"moved");
+    let call = waiting(&who);
+    assert!(files.attributes(&call, &d_stays).is_ok());
+    assert_eq!(files.attributes(&call, &d_moved), Err(Error::Stale));
+    assert!(walk(&files, "d-stays").is_ok());
     drop(files);
     unmount(&at);
 }
@@ -388,10 +387,8 @@ fn files_of_other_devices_than_the_root_are_found_again() {
         let found = walk(&files, "f").unwrap().id;
         for id in [made, found] {
             let before = files.attributes(&call, &id).unwrap();
-            files
-                .tree
-                .cache
-                .remove(&files.tree.naming.key_of(&id).unwrap());
+            let objects = files.tree().objects();
+            objects.table().remove(&objects.key_of(&id));
             assert_eq!(files.attributes(&call, &id), Ok(before));
         }
         let page = files.read_directory(&call, &root, 0, true, &mut |entry| {

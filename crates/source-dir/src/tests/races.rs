@@ -190,11 +190,11 @@ fn what_a_local_program_removes_is_let_go() {
     with_both(|fixture| {
         let id = fixture.make(&fixture.root(), "f", &[1; 1 << 20]);
         std::fs::remove_file(fixture.path("f")).unwrap();
-        let tree = &fixture.files.tree;
-        let key = tree.naming.key_of(&id).unwrap();
-        assert!(tree.cache.get(&key).is_some(), "still held");
-        tree.sweep();
-        assert!(tree.cache.get(&key).is_none());
+        let objects = fixture.files.tree().objects();
+        let key = objects.key_of(&id);
+        assert!(objects.table().get(&key).is_some(), "still held");
+        objects.sweep();
+        assert!(objects.table().get(&key).is_none());
         assert_eq!(fixture.get(&id), Err(Error::Stale));
     });
 }
@@ -219,7 +219,11 @@ fn a_new_file_is_open_for_writing_also_when_it_was_found_meanwhile() {
                 next.store(number, Ordering::Relaxed);
                 let mode = CreateMode::Guarded(mode_of(0o444));
                 let made = files.create(&call, &root, format!("f{number}").as_bytes(), &mode);
-                let object = files.tree.object(&call, &made.unwrap().entry.id).unwrap();
+                let object = files
+                    .tree()
+                    .objects()
+                    .object(&call, &made.unwrap().entry.id)
+                    .unwrap();
                 assert!(object.write_if_open().is_some(), "file {number}");
             }
         });

@@ -243,7 +243,7 @@ fn nothing_shows_the_times_of_a_write_at_work() {
             assert!(page.unwrap().end);
             found.unwrap().attributes
         };
-        let object = files.tree.object(&call, &id).unwrap();
+        let object = files.tree().objects().object(&call, &id).unwrap();
         let writing = object.begin_write(&object.status().unwrap());
         std::fs::write(fixture.path("f"), b"longer").unwrap();
         let now = files.attributes(&call, &id).unwrap();

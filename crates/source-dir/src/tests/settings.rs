@@ -88,7 +88,8 @@ fn sizes_and_times_at_their_limits() {
 #[test]
 fn an_older_kernel_does_the_same_without_openat2() {
     with_both(|fixture| {
-        fixture.files.tree.resolver.pretend_old();
+        let bounds = fixture.files.tree().objects().bounds();
+        bounds.resolver().pretend_old();
         let who = root_credentials();
         let call = waiting(&who);
         let (files, root) = (&fixture.files, fixture.root());
@@ -120,7 +121,7 @@ fn file_systems_without_positions_are_listed_in_order() {
         }
         let root = fixture.root();
         let mut normal = list(&fixture.files, &root, 13);
-        let orders = &fixture.files.tree.orders_listings;
+        let orders = fixture.files.tree().listings().are_ordered();
         orders.store(true, Ordering::Relaxed);
         let ordered = list(&fixture.files, &root, 13);
         assert_eq!(ordered, list(&fixture.files, &root, usize::MAX));

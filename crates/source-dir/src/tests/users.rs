@@ -469,11 +469,11 @@ fn whether_there_is_a_list_is_remembered_when_the_change_time_has_settled() {
         let member = Credentials::new(7, 1000, &[]);
         let known = || {
             assert!(read_as(&fixture.files, &member, &id).is_ok());
-            let tree = &fixture.files.tree;
-            let object = tree.object(&waiting(&member), &id).unwrap();
+            let tree = fixture.files.tree();
+            let object = tree.objects().object(&waiting(&member), &id).unwrap();
             let status = object.status().unwrap();
-            tree.limits
-                .access_lists
+            tree.access()
+                .has_lists()
                 .then(|| object.known_acl(status.attributes.changed))
         };
         // A busy machine may take as long as that itself.

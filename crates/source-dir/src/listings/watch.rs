@@ -13,8 +13,8 @@
 //! What is not reported: stores through shared mappings, access times, and the number of blocks
 //! when delayed allocation gives them out. Users of this must let what they keep grow old soon.
 
-use super::handle;
-use super::system::{self, KernelHandle};
+use crate::identifier;
+use crate::system::{self, KernelHandle};
 use libc::{FAN_EVENT_INFO_TYPE_FID, FAN_Q_OVERFLOW};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -84,7 +84,7 @@ fn inode_of(info: &[u8], magic: i64) -> Option<u64> {
     let length = usize::try_from(u32_at(info, 12)?).ok()?;
     let kind = u8::try_from(u32_at(info, 16)?).ok()?;
     let bytes = info.get(FID_BYTES..FID_BYTES.checked_add(length)?)?;
-    handle::inode_in(magic, &KernelHandle::new(kind, bytes)?)
+    identifier::inode_in(magic, &KernelHandle::new(kind, bytes)?)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -93,7 +93,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::handle::EXT4_MAGIC;
+    use super::identifier::EXT4_MAGIC;
     use super::*;
 
     /// One event as the kernel lays it out, for a handle of these bytes.

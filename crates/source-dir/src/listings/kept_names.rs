@@ -1,4 +1,4 @@
-//! Names of directories, kept as long as the kernel says that they are true.
+//! NameList of directories, kept as long as the kernel says that they are true.
 //!
 //! Problem: of a listing whose attributes are all remembered, reading the names from the kernel is
 //! nearly half of the work: ext4 hashes and sorts them anew for each listing.
@@ -12,7 +12,7 @@
 //! Not kept: names of encrypted directories, which change with the key, and the kernel reports
 //! nothing; those of large ones, see [`NAMES_BYTES_MAX`].
 
-use super::entries::{entries, parse};
+use crate::entries::{entries, parse};
 use pagewell_base::clock::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,9 +27,9 @@ const ALL_BYTES_MAX: usize = 8 << 20;
 const DIRECTORIES_MAX: usize = 8 << 10;
 
 /// All names of a directory.
-pub(super) struct Names(Vec<u8>);
+pub(super) struct NameList(Vec<u8>);
 
-impl Names {
+impl NameList {
     /// Appends the entries from `at` on that fit into `most` bytes, at least one, and says where
     /// the next one is; `None` at the end.
     pub(super) fn copy(&self, at: usize, most: usize, bytes: &mut Vec<u8>) -> Option<usize> {
@@ -82,7 +82,7 @@ impl Gathered {
 struct Kept {
     ticket: Ticket,
     since: Instant,
-    names: Option<Arc<Names>>,
+    names: Option<Arc<NameList>>,
 }
 
 /// Whether what was read then may still be used.
@@ -90,7 +90,7 @@ pub(super) fn is_young(since: Instant, now: Instant) -> bool {
     now.saturating_duration_since(since) < KEPT_FOR
 }
 
-/// Names of the directories of one file system, by inode number.
+/// NameList of the directories of one file system, by inode number.
 #[derive(Default)]
 pub(super) struct KeptNames {
     /// Each weighs the bytes of its names.
@@ -100,7 +100,7 @@ pub(super) struct KeptNames {
 
 impl KeptNames {
     /// The names of a directory, if they are young.
-    pub(super) fn get(&self, directory: u64, now: Instant) -> Option<Arc<Names>> {
+    pub(super) fn get(&self, directory: u64, now: Instant) -> Option<Arc<NameList>> {
         let kept = self.directories.peek(&directory)?;
         kept.names.clone().filter(|_| is_young(kept.since, now))
     }
@@ -137,7 +137,7 @@ impl KeptNames {
             && kept.ticket == gathered.ticket
             && kept.names.is_none()
         {
-            let names = Some(Arc::new(Names(gathered.bytes)));
+            let names = Some(Arc::new(NameList(gathered.bytes)));
             let kept = Kept { names, ..*kept };
             self.directories.insert(directory, kept, length);
         }
@@ -155,8 +155,8 @@ impl KeptNames {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entries::{RawEntry, append};
     use super::*;
+    use crate::entries::{RawEntry, append};
 
     const DIRECTORY: u64 = 12;
 
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn names_are_found_behind_each_cookie() {
-        let names = Names(gathered(Ticket(1), &[5, 9, 7]).bytes);
+        let names = NameList(gathered(Ticket(1), &[5, 9, 7]).bytes);
         let length = names.0.len() / 3;
         assert_eq!(names.behind(0), Some(0));
         assert_eq!(names.behind(5), Some(length));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn names_come_in_pieces_of_whole_entries() {
-        let names = Names(gathered(Ticket(1), &[5, 9, 7]).bytes);
+        let names = NameList(gathered(Ticket(1), &[5, 9, 7]).bytes);
         let length = names.0.len() / 3;
         let mut bytes = Vec::new();
         assert_eq!(names.copy(0, 1, &mut bytes), Some(length), "at least one");

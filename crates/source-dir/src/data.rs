@@ -1,22 +1,26 @@
-//! Data: read, write, commit; and the targets of symbolic links.
+//! The data of files, and the targets of symbolic links.
 //!
 //! The kernel's page cache is the cache. A read only says where the bytes are; a write goes to
 //! the page cache and, as asked, on to the device. Permission is judged at every call. A write is
-//! made as its caller, so that quotas count and set-user-id bits go as for a local writer.
+//! made as its caller, so that quotas count and set-user-id bits go as for a local writer. The file
+//! system beneath allocates, makes holes (fallocate(2)) and copies (copy_file_range(2)), which
+//! shares the data where it can.
 
-use super::Tree;
-use super::blocking;
-use super::error_of;
-use super::object::Object;
-use super::status::Status;
+use super::access::Access;
+use super::blocking::{self, HeldWrites};
+use super::durability::Durability;
+use super::object::{Object, Status};
+use super::objects::Objects;
+use super::system::error_of;
 use pagewell_counters::names;
 use pagewell_fs::{
     Attributes, Call, Change, Committed, Error, FileId, FileType, OpenFile, Payload, ReadReply,
-    Result, Seek, Stability, Written,
+    Result, Seek, Space, Stability, Written,
 };
-use rustix::fs::SeekFrom;
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The most that is read at once of a file that says it is empty, in bytes.
@@ -24,7 +28,34 @@ const UNSIZED_BYTES_MAX: usize = 64 << 10;
 /// The kernel knows no place behind it.
 const UNSIZED_OFFSET_MAX: u64 = i64::MAX as u64 - UNSIZED_BYTES_MAX as u64;
 
-impl Tree {
+/// The most that is copied at once, in bytes: other calls wait meanwhile.
+const COPY_BYTES_MAX: usize = 64 << 20;
+
+/// Reads and writes the files of an export.
+pub(super) struct Data {
+    objects: Arc<Objects>,
+    access: Arc<Access>,
+    durability: Arc<Durability>,
+    held_writes: HeldWrites,
+    file_bytes_max: u64,
+}
+
+impl Data {
+    pub(super) fn new(
+        objects: &Arc<Objects>,
+        access: &Arc<Access>,
+        durability: &Arc<Durability>,
+        file_bytes_max: u64,
+    ) -> Self {
+        Self {
+            objects: Arc::clone(objects),
+            access: Arc::clone(access),
+            durability: Arc::clone(durability),
+            held_writes: HeldWrites::new(),
+            file_bytes_max,
+        }
+    }
+
     /// [`pagewell_fs::FileSystem::read`].
     pub(super) fn read(
         &self,
@@ -33,12 +64,12 @@ impl Tree {
         offset: u64,
         count: u32,
     ) -> Result<ReadReply> {
-        let object = self.object(call, id)?;
-        object.file_type.expect_regular()?;
-        let status = self.look_once(call, &object)?;
-        self.judge(call, &object, &status).check_read()?;
+        let object = self.objects.object(call, id)?;
+        object.file_type().expect_regular()?;
+        let status = self.objects.look_once(call, &object)?;
+        self.access.judge(call, &object, &status).check_read()?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
-            let file = self.readable(&object, call.may_block)?;
+            let file = self.objects.readable(&object, call.may_block)?;
             return self.read_unsized(file, &status, offset, count);
         }
         let left = status.attributes.size.saturating_sub(offset);
@@ -47,7 +78,7 @@ impl Tree {
             Payload::Bytes(Vec::new())
         } else {
             Payload::File {
-                file: self.readable(&object, call.may_block)?.clone(),
+                file: self.objects.readable(&object, call.may_block)?.clone(),
                 offset,
                 length,
             }
@@ -86,23 +117,23 @@ impl Tree {
         wanted: Seek,
     ) -> Result<u64> {
         blocking::may_wait(call)?;
-        let object = self.object(call, id)?;
-        object.file_type.expect_regular()?;
-        let status = self.look_once(call, &object)?;
-        self.judge(call, &object, &status).check_read()?;
+        let object = self.objects.object(call, id)?;
+        object.file_type().expect_regular()?;
+        let status = self.objects.look_once(call, &object)?;
+        self.access.judge(call, &object, &status).check_read()?;
         let from = match wanted {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
         };
         // It moves the position of the descriptor, which nothing here goes by.
-        rustix::fs::seek(self.readable(&object, true)?, from).map_err(error_of)
+        rustix::fs::seek(self.objects.readable(&object, true)?, from).map_err(error_of)
     }
 
     /// [`pagewell_fs::FileSystem::read_link`].
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        let object = self.object(call, id)?;
-        Error::Invalid.unless(object.file_type == FileType::Symlink)?;
-        let status = self.look_once(call, &object)?;
+        let object = self.objects.object(call, id)?;
+        Error::Invalid.unless(object.file_type() == FileType::Symlink)?;
+        let status = self.objects.look_once(call, &object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
         Ok((target.into_bytes(), status.attributes))
@@ -117,32 +148,31 @@ impl Tree {
         data: &[u8],
         stability: Stability,
     ) -> Result<Written> {
-        let object = self.object(call, id)?;
-        object.file_type.expect_regular()?;
+        let object = self.objects.object(call, id)?;
+        object.file_type().expect_regular()?;
         let verifier = self.durability.verifier();
-        let changing = self.begin_change(&object, call.may_block)?;
-        let before = &changing.before;
-        let judge = self.judge(call, &object, before);
+        let (exclusion, before) = self.objects.begin_change(&object, call.may_block)?;
+        let judge = self.access.judge(call, &object, &before);
         judge.check_write()?;
         offset
             .checked_add(data.len() as u64)
-            .filter(|end| *end <= self.limits.file_bytes_max)
+            .filter(|end| *end <= self.file_bytes_max)
             .ok_or(Error::FileTooLarge)?;
         let began = Instant::now();
         if self.held_writes.are_likely(began) {
             blocking::may_wait(call)?;
         }
-        blocking::may_write(call, &object, before, offset, data.len(), stability)?;
-        let file = self.writable(&object)?;
-        self.acting.become_caller(&judge.caller)?;
-        let writing = object.begin_write(before);
+        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
+        let file = self.objects.writable(&object)?;
+        self.access.become_caller(judge.caller())?;
+        let writing = object.begin_write(&before);
         let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
         drop(inline);
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
         // A sync changes no attribute.
-        let change = changing.end();
+        let change = exclusion.end(&before);
         match stability {
             Stability::Unstable => {}
             Stability::DataSync => self.durability.sync_data(&object, file)?,
@@ -160,11 +190,11 @@ impl Tree {
     /// range: syncing a part of a file durably is not something Linux offers.
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
         blocking::may_wait(call)?;
-        let object = self.object(call, id)?;
-        object.file_type.expect_regular()?;
-        self.look(&object, true)?;
+        let object = self.objects.object(call, id)?;
+        object.file_type().expect_regular()?;
+        self.objects.look(&object, true)?;
         let open = object.write_if_open();
-        let file = open.map_or_else(|| self.readable(&object, true), Ok)?;
+        let file = open.map_or_else(|| self.objects.readable(&object, true), Ok)?;
         self.durability.sync_data(&object, file)?;
         // It changes nothing: how the file is at one moment is how it was before and after.
         let settled = object.status().ok().map(|status| object.settled(status));
@@ -178,23 +208,70 @@ impl Tree {
         })
     }
 
-    /// The file or directory open for reading; the permission was checked before, or none is
-    /// needed to sync it.
-    pub(super) fn readable<'a>(&self, object: &'a Object, may_wait: bool) -> Result<&'a OpenFile> {
-        if let Some(file) = object.read_if_open() {
-            return Ok(file);
-        }
-        self.acting.become_server()?;
-        self.with_room(may_wait, || object.open_to_read())
+    /// [`pagewell_fs::FileSystem::allocate`].
+    pub(super) fn allocate(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        (offset, length): (u64, u64),
+        space: Space,
+    ) -> Result<()> {
+        let flags = match space {
+            Space::Reserve => FallocateFlags::empty(),
+            Space::ReserveOnly => FallocateFlags::KEEP_SIZE,
+            Space::Punch => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            Space::Zero => FallocateFlags::ZERO_RANGE,
+            Space::ZeroOnly => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+        };
+        blocking::may_wait(call)?;
+        let object = self.objects.object(call, id)?;
+        self.change_data(call, &object, |file| {
+            rustix::fs::fallocate(file, flags, offset, length)
+        })
     }
 
-    /// The file open for writing; the permission was checked before.
-    pub(super) fn writable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
-        if let Some(file) = object.write_if_open() {
-            return Ok(file);
-        }
-        self.acting.become_server()?;
-        self.with_room(true, || object.open_to_write())
+    /// [`pagewell_fs::FileSystem::copy`].
+    pub(super) fn copy(
+        &self,
+        call: &Call<'_>,
+        (from, mut from_offset): (&FileId, u64),
+        (to, mut to_offset): (&FileId, u64),
+        length: u64,
+    ) -> Result<u64> {
+        blocking::may_wait(call)?;
+        let (from, to) = (
+            self.objects.object(call, from)?,
+            self.objects.object(call, to)?,
+        );
+        from.file_type().expect_regular()?;
+        let status = self.objects.look(&from, true)?;
+        self.access.judge(call, &from, &status).check_read()?;
+        let source = self.objects.readable(&from, true)?;
+        let length = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(COPY_BYTES_MAX);
+        let copied = self.change_data(call, &to, |target| {
+            let (at, to) = (Some(&mut from_offset), Some(&mut to_offset));
+            rustix::fs::copy_file_range(source, at, target, to, length)
+        })?;
+        Ok(copied as u64)
+    }
+
+    /// Changes the data of a file as the caller, which must be allowed to write to it.
+    fn change_data<T>(
+        &self,
+        call: &Call<'_>,
+        object: &Object,
+        act: impl FnOnce(&OpenFile) -> Result<T, Errno>,
+    ) -> Result<T> {
+        object.file_type().expect_regular()?;
+        let (_exclusion, before) = self.objects.begin_change(object, true)?;
+        let judge = self.access.judge(call, object, &before);
+        judge.check_write()?;
+        let file = self.objects.writable(object)?;
+        self.access.become_caller(judge.caller())?;
+        let _writing = object.begin_write(&before);
+        act(file).map_err(error_of)
     }
 }
 

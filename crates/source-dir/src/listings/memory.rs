@@ -29,7 +29,7 @@
 //! whose handles are known (ext4, XFS, tmpfs). A directory that changes all the time remembers
 //! little.
 
-use super::kept_names::{Gathered, KeptNames, Names, Ticket, is_young};
+use super::kept_names::{Gathered, KeptNames, NameList, Ticket, is_young};
 use super::watch::Watch;
 use pagewell_base::mix::NumberHasher;
 use pagewell_base::sync::RwLock;
@@ -48,10 +48,10 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 
 /// What is remembered of one file system.
 #[derive(Default)]
-pub(super) struct Remembered(RwLock<State>);
+pub(super) struct Memory(RwLock<Remembered>);
 
 #[derive(Default)]
-struct State {
+struct Remembered {
     /// And when a listing used it last.
     watch: Option<(Watch, Instant)>,
     refused: bool,
@@ -62,17 +62,17 @@ struct State {
     forgotten: u64,
 }
 
-/// The moment at which a listing began.
+/// All changes until a listing began are heard of.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct Heard {
     forgotten: u64,
     now: Instant,
 }
 
-impl Remembered {
+impl Memory {
     /// Hears of all changes until now, on a file system of this type. `None` where they cannot be
     /// watched.
-    pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Moment> {
+    pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Heard> {
         let now = Instant::now();
         let mut state = self.0.write();
         if state.refused {
@@ -92,26 +92,26 @@ impl Remembered {
             None => state.forget_all(),
         }
         state.watch = Some((watch, now));
-        Some(Moment {
+        Some(Heard {
             forgotten: state.forgotten,
             now,
         })
     }
 
     /// What is remembered of the object with this inode number.
-    pub(super) fn get(&self, moment: Moment, inode: u64) -> Option<Entry> {
+    pub(super) fn get(&self, moment: Heard, inode: u64) -> Option<Entry> {
         let state = self.0.read();
         let (entry, since) = state.entries.get(&inode)?;
         is_young(*since, moment.now).then_some(*entry)
     }
 
     /// The names of a directory.
-    pub(super) fn names(&self, moment: Moment, directory: u64) -> Option<Arc<Names>> {
+    pub(super) fn names(&self, moment: Heard, directory: u64) -> Option<Arc<NameList>> {
         self.0.read().names.get(directory, moment.now)
     }
 
     /// A listing of a directory begins that may keep the names.
-    pub(super) fn begin_names(&self, moment: Moment, directory: u64) -> Option<Ticket> {
+    pub(super) fn begin_names(&self, moment: Heard, directory: u64) -> Option<Ticket> {
         let mut state = self.0.write();
         let may_keep = state.has_heard_all_since(moment);
         may_keep.then(|| state.names.begin(directory, moment.now))
@@ -123,7 +123,7 @@ impl Remembered {
     }
 
     /// Remembers what was read after `moment`.
-    pub(super) fn put(&self, moment: Moment, inode: u64, entry: Entry) {
+    pub(super) fn put(&self, moment: Heard, inode: u64, entry: Entry) {
         let mut state = self.0.write();
         if !state.has_heard_all_since(moment) {
             return;
@@ -154,9 +154,9 @@ impl Remembered {
     }
 }
 
-impl State {
+impl Remembered {
     /// Whether nothing was forgotten since, and what is to be forgotten is still told.
-    fn has_heard_all_since(&self, moment: Moment) -> bool {
+    fn has_heard_all_since(&self, moment: Heard) -> bool {
         self.forgotten == moment.forgotten && self.watch.is_some()
     }
 

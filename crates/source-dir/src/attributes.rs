@@ -9,11 +9,12 @@
 //! Setting a time to the server's clock needs only write permission, which the kernel grants for
 //! both times at once and not for one: for one it is done as the server, after the check.
 
-use super::Tree;
-use super::blocking;
-use super::error_of;
+use super::access::{Access, Judge};
+use super::listings::Listings;
+use super::metadata_sync::MetadataSync;
 use super::object::Object;
-use super::permission::Judge;
+use super::objects::Objects;
+use super::system::error_of;
 use pagewell_fs::access::WRITE;
 use pagewell_fs::{
     Call, Change, Error, FileId, FileType, Result, SetAttributes, SetTime, Timestamp,
@@ -21,8 +22,34 @@ use pagewell_fs::{
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
-impl Tree {
+/// Changes attributes of the objects of an export.
+pub(super) struct Attributes {
+    objects: Arc<Objects>,
+    access: Arc<Access>,
+    metadata_sync: Arc<MetadataSync>,
+    listings: Arc<Listings>,
+    file_bytes_max: u64,
+}
+
+impl Attributes {
+    pub(super) fn new(
+        objects: &Arc<Objects>,
+        access: &Arc<Access>,
+        metadata_sync: &Arc<MetadataSync>,
+        listings: &Arc<Listings>,
+        file_bytes_max: u64,
+    ) -> Self {
+        Self {
+            objects: Arc::clone(objects),
+            access: Arc::clone(access),
+            metadata_sync: Arc::clone(metadata_sync),
+            listings: Arc::clone(listings),
+            file_bytes_max,
+        }
+    }
+
     /// [`pagewell_fs::FileSystem::set_attributes`].
     pub(super) fn set_attributes(
         &self,
@@ -31,34 +58,31 @@ impl Tree {
         wanted: &SetAttributes,
         guard: Option<Timestamp>,
     ) -> Result<Change> {
-        blocking::may_wait(call)?;
-        let object = self.object(call, id)?;
-        let changing = self.begin_change(&object, true)?;
-        let before = &changing.before;
+        Error::WouldBlock.unless(call.may_block)?;
+        let object = self.objects.object(call, id)?;
+        let (exclusion, before) = self.objects.begin_change(&object, true)?;
         Error::NotSync.when(guard.is_some_and(|guard| guard != before.attributes.changed))?;
-        let judge = self.judge(call, &object, before);
-        judge.check_set(wanted)?;
-        judge.apply(wanted)?;
-        let change = changing.end();
+        let judge = self.access.judge(call, &object, &before);
+        self.check_set(&judge, wanted)?;
+        self.apply(&judge, wanted)?;
+        let change = exclusion.end(&before);
         if *wanted != SetAttributes::default() {
-            self.sync_attributes(&object)?;
+            self.metadata_sync.attributes(&object)?;
         }
         Ok(change)
     }
-}
 
-impl Judge<'_> {
     /// Refuses what the caller may not set, or nobody can.
-    fn check_set(&self, wanted: &SetAttributes) -> Result<()> {
+    fn check_set(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         if *wanted == SetAttributes::default() {
             return Ok(());
         }
-        self.check_changeable()?;
-        let (caller, has) = (&self.caller, &self.status.attributes);
-        let owner = self.is_owner();
+        judge.check_changeable()?;
+        let (caller, has) = (judge.caller(), &judge.status().attributes);
+        let owner = judge.is_owner();
         if wanted.mode.is_some() {
             // links have no mode on Linux
-            Error::NotSupported.when(self.object.file_type == FileType::Symlink)?;
+            Error::NotSupported.when(judge.object().file_type() == FileType::Symlink)?;
             Error::NotPermitted.unless(owner || caller.is_root())?;
         }
         if let Some(uid) = wanted.uid {
@@ -70,66 +94,68 @@ impl Judge<'_> {
             Error::NotPermitted.unless(caller.is_root() || owner && member)?;
             Error::Invalid.unless(gid != u32::MAX)?;
         }
-        self.check_times(wanted)?;
-        wanted.size.map_or(Ok(()), |size| self.check_size(size))
+        check_times(judge, wanted)?;
+        wanted
+            .size
+            .map_or(Ok(()), |size| self.check_size(judge, size))
     }
 
     /// Refuses a new size, and opens the file: the last thing that can fail without a change.
-    pub(super) fn check_size(&self, size: u64) -> Result<()> {
-        self.object.file_type.expect_regular()?;
-        self.check_write()?;
-        Error::FileTooLarge.when(size > self.tree.limits.file_bytes_max)?;
-        self.tree.writable(self.object).map(|_| ())
-    }
-
-    fn check_times(&self, wanted: &SetAttributes) -> Result<()> {
-        // two values that are no times have a special meaning to the kernel
-        Error::Invalid.unless(wanted.has_valid_times())?;
-        let times = [wanted.accessed, wanted.modified];
-        if times == [None, None] || self.caller.is_root() || self.is_owner() {
-            return Ok(());
-        }
-        Error::NotPermitted.when(are_explicit(wanted))?;
-        self.check(WRITE)
+    pub(super) fn check_size(&self, judge: &Judge<'_>, size: u64) -> Result<()> {
+        judge.object().file_type().expect_regular()?;
+        judge.check_write()?;
+        Error::FileTooLarge.when(size > self.file_bytes_max)?;
+        self.objects.writable(judge.object()).map(|_| ())
     }
 
     /// Makes the changes, which were checked before or are part of making the object, in the
     /// order given above.
-    pub(super) fn apply(&self, wanted: &SetAttributes) -> Result<()> {
-        let (object, caller, acting) = (self.object, &self.caller, &self.tree.acting);
-        acting.become_caller(caller)?;
+    pub(super) fn apply(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
+        let (object, caller) = (judge.object(), judge.caller());
+        self.access.become_caller(caller)?;
         // also to the owner it has: that takes set-user-id away, which clients leave to the server
         if wanted.uid.is_some() || wanted.gid.is_some() {
             change_owner(object, wanted.uid, wanted.gid)?;
         }
         if let Some(size) = wanted.size {
-            self.truncate(size)?;
+            self.truncate(judge, size)?;
         }
         if let Some(mode) = wanted.mode {
             let mode = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::chmod(object.link(), mode).map_err(error_of)?;
         }
         if wanted.accessed.is_some() || wanted.modified.is_some() {
-            let owner = wanted.uid.unwrap_or(self.status.attributes.uid);
-            let is_owner = caller.is_root() || caller.uid == owner;
+            let owner = wanted.uid.unwrap_or(judge.status().attributes.uid);
+            let is_owner = caller.is_root() || caller.uid() == owner;
             if !is_owner && !are_explicit(wanted) {
-                acting.become_server()?;
+                self.access.become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
-            self.tree.remembered.forget(object.node.inode);
+            self.listings.forget(object);
         }
         Ok(())
     }
 
     /// Sets the length of a file, by what was checked before.
-    pub(super) fn truncate(&self, size: u64) -> Result<()> {
-        let file = self.tree.writable(self.object)?;
-        self.tree.acting.become_caller(&self.caller)?;
-        self.object.set_unsynced(true);
+    pub(super) fn truncate(&self, judge: &Judge<'_>, size: u64) -> Result<()> {
+        let file = self.objects.writable(judge.object())?;
+        self.access.become_caller(judge.caller())?;
+        judge.object().set_unsynced(true);
         rustix::fs::ftruncate(file, size).map_err(error_of)?;
-        self.object.set_unsynced(true);
+        judge.object().set_unsynced(true);
         Ok(())
     }
+}
+
+fn check_times(judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
+    // two values that are no times have a special meaning to the kernel
+    Error::Invalid.unless(wanted.has_valid_times())?;
+    let times = [wanted.accessed, wanted.modified];
+    if times == [None, None] || judge.caller().is_root() || judge.is_owner() {
+        return Ok(());
+    }
+    Error::NotPermitted.when(are_explicit(wanted))?;
+    judge.check(WRITE)
 }
 
 /// Whether a time is to be another one than the clock's.

@@ -16,30 +16,89 @@
 //! name_to_handle_at more otherwise. Between the two calls the name may change its meaning: the
 //! inode number inside the handle is compared, and where the handle's layout is not known the
 //! object is opened and both are asked of the descriptor. What was read is remembered for a moment
-//! (`remembered`): then an entry costs no system call at all. Where the names are kept, too
+//! (`memory`): then an entry costs no system call at all. Where the names are kept, too
 //! (`kept_names`), the names cost none either. Nothing is put into the open-object cache: a listing
 //! of a million names would sweep it clean.
 
-use super::Tree;
-use super::blocking;
-use super::entries::{Filled, Listing, RawEntry, parse};
-use super::handle;
-use super::identity::Caller;
-use super::kept_names::Gathered;
-use super::object::{Object, open_directory};
-use super::objects::{Naming, Place};
-use super::remembered::Moment;
-use super::status::Status;
+mod cursor;
+mod kept_names;
+mod memory;
+mod ordered;
+mod watch;
+
+use super::access::{Access, Caller};
+use super::entries::RawEntry;
+use super::identifier::{self, EXT4_MAGIC, TMPFS_MAGIC, XFS_MAGIC};
+use super::object::{Object, Status, open_directory};
+use super::objects::{Naming, Objects, Reached};
 use super::system;
 use pagewell_counters::names;
 use pagewell_fs::access::{EXECUTE, READ};
-use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, FileId, Result};
+use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use cursor::{Cursor, Filled};
+use memory::{Heard, Memory};
+
+pub(super) use cursor::OpenListings;
 
 type Visitor<'a> = &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
 
-impl Tree {
+/// Lists the directories of an export.
+pub(super) struct Listings {
+    objects: Arc<Objects>,
+    access: Arc<Access>,
+    open: Arc<OpenListings>,
+    memory: Memory,
+    /// Linux' number for the type of the file system.
+    magic: i64,
+    /// The file system gives no positions that can be cookies.
+    are_ordered: AtomicBool,
+}
+
+impl Listings {
+    pub(super) fn new(
+        objects: &Arc<Objects>,
+        access: &Arc<Access>,
+        open: &Arc<OpenListings>,
+        magic: i64,
+        are_ordered: bool,
+    ) -> Self {
+        Self {
+            objects: Arc::clone(objects),
+            access: Arc::clone(access),
+            open: Arc::clone(open),
+            memory: Memory::default(),
+            magic,
+            are_ordered: AtomicBool::new(are_ordered),
+        }
+    }
+
+    /// An object was changed in a way that the kernel does not report.
+    pub(super) fn forget(&self, object: &Object) {
+        self.memory.forget(object.node().inode);
+    }
+
+    /// Ends what was not used for long.
+    pub(super) fn rest(&self) {
+        self.memory.rest(Instant::now());
+    }
+
+    /// Forgets all.
+    pub(super) fn end(&self) {
+        self.open.forget_all();
+        self.memory.end();
+    }
+
+    /// Whether directories are given in an order of our own.
+    #[cfg(test)]
+    pub(super) fn are_ordered(&self) -> &AtomicBool {
+        &self.are_ordered
+    }
+
     /// [`pagewell_fs::FileSystem::read_directory`].
     pub(super) fn read_directory(
         &self,
@@ -49,10 +108,10 @@ impl Tree {
         with_attributes: bool,
         visit: Visitor<'_>,
     ) -> Result<DirectoryPage> {
-        blocking::may_wait(call)?;
-        let directory = self.directory(call, directory)?;
-        let status = self.look(&directory, true)?;
-        self.judge(call, &directory, &status).check(READ)?;
+        Error::WouldBlock.unless(call.may_block)?;
+        let directory = self.objects.directory(call, directory)?;
+        let status = self.objects.look(&directory, true)?;
+        self.access.judge(call, &directory, &status).check(READ)?;
         let memory = match with_attributes {
             true => self.memory_for(call, &directory, &status)?,
             false => None,
@@ -64,14 +123,13 @@ impl Tree {
         // would take the names for those of a later state, and not ask again.
         let after = match listing.is_kept() {
             true => status,
-            false => self.look(&directory, true)?,
+            false => self.objects.look(&directory, true)?,
         };
         if !end {
             listing.note_times(&status, &after);
-            self.listings.leave(directory.node, listing);
-        } else if let Some(gathered) = listing.gathered {
-            let inode = directory.node.inode;
-            self.remembered.end_names(inode, gathered);
+            self.open.leave(directory.node(), listing);
+        } else if let Some(gathered) = listing.into_gathered() {
+            self.memory.end_names(directory.node().inode, gathered);
         }
         Ok(DirectoryPage {
             attributes: after.attributes,
@@ -85,42 +143,42 @@ impl Tree {
         directory: &Object,
         status: &Status,
         cookie: u64,
-        memory: Option<Moment>,
-    ) -> Result<Listing> {
+        memory: Option<Heard>,
+    ) -> Result<Cursor> {
         let memory = memory.filter(|_| !status.is_encrypted);
-        let inode = directory.node.inode;
-        let names = memory.and_then(|moment| self.remembered.names(moment, inode));
-        if let Some(listing) = names.and_then(|names| Listing::of_names(names, cookie)) {
+        let inode = directory.node().inode;
+        let names = memory.and_then(|heard| self.memory.names(heard, inode));
+        if let Some(listing) = names.and_then(|names| Cursor::of_names(names, cookie)) {
             names::DIR_LISTINGS_REMEMBERED.add(1);
             return Ok(listing);
         }
-        if let Some(listing) = self.listings.take(directory.node, cookie)
+        if let Some(listing) = self.open.take(directory.node(), cookie)
             && listing.is_current(status)
         {
             return Ok(listing);
         }
-        self.acting.become_server()?;
-        if self.orders_listings.load(Ordering::Relaxed) {
+        self.access.become_server()?;
+        if self.are_ordered.load(Ordering::Relaxed) {
             return self.ordered_at(directory, cookie, cookie);
         }
-        let open = || Listing::open(directory.as_fd(), cookie);
-        let mut listing = self.with_room(true, open)?;
+        let open = || Cursor::open(directory.as_fd(), cookie);
+        let mut listing = self.objects.table().with_room(true, open)?;
         if cookie == 0 {
-            let ticket = memory.and_then(|moment| self.remembered.begin_names(moment, inode));
-            listing.gathered = ticket.map(Gathered::new);
+            listing.gather(memory.and_then(|heard| self.memory.begin_names(heard, inode)));
         }
         Ok(listing)
     }
 
     /// A listing in an order of our own that stands behind the entry of `cookie`, when all entries
     /// up to `from` were given. With the identity of the server.
-    fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Listing> {
-        let look = || self.look(directory, true);
-        let open = || self.with_room(true, || open_directory(directory.as_fd()));
-        let window = self.ordered.window(&open, directory.node, from, &look)?;
-        let mut listing = Listing::of_window(window, from);
-        listing.cookie = cookie;
-        Ok(listing)
+    fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Cursor> {
+        let objects = &self.objects;
+        let look = || objects.look(directory, true);
+        let open_it = || open_directory(directory.as_fd());
+        let open = || objects.table().with_room(true, open_it);
+        let ordered = self.open.ordered();
+        let window = ordered.window(&open, directory.node(), from, &look)?;
+        Ok(Cursor::of_window(window, from).after(cookie))
     }
 
     /// Whether what is remembered of objects may be used: the kernel reports changes here, and
@@ -130,12 +188,15 @@ impl Tree {
         call: &Call<'_>,
         directory: &Object,
         status: &Status,
-    ) -> Result<Option<Moment>> {
-        let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
-        let usable = matches!(self.naming, Naming::Handles)
+    ) -> Result<Option<Heard>> {
+        let known = [EXT4_MAGIC, XFS_MAGIC, TMPFS_MAGIC];
+        let usable = matches!(self.objects.naming(), Naming::Handles)
             && known.contains(&self.magic)
-            && self.judge(call, directory, status).permits(EXECUTE)?;
-        let begin = || self.remembered.begin(self.root.as_fd(), self.magic);
+            && self
+                .access
+                .judge(call, directory, status)
+                .permits(EXECUTE)?;
+        let begin = || self.memory.begin(self.objects.root().as_fd(), self.magic);
         Ok(usable.then(begin).flatten())
     }
 
@@ -145,59 +206,50 @@ impl Tree {
         &self,
         call: &Call<'_>,
         directory: &Object,
-        listing: &mut Listing,
-        detail: Option<Option<Moment>>,
+        listing: &mut Cursor,
+        detail: Option<Option<Heard>>,
         visit: Visitor<'_>,
     ) -> Result<bool> {
-        let caller = self.acting.caller(call);
+        let caller = self.access.caller(call);
         loop {
             let from = match listing.fill()? {
                 Filled::Entries => None,
                 Filled::End => return Ok(true),
                 Filled::Further(from) => Some(from),
                 Filled::Unsound => {
-                    self.orders_listings.store(true, Ordering::Relaxed);
-                    Some(listing.cookie)
+                    self.are_ordered.store(true, Ordering::Relaxed);
+                    Some(listing.cookie())
                 }
             };
             if let Some(from) = from {
-                self.acting.become_server()?;
-                *listing = self.ordered_at(directory, listing.cookie, from)?;
+                self.access.become_server()?;
+                *listing = self.ordered_at(directory, listing.cookie(), from)?;
                 continue;
             }
-            let bytes = std::mem::take(&mut listing.bytes);
-            let mut more = true;
-            while more && let Some((raw, next)) = parse(&bytes, listing.at) {
+            let more = listing.visit(|raw| {
                 let entry = match detail {
                     None => None,
-                    Some(memory) => self.recall(directory, &raw, &caller, memory)?,
+                    Some(memory) => self.recall(directory, raw, &caller, memory)?,
                 };
-                let entry = DirectoryEntry {
+                Ok(visit(&DirectoryEntry {
                     name: raw.name,
-                    file_id: self.listed_number(directory, &raw, entry.as_ref()),
+                    file_id: self.listed_number(directory, raw, entry.as_ref()),
                     cookie: raw.cookie,
                     entry,
-                };
-                more = visit(&entry);
-                if more {
-                    listing.at = next;
-                    listing.cookie = raw.cookie;
-                }
-            }
-            listing.bytes = bytes;
+                }))
+            })?;
             if !more {
                 return Ok(false);
             }
-            listing.at = listing.bytes.len();
         }
     }
 
     fn listed_number(&self, directory: &Object, raw: &RawEntry<'_>, entry: Option<&Entry>) -> u64 {
-        let is_root = directory.node == self.root.node;
+        let is_root = directory.node() == self.objects.root().node();
         match (entry, raw.name) {
             (Some(entry), _) => entry.attributes.file_id,
-            (None, b".") => directory.node.inode,
-            (None, b"..") if is_root => directory.node.inode,
+            (None, b".") => directory.node().inode,
+            (None, b"..") if is_root => directory.node().inode,
             _ => raw.inode,
         }
     }
@@ -208,54 +260,57 @@ impl Tree {
         directory: &Object,
         raw: &RawEntry<'_>,
         caller: &Caller<'_>,
-        memory: Option<Moment>,
+        memory: Option<Heard>,
     ) -> Result<Option<Entry>> {
         let memory = memory.filter(|_| !raw.is_dots());
-        if let Some(moment) = memory
-            && let Some(entry) = self.remembered.get(moment, raw.inode)
+        if let Some(heard) = memory
+            && let Some(entry) = self.memory.get(heard, raw.inode)
         {
             names::DIR_ATTRIBUTES_REMEMBERED.add(1);
             return Ok(Some(entry));
         }
-        self.acting.become_caller(caller)?;
+        self.access.become_caller(caller)?;
         let entry = self.examine(directory, raw);
-        if let (Some(moment), Some(entry)) = (memory, entry)
+        if let (Some(heard), Some(entry)) = (memory, entry)
             && entry.attributes.file_id == raw.inode
             && entry.attributes.may_be_kept
         {
-            self.remembered.put(moment, raw.inode, entry);
+            self.memory.put(heard, raw.inode, entry);
         }
         Ok(entry)
     }
 
     /// Identifier and attributes of a listed name, judged as the caller whom the thread acts for.
     fn examine(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
-        let is_root = directory.node == self.root.node;
+        let is_root = directory.node() == self.objects.root().node();
         if raw.name == b"." || raw.name == b".." && is_root {
             let status = directory.status().ok()?;
             return Some(directory.entry(&status));
         }
         if raw.name == b".." {
-            let (parent, status) = self.parent_of(directory).ok()?;
+            let (parent, status) = self.objects.parent_of(directory).ok()?;
             return Some(parent.entry(&status));
         }
         let status = Status::of_name(directory.as_fd(), raw.name).ok()?;
-        if !self.resolver.same_mount(&status) {
+        let (objects, bounds) = (&self.objects, self.objects.bounds());
+        if !bounds.resolver().same_mount(&status) {
             return None;
         }
-        let place = Place::Child(directory, raw.name);
-        let id = match (self.held(&status, &place), &self.naming) {
+        let reached = Reached::Child(directory, raw.name);
+        let id = match (objects.held(&status, &reached), objects.naming()) {
             (Some(object), _) => return Some(object.entry(&status)),
-            (None, Naming::PathHints(_)) if status.node.device == directory.node.device => {
-                self.identify(directory.as_fd(), &status, &place).ok()?
+            (None, Naming::PathHints(_)) if status.node.device == directory.node().device => {
+                objects
+                    .identify(directory.as_fd(), &status, &reached)
+                    .ok()?
             }
             (None, Naming::PathHints(_)) => return self.examine_opened(directory, raw),
             (None, Naming::Handles) => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
-                if handle::inode_in(self.magic, &made) != Some(status.node.inode) {
+                if identifier::inode_in(self.magic, &made) != Some(status.node.inode) {
                     return self.examine_opened(directory, raw);
                 }
-                handle::id_of(&made)?
+                identifier::id_of(&made)?
             }
         };
         Some(Entry {
@@ -266,14 +321,13 @@ impl Tree {
 
     /// The slower way that cannot mix two objects.
     fn examine_opened(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
-        let opened = self
-            .resolver
-            .child(directory.as_fd(), raw.name, true)
-            .ok()?;
+        let resolver = self.objects.bounds().resolver();
+        let opened = resolver.child(directory.as_fd(), raw.name, true).ok()?;
         let status = Status::of(&opened).ok()?;
-        let place = Place::Child(directory, raw.name);
+        let reached = Reached::Child(directory, raw.name);
+        let id = self.objects.identify(opened.as_fd(), &status, &reached);
         Some(Entry {
-            id: self.identify(opened.as_fd(), &status, &place).ok()?,
+            id: id.ok()?,
             attributes: status.attributes,
         })
     }

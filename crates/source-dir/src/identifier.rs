@@ -1,35 +1,44 @@
-//! Identifiers made of the kernel's own file handles.
+//! Identifiers of objects: the kernel's own file handles, and inode numbers with path hints.
 //!
-//! Problem: an identifier must outlive renames, restarts and the open-object cache, and must
-//! never mean another object.
+//! Problem: an identifier must outlive renames, restarts and the table of objects, and must never
+//! mean another object.
 //!
-//! Rule: name_to_handle_at gives what the file system itself uses for NFS (inode number and
-//! generation, mostly); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again on
-//! the file system of the export. The identifier is one byte [`TAG`], one byte type, and the
-//! handle. A reused inode has another generation, so the old identifier is stale.
+//! *Handles.* name_to_handle_at gives what the file system itself uses for NFS (inode number and
+//! generation, mostly); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again. A
+//! reused inode has another generation, so the old identifier is stale.
 //!
-//! Containment: the server authenticates identifiers, so what arrives here was once issued for
-//! this export, and a handle cannot lead to another file system. Whether the object is still in the
-//! export is asked before it is used ([`super::containment`]). Permission is not asked of the
-//! directories above an object: a client that was given its identifier may use it, as with other
-//! NFS servers.
+//! *Path hints*, where the kernel gives no usable handle (`path_hint`): the inode number, the birth
+//! time as its generation, and one byte for each directory between the export's root and the
+//! object, a hash of that directory's inode number.
+//!
+//! ```text
+//!   tag 1 │ type of the handle │ handle
+//!   tag 2 │ inode of file │ birth of file │ hash(a) hash(b)          /export/a/b/file
+//! ```
+//!
+//! The server authenticates identifiers, so what arrives here was once issued for this export, and
+//! a handle cannot lead to another file system. Whether the object is still in the export is
+//! checked before it is used (`bounds`). Permission is not asked of the directories above an
+//! object: a client that was given its identifier may use it, as with other NFS servers.
 
-use super::status::Status;
-use super::system::{self, KernelHandle};
-use super::{ID_BYTES_MAX, Tree, error_of};
+use super::object::{Inode, spread};
+use super::system::{self, KernelHandle, error_of};
 use pagewell_fs::{Error, FileId, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
-/// First byte of an identifier of this kind.
-pub(super) const TAG: u8 = 1;
-/// How often an object is asked for again whose inode number is being given to a new object at this
-/// moment. Linux says "out of memory" then (`iget_locked` has no other way to fail); microseconds
-/// later, or when the thread that does it has a processor again, the old identifier is plainly
-/// stale. A machine that is out of memory stays so.
-const REUSE_RETRIES: usize = 100;
+/// Longest identifier of an object of a directory: what this program's server can put into a
+/// handle, and no more than was given out before, as handles are to stay what they are.
+const ID_BYTES_MAX: usize = 48;
+/// First byte of an identifier that is a kernel handle.
+pub(super) const HANDLE_TAG: u8 = 1;
+/// First byte of an identifier with a path hint.
+pub(super) const HINT_TAG: u8 = 2;
+/// Tag, inode number and birth time: what tells objects with path hints apart.
+const KEY_BYTES: usize = 17;
+/// What is left of an identifier for the path hint.
+const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 
 /// Linux' numbers for file systems whose handles and journals are known (statfs `f_type`).
 pub(super) const EXT4_MAGIC: i64 = 0xef53;
@@ -50,13 +59,13 @@ pub(super) fn magic_of(file: impl AsFd) -> Result<i64, Errno> {
 /// The identifier that carries `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
     let kind = u8::try_from(handle.kind()).ok()?;
-    let bytes = [&[TAG, kind], handle.bytes()].concat();
+    let bytes = [&[HANDLE_TAG, kind], handle.bytes()].concat();
     FileId::new(&bytes).filter(|_| bytes.len() <= ID_BYTES_MAX)
 }
 
-fn handle_of(id: &FileId) -> Result<KernelHandle> {
+pub(super) fn handle_of(id: &FileId) -> Result<KernelHandle> {
     match id.as_bytes() {
-        [TAG, kind, handle @ ..] if !handle.is_empty() => {
+        [HANDLE_TAG, kind, handle @ ..] if !handle.is_empty() => {
             KernelHandle::new(*kind, handle).ok_or(Error::BadId)
         }
         _ => Err(Error::BadId),
@@ -109,45 +118,38 @@ pub(super) fn open_to_read(mount: BorrowedFd<'_>, id: &FileId) -> Result<OwnedFd
     system::open_by_handle(mount, &handle_of(id)?, flags).map_err(error_of)
 }
 
-/// Waits for the thread that gives the number away; late ones longer.
-fn pause(retry: usize) {
-    if retry < REUSE_RETRIES / 2 {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(Duration::from_millis(1));
+/// One byte of a path hint: stands for the directory of this inode number.
+pub(super) fn hash(inode: u64) -> u8 {
+    spread(inode).to_be_bytes()[0]
+}
+
+/// The identifier of an object; a hint that is too long is cut.
+pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
+    let hint = hint.get(..HINT_BYTES_MAX).unwrap_or(hint);
+    let (number, birth) = (inode.number.to_be_bytes(), inode.birth.to_be_bytes());
+    let bytes = [&[HINT_TAG][..], &number, &birth, hint].concat();
+    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
+}
+
+/// The object and its path hint.
+pub(super) fn parse_hint(id: &FileId) -> Result<(Inode, &[u8])> {
+    let bytes = id.as_bytes();
+    let number = |from: usize| -> Option<u64> {
+        Some(u64::from_be_bytes(
+            bytes.get(from..from + 8)?.try_into().ok()?,
+        ))
+    };
+    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
+        (Some(&HINT_TAG), Some(number), Some(birth), Some(hint)) => {
+            Ok((Inode { number, birth }, hint))
+        }
+        _ => Err(Error::BadId),
     }
 }
 
-impl Tree {
-    /// Opens what a kernel handle names, only to name it.
-    pub(super) fn open_handle(&self, id: &FileId) -> Result<(OwnedFd, Status)> {
-        let handle = handle_of(id)?;
-        self.acting.become_server()?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let (mut retries, mut made_room) = (0, false);
-        let opened = loop {
-            match system::open_by_handle(self.root.as_fd(), &handle, flags) {
-                Err(Errno::NOMEM) if retries < REUSE_RETRIES => {
-                    pause(retries);
-                    retries += 1;
-                }
-                Err(Errno::MFILE | Errno::NFILE) if !made_room => {
-                    self.make_room(true);
-                    made_room = true;
-                }
-                Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
-                Err(Errno::INVAL) => return Err(Error::BadId),
-                opened => break opened.map_err(error_of)?,
-            }
-        };
-        let status = Status::of(&opened)?;
-        Error::Stale.when(self.is_gone(&status) || !self.resolver.same_mount(&status))?;
-        if self.is_inside(opened.as_fd(), &status, true)? {
-            Ok((opened, status))
-        } else {
-            Err(Error::Stale)
-        }
-    }
+/// What tells the object apart: the identifier without its path hint.
+pub(super) fn hint_key_of(id: &FileId) -> Result<FileId> {
+    Ok(compose(parse_hint(id)?.0, &[]))
 }
 
 #[cfg(test)]
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!((back.kind(), back.bytes()), (0x81, &[7; 12][..]));
         let too_long = KernelHandle::new(1, &[7; 47]).unwrap();
         assert!(id_of(&too_long).is_none());
-        for bad in [&[][..], &[TAG], &[TAG, 1], &[9, 1, 1, 1]] {
+        for bad in [&[][..], &[HANDLE_TAG], &[HANDLE_TAG, 1], &[9, 1, 1, 1]] {
             let id = FileId::new(bad).unwrap();
             assert_eq!(handle_of(&id).err(), Some(Error::BadId));
         }

@@ -22,8 +22,8 @@
 //! Known weakness: a directory that changes all the time is read anew for each page, and one that
 //! is larger than a window for each window.
 
-use super::entries::{RawEntry, append, each_entry, parse, settled_times, times_of};
-use super::status::{Node, Status};
+use crate::entries::{RawEntry, append, each_entry, parse};
+use crate::object::{Node, Status, settled_times, times_of};
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, OpenFile, Result, Timestamp};
 use siphasher::sip::SipHasher13;

@@ -1,0 +1,170 @@
+//! Names and attributes on the device.
+//!
+//! An operation that changes a directory is on the device when it returns. On file systems with one
+//! journal for all metadata (ext4, XFS) syncing the new object, or the directory, commits the whole
+//! operation; elsewhere both are synced. Threads that sync several objects at once share a journal
+//! commit in the kernel; those that sync the same one share the sync (`syncs`). What cannot be
+//! opened (symbolic links, devices) is synced with the whole file system; with one journal only
+//! when its attributes were changed after it was made.
+
+use super::durability::Durability;
+use super::object::Object;
+use super::objects::Objects;
+use pagewell_fs::{Error, Result};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Brings names and attributes to the device.
+pub(super) struct MetadataSync {
+    objects: Arc<Objects>,
+    durability: Arc<Durability>,
+    /// One sync commits all metadata of an operation.
+    one_journal: bool,
+    /// Changes are on the device when they return.
+    is_wanted: bool,
+}
+
+impl MetadataSync {
+    pub(super) fn new(
+        objects: &Arc<Objects>,
+        durability: &Arc<Durability>,
+        one_journal: bool,
+        is_wanted: bool,
+    ) -> Self {
+        Self {
+            objects: Arc::clone(objects),
+            durability: Arc::clone(durability),
+            one_journal,
+            is_wanted,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_one_journal(&self) -> bool {
+        self.one_journal
+    }
+
+    /// Brings the attributes of an object to the device.
+    pub(super) fn attributes(&self, object: &Object) -> Result<()> {
+        match self.is_wanted {
+            true => self.object(object),
+            false => Ok(()),
+        }
+    }
+
+    /// The same where it was asked for. What the server may not open is synced with all else.
+    pub(super) fn object(&self, object: &Object) -> Result<()> {
+        let file = match object.write_if_open() {
+            None if object.can_open() => self.objects.readable(object, true).ok(),
+            open => open,
+        };
+        match file {
+            Some(file) => self.durability.sync_all(object, file),
+            None => self.everything(),
+        }
+    }
+
+    /// Brings a name in a directory to the device, and the object it names, with `touched` when its
+    /// attributes were changed after it was made. Also a name that was found there: the call that
+    /// made it may still wait for its sync, or be a local program that syncs nothing.
+    pub(super) fn new_name(
+        &self,
+        object: &Object,
+        (is_new, touched): (bool, bool),
+        directory: &Object,
+    ) -> Result<()> {
+        if !self.is_wanted {
+            return Ok(());
+        }
+        if !object.can_open() && (touched || !self.one_journal) {
+            return self.everything();
+        }
+        if object.can_open() && (is_new || touched || !self.one_journal) {
+            self.object(object)?;
+            if self.one_journal {
+                return Ok(());
+            }
+        }
+        self.names(&[directory])
+    }
+
+    /// Brings the names in these directories to the device; all of them were changed by one
+    /// operation.
+    pub(super) fn names(&self, directories: &[&Object]) -> Result<()> {
+        if !self.is_wanted {
+            return Ok(());
+        }
+        let needed = if self.one_journal { 1 } else { 2 };
+        for directory in directories.iter().take(needed) {
+            match self.objects.readable(directory, true) {
+                Ok(file) => self.durability.sync_all(directory, file)?,
+                // without root a directory may be writable and not readable
+                Err(_) => return self.everything(),
+            }
+        }
+        Ok(())
+    }
+
+    fn everything(&self) -> Result<()> {
+        self.durability.sync_filesystem(self.objects.root().as_fd())
+    }
+
+    /// Brings everything unstable to the device: the whole file system at once, and then each
+    /// object that was written, which finds little to do and tells whether its data was lost.
+    pub(super) fn sync(&self) -> Result<()> {
+        let mut outcome = self.everything();
+        self.objects.each(|object| {
+            if let Some(file) = object.write_if_open()
+                && object.is_unsynced()
+                && let Err(error) = self.durability.sync_data(object, file)
+            {
+                outcome = Err(error);
+            }
+        });
+        outcome
+    }
+}
+
+/// [`MetadataSync::sync`] of a directory that is not used any more. It is given up when for so long
+/// the kernel has written nothing to any device; on a file system that asks a program or another
+/// machine, when it has taken so long. The kernel keeps what was written, and goes on writing it.
+pub(super) fn finish(all: &Arc<MetadataSync>, patience: Duration) -> Result<()> {
+    let (done, outcome) = channel();
+    let syncing = Arc::clone(all);
+    let thread = std::thread::Builder::new().name("dir-sync".to_owned());
+    thread
+        .spawn(move || {
+            let acts = syncing.objects.access().become_server();
+            done.send(acts.and_then(|()| syncing.sync()))
+        })
+        .map_err(|error| Error::Io(error.to_string()))?;
+    let written = || written_pages().filter(|_| all.objects.knows_inodes());
+    let mut before = written();
+    loop {
+        match outcome.recv_timeout(patience) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::Io("the sync ended in a defect".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = written();
+        if now == before {
+            return Err(Error::Io(format!(
+                "the file system has not answered for {} s; the kernel goes on writing",
+                patience.as_secs()
+            )));
+        }
+        before = now;
+    }
+}
+
+/// Pages that the kernel has written since the machine started (proc_vmstat(5)).
+fn written_pages() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let mut lines = counts.lines();
+    let count = lines.find_map(|line| line.strip_prefix("nr_written "))?;
+    count.parse().ok()
+}

@@ -1,0 +1,83 @@
+//! What names meant a moment ago, for each thread.
+//!
+//! Problem: names are looked up again and again, by each client for itself. A table of them that
+//! all threads share would have to be locked, and each use of it would move a cache line from one
+//! processor to another.
+//!
+//! Rule: a small table for each thread, in which what is new overwrites what was at its place. What
+//! a name means is only a guess: in a later moment ([`pagewell_fs::moment`]) it must be looked at,
+//! with one system call instead of the three that open it. The table keeps nothing open.
+//!
+//! Weakness: a name that was taken away, and that the kernel does not remember, makes the thread
+//! wait for the directory once.
+
+use super::object::{Object, Status};
+use pagewell_fs::moment;
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Weak};
+
+/// Names of a thread: those of a source tree's busiest directory.
+const NAMES: usize = 256;
+
+struct RecentName {
+    directory: Weak<Object>,
+    name: Box<[u8]>,
+    object: Weak<Object>,
+    /// The moment in which it was looked at, and how it was.
+    seen: Option<(NonZeroU64, Status)>,
+}
+
+impl RecentName {
+    fn is_of(&self, directory: &Arc<Object>, name: &[u8]) -> bool {
+        *self.name == *name && self.directory.as_ptr() == Arc::as_ptr(directory)
+    }
+}
+
+thread_local! {
+    static FOUND: RefCell<Vec<Option<RecentName>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The object that `name` meant when this thread last found it, and how it is if that was in this
+/// moment.
+pub(super) fn named(directory: &Arc<Object>, name: &[u8]) -> Option<(Arc<Object>, Option<Status>)> {
+    FOUND.with_borrow(|all| {
+        let found = all.get(slot_of(directory, name))?.as_ref()?;
+        let is_same = found.is_of(directory, name);
+        let object = is_same.then(|| found.object.upgrade())??;
+        let seen = found.seen.filter(|seen| moment::current() == Some(seen.0));
+        Some((object, seen.map(|seen| seen.1)))
+    })
+}
+
+/// A name means this object, which is so.
+pub(super) fn note(directory: &Arc<Object>, name: &[u8], object: &Arc<Object>, status: &Status) {
+    let seen = moment::current().map(|moment| (moment, *status));
+    FOUND.with_borrow_mut(|all| {
+        all.resize_with(NAMES, || None);
+        match &mut all[slot_of(directory, name)] {
+            Some(found)
+                if found.is_of(directory, name) && found.object.as_ptr() == Arc::as_ptr(object) =>
+            {
+                found.seen = seen;
+            }
+            slot => {
+                *slot = Some(RecentName {
+                    directory: Arc::downgrade(directory),
+                    name: name.into(),
+                    object: Arc::downgrade(object),
+                    seen,
+                });
+            }
+        }
+    });
+}
+
+#[allow(clippy::cast_possible_truncation)] // only the low bits are wanted
+fn slot_of(directory: &Arc<Object>, name: &[u8]) -> usize {
+    let mut hasher = DefaultHasher::new();
+    directory.node().hash(&mut hasher);
+    name.hash(&mut hasher);
+    hasher.finish() as usize % NAMES
+}

@@ -1,0 +1,259 @@
+//! The objects that are held open.
+//!
+//! Problem: an object must be found for each request without opening it again, with a bound on
+//! descriptors, and no descriptor may be used after it was closed.
+//!
+//! Rule: a map from key to object in each of 16 shards, from which what was not used goes first
+//! ([`Clock`]; the marks are the objects' own, as an object is found without its shard, too).
+//! Users hold an `Arc`; what is in use is not evicted, which keeps one inode from being two objects
+//! (its change counters must be one). A second map from inode to object lets a lookup that just
+//! looked at an inode find its object, and with it its identifier, without asking the kernel for a
+//! handle: while the object is held, its inode number cannot mean anything else.
+//!
+//! ```text
+//!   key ──> shard: clock [o][o*][o] <── weak reference ── node
+//! ```
+//!
+//! Data that no sync has covered keeps an object from eviction, because an error that the kernel
+//! reports after the last descriptor is closed would be lost. A thread that finds nothing else to
+//! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that a
+//! commit meanwhile waits for the outcome of that sync ([`super::syncs`]).
+//!
+//! The bound on descriptors counts those of all exports. A descriptor that is opened when there are
+//! more pushes two objects out, and so does one that the system refuses.
+//!
+//! Weakness: the bound may be exceeded by the number of objects in use at one moment, which the
+//! number of server threads bounds, and by those that were just synced for it.
+
+use super::durability::Durability;
+use super::object::{Node, Object};
+use pagewell_base::clock::Clock;
+use pagewell_base::sync::Mutex;
+use pagewell_counters::names;
+use pagewell_fs::{Error, FileId, Result};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+const SHARDS: usize = 16;
+/// Objects looked at for one eviction: two rounds of a small shard, a bound for a large one.
+const STEPS_MAX: usize = 128;
+
+type Shard = Clock<FileId, Arc<Object>>;
+
+/// The objects held open.
+pub(super) struct Table {
+    shards: Vec<Mutex<Shard>>,
+    nodes: Vec<Mutex<HashMap<Node, Weak<Object>>>>,
+    shard_objects_max: usize,
+    descriptors_max: i64,
+    /// Where room is made next.
+    next_shard: AtomicUsize,
+    durability: Arc<Durability>,
+}
+
+impl Table {
+    /// A table of about this many objects and descriptors.
+    pub(super) fn new(
+        objects_max: usize,
+        descriptors_max: usize,
+        durability: &Arc<Durability>,
+    ) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            nodes: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shard_objects_max: objects_max.div_ceil(SHARDS).max(1),
+            descriptors_max: i64::try_from(descriptors_max).unwrap_or(i64::MAX),
+            next_shard: AtomicUsize::new(0),
+            durability: Arc::clone(durability),
+        }
+    }
+
+    fn shard(&self, key: &FileId) -> &Mutex<Shard> {
+        // the last bytes vary most: generation or inode number
+        let sum = key.as_bytes().iter().fold(0usize, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(usize::from(*byte))
+        });
+        &self.shards[sum % SHARDS]
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // only the low bits count
+    fn node_shard(&self, node: Node) -> &Mutex<HashMap<Node, Weak<Object>>> {
+        &self.nodes[node.inode as usize % SHARDS]
+    }
+
+    /// The object of this key, if it is held.
+    pub(super) fn get(&self, key: &FileId) -> Option<Arc<Object>> {
+        let shard = self.shard(key).lock();
+        let object = shard.peek(key)?;
+        object.mark();
+        Some(Arc::clone(object))
+    }
+
+    /// The object at this node, if it is held.
+    pub(super) fn get_node(&self, node: Node) -> Option<Arc<Object>> {
+        let object = self.node_shard(node).lock().get(&node)?.upgrade()?;
+        object.mark();
+        Some(object)
+    }
+
+    /// Holds `object`, unless one is held under its key already: returns the one that is.
+    pub(super) fn insert(&self, object: Object, may_wait: bool) -> Arc<Object> {
+        let (key, node) = (*object.key(), object.node());
+        // closed outside the lock
+        let mut evicted = Vec::new();
+        let mut unsynced = None;
+        let mut shard = self.shard(&key).lock();
+        if let Some(held) = shard.peek(&key) {
+            held.mark();
+            let held = Arc::clone(held);
+            drop(shard);
+            return held;
+        }
+        let object = Arc::new(object);
+        // while `object` is also held here, it cannot be evicted
+        shard.insert(key, Arc::clone(&object), 1);
+        self.node_shard(node)
+            .lock()
+            .insert(node, Arc::downgrade(&object));
+        // two at most: an insertion never pays for a long queue of others
+        for _ in 0..2 {
+            let crowded = shard.len() > self.shard_objects_max || self.is_crowded();
+            if !crowded {
+                break;
+            }
+            match self.evict_from(&mut shard) {
+                Ok(out) => evicted.push(out),
+                Err(other) => {
+                    unsynced = other;
+                    break;
+                }
+            }
+        }
+        drop(shard);
+        if let Some(unsynced) = unsynced.filter(|_| may_wait) {
+            self.durability.sync_unused(&unsynced);
+        }
+        object
+    }
+
+    /// Whether there are more descriptors than there should be.
+    fn is_crowded(&self) -> bool {
+        names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max
+    }
+
+    /// Takes two objects out at the most, wherever they are. Where none may go, returns one that
+    /// may after a sync.
+    fn evict_some(&self) -> Option<Arc<Object>> {
+        let first = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        // closed outside the lock
+        let mut evicted = Vec::new();
+        let mut unsynced = None;
+        for shard in self.shards.iter().cycle().skip(first).take(SHARDS) {
+            match self.evict_from(&mut shard.lock()) {
+                Ok(out) => evicted.push(out),
+                Err(other) => unsynced = unsynced.or(other),
+            }
+            if evicted.len() == 2 {
+                break;
+            }
+        }
+        unsynced.filter(|_| evicted.is_empty())
+    }
+
+    /// Takes an object out; see [`evict`].
+    fn evict_from(&self, shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
+        let out = evict(shard)?;
+        self.node_shard(out.node()).lock().remove(&out.node());
+        Ok(out)
+    }
+
+    /// The object of this key, which a program opens.
+    pub(super) fn hold(&self, key: &FileId) -> Option<Arc<Object>> {
+        let shard = self.shard(key).lock();
+        let object = shard.peek(key)?;
+        object.hold();
+        Some(Arc::clone(object))
+    }
+
+    /// Lets go of an object whose inode has no names any more. Its space is freed when its last
+    /// user is done. False: a program has it open.
+    pub(super) fn remove(&self, key: &FileId) -> bool {
+        let mut shard = self.shard(key).lock();
+        if shard.peek(key).is_some_and(|object| object.is_held()) {
+            return false;
+        }
+        if let Some(object) = shard.remove(key) {
+            self.node_shard(object.node()).lock().remove(&object.node());
+            drop(shard);
+        }
+        true
+    }
+
+    /// All objects held now, shard by shard: those of one shard are in use while they are
+    /// visited.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
+        for shard in &self.shards {
+            let objects: Vec<_> = shard.lock().values().cloned().collect();
+            for object in objects {
+                visit(&object);
+            }
+        }
+    }
+
+    /// Lets go of objects, for their descriptors: after a sync where no other may go, if the caller
+    /// may wait for it.
+    pub(super) fn make_room(&self, may_wait: bool) {
+        if let Some(unsynced) = self.evict_some()
+            && may_wait
+        {
+            self.durability.sync_unused(&unsynced);
+            drop(unsynced);
+            self.evict_some();
+        }
+    }
+
+    /// Opens something; lets go of objects first when there are many descriptors, or else when the
+    /// program may have no more. [`Error::WouldBlock`] where that does not help, and the caller
+    /// must not wait. What says [`Error::TryLater`] for another reason does
+    /// not belong in `open`.
+    pub(super) fn with_room<T>(&self, may_wait: bool, open: impl Fn() -> Result<T>) -> Result<T> {
+        if self.is_crowded() {
+            self.make_room(may_wait);
+        }
+        let opened = match open() {
+            Err(Error::TryLater) => {
+                self.make_room(may_wait);
+                open()
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| match error {
+            Error::TryLater if !may_wait => Error::WouldBlock,
+            error => error,
+        })
+    }
+}
+
+/// Takes out an object that nothing uses and that is synced. An error when none was met: one that
+/// only has to be synced for that, if there was one.
+fn evict(shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
+    let turns_max = (shard.len() * 2).min(STEPS_MAX);
+    let mut unsynced = None;
+    let met = shard.evict(turns_max, |object| {
+        if object.unmark() || Arc::strong_count(object) > 1 {
+            return false;
+        }
+        if object.is_unsynced() {
+            unsynced.get_or_insert_with(|| Arc::clone(object));
+            return false;
+        }
+        true
+    });
+    let (key, object) = met.ok_or(unsynced)?;
+    Arc::try_unwrap(object).map_err(|object| {
+        // It was found by its inode just now.
+        shard.insert(key, object, 1);
+        None
+    })
+}
