@@ -11,7 +11,7 @@ use crate::dirty::set::DirtySet;
 use crate::flusher::Flusher;
 use crate::frame::arena::{Arena, PageSize};
 use crate::io_queue::IoQueue;
-use crate::page::Layout;
+use crate::page::{Layout, UNIT_BYTES};
 use crate::read::reader::Reader;
 use crate::residency::pages::Pages;
 use crate::residency::pins::OwnPages;
@@ -94,7 +94,7 @@ impl Cache {
             dirty: dirty.clone(),
             streams,
             timeout: options.read_timeout,
-            widens: !geometry.rotational && settings.page_chunk && settings.merge,
+            widens: !geometry.rotational && settings.merge && settings.unit_bytes >= UNIT_BYTES,
             drops_behind: settings.free_behind,
             rotational: geometry.rotational,
         });

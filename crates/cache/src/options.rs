@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::error::{CreateError, SizeError};
 use crate::memory_limit::{memory_available_bytes, memory_bytes};
+use crate::page::UNIT_BYTES;
 use crate::{BYTES_MIN, PAGE_BYTES};
 
 /// Which rule guesses what will be read.
@@ -58,8 +59,9 @@ pub struct CacheOptions {
     /// what a stream has left behind is given back also while there is memory, until some of that
     /// is asked for again.
     pub reader_keeps: bool,
-    /// Fetch in pieces of 4 KiB at least; off: of 2 KiB.
-    pub page_chunk: bool,
+    /// Bytes of the pieces that are fetched one by one or together: at least the blocks of the
+    /// device, and at most a page; a power of two from 2 KiB on.
+    pub unit_bytes: u64,
     /// The memory is a file too, which can be mapped once more: [`crate::Cache::memory_file`]. It
     /// is in ordinary pages then, and taken at first use.
     pub memory_is_file: bool,
@@ -108,7 +110,7 @@ impl CacheOptions {
             merge: true,
             free_behind: true,
             reader_keeps: false,
-            page_chunk: true,
+            unit_bytes: UNIT_BYTES,
             memory_is_file: false,
             request_bytes_max: REQUEST_BYTES_MAX,
             read_deadline: Some(READ_DEADLINE),
@@ -146,19 +148,6 @@ impl CacheOptions {
         most.min(memory_bytes() / share.max(1))
             .min(left)
             .max(BYTES_MIN)
-    }
-
-    /// Everything off: requests of 2 KiB, one at a time and as they come, as HSFS made them.
-    #[must_use]
-    pub fn baseline(size_bytes: u64) -> Self {
-        Self {
-            read_ahead: ReadAheadRule::Off,
-            elevator: false,
-            merge: false,
-            free_behind: false,
-            page_chunk: false,
-            ..Self::new(size_bytes)
-        }
     }
 
     /// Whether a cache of this size can be had on this machine; takes no memory.

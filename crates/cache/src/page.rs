@@ -17,10 +17,10 @@ pub(crate) const PAGE_BITS: u32 = 40;
 const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
 
 /// Smallest piece that is fetched.
-const CHUNK_BYTES: u64 = 4096;
+pub(crate) const UNIT_BYTES: u64 = 4096;
 /// The same without page chunks: a sector of a disc.
-const SECTOR_BYTES: u64 = 2048;
-const _: () = assert!(PAGE / SECTOR_BYTES == Units::BITS as u64);
+const UNIT_BYTES_MIN: u64 = 2048;
+const _: () = assert!(PAGE / UNIT_BYTES_MIN == Units::BITS as u64);
 
 /// Units of one page, one bit each, first unit lowest.
 pub(crate) type Units = u32;
@@ -120,11 +120,8 @@ impl Layout {
     ) -> Self {
         let geometry = device.geometry();
         let block_bytes = u64::from(geometry.logical_block_bytes.max(1));
-        let unit_bytes = if options.page_chunk {
-            CHUNK_BYTES
-        } else {
-            SECTOR_BYTES
-        };
+        let unit_bytes = options.unit_bytes.clamp(UNIT_BYTES_MIN, PAGE);
+        let unit_bytes = unit_bytes.next_power_of_two();
         let alignment_bytes = u64::from(geometry.memory_alignment_bytes);
         let unit_bytes = unit_bytes.max(block_bytes).max(alignment_bytes).min(PAGE);
         let request_bytes_max = if options.merge {

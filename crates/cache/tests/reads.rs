@@ -34,7 +34,7 @@ fn every_mode() -> Vec<CacheOptions> {
     let base = CacheOptions::new(BYTES_MIN);
     vec![
         base,
-        CacheOptions::baseline(BYTES_MIN),
+        support::baseline(BYTES_MIN),
         CacheOptions {
             read_ahead: ReadAheadRule::Off,
             ..base
@@ -48,7 +48,7 @@ fn every_mode() -> Vec<CacheOptions> {
             ..base
         },
         CacheOptions {
-            page_chunk: false,
+            unit_bytes: 2048,
             ..base
         },
         CacheOptions {
@@ -122,7 +122,7 @@ fn many_threads_read_streams_and_random_places_through_a_small_cache() {
 #[test]
 fn the_baseline_asks_for_sectors_one_at_a_time() {
     let source = Scripted::new(MIB);
-    let device = open(CacheOptions::baseline(8 * MIB), &source);
+    let device = open(support::baseline(8 * MIB), &source);
     for offset in (0..MIB).step_by(8192) {
         check(&device, &source, offset, 8192);
     }

@@ -163,13 +163,13 @@ fn every_mode() -> Vec<CacheOptions> {
     let base = CacheOptions::new(BYTES_MIN);
     vec![
         base,
-        CacheOptions::baseline(BYTES_MIN),
+        support::baseline(BYTES_MIN),
         CacheOptions {
             elevator: false,
             ..base
         },
         CacheOptions {
-            page_chunk: false,
+            unit_bytes: 2048,
             memory_is_file: true,
             ..base
         },

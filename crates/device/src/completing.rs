@@ -43,7 +43,8 @@ fn contain(work: impl FnOnce()) {
     }
 }
 
-pub(crate) fn completion_panicked() {
+/// Counts a completion that panicked.
+pub fn completion_panicked() {
     PANICS.add(1);
 }
 

@@ -7,19 +7,17 @@ mod buffer;
 mod completing;
 mod device;
 mod file;
-pub mod model;
 mod ram;
 mod request;
 mod waiting;
 mod warning;
 
 pub use buffer::Buffer;
-pub use completing::{after_burst, complete};
+pub use completing::{after_burst, complete, completion_panicked};
 pub use device::{Device, Error, Geometry, Memory, Result, check};
 pub use file::{Engine, FileDevice, FileOptions};
-pub use model::Model;
 pub use ram::RamDevice;
-pub use request::{Issuer, Operation, Outcome, Request, Segment};
+pub use request::{Issuer, Operation, Outcome, Request, Segment, pieces};
 pub use waiting::read_exact;
 
 #[cfg(any(test, feature = "testing"))]

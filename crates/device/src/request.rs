@@ -21,7 +21,7 @@ mod split;
 
 use std::ptr::NonNull;
 
-pub(crate) use split::pieces;
+pub use split::pieces;
 
 use crate::{Buffer, Error, Result};
 

@@ -27,10 +27,7 @@ A SOURCE is:
   iso:PATH    an ISO 9660 image
   image:PATH  a disk image: any file or block device, as one file named after it
   ram:SIZE    a file system in memory, empty at first; SIZE takes k, m or g
-  model:NAME[,speed=X]:SOURCE      a simulated dvd, hdd-7200, fc-15k, ssd or nvme over real bytes
   nfs://HOST[:PORT]/EXPORT[?OPTION&...]    an export of another server of NFS version 3
-A model holds an ISO 9660 image or a disk image, recognised by content: a file, a block device or
-ram:SIZE (zeros).
 OPTIONs of nfs:// are mountport=N, rsize=SIZE, wsize=SIZE, readahead=N, connections=N, soft, timeo=
 TENTHS, retrans=N, sync, ro, actimeo=SECONDS, noac, nocto, noresvport, uid=N, gid=N: see
 pagewell-sources(7).

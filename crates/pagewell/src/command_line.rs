@@ -9,7 +9,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::{failure, signals};
 
+pub use crate::commands::cat::read;
 pub use crate::commands::man::write_manual;
+pub use crate::engine::Layer;
 pub use crate::failure::Outcome;
 pub use crate::time_text::seconds_text;
 pub use crate::values::{BENCH_WORDS, parse_count};
@@ -55,7 +57,17 @@ pub(crate) fn is_answer(error: &clap::Error) -> bool {
 }
 
 /// Options for measuring that other commands had, and the command that has them.
-const MOVED: [(&str, &str); 1] = [("--write-rule", "pagewell bench seekreadwrite --rule RULE")];
+const MOVED: [(&str, &str); 8] = [
+    ("--write-rule", "pagewell bench seekreadwrite --rule RULE"),
+    ("--device-model", READ),
+    ("--no-readahead", READ),
+    ("--no-elevator", READ),
+    ("--no-merge", READ),
+    ("--no-free-behind", READ),
+    ("--no-page-chunk", READ),
+    ("--baseline", READ),
+];
+const READ: &str = "pagewell bench read LOCATION";
 
 /// What is said of an option that has moved.
 fn moved(error: &clap::Error) -> Option<String> {

@@ -4,11 +4,12 @@
 //! commands that need none take no memory for it.
 
 use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
-use pagewell_device::model::Parameters;
+use pagewell_cache::{Cache, CacheOptions};
+use pagewell_device::Device;
 
 use crate::failure::usage;
 use crate::storage::{self, Storage, Want};
@@ -21,9 +22,6 @@ const COMMAND_CACHE_BYTES: u64 = 64 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
 
-/// The heading of what only measuring needs: not in the short help.
-const MEASURING: &str = "Options for measuring";
-
 /// Options of every command that reads images.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options for images")]
@@ -33,40 +31,15 @@ pub(crate) struct EngineArguments {
     /// of it for mounts of nfs://, and 1/4 of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     cache: Option<u64>,
-    /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as
-    /// dvd,speed=20 for one whose clock runs 20 times as fast
-    #[arg(
-        long,
-        value_name = "NAME[,speed=X]",
-        value_parser = Parameters::parse,
-        hide_short_help = true,
-        help_heading = MEASURING
-    )]
-    device_model: Option<Parameters>,
-    /// Fetch nothing before it is asked for
-    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
-    no_readahead: bool,
-    /// Send requests to the device as they come, one at a time
-    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
-    no_elevator: bool,
-    /// Do not join adjacent requests
-    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
-    no_merge: bool,
-    /// Keep what a stream has passed until its place is needed
-    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
-    no_free_behind: bool,
-    /// Fetch in pieces of 2 KiB
-    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
-    no_page_chunk: bool,
-    /// All five: what reading was like without the engine, to measure against
-    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
-    baseline: bool,
 }
+
+/// Puts a device over that of an image.
+pub type Layer = Box<dyn Fn(Arc<dyn Device>) -> std::io::Result<Arc<dyn Device>> + Send>;
 
 /// See the module's text.
 pub(crate) struct Engine {
-    arguments: EngineArguments,
     options: CacheOptions,
+    layer: Layer,
     cache: OnceCell<Cache>,
     notes: RefCell<Vec<String>>,
 }
@@ -81,35 +54,13 @@ impl EngineArguments {
     pub(crate) fn with(&self, cache_bytes: Option<u64>) -> Self {
         Self {
             cache: cache_bytes.or(self.cache),
-            ..self.clone()
         }
     }
 
     /// The settings of the cache; `default_bytes` is its size when none was asked for.
     fn options(&self, default_bytes: u64) -> CacheOptions {
         let usual = || CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE);
-        let size_bytes = self.cache.unwrap_or_else(usual);
-        self.switched(CacheOptions::new(size_bytes))
-    }
-
-    /// Switches off what is to be off.
-    fn switched(&self, usual: CacheOptions) -> CacheOptions {
-        let mut options = if self.baseline {
-            CacheOptions {
-                size_bytes_min: usual.size_bytes_min,
-                ..CacheOptions::baseline(usual.size_bytes)
-            }
-        } else {
-            usual
-        };
-        if self.no_readahead {
-            options.read_ahead = ReadAheadRule::Off;
-        }
-        options.elevator &= !self.no_elevator;
-        options.merge &= !self.no_merge;
-        options.free_behind &= !self.no_free_behind;
-        options.page_chunk &= !self.no_page_chunk;
-        options
+        CacheOptions::new(self.cache.unwrap_or_else(usual))
     }
 }
 
@@ -117,17 +68,28 @@ impl Engine {
     /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
     /// numbers.
     pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        Self::with(arguments, arguments.options(SERVER_CACHE_BYTES), "--cache")
+        Self::with(arguments.options(SERVER_CACHE_BYTES), "--cache")
     }
 
     /// The same for a command that ends by itself.
     pub(crate) fn command(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        let options = CacheOptions {
+        Self::measured(arguments.cache, &|_| {}, Box::new(Ok))
+    }
+
+    /// The same with a cache whose settings were changed, and a layer over each device.
+    pub(crate) fn measured(
+        cache: Option<u64>,
+        change: &dyn Fn(&mut CacheOptions),
+        layer: Layer,
+    ) -> anyhow::Result<Self> {
+        let mut options = CacheOptions {
             // It reads most things once: new memory for them would be cleared for nothing.
             reader_keeps: true,
-            ..arguments.options(COMMAND_CACHE_BYTES)
+            ..EngineArguments { cache }.options(COMMAND_CACHE_BYTES)
         };
-        Self::with(arguments, options, "--cache")
+        change(&mut options);
+        let engine = Self::with(options, "--cache")?;
+        Ok(Self { layer, ..engine })
     }
 
     /// An engine for a mount of another server's export. The kernel keeps what it reads.
@@ -136,30 +98,25 @@ impl Engine {
             reader_keeps: true,
             ..CacheOptions::remote(arguments.cache)
         };
-        Self::with(arguments, arguments.switched(usual), "--cache")
+        Self::with(usual, "--cache")
     }
 
     /// `named`: what gives the size of the cache.
-    fn with(
-        arguments: &EngineArguments,
-        options: CacheOptions,
-        named: &str,
-    ) -> anyhow::Result<Self> {
+    fn with(options: CacheOptions, named: &str) -> anyhow::Result<Self> {
         options
             .check()
             .map_err(|error| usage(format!("{named}: {error}")))?;
         Ok(Self {
-            arguments: arguments.clone(),
             options,
+            layer: Box::new(Ok),
             cache: OnceCell::new(),
             notes: RefCell::new(Vec::new()),
         })
     }
 
     /// The same with a cache of its own of this size, for one export.
-    pub(crate) fn of_export(&self, cache_bytes: u64) -> anyhow::Result<Self> {
-        let options = self.arguments.switched(CacheOptions::new(cache_bytes));
-        Self::with(&self.arguments, options, "cache")
+    pub(crate) fn of_export(cache_bytes: u64) -> anyhow::Result<Self> {
+        Self::with(CacheOptions::new(cache_bytes), "cache")
     }
 
     /// The cache, made now if there is none.
@@ -176,8 +133,7 @@ impl Engine {
         self.cache.get().is_some()
     }
 
-    /// Opens storage, with the simulated device over it that was asked for; to be written, too,
-    /// when that is asked for and it allows it.
+    /// Opens storage; to be written, too, when that is asked for and it allows it.
     pub(crate) fn open(
         &self,
         storage: &Storage,
@@ -191,9 +147,8 @@ impl Engine {
             notes.push(format!("read-only: {reason}"));
         }
         drop(notes);
-        if let Some(parameters) = &self.arguments.device_model {
-            opened.device = storage::model(opened.device, parameters.clone())?;
-        }
+        let name = opened.device.name().to_owned();
+        opened.device = (self.layer)(opened.device).context(name)?;
         Ok(opened)
     }
 
@@ -241,33 +196,6 @@ mod tests {
     fn arguments(words: &[&str]) -> EngineArguments {
         let words = std::iter::once("pagewell").chain(words.iter().copied());
         Line::try_parse_from(words).unwrap().engine
-    }
-
-    #[test]
-    fn each_switch_turns_one_thing_off() {
-        let all = CacheOptions::new(8 << 20);
-        let options = |word| arguments(&["--cache", "8m", word]).options(1);
-        assert_eq!(arguments(&["--cache", "8m"]).options(1), all);
-        let read_ahead = ReadAheadRule::Off;
-        assert_eq!(
-            options("--no-readahead"),
-            CacheOptions { read_ahead, ..all }
-        );
-        let elevator = false;
-        assert_eq!(options("--no-elevator"), CacheOptions { elevator, ..all });
-        let merge = false;
-        assert_eq!(options("--no-merge"), CacheOptions { merge, ..all });
-        let free_behind = false;
-        assert_eq!(
-            options("--no-free-behind"),
-            CacheOptions { free_behind, ..all }
-        );
-        let page_chunk = false;
-        assert_eq!(
-            options("--no-page-chunk"),
-            CacheOptions { page_chunk, ..all }
-        );
-        assert_eq!(options("--baseline"), CacheOptions::baseline(8 << 20));
     }
 
     #[test]

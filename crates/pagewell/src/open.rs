@@ -20,9 +20,9 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, guess, recognise, recognise_device};
+use crate::recognise::{SourceKind, guess, recognise};
 use crate::source::{SUPPORTED, Source, meant_inside};
-use crate::storage::{Storage, Want};
+use crate::storage::Storage;
 
 /// What a source is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,6 @@ pub(crate) fn source(
                 SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
             }
         }
-        Source::Storage(storage) => by_content(storage, shown, purpose, engine),
         Source::Directory(path) => whole_directory(path, purpose, engine),
         Source::Iso(storage) => iso(storage, engine),
         Source::Image(storage) => image(storage, shown, purpose, engine),
@@ -341,22 +340,6 @@ fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
         Purpose::Fill | Purpose::Read => return anyhow!("{error:#}"),
     };
     anyhow!("{error:#} (--read-only {done} it without writing)")
-}
-
-/// Opens storage as what its content is.
-fn by_content(
-    storage: &Storage,
-    shown: &str,
-    purpose: Purpose,
-    engine: &Engine,
-) -> anyhow::Result<Opened> {
-    // Without the simulated device: looking at it is not part of what is measured.
-    let looked_at = storage.open(Want::Read).with_context(|| shown.to_owned())?;
-    match recognise_device(&*looked_at.device)? {
-        SourceKind::Iso => iso(storage, engine),
-        SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
-        SourceKind::Directory | SourceKind::Other => image(storage, shown, purpose, engine),
-    }
 }
 
 #[cfg(test)]

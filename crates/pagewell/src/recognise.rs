@@ -43,7 +43,7 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
 }
 
 /// Looks at what a device holds: anything but a directory.
-pub(crate) fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
+fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     let failed = |error: pagewell_device::Error| OpenError::new(device.name(), &error.to_string());
     Ok(match iso::recognise(device).map_err(failed)? {
         Ok(()) => SourceKind::Iso,

@@ -226,7 +226,7 @@ impl Paths {
             }
             Source::Directory(path) => self.add_directory(path, named),
             Source::Iso(storage) => self.add_storage(storage, Access::Read),
-            Source::Image(storage) | Source::Storage(storage) => self.add_storage(storage, named),
+            Source::Image(storage) => self.add_storage(storage, named),
             Source::Ram(_) => {}
             Source::Nfs(_) => (self.is_remote, self.has_images) = (true, true),
         }
@@ -236,7 +236,6 @@ impl Paths {
         match storage {
             Storage::Path(path) => self.add_image(path, access),
             Storage::Ram(_) => self.has_images = true,
-            Storage::Model(_, inner) => self.add_storage(inner, access),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::storage::grammar::{kind_of, parse_size};
 
 /// The kinds of source that this version opens, for messages.
 pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
-     iso:PATH, image:PATH, ram:SIZE, model:NAME:SOURCE, nfs://HOST[:PORT]/EXPORT";
+     iso:PATH, image:PATH, ram:SIZE, nfs://HOST[:PORT]/EXPORT";
 
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub(crate) enum Source {
     Iso(Storage),
     /// `image:STORAGE`: one file, whatever is in it.
     Image(Storage),
-    /// `model:`: an ISO image or a disk image, recognised by content.
-    Storage(Storage),
     /// `ram:SIZE`, in bytes.
     Ram(u64),
     /// `nfs://HOST[:PORT]/EXPORT[?OPTION&...]`.
@@ -63,7 +61,7 @@ impl Source {
             "iso" | "image" if rest.is_empty() => path().map(Self::Path),
             "iso" => storage(rest).map(Self::Iso),
             "image" => storage(rest).map(Self::Image),
-            "stripe" | "mirror" | "model" => storage(bytes).map(Self::Storage),
+            "stripe" | "mirror" | "model" => storage(bytes).map(Self::Image),
             "ram" => parse_size(rest).map_err(named).map(Self::Ram),
             "nfs" => parse_url(text).map_err(named).map(Self::Nfs),
             // `DIRECTORY::/PATH`: what opens it knows what may be meant.
@@ -90,7 +88,6 @@ impl Source {
             Self::Directory(path) => Self::Directory(directory.join(path)),
             Self::Iso(storage) => Self::Iso(storage.in_directory(directory)),
             Self::Image(storage) => Self::Image(storage.in_directory(directory)),
-            Self::Storage(storage) => Self::Storage(storage.in_directory(directory)),
             other @ (Self::Ram(_) | Self::Nfs(_)) => other,
         }
     }
@@ -101,9 +98,7 @@ impl Source {
             Self::Path(path) | Self::Directory(path) => path,
             Self::Iso(Storage::Path(path)) | Self::Image(Storage::Path(path)) => path,
             // Parts of storage may be missing, and servers be silent: who opens them knows.
-            Self::Iso(_) | Self::Image(_) | Self::Storage(_) | Self::Ram(_) | Self::Nfs(_) => {
-                return Ok(());
-            }
+            Self::Iso(_) | Self::Image(_) | Self::Ram(_) | Self::Nfs(_) => return Ok(()),
         };
         let present = std::fs::metadata(path).map(|_| ());
         present.with_context(|| path.display().to_string())
@@ -267,7 +262,7 @@ mod tests {
             ("image:", "a path must follow"),
             ("stripe:64k:a,b", "md, LVM, btrfs"),
             ("mirror:a,b", "md, LVM, btrfs"),
-            ("model:tape:a.iso", "no device model 'tape'"),
+            ("model:dvd:a.iso", "pagewell bench read"),
             ("http://host/x", "unknown kind of source 'http:'"),
             ("zip:x", "image:PATH"),
             ("zip:nothing-here", "unknown kind of source 'zip:'"),

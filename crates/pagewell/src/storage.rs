@@ -7,11 +7,7 @@ pub(crate) mod grammar;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
-use pagewell_device::model::Parameters;
-use pagewell_device::{
-    Device, Engine, Error as DeviceError, FileDevice, FileOptions, Model, RamDevice,
-};
+use pagewell_device::{Device, Engine, Error as DeviceError, FileDevice, FileOptions, RamDevice};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
 use pagewell_source_image::Origin;
@@ -65,25 +61,8 @@ impl Storage {
                 notes: Vec::new(),
                 read_only: (want == Want::Read).then(|| NOT_ASKED.to_owned()),
             }),
-            Self::Model(parameters, inner) => {
-                let inner = inner.open(want)?;
-                Ok(Opened {
-                    device: model(inner.device, Parameters::parse(parameters)?)?,
-                    ..inner
-                })
-            }
         }
     }
-}
-
-/// A simulated device over the bytes of another.
-pub(crate) fn model(
-    device: Arc<dyn Device>,
-    parameters: Parameters,
-) -> anyhow::Result<Arc<dyn Device>> {
-    let name = device.name().to_owned();
-    let model = Model::new(device, parameters).context(name)?;
-    Ok(Arc::new(model))
 }
 
 fn open_path(path: &Path, writable: bool) -> anyhow::Result<Opened> {

@@ -9,7 +9,7 @@ use pagewell_monitor::http::place::Place;
 pub(crate) const DEFAULT_PORT: u16 = 20491;
 
 /// What the first word behind `pagewell bench` may be, for shells to complete.
-pub const BENCH_WORDS: [&str; 7] = [
+pub const BENCH_WORDS: [&str; 8] = [
     "hsfs",
     "seekreadwrite",
     "direct",
@@ -17,6 +17,7 @@ pub const BENCH_WORDS: [&str; 7] = [
     "filecache",
     "all",
     "compare",
+    "read",
 ];
 
 /// Parses one of a few words: each with what it stands for, and what help says of it.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_cache::{Cache, CacheOptions};
+use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, Request};
 use pagewell_fs::{Call, Credentials, FileSystem, Payload};
 use pagewell_layers::Pattern;
@@ -84,6 +84,14 @@ fn a_stream_is_fetched_in_large_requests() {
 
 #[test]
 fn without_the_engine_requests_are_sectors() {
-    let requests = stream(CacheOptions::baseline(16 << 20), 64 << 10);
+    let options = CacheOptions {
+        read_ahead: ReadAheadRule::Off,
+        elevator: false,
+        merge: false,
+        free_behind: false,
+        unit_bytes: 2048,
+        ..CacheOptions::new(16 << 20)
+    };
+    let requests = stream(options, 64 << 10);
     assert_eq!(requests, (64 << 20) / 2048 + 1);
 }

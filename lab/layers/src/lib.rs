@@ -1,14 +1,17 @@
 //! Devices to test and to measure with. Most stand in front of another one: they break it, slow it
-//! down, count, or lose what was not made durable. The bytes of one are computed.
+//! down as a disk or a DVD would, count, or lose what was not made durable. The bytes of one are
+//! computed.
 
 mod delay;
 mod fault;
+pub mod model;
 mod pattern;
 mod power_cut;
 mod stats;
 
 pub use delay::{Delay, DelayAmount};
 pub use fault::{Fault, FaultHandle, Script, ScriptError};
+pub use model::Model;
 pub use pattern::Pattern;
 pub use power_cut::{Damage, PowerCut, PowerCutHandle};
 pub use stats::{Flow, SizeHistogram, Snapshot, Stats};

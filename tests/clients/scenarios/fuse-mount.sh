@@ -99,11 +99,13 @@ mounted --read-only "$SCRATCH/below"
 grep -q 'Read-only file system' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
 unmounted
 
-# A program that waits for storage which hardly moves can be killed.
+# A program that waits for storage which does not answer can be killed.
 head -c 2000000 /dev/urandom >"$SCRATCH/tree/big"
-make_iso "$SCRATCH/slow.iso" "$SCRATCH/tree"
-mounted --device-model dvd,speed=0.001 "image:$SCRATCH/slow.iso"
-timeout 600 cat "$MOUNT/slow.iso" >/dev/null &
+serve --squash none "dir:$SCRATCH/tree"
+mounted "nfs://127.0.0.1:$PORT/"
+exec 7<"$MOUNT/big"
+kill -STOP "$SERVER"
+timeout 600 cat <&7 >/dev/null &
 waiter=$!
 reader=
 until [ -n "$reader" ]; do sleep 0.05; reader=$(pgrep -P "$waiter" cat || true); done
@@ -115,6 +117,9 @@ wait "$waiter" || true
 kill -KILL "$MOUNTER"
 wait "$MOUNTER" 2>/dev/null || true
 MOUNTER=
+exec 7<&-
+kill -CONT "$SERVER"
+stop_server
 
 # That left a mount without a program; it is named, and can be taken away.
 refuses() { # STATUS TEXT ARGUMENT...

@@ -161,3 +161,15 @@ impl Device for Scripted {
 }
 
 pub use pagewell_base::mix::Random;
+
+/// A cache with everything off, as old systems read: requests of 2 KiB, one at a time.
+pub fn baseline(size_bytes: u64) -> pagewell_cache::CacheOptions {
+    pagewell_cache::CacheOptions {
+        read_ahead: pagewell_cache::ReadAheadRule::Off,
+        elevator: false,
+        merge: false,
+        free_behind: false,
+        unit_bytes: 2048,
+        ..pagewell_cache::CacheOptions::new(size_bytes)
+    }
+}

@@ -69,7 +69,7 @@ impl Request {
 }
 
 /// Lengths of the pieces of so many bytes: as long as allowed, the last one with the rest.
-pub(crate) fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
+pub fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
     let starts = (0..length).step_by(longest);
     starts.map(move |start| longest.min(length - start))
 }

@@ -7,12 +7,13 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use pagewell_cache::CacheOptions;
 use pagewell_fs::{Entry, FileType, OpenFile, PageSlice, Payload};
 use pagewell_tree::{Piece, READ_BYTES, Reader, write_slices};
 use rustix::io::Errno;
 
 use super::below::each_file;
-use crate::engine::{Engine, EngineArguments};
+use crate::engine::{Engine, EngineArguments, Layer};
 use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
 use crate::identity::FileIdentity;
@@ -64,8 +65,25 @@ struct Writer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
-    let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine)?;
+    write_all(&arguments.locations, arguments.recursive, &engine)
+}
+
+/// [`run`] for a program that measures: with a cache of this size whose settings `change` has
+/// changed, and a layer over the device of each image.
+pub fn read(
+    locations: &[OsString],
+    recursive: bool,
+    cache_bytes: Option<u64>,
+    change: &dyn Fn(&mut CacheOptions),
+    layer: Layer,
+) -> anyhow::Result<Outcome> {
+    let engine = Engine::measured(cache_bytes, change, layer)?;
+    write_all(locations, recursive, &engine)
+}
+
+fn write_all(locations: &[OsString], recursive: bool, engine: &Engine) -> anyhow::Result<Outcome> {
+    let locations = Location::parse_all(locations)?;
     let stdout = std::io::stdout();
     let out = stdout.as_fd().try_clone_to_owned().map_err(OutputFailed)?;
     let out = File::from(out);
@@ -83,8 +101,8 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
         let written = match stream::of(location) {
             Ok(Some(stream)) => writer.stream(stream, &location.shown()),
             Ok(None) => location
-                .open_existing(Follow::Always, &engine)
-                .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive)),
+                .open_existing(Follow::Always, engine)
+                .and_then(|(place, entry)| writer.object(&place, &entry, recursive)),
             Err(error) => Err(error),
         };
         writer.settle(written)?;

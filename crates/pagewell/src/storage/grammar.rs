@@ -1,7 +1,7 @@
 //! How storage is written on a command line.
 //!
 //! ```text
-//! storage = PATH | "image:" PATH | "ram:" SIZE | "model:" MODEL ":" storage
+//! storage = PATH | "image:" PATH | "ram:" SIZE
 //! ```
 
 use std::ffi::OsStr;
@@ -9,12 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pagewell_base::size;
-use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
-
-/// Storage inside storage, at most so deep.
-const NESTING_MAX: usize = 4;
 
 /// Storage, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,33 +19,11 @@ pub(crate) enum Storage {
     Path(PathBuf),
     /// So many zeros in memory.
     Ram(u64),
-    /// A simulated device, by its description, over real bytes.
-    Model(String, Box<Storage>),
 }
 
 impl Storage {
     /// Parses storage; looks at no file.
     pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
-        Self::parse_inside(bytes, 0)
-    }
-
-    /// The same with relative paths in this directory.
-    pub(crate) fn in_directory(self, directory: &Path) -> Self {
-        match self {
-            Self::Path(path) => Self::Path(directory.join(path)),
-            Self::Ram(bytes) => Self::Ram(bytes),
-            Self::Model(name, below) => {
-                Self::Model(name, Box::new((*below).in_directory(directory)))
-            }
-        }
-    }
-
-    fn parse_inside(bytes: &[u8], depth: usize) -> anyhow::Result<Self> {
-        if depth > NESTING_MAX {
-            return Err(usage(format!(
-                "storage is nested deeper than {NESTING_MAX} times"
-            )));
-        }
         if bytes.is_empty() {
             return Err(usage("the name of a file or device is empty"));
         }
@@ -62,18 +36,19 @@ impl Storage {
             "image" => Ok(path(rest)),
             "ram" => parse_size(rest).map(Self::Ram),
             "stripe" | "mirror" => Err(usage(format!("{kind}: {NO_MIRRORS}"))),
-            "model" => {
-                let (name, inner) = split_at_colon(rest)
-                    .ok_or_else(|| usage("model: write it as model:NAME[,speed=X]:SOURCE"))?;
-                let name = String::from_utf8_lossy(name).into_owned();
-                Parameters::parse(&name).map_err(|error| usage(error.to_string()))?;
-                let inner = Self::parse_inside(inner, depth + 1)?;
-                Ok(Self::Model(name, Box::new(inner)))
-            }
+            "model" => Err(usage(NO_MODELS)),
             "dir" | "iso" | "nfs" => Err(usage(format!(
                 "a '{kind}:' source is not made of bytes: a file or device is wanted here"
             ))),
             _ => Ok(path(bytes)),
+        }
+    }
+
+    /// The same with relative paths in this directory.
+    pub(crate) fn in_directory(self, directory: &Path) -> Self {
+        match self {
+            Self::Path(path) => Self::Path(directory.join(path)),
+            Self::Ram(bytes) => Self::Ram(bytes),
         }
     }
 }
@@ -100,6 +75,10 @@ fn split_at_colon(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 pub(crate) const NO_MIRRORS: &str = "Pagewell makes no stripes and mirrors any more: make them \
      with md, LVM, btrfs or ZFS, and name that device (each leg of a mirror can be read by itself)";
 
+/// Where to go with simulated devices.
+pub(crate) const NO_MODELS: &str = "model: simulated devices are only for measuring: 'pagewell \
+     bench read --device-model NAME' reads an image through one";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,15 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn storage_is_told_by_its_prefix_and_nests() {
-        let model = |inner| Storage::Model("dvd,speed=20".to_owned(), Box::new(inner));
+    fn storage_is_known_by_its_prefix() {
         for (text, expected) in [
             ("a.img", path("a.img")),
             ("image:dir:x", path("dir:x")),
             ("odd:name", path("odd:name")),
             ("ram:1m", Storage::Ram(1 << 20)),
             ("(a,b)", path("(a,b)")),
-            ("model:dvd,speed=20:a,b", model(path("a,b"))),
         ] {
             assert_eq!(Storage::parse(text.as_bytes()).unwrap(), expected, "{text}");
         }
@@ -132,14 +109,8 @@ mod tests {
             ("ram:x", "a size is a number"),
             ("stripe:64k:a,b", "md, LVM"),
             ("mirror:a,b", "can be read by itself"),
-            ("model:dvd", "model:NAME"),
-            ("model:tape:a", "no device model 'tape'"),
-            ("model:dvd,speed=0:a", "speed"),
-            ("model:dvd:dir:a", "a file or device is wanted"),
-            (
-                "model:dvd:model:dvd:model:dvd:model:dvd:model:dvd:a",
-                "nested",
-            ),
+            ("model:dvd:a", "pagewell bench read"),
+            ("dir:a", "a file or device is wanted"),
         ] {
             let error = Storage::parse(text.as_bytes()).unwrap_err();
             assert_eq!(exit_code_of(&error), USAGE, "{text}");

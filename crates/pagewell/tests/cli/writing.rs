@@ -135,7 +135,7 @@ fn cp_writes_through_a_model() {
     fs::write(fixture.path().join("new.img"), &content).unwrap();
     fs::write(fixture.path().join("a"), vec![0; LENGTH]).unwrap();
     let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
-    run(&["cp", "new.img", "image:model:nvme,speed=100:a"]).done();
+    run(&["cp", "new.img", "image:image:a"]).done();
     assert!(fs::read(fixture.path().join("a")).unwrap() == content);
 }
 
@@ -155,8 +155,8 @@ fn cp_refuses_what_the_target_is_made_of() {
     for (from, to) in [
         ("hard", "image:a.img"),
         ("soft", "image:b.img"),
-        ("dir:.::/a.img", "image:model:nvme:a.img"),
-        ("image:model:nvme:b.img", "image:soft"),
+        ("dir:.::/a.img", "image:image:a.img"),
+        ("image:image:b.img", "image:soft"),
         ("a.img", "image:a.img"),
         ("image:a.img", "a.img"),
         ("image:b.img", "soft"),

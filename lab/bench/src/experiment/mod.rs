@@ -17,6 +17,8 @@ pub mod hsfs;
 pub mod nfs;
 pub mod seekreadwrite;
 
+use pagewell_cache::{CacheOptions, ReadAheadRule};
+
 pub use blocks::Rule;
 pub use document::document;
 pub use page::page;
@@ -53,6 +55,23 @@ pub enum Error {
 
 /// What every experiment returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Pieces that HSFS read.
+pub const SECTOR_BYTES: u64 = 2 << 10;
+
+/// A cache of this size with everything off: requests of 2 KiB, one at a time and as they come, as
+/// HSFS made them.
+#[must_use]
+pub fn baseline(size_bytes: u64) -> CacheOptions {
+    CacheOptions {
+        read_ahead: ReadAheadRule::Off,
+        elevator: false,
+        merge: false,
+        free_behind: false,
+        unit_bytes: SECTOR_BYTES,
+        ..CacheOptions::new(size_bytes)
+    }
+}
 
 /// What the system refused.
 fn system(what: &str, error: std::io::Error) -> Error {

@@ -43,7 +43,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::parameters::{Parameters, Seek};
-use crate::Operation;
+use pagewell_device::Operation;
 
 /// Mean of the square root of the distance between two random places, as a part of the whole.
 const ROOT_DISTANCE_MEAN: f64 = 8.0 / 15.0;

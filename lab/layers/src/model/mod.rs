@@ -32,9 +32,7 @@ use pagewell_base::timer::Timer;
 pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{Parameters, ParametersError, Seek};
 
-use crate::completing::completion_panicked;
-use crate::request::pieces;
-use crate::{Device, Geometry, Memory, Request};
+use pagewell_device::{Device, Geometry, Memory, Request, completion_panicked, pieces};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.
 const SPIN: Duration = Duration::from_micros(60);

@@ -1,8 +1,8 @@
 use std::sync::{LazyLock, mpsc};
 
 use super::*;
-use crate::testing::{Faulty, flush, pattern, write, write_durable};
-use crate::{Buffer, Issuer, Operation, Outcome, RamDevice, read_exact};
+use pagewell_device::testing::{Faulty, flush, pattern, write, write_durable};
+use pagewell_device::{Buffer, Issuer, Operation, Outcome, RamDevice, read_exact};
 
 const LENGTH: u64 = 1 << 30;
 

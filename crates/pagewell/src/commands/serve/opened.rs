@@ -61,9 +61,7 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
         return open::source(&argument.source, &shown, purpose, engine);
     };
     let name = &argument.name;
-    let own = engine
-        .of_export(cache_bytes)
-        .with_context(|| format!("export {name}"))?;
+    let own = Engine::of_export(cache_bytes).with_context(|| format!("export {name}"))?;
     let opened = open::source(&argument.source, &shown, purpose, &own)?;
     if !own.has_cache() {
         bail!(
@@ -81,8 +79,8 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
 fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
     let is_wanted = match settings.argument.source {
         Source::Image(_) => true,
-        // Of these it depends on what is found whether they can be written.
-        Source::Path(_) | Source::Storage(_) => settings.writable,
+        // It depends on what is found whether it can be written.
+        Source::Path(_) => settings.writable,
         Source::Directory(_) | Source::Iso(_) | Source::Ram(_) | Source::Nfs(_) => false,
     };
     is_wanted && !settings.read_only && cannot_be_written

@@ -148,7 +148,7 @@ fn path_of(source: &Source) -> Option<&Path> {
     match source {
         Source::Path(path) | Source::Directory(path) => Some(path),
         Source::Iso(Storage::Path(path)) | Source::Image(Storage::Path(path)) => Some(path),
-        Source::Iso(_) | Source::Image(_) | Source::Storage(_) => None,
+        Source::Iso(_) | Source::Image(_) => None,
         Source::Ram(_) | Source::Nfs(_) => None,
     }
 }

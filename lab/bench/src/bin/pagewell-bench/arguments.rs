@@ -16,6 +16,7 @@ use pagewell_load::measure::Environment;
 
 use crate::compare;
 use crate::names::{Experiments, experiments};
+use crate::read::{self, ReadArguments};
 use crate::result_file::ResultFile;
 
 /// Largest block of the program that rewrites blocks.
@@ -38,6 +39,7 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 Examples:
   pagewell bench hsfs --quick                       a DVD, modelled, in about a minute
   pagewell bench all --repeat 5 --json now.json     everything, for programs
+  pagewell bench read --device-model dvd a.iso      an image as a DVD would give it
   pagewell bench compare before/ now/               what has changed? Four or more runs of each"
 )]
 pub(crate) struct Arguments {
@@ -95,6 +97,8 @@ Examples:
         #[arg(value_name = "B")]
         after: PathBuf,
     },
+    /// Write files to standard output, read from a modelled device or without a mechanism
+    Read(ReadArguments),
     /// Write the manual pages of `pagewell bench` to a directory
     #[command(hide = true)]
     Man {
@@ -299,6 +303,7 @@ fn parse_write_rule(text: &str) -> Result<Rule, String> {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.command {
         Some(BenchCommand::Compare { before, after }) => compare::run(before, after),
+        Some(BenchCommand::Read(arguments)) => read::run(arguments),
         Some(BenchCommand::Man { directory }) => {
             command_line::write_manual(&Arguments::command(), "bench", directory)?;
             Ok(Outcome::Done)

@@ -3,6 +3,7 @@
 mod arguments;
 mod compare;
 mod names;
+mod read;
 mod result_file;
 
 use std::process::ExitCode;

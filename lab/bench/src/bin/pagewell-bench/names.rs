@@ -36,7 +36,11 @@ mod tests {
         let all = parse_experiments("all").unwrap();
         assert_eq!(all.0, Experiment::ALL);
         assert_eq!(parse_experiments("hsfs").unwrap().0, [Experiment::Hsfs]);
-        let names = all.0.iter().map(|one| one.name()).chain(["all", "compare"]);
+        let names = all
+            .0
+            .iter()
+            .map(|one| one.name())
+            .chain(["all", "compare", "read"]);
         assert!(
             names.eq(pagewell::command_line::BENCH_WORDS),
             "shells complete others"

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pagewell_device::model::Parameters;
+use pagewell_layers::model::Parameters;
 
 use super::path::Path;
 use super::reading::{Plan, Reading, read};

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use pagewell_device::model::Parameters;
-use pagewell_device::{Device, FileDevice, Model};
+use pagewell_device::{Device, FileDevice};
+use pagewell_layers::Model;
 use pagewell_layers::Pattern;
+use pagewell_layers::model::Parameters;
 use pagewell_layers::{Snapshot, Stats};
 
 use super::meter::Metered;

@@ -3,7 +3,7 @@
 //! The report: OpenSolaris bug 6588256, "HSFS performance needs a boost". A DVD that gives
 //! 8.5 MB/s gave 3.4, because it was read by 2 KiB, one request at a time; a C-LOOK elevator with
 //! merging and read-ahead halved the time of a copy. Here the drive is modelled
-//! ([`pagewell_device::Model`], preset `dvd`), its clock runs faster than the wall's, in all
+//! ([`pagewell_layers::Model`], preset `dvd`), its clock runs faster than the wall's, in all
 //! modes alike, and the cache in front of it has its mechanisms off, as the report had them, on,
 //! and each off alone.
 

@@ -133,7 +133,7 @@ fn pieces(offset: u64, target: &mut [u8], bytes: u64) -> impl Iterator<Item = (u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_cache::{Cache, CacheOptions};
+    use pagewell_cache::Cache;
     use pagewell_device::Device;
     use pagewell_layers::Pattern;
     use pagewell_layers::Stats;
@@ -143,7 +143,7 @@ mod tests {
     fn pages_are_whole_and_one_at_a_time() {
         let pattern = Pattern::new((1 << 20) + 2048, 5);
         let stats = Arc::new(Stats::new(Arc::new(pattern.clone())));
-        let options = CacheOptions::baseline(8 << 20);
+        let options = crate::experiment::baseline(8 << 20);
         let device = Cache::new(options).unwrap().open(stats.clone());
         let mut reader = Reader::new(&device, Pieces::Pages);
         let mut sectors = 0;

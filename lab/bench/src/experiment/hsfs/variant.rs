@@ -5,7 +5,7 @@ use std::time::Duration;
 use pagewell_cache::{CacheOptions, ReadAheadRule};
 
 use super::reading::Pieces;
-use crate::experiment::Mode;
+use crate::experiment::{Mode, SECTOR_BYTES, baseline};
 
 /// Transfers of the drive in the report.
 const REPORT_TRANSFER_BYTES: u64 = 16 << 10;
@@ -25,7 +25,7 @@ impl Variant {
         mode: Mode::Baseline,
         name: None,
         pieces: Pieces::Pages,
-        change: |options| *options = CacheOptions::baseline(options.size_bytes),
+        change: |options| *options = baseline(options.size_bytes),
     };
     /// Everything on.
     pub(super) const ENHANCED: Self = Self {
@@ -52,7 +52,7 @@ impl Variant {
         Self::without("no merge", |options| options.merge = false),
         Self {
             pieces: Pieces::Pages,
-            ..Self::without("no page chunk", |options| options.page_chunk = false)
+            ..Self::without("no page chunk", |options| options.unit_bytes = SECTOR_BYTES)
         },
         Self::without("no free-behind", |options| options.free_behind = false),
     ];

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagewell_device::model::Parameters;
+use pagewell_layers::model::Parameters;
 use pagewell_load::measure::{nearest, number};
 
 use super::program::{BLOCK_BYTES, Order, Program};

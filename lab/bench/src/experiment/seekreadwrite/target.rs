@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pagewell_device::model::Parameters;
-use pagewell_device::{Device, FileDevice, FileOptions, Model, RamDevice, read_exact};
-use pagewell_layers::{Delay, DelayAmount, Stats};
+use pagewell_device::{Device, FileDevice, FileOptions, RamDevice, read_exact};
+use pagewell_layers::model::Parameters;
+use pagewell_layers::{Delay, DelayAmount, Model, Stats};
 
 use crate::experiment::direct::Scratch;
 use crate::experiment::{Error, Result, system};
