@@ -171,9 +171,9 @@ impl Target {
         }
     }
 
-    /// Adds a component (RRIP 1.12, clause 4.1.3.1). ROOT makes a path absolute where it comes first;
-    /// writers record an empty component so, too (`a//b`), and there it is one more slash. An empty
-    /// component that comes first is nothing, or it would make the path absolute.
+    /// Adds a component (RRIP 1.12, clause 4.1.3.1). ROOT makes a path absolute where it comes
+    /// first; writers record an empty component so, too (`a//b`), and there it is one more slash.
+    /// An empty component that comes first is nothing, or it would make the path absolute.
     fn add(&mut self, flags: u8, text: &[u8]) {
         if !self.component_open && !self.bytes.is_empty() && !self.after_root {
             self.bytes.push(b'/');
