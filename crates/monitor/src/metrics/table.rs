@@ -1,15 +1,14 @@
-//! A snapshot for people, in the manner of nfsstat.
+//! A snapshot for people.
 
 use std::fmt::Write;
 
-use crate::metrics::snapshot::{Procedure, Snapshot};
+use crate::metrics::snapshot::{Procedure, Snapshot, Traffic};
 use crate::metrics::text::duration;
-use crate::metrics::{buffers, nfsstat};
 use pagewell_base::size;
 
-/// Renders a snapshot: a table for each program with the procedures that were called, what NFS
-/// clients of the process have done, buffers, then the counters and gauges. With `all`, also what
-/// is 0.
+/// Renders a snapshot: a table for each program with the procedures that were called, one of what
+/// NFS clients of the process have called, then the counters and gauges. With `all`, also what is
+/// 0.
 pub fn render(snapshot: &Snapshot, all: bool) -> String {
     let mut text = snapshot.title() + "\n";
     for (program, title) in [("nfs", "Server nfs v3"), ("mount", "Server mount v3")] {
@@ -28,8 +27,8 @@ pub fn render(snapshot: &Snapshot, all: bool) -> String {
             client.address, client.not_allowed, client.no_place
         );
     }
-    text.push_str(&nfsstat::render(snapshot, all));
-    text.push_str(&buffers::render(snapshot, all));
+    let of_clients: Vec<&Procedure> = snapshot.client_procedures.iter().collect();
+    text.push_str(&program_table("Client nfs v3", &of_clients, all));
     let counters = snapshot.counters.iter();
     let counters = counters.map(|(name, value)| (name, i128::from(*value)));
     let gauges = snapshot.gauges.iter();
@@ -57,7 +56,13 @@ fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
     if calls == 0 && !all {
         return text;
     }
-    let _ = writeln!(text, "\n{title}: {calls} calls, {errors} errors");
+    // Only a server counts them for each procedure.
+    let is_server = procedures.iter().any(|one| one.traffic.is_some());
+    let errors = match is_server {
+        true => format!(", {errors} errors"),
+        false => String::new(),
+    };
+    let _ = writeln!(text, "\n{title}: {calls} calls{errors}");
     let _ = writeln!(
         text,
         "{:<12} {:>12} {:>5} {:>9} {:>10} {:>10} {:>9} {:>9}",
@@ -69,15 +74,16 @@ fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
         }
         // Two digits are shown.
         let percent = procedure.calls as f64 * 100.0 / (calls.max(1)) as f64;
-        let (latency, traffic) = (procedure.latency_us, traffic(procedure));
+        let (latency, traffic) = (procedure.latency_us, procedure.traffic);
+        let of_server = |number: fn(Traffic) -> String| traffic.map_or("-".to_owned(), number);
         let _ = writeln!(
             text,
             "{:<12} {:>12} {percent:>4.0}% {:>9} {:>10} {:>10} {:>9} {:>9}",
             procedure.procedure,
             procedure.calls,
-            traffic.errors,
-            size::display(traffic.received_bytes),
-            size::display(traffic.sent_bytes),
+            of_server(|traffic| traffic.errors.to_string()),
+            of_server(|traffic| size::display(traffic.received_bytes)),
+            of_server(|traffic| size::display(traffic.sent_bytes)),
             latency.map_or("-".to_owned(), |latency| duration(latency.p50)),
             latency.map_or("-".to_owned(), |latency| duration(latency.p99)),
         );
@@ -104,7 +110,7 @@ fn counted(name: &str, value: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::snapshot::{Latency, Traffic};
+    use crate::metrics::snapshot::Latency;
 
     #[test]
     fn a_table_shows_what_was_called() {
@@ -128,6 +134,10 @@ mod tests {
             max: 2e6,
         });
         snapshot.procedures[1].calls = 10;
+        for procedure in &mut snapshot.client_procedures {
+            procedure.calls = 0;
+        }
+        snapshot.client_procedures[3].calls = 7;
         let gauge = ("pagewell_held_bytes".to_owned(), 5 << 20);
         snapshot
             .gauges
@@ -144,6 +154,10 @@ mod tests {
         let values = text.contains("held bytes") && text.contains("5.0 MiB") && text.contains("-1");
         assert!(values, "{text}");
         assert!(text.contains("Server nfs v3: 40 calls, 2 errors"), "{text}");
+        assert!(text.contains("Client nfs v3: 7 calls\n"), "{text}");
+        let lookup = text.lines().find(|line| line.starts_with("lookup "));
+        let words: Vec<&str> = lookup.unwrap().split_whitespace().collect();
+        assert_eq!(words, ["lookup", "7", "100%", "-", "-", "-", "-", "-"]);
         assert!(
             !text.contains("mount v3") && !text.contains("write "),
             "{text}"

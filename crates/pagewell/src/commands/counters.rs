@@ -16,13 +16,12 @@ use crate::target::TargetArguments;
 /// The intervals that can be had.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 
-/// Show the counters of a running server or mount, in the manner of nfsstat and netstat -m.
+/// Show the counters of a running server or mount.
 ///
 /// Of the only one that runs on this machine, or of the one that is asked for. Shown are the
 /// procedures that were called with their share of all calls, errors, bytes and latency (half and
-/// 99 in 100 calls took at most so long), what its NFS clients have done in the layout of nfsstat
-/// -c, its buffers, then every other counter that is not 0; since the server's start, and with
-/// --interval since the last look.
+/// 99 in 100 calls took at most so long), the same of the calls of its NFS clients, then every
+/// other counter that is not 0; since the server's start, and with --interval since the last look.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

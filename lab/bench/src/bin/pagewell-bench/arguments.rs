@@ -250,6 +250,10 @@ struct NfsArguments {
     /// Print each case as fio 2.1.3 would have
     #[arg(long)]
     fio: bool,
+    /// Print what the clients did in all runs as nfsstat -c of FreeBSD would have, and what memory
+    /// is in use as netstat -m would have
+    #[arg(long)]
+    nfsstat: bool,
     /// Only random writes of 4 KiB over 1 GiB (or --size) with the cache that a mount has
     #[arg(long)]
     random_writes: bool,
@@ -265,6 +269,7 @@ impl NfsArguments {
         choice.directory.clone_from(&self.directory);
         choice.file_bytes = self.size;
         choice.fio = self.fio;
+        choice.nfsstat = self.nfsstat;
         choice.random_writes = self.random_writes;
         Ok(choice)
     }

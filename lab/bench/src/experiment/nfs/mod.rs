@@ -18,6 +18,8 @@
 mod case;
 mod file;
 mod fio;
+mod netstat;
+mod nfsstat;
 mod old_client;
 mod pictures;
 mod recording;
@@ -33,6 +35,8 @@ mod workload;
 mod tests;
 
 use std::path::PathBuf;
+
+use pagewell_monitor::metrics::Snapshot;
 
 pub use workload::Workload;
 
@@ -74,6 +78,8 @@ pub struct Choice {
     pub file_bytes: Option<u64>,
     /// Print each case as fio 2.1.3 would have.
     pub fio: bool,
+    /// Print what the clients did as nfsstat would have, and memory as netstat would have.
+    pub nfsstat: bool,
     /// Only random writes of 4 KiB with the cache that a mount has.
     pub random_writes: bool,
 }
@@ -102,6 +108,7 @@ impl Choice {
             program: program_beside()?,
             file_bytes: None,
             fio: false,
+            nfsstat: false,
             random_writes: false,
         })
     }
@@ -144,7 +151,15 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
 
 /// Runs what was chosen. When it ends early, the session says why, and has what was measured.
 pub fn run_choice(session: &mut Session, choice: &Choice) {
-    session.conduct(Experiment::Nfs, |session| measure(session, choice));
+    session.conduct(Experiment::Nfs, |session| {
+        let ended = measure(session, choice);
+        if choice.nfsstat {
+            let now = Snapshot::take();
+            let text = nfsstat::render(&now, true) + &netstat::render(&now, true);
+            session.note(text.trim_start().to_owned());
+        }
+        ended
+    });
 }
 
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use pagewell_counters::names;
 
-use crate::metrics::snapshot::Snapshot;
 use pagewell_base::size;
+use pagewell_monitor::metrics::Snapshot;
 
 /// Renders the lines of pools that exist; all of them if `all` are wanted.
 pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {

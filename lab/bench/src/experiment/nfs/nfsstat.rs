@@ -7,8 +7,8 @@
 
 use std::fmt::Write;
 
-use crate::metrics::snapshot::Snapshot;
-use crate::metrics::text::duration;
+use pagewell_monitor::metrics::Snapshot;
+use pagewell_monitor::metrics::text::duration;
 
 /// nfsstat's own width.
 const COLUMN_MIN: usize = 9;
@@ -142,7 +142,7 @@ mod tests {
         let mut snapshot = Snapshot::take();
         snapshot.client_procedures.iter_mut().for_each(|procedure| {
             procedure.calls = 0;
-            procedure.set_latency(&pagewell_counters::Counts::default());
+            procedure.latency_us = None;
         });
         snapshot.counters.values_mut().for_each(|value| *value = 0);
         snapshot
