@@ -1,43 +1,37 @@
-//! As whom the kernel sees a thread, and which caller may do what.
+//! The identity that the kernel sees in a thread, and the permissions of callers.
 //!
-//! Problem: a server that runs as root must let the kernel refuse what the caller may not do,
-//! for each request, on threads that serve many callers.
-//!
-//! Rule: Linux keeps a *file-system identity* (fsuid, fsgid, supplementary groups) per thread.
-//! [`Access::become_caller`] sets it to the caller's, [`Access::become_server`] back to root for
-//! what the server does for itself (opening by handle, opening a file after it has checked the
-//! permission). Setting a file-system user other than 0 takes the file-system capabilities
-//! (`CAP_DAC_OVERRIDE` and its kin) from the thread and setting 0 gives them back; once per thread
-//! that is verified. `CAP_SYS_RESOURCE` is not among them and would let callers exceed quotas and
-//! reserved blocks: a thread drops it when it first acts for another user.
+//! A server that runs as root lets the kernel refuse what the caller may not do, for each request,
+//! on threads that serve many callers. Linux keeps a *file-system identity* (fsuid, fsgid,
+//! supplementary groups) per thread: [`Access::become_caller`] sets it to the caller's,
+//! [`Access::become_server`] back to root for opening by handle, and for opening a file whose
+//! permission was checked. A file-system user other than 0 has no file-system capabilities
+//! (`CAP_DAC_OVERRIDE` and its kin); each thread verifies that once. `CAP_SYS_RESOURCE` is not
+//! among them and would let callers exceed quotas: a thread drops it when it first acts for another
+//! user.
 //!
 //! ```text
 //!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)
 //!                                           └──become_server()──> root (groups of 1000 kept)
 //! ```
 //!
-//! The identity is set back *lazily*: a thread keeps its last identity after a call. So every call
-//! states which identity it needs before it touches the file system, and other work of the thread
-//! begins with [`pagewell_fs::identity::act_for_server`]. A new thread inherits an identity: its
-//! first call sets everything. The memory is written only after the kernel confirmed. setfsuid
-//! reports no error; a second call reads the value back. A thread on which it did not take does no
-//! work at all.
+//! A thread keeps its last identity after a call. So every call sets the identity it needs before
+//! it touches the file system, and other work of the thread begins with
+//! [`pagewell_fs::identity::act_for_server`]. A new thread inherits an identity: its first call
+//! sets everything. setfsuid reports no error; a second call reads the value back. A thread on
+//! which it did not take does no work at all.
 //!
-//! *Permissions.* NFSv3 has no open, so each READ and WRITE is judged anew; asking the kernel would
-//! cost an identity switch and a system call. The mode bits, which every call reads anyway, decide
-//! as the kernel would, with two liberties of NFS (RFC 1813 section 4.4): the owner may read and
-//! write a file whatever its mode, and execute permission lets a file be read. Only when the object
-//! has a POSIX access control list, the caller is not its owner and the group bits (which then are
-//! the list's mask) are not all zero, the kernel is asked as the caller. Whether there is a list is
-//! remembered per object until its `changed` time moves. What creates, removes, renames, links or
-//! looks up is not judged here: it runs as the caller and the kernel judges it.
+//! *Permissions.* NFSv3 has no open: the server judges each READ and WRITE by the mode bits, as the
+//! kernel would, with two liberties (RFC 1813 section 4.4): the owner may read and write whatever
+//! the mode says, and execute permission lets a file be read. Where a POSIX access control list
+//! decides (the caller is not the owner, the group bits are not all zero), the kernel is asked as
+//! the caller. What creates, removes, renames, links or looks up runs as the caller, and the kernel
+//! judges it.
 //!
-//! Without root everything is done as the program's own user, whoever calls; the liberties of NFS
-//! end there where the kernel refuses that user (a file of mode 0444 can be written only while it
-//! is held open from its creation).
+//! Without root everything is done as the program's own user; the liberties end where the kernel
+//! refuses that user (a file of mode 0444 can be written only while it is open from its creation).
 //!
-//! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN` and other capabilities
-//! outside the file-system set; `extended` refuses what they would allow.
+//! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN`; `extended` refuses what it
+//! would allow.
 
 use super::object::{Object, Status, is_settled};
 use super::system::{self, error_of};
@@ -81,7 +75,6 @@ impl Caller<'_> {
     }
 }
 
-/// As whom calls are made.
 enum Acting {
     /// As their callers: the process runs as root.
     AsCaller,
@@ -94,7 +87,6 @@ enum Acting {
 }
 
 impl Acting {
-    /// What this process can do.
     fn detect() -> Self {
         let uid = rustix::process::geteuid();
         if uid.is_root() {
@@ -109,7 +101,7 @@ impl Acting {
     }
 }
 
-/// As whom the calls of an export are made, and what it lets them do.
+/// The identity of the calls of an export, and what it lets them do.
 pub(super) struct Access {
     acting: Acting,
     /// The file system can have access control lists.
@@ -141,7 +133,6 @@ impl Access {
         self.has_lists
     }
 
-    /// Whether calls are made as their callers: the process runs as root.
     pub(super) fn is_as_caller(&self) -> bool {
         matches!(self.acting, Acting::AsCaller)
     }
@@ -204,7 +195,6 @@ impl Access {
         Ok(self.has_lists && has_list(directory, c"system.posix_acl_default")?)
     }
 
-    /// For people.
     pub(super) fn describe(&self) -> String {
         match &self.acting {
             Acting::AsCaller => "as the caller".to_owned(),
@@ -234,24 +224,21 @@ impl<'a> Judge<'a> {
         &self.caller
     }
 
-    /// Whether the caller is the owner.
     pub(super) fn is_owner(&self) -> bool {
         self.status.attributes.uid == self.caller.uid
     }
 
-    /// Refuses a caller that may not read the file's data.
     pub(super) fn check_read(&self) -> Result<()> {
         let allowed = self.is_owner() || self.permits(READ)? || self.permits(EXECUTE)?;
         Error::AccessDenied.unless(allowed)
     }
 
-    /// Refuses to change what nobody may change, also when it is already open for writing.
+    /// Refuses to change what no caller may change, also when it is already open for writing.
     pub(super) fn check_changeable(&self) -> Result<()> {
         Error::ReadOnly.when(self.access.read_only)?;
         Error::NotPermitted.when(self.status.is_frozen)
     }
 
-    /// Refuses a caller that may not change the file's data.
     pub(super) fn check_write(&self) -> Result<()> {
         self.check_changeable()?;
         Error::AccessDenied.unless(self.is_owner() || self.permits(WRITE)?)
@@ -331,7 +318,6 @@ impl<'a> Judge<'a> {
 
 const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
-/// Whether an object has an access control list of this kind.
 fn has_list(object: &Object, name: &CStr) -> Result<bool> {
     match rustix::fs::getxattr_query(object.link(), name) {
         Ok(length) => Ok(length > 0),

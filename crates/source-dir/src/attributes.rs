@@ -9,7 +9,7 @@
 //! Setting a time to the server's clock needs only write permission, which the kernel grants for
 //! both times at once and not for one: for one it is done as the server, after the check.
 
-use super::access::{Access, Judge};
+use super::access::Judge;
 use super::listings::Listings;
 use super::metadata_sync::MetadataSync;
 use super::object::Object;
@@ -24,10 +24,8 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Changes attributes of the objects of an export.
 pub(super) struct Attributes {
     objects: Arc<Objects>,
-    access: Arc<Access>,
     metadata_sync: Arc<MetadataSync>,
     listings: Arc<Listings>,
     file_bytes_max: u64,
@@ -36,14 +34,12 @@ pub(super) struct Attributes {
 impl Attributes {
     pub(super) fn new(
         objects: &Arc<Objects>,
-        access: &Arc<Access>,
         metadata_sync: &Arc<MetadataSync>,
         listings: &Arc<Listings>,
         file_bytes_max: u64,
     ) -> Self {
         Self {
             objects: Arc::clone(objects),
-            access: Arc::clone(access),
             metadata_sync: Arc::clone(metadata_sync),
             listings: Arc::clone(listings),
             file_bytes_max,
@@ -62,7 +58,7 @@ impl Attributes {
         let object = self.objects.object(call, id)?;
         let (exclusion, before) = self.objects.begin_change(&object, true)?;
         Error::NotSync.when(guard.is_some_and(|guard| guard != before.attributes.changed))?;
-        let judge = self.access.judge(call, &object, &before);
+        let judge = self.objects.access().judge(call, &object, &before);
         self.check_set(&judge, wanted)?;
         self.apply(&judge, wanted)?;
         let change = exclusion.end(&before);
@@ -72,7 +68,7 @@ impl Attributes {
         Ok(change)
     }
 
-    /// Refuses what the caller may not set, or nobody can.
+    /// Refuses what the caller, or every caller, may not set.
     fn check_set(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         if *wanted == SetAttributes::default() {
             return Ok(());
@@ -112,7 +108,7 @@ impl Attributes {
     /// order given above.
     pub(super) fn apply(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         let (object, caller) = (judge.object(), judge.caller());
-        self.access.become_caller(caller)?;
+        self.objects.access().become_caller(caller)?;
         // also to the owner it has: that takes set-user-id away, which clients leave to the server
         if wanted.uid.is_some() || wanted.gid.is_some() {
             change_owner(object, wanted.uid, wanted.gid)?;
@@ -128,7 +124,7 @@ impl Attributes {
             let owner = wanted.uid.unwrap_or(judge.status().attributes.uid);
             let is_owner = caller.is_root() || caller.uid() == owner;
             if !is_owner && !are_explicit(wanted) {
-                self.access.become_server()?;
+                self.objects.access().become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
             self.listings.forget(object);
@@ -139,7 +135,7 @@ impl Attributes {
     /// Sets the length of a file, by what was checked before.
     pub(super) fn truncate(&self, judge: &Judge<'_>, size: u64) -> Result<()> {
         let file = self.objects.writable(judge.object())?;
-        self.access.become_caller(judge.caller())?;
+        self.objects.access().become_caller(judge.caller())?;
         judge.object().set_unsynced(true);
         rustix::fs::ftruncate(file, size).map_err(error_of)?;
         judge.object().set_unsynced(true);

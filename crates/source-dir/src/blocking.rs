@@ -1,23 +1,22 @@
-//! What a thread that may not wait for storage answers itself: every such decision, in one place.
+//! What a thread that may not wait for storage answers itself.
 //!
 //! - *any call*: only on a file system of which the kernel knows the inodes by itself
-//!   ([`knows_inodes`]). Others (FUSE, NFS) ask a program or a machine that may never answer. And
-//!   only for an object that is held open; opening one again reads inodes and directories.
-//! - *attributes, access, statistics*: always; the inode of a held object and the counts of a
-//!   mounted file system are in memory.
+//!   ([`knows_inodes`]), and only for an object that is held open. Others (FUSE, NFS) ask a program
+//!   or a machine that may never answer.
+//! - *attributes, access, statistics*: always; inodes of held objects and counts are in memory.
 //! - *lookup*: when the kernel finds the name without leaving its caches (`RESOLVE_CACHED`).
-//! - *read*: always; it only says where the bytes are, and the front reads with `RWF_NOWAIT`.
-//! - *read_link*: when the target is short; it is then in the inode, and a long one in a block.
-//! - *write*: unstable, into a file open for writing, whole pages or past the end; it then goes to
-//!   the page cache and reads nothing. Making it takes about as long as receiving it did; handing
-//!   it to another thread takes six system calls more and half as much processor time again.
+//! - *read*: always; the front reads the bytes with `RWF_NOWAIT`.
+//! - *read_link*: when the target is short, and so in the inode.
+//! - *write*: unstable, into a file open for writing, whole pages or past the end: it reads
+//!   nothing. Handing it to another thread would take six system calls and half as much processor
+//!   time again.
 //! - *the rest*: never; it changes metadata, lists a directory or syncs.
 //!
 //! Weakness: the kernel holds back a write when too much memory is dirty, and the thread with it.
-//! While one is held back, and for a while after it, others are handed to threads that may wait
-//! ([`HeldWrites`]): so one thread or two are held up once a second at the most. A file system that
-//! is frozen (`fsfreeze`) holds them up until it is thawed. One that is stacked (overlay) is taken
-//! for a local one, whatever it is stacked on.
+//! While one is held back, and for a while after it, others go to threads that may wait
+//! ([`HeldWrites`]): one thread or two are held up once a second at the most. A frozen file system
+//! (`fsfreeze`) holds them up until it is thawed. A stacked one (overlay) counts as local, whatever
+//! it is stacked on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -64,12 +63,10 @@ pub(super) fn knows_inodes(magic: i64) -> bool {
     NUMBERS.contains(&magic)
 }
 
-/// For what always may wait.
 pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
     Error::WouldBlock.unless(call.may_block)
 }
 
-/// For reading the target of a symbolic link.
 pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
     let is_short = status.attributes.size <= INLINE_TARGET_BYTES_MAX;
     Error::WouldBlock.unless(call.may_block || is_short)
@@ -140,7 +137,6 @@ impl Drop for InlineWrite<'_> {
     }
 }
 
-/// For writing `length` bytes at `offset`.
 pub(super) fn may_write(
     call: &Call<'_>,
     object: &Object,

@@ -1,19 +1,16 @@
 //! The bounds of an export: the mount it is used through, and whether an object is in it.
 //!
-//! *Mounts.* A name that is a mount point leads to another file system, which is not exported: its
-//! inode numbers and handles would be mixed up with those of the export. Where the kernel lets
-//! (root, Linux 5.12) the export is used through a mount of its own, which shows the same file
-//! system without what is mounted in it: clients see the directory beneath, as with other NFS
-//! servers. The original stays open: it keeps the file system from being unmounted unnoticed, and
-//! only there an object has a path. Elsewhere mount points are listed, and whatever is asked about
-//! them is refused.
+//! *Mounts.* What is mounted in an export is not exported: its inode numbers and handles would be
+//! mixed up with those of the export. Where the kernel lets (root, Linux 5.12) the export is used
+//! through a private mount, which shows the directories beneath mount points, as other NFS servers
+//! do. The original stays open: it keeps the file system mounted, and only there an object has a
+//! path. Elsewhere mount points are listed, and calls on them are refused.
 //!
-//! *Containment.* An identifier, and an object that is held open, lead to the object wherever it
-//! is. A local program may have moved it, or a directory above it, out of the export. Nothing can
+//! *Containment.* A handle leads to an object wherever a local program has moved it. Nothing can
 //! leave an export that is a whole file system. In any other, an object is checked when it is
-//! opened by handle, and again when the last check is more than a *turn* ago (a second,
-//! `directory`): so a call costs the comparison of two numbers, and a busy object a readlink each
-//! second. A directory is checked at once when its change time has moved, as being moved does.
+//! opened by handle, and when the last check is more than a *turn* ago (a second, `directory`): a
+//! call costs the comparison of two numbers, a busy object a readlink each second. A directory is
+//! checked at once when its change time has moved.
 //!
 //! ```text
 //!   path in /proc/self/fd beneath the export's? ──yes──────────────────────> inside
@@ -23,13 +20,12 @@
 //!        └─ other file ────────────────────────────────────────────────────> inside
 //! ```
 //!
-//! What was just reached by a name in a directory of the export is inside. So is, for as long as it
-//! is open, what a program has open through a mount of this machine: as on a local file system.
+//! What was just reached by a name in the export is inside, and what a program has open through a
+//! mount of this machine.
 //!
-//! Weakness: a file that was moved out is reached by the handles that clients have of it where the
-//! kernel has forgotten its path, or it had several names, as with knfsd's `no_subtree_check`. Only
-//! reading every directory of the export would tell: 9 system calls for each, and clients that
-//! wait for it, after each start of the machine.
+//! Weakness: a file that was moved out stays reachable by handles where the kernel has forgotten
+//! its path, or where it had several names, as with knfsd's `no_subtree_check`. Only reading every
+//! directory would tell: 9 system calls for each, after each start of the machine.
 
 use super::access::Access;
 use super::identifier;
@@ -96,12 +92,10 @@ impl Bounds {
         &self.resolver
     }
 
-    /// Whether nothing can leave it.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Whether it is used through a mount of its own.
     pub(super) fn has_own_mount(&self) -> bool {
         self.original.is_some()
     }
@@ -110,7 +104,6 @@ impl Bounds {
         Inode::of(opened, status, self.root.node().device)
     }
 
-    /// Where other file systems are mounted in it.
     pub(super) fn mounts_inside(&self) -> Vec<PathBuf> {
         self.root_path().map_or_else(Vec::new, |path| below(&path))
     }
@@ -151,7 +144,6 @@ impl Bounds {
         Ok(!(known && settled && is_only_name))
     }
 
-    /// The path of the export's root.
     pub(super) fn root_path(&self) -> Option<Vec<u8>> {
         let original = self.original.as_ref().map(|original| original.root.as_fd());
         path_of(original.unwrap_or_else(|| self.root.as_fd()))
@@ -238,7 +230,6 @@ pub(super) struct Original {
 }
 
 impl Original {
-    /// An object of the export, as it is seen in the original mount.
     fn see(&self, object: BorrowedFd<'_>) -> Result<OwnedFd> {
         let made = system::name_to_handle(object, b"").map_err(error_of)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -302,7 +293,6 @@ fn is_known(path: &[u8]) -> bool {
     path.len() > 1 && !path.ends_with(b" (deleted)")
 }
 
-/// What of `path` is beneath `root`.
 fn beneath<'a>(root: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     path.strip_prefix(root)
         .filter(|rest| root.ends_with(b"/") || rest.starts_with(b"/"))

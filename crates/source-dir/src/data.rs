@@ -6,7 +6,6 @@
 //! system beneath allocates, makes holes (fallocate(2)) and copies (copy_file_range(2)), which
 //! shares the data where it can.
 
-use super::access::Access;
 use super::blocking::{self, HeldWrites};
 use super::durability::Durability;
 use super::object::{Object, Status};
@@ -31,10 +30,8 @@ const UNSIZED_OFFSET_MAX: u64 = i64::MAX as u64 - UNSIZED_BYTES_MAX as u64;
 /// The most that is copied at once, in bytes: other calls wait meanwhile.
 const COPY_BYTES_MAX: usize = 64 << 20;
 
-/// Reads and writes the files of an export.
 pub(super) struct Data {
     objects: Arc<Objects>,
-    access: Arc<Access>,
     durability: Arc<Durability>,
     held_writes: HeldWrites,
     file_bytes_max: u64,
@@ -43,13 +40,11 @@ pub(super) struct Data {
 impl Data {
     pub(super) fn new(
         objects: &Arc<Objects>,
-        access: &Arc<Access>,
         durability: &Arc<Durability>,
         file_bytes_max: u64,
     ) -> Self {
         Self {
             objects: Arc::clone(objects),
-            access: Arc::clone(access),
             durability: Arc::clone(durability),
             held_writes: HeldWrites::new(),
             file_bytes_max,
@@ -67,7 +62,10 @@ impl Data {
         let object = self.objects.object(call, id)?;
         object.file_type().expect_regular()?;
         let status = self.objects.look_once(call, &object)?;
-        self.access.judge(call, &object, &status).check_read()?;
+        self.objects
+            .access()
+            .judge(call, &object, &status)
+            .check_read()?;
         if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
             let file = self.objects.readable(&object, call.may_block)?;
             return self.read_unsized(file, &status, offset, count);
@@ -120,7 +118,10 @@ impl Data {
         let object = self.objects.object(call, id)?;
         object.file_type().expect_regular()?;
         let status = self.objects.look_once(call, &object)?;
-        self.access.judge(call, &object, &status).check_read()?;
+        self.objects
+            .access()
+            .judge(call, &object, &status)
+            .check_read()?;
         let from = match wanted {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
@@ -152,7 +153,7 @@ impl Data {
         object.file_type().expect_regular()?;
         let verifier = self.durability.verifier();
         let (exclusion, before) = self.objects.begin_change(&object, call.may_block)?;
-        let judge = self.access.judge(call, &object, &before);
+        let judge = self.objects.access().judge(call, &object, &before);
         judge.check_write()?;
         offset
             .checked_add(data.len() as u64)
@@ -164,7 +165,7 @@ impl Data {
         }
         blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
         let file = self.objects.writable(&object)?;
-        self.access.become_caller(judge.caller())?;
+        self.objects.access().become_caller(judge.caller())?;
         let writing = object.begin_write(&before);
         let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
@@ -245,7 +246,10 @@ impl Data {
         );
         from.file_type().expect_regular()?;
         let status = self.objects.look(&from, true)?;
-        self.access.judge(call, &from, &status).check_read()?;
+        self.objects
+            .access()
+            .judge(call, &from, &status)
+            .check_read()?;
         let source = self.objects.readable(&from, true)?;
         let length = usize::try_from(length)
             .unwrap_or(usize::MAX)
@@ -266,10 +270,10 @@ impl Data {
     ) -> Result<T> {
         object.file_type().expect_regular()?;
         let (_exclusion, before) = self.objects.begin_change(object, true)?;
-        let judge = self.access.judge(call, object, &before);
+        let judge = self.objects.access().judge(call, object, &before);
         judge.check_write()?;
         let file = self.objects.writable(object)?;
-        self.access.become_caller(judge.caller())?;
+        self.objects.access().become_caller(judge.caller())?;
         let _writing = object.begin_write(&before);
         act(file).map_err(error_of)
     }

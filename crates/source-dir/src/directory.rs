@@ -53,14 +53,12 @@ pub struct Directory {
     next: OnceLock<Box<Directory>>,
 }
 
-/// The parts of one export.
 pub(super) struct Tree {
     path: PathBuf,
     options: Options,
     limits: Limits,
     /// What tells this tree from others.
     tree_id: Vec<u8>,
-    access: Arc<Access>,
     durability: Arc<Durability>,
     metadata_sync: Arc<MetadataSync>,
     objects: Arc<Objects>,
@@ -125,20 +123,19 @@ impl Tree {
         ));
         let are_ordered = matches!(magic, TMPFS_MAGIC | RAMFS_MAGIC | OVERLAY_MAGIC)
             || !gives_cookies(root.as_fd())?;
-        let listings = Listings::new(&objects, &access, &open_listings, magic, are_ordered);
+        let listings = Listings::new(&objects, &open_listings, magic, are_ordered);
         let listings = Arc::new(listings);
         let bytes_max = limits.file_bytes_max;
-        let attributes = Attributes::new(&objects, &access, &metadata_sync, &listings, bytes_max);
+        let attributes = Attributes::new(&objects, &metadata_sync, &listings, bytes_max);
         let attributes = Arc::new(attributes);
         Ok(Self {
             path: path.to_owned(),
             tree_id: options::tree_id_of(&id, &status, sizes.f_fsid),
             limits,
-            data: Data::new(&objects, &access, &durability, bytes_max),
-            extended: Extended::new(&objects, &access, &metadata_sync),
-            names: Names::new(&objects, &access, &attributes, &metadata_sync, bytes_max),
+            data: Data::new(&objects, &durability, bytes_max),
+            extended: Extended::new(&objects, &metadata_sync),
+            names: Names::new(&objects, &attributes, &metadata_sync, bytes_max),
             options,
-            access,
             durability,
             metadata_sync,
             objects,
@@ -153,7 +150,7 @@ impl Tree {
             Naming::Handles => "kernel file handles",
             Naming::PathHints(_) => "inode numbers and path hints",
         };
-        let (path, acting) = (self.path.display(), self.access.describe());
+        let (path, acting) = (self.path.display(), self.objects.access().describe());
         format!("directory {path} (objects named by {names}; acts {acting})")
     }
 
@@ -174,7 +171,11 @@ impl Tree {
     ) -> Result<(Rights, FileAttributes)> {
         let object = self.objects.object(call, id)?;
         let status = self.objects.look_once(call, &object)?;
-        let granted = self.access.judge(call, &object, &status).granted(wanted)?;
+        let granted = self
+            .objects
+            .access()
+            .judge(call, &object, &status)
+            .granted(wanted)?;
         Ok((granted, status.attributes))
     }
 
@@ -197,7 +198,8 @@ impl Tree {
         let object = hold.object();
         // Opened as the server: good for a kernel that judges callers by itself, which only root
         // can tell it to do.
-        let may_pass = self.access.is_as_caller() && object.file_type() == FileType::Regular;
+        let may_pass =
+            self.objects.access().is_as_caller() && object.file_type() == FileType::Regular;
         let readable = || self.objects.readable(object, call.may_block);
         let file = may_pass.then(|| readable().ok().cloned()).flatten();
         Ok(Opened {
@@ -214,7 +216,6 @@ impl Tree {
         self.metadata_sync.object(&object)
     }
 
-    /// Releases all that is held open and not in use.
     fn release_all(&self) {
         self.objects.release_all();
         self.listings.end();
@@ -228,7 +229,7 @@ impl Tree {
     }
 
     pub(super) fn access(&self) -> &Access {
-        &self.access
+        self.objects.access()
     }
 
     pub(super) fn metadata_sync(&self) -> &MetadataSync {
@@ -256,7 +257,9 @@ fn name_root(handles: bool, root: &OpenFile, status: &Status) -> Result<(Naming,
 fn look_after(tree: &Weak<Tree>) {
     let mut swept = Instant::now();
     // A call may have started it that was made as its caller.
-    let _ = tree.upgrade().map(|tree| tree.access.become_server());
+    let _ = tree
+        .upgrade()
+        .map(|tree| tree.objects.access().become_server());
     loop {
         std::thread::sleep(TURN);
         let Some(tree) = tree.upgrade() else { return };
@@ -338,7 +341,7 @@ impl FileSystem for Directory {
         Some(self)
     }
 
-    /// Each call says as whom it needs the thread (`access`).
+    /// Each call sets the identity of its thread (`access`).
     fn prepare_thread(&self) {}
 
     fn root(&self) -> FileId {
@@ -419,13 +422,14 @@ impl LocalFiles for Directory {
     }
 
     fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile> {
-        let Tree {
-            objects, access, ..
-        } = &*self.tree;
+        let objects = &self.tree.objects;
         let object = objects.object(call, id)?;
         object.file_type().expect_regular()?;
         let status = objects.look(&object, true)?;
-        access.judge(call, &object, &status).check_write()?;
+        objects
+            .access()
+            .judge(call, &object, &status)
+            .check_write()?;
         match objects.writable(&object) {
             Err(Error::AccessDenied) => object.reopen(OFlags::WRONLY),
             opened => opened.cloned(),
@@ -437,7 +441,7 @@ impl LocalFiles for Directory {
         if !matches!(objects.naming(), Naming::Handles) {
             return Ok(None);
         }
-        self.tree.access.act_for(call)?;
+        self.tree.objects.access().act_for(call)?;
         let opened = identifier::open_to_read(objects.root().as_fd(), id)?;
         Ok(Some(OpenFile::new(opened)))
     }
@@ -452,7 +456,7 @@ impl LocalFiles for Directory {
         pagewell_fs::name::check_new(name)?;
         let objects = &self.tree.objects;
         let directory = objects.directory(call, directory)?;
-        self.tree.access.act_for(call)?;
+        self.tree.objects.access().act_for(call)?;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         let resolver = objects.bounds().resolver();
         let opened = resolver.create(directory.as_fd(), name, mode)?;

@@ -1,20 +1,18 @@
-//! What is on the device, and the verifier that tells writers when something is not.
+//! The verifier that tells writers when data did not reach the device.
 //!
-//! Problem: unstable writes live in the kernel's page cache. When the kernel fails to write them
-//! back it drops them and says so once, to the next sync of each open descriptor. A client that
-//! has not committed yet must learn that it has to send them again (RFC 1813 section 3.3.21).
+//! Unstable writes live in the kernel's page cache. When the kernel fails to write them back it
+//! drops them and says so once, to the next sync of each open descriptor. A client that has not
+//! committed yet must learn that it has to send them again (RFC 1813 section 3.3.21).
 //!
-//! Rule: a verifier of 8 bytes that is new in each life of the program, and is changed after
-//! *every* failed sync, whatever asked for it and whatever it covered. A write reports the verifier
-//! from before it began, a commit the one from after its sync: equal means that nothing was lost
-//! in between. The failed commit itself is an error; the next commit of the same file would look
-//! clean to the kernel, but returns another verifier than the lost writes were given.
+//! The verifier is new in each life of the program, and changes after *every* failed sync. A write
+//! reports the verifier from before it began, a commit the one from after its sync: equal means
+//! that nothing was lost in between. The failed commit itself is an error; the next commit of the
+//! same file would look clean to the kernel, but returns another verifier than the lost writes were
+//! given. A mount cannot have programs send again what only may be lost: for each file there is
+//! also a verifier that moves with failed syncs of that one.
 //!
-//! A mount tells programs of what their files have lost, and cannot have them send again what only
-//! may be lost. So for each file there is also a verifier that moves with failed syncs of that one.
-//!
-//! The verifier is clock and process mixed with randomness, so that a restart within the clock's
-//! grain differs too. A change adds an odd constant: 2^64 changes until one returns.
+//! It is clock and process mixed with randomness, so that a restart within the clock's grain
+//! differs too. A change adds an odd constant: 2^64 changes until one returns.
 
 use super::object::Object;
 use super::syncs::{Extent, Syncs};
@@ -57,7 +55,7 @@ pub struct KernelSync;
 
 impl SyncCalls for KernelSync {}
 
-/// Files whose failed syncs are told from those of others: some 0.5 MiB.
+/// Files with a verifier of their own: some 0.5 MiB.
 const LOST_MAX: usize = 4096;
 
 /// The verifiers of single files.
@@ -121,12 +119,10 @@ impl Durability {
         lost.of.insert(*object.key(), verifier);
     }
 
-    /// Brings the data of an object to the device through `file`, one of its descriptors.
     pub(super) fn sync_data(&self, object: &Object, file: &OpenFile) -> Result<()> {
         self.sync(object, file, Extent::Data)
     }
 
-    /// Brings data and attributes of an object to the device.
     pub(super) fn sync_all(&self, object: &Object, file: &OpenFile) -> Result<()> {
         self.sync(object, file, Extent::All)
     }

@@ -11,7 +11,6 @@ pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
 const HEADER_BYTES: usize = 19;
 
-/// One entry as the kernel gives it.
 #[derive(Clone, Copy)]
 pub(super) struct RawEntry<'a> {
     pub(super) name: &'a [u8],
@@ -23,7 +22,6 @@ pub(super) struct RawEntry<'a> {
 }
 
 impl RawEntry<'_> {
-    /// Whether it is the directory itself or its parent.
     pub(super) fn is_dots(&self) -> bool {
         self.name == b"." || self.name == b".."
     }

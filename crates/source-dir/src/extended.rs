@@ -7,7 +7,6 @@
 //! The kernel does not judge all: a thread that acts for somebody keeps `CAP_SYS_ADMIN`, which lets
 //! it see and change what is for the superuser. That is refused here.
 
-use super::access::Access;
 use super::metadata_sync::MetadataSync;
 use super::object::Object;
 use super::objects::Objects;
@@ -19,24 +18,16 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// The extended attributes of the objects of an export.
 pub(super) struct Extended {
     objects: Arc<Objects>,
-    access: Arc<Access>,
     metadata_sync: Arc<MetadataSync>,
-    /// The file system can have them.
     are_possible: bool,
 }
 
 impl Extended {
-    pub(super) fn new(
-        objects: &Arc<Objects>,
-        access: &Arc<Access>,
-        metadata_sync: &Arc<MetadataSync>,
-    ) -> Self {
+    pub(super) fn new(objects: &Arc<Objects>, metadata_sync: &Arc<MetadataSync>) -> Self {
         Self {
             objects: Arc::clone(objects),
-            access: Arc::clone(access),
             metadata_sync: Arc::clone(metadata_sync),
             are_possible: are_possible(objects.root()),
         }
@@ -55,10 +46,10 @@ impl Extended {
     ) -> Result<()> {
         Error::WouldBlock.unless(call.may_block)?;
         let object = self.objects.object(call, id)?;
-        let caller = self.access.caller(call);
+        let caller = self.objects.access().caller(call);
         check(name, caller.uid(), true)?;
         let change = self.objects.begin_change(&object, true)?;
-        self.access.become_caller(&caller)?;
+        self.objects.access().become_caller(&caller)?;
         let done = act(&object.link()).map_err(error_of);
         drop(change);
         done?;
@@ -70,10 +61,10 @@ impl ExtendedAttributes for Extended {
     fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
         Error::WouldBlock.unless(call.may_block)?;
         let object = self.objects.object(call, id)?;
-        let caller = self.access.caller(call);
+        let caller = self.objects.access().caller(call);
         check(name, caller.uid(), false)?;
         self.objects.look(&object, true)?;
-        self.access.become_caller(&caller)?;
+        self.objects.access().become_caller(&caller)?;
         let link = object.link();
         let query = || rustix::fs::getxattr_query(&link, name);
         sized(query, |buffer| rustix::fs::getxattr(&link, name, buffer)).map_err(error_of)
@@ -82,9 +73,9 @@ impl ExtendedAttributes for Extended {
     fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
         Error::WouldBlock.unless(call.may_block)?;
         let object = self.objects.object(call, id)?;
-        let caller = self.access.caller(call);
+        let caller = self.objects.access().caller(call);
         self.objects.look(&object, true)?;
-        self.access.become_caller(&caller)?;
+        self.objects.access().become_caller(&caller)?;
         let link = object.link();
         let query = || rustix::fs::listxattr_query(&link);
         let names = sized(query, |buffer| rustix::fs::listxattr(&link, buffer));

@@ -1,25 +1,18 @@
-//! Identifiers of objects: the kernel's own file handles, and inode numbers with path hints.
+//! Identifiers of objects, which outlive renames and restarts and never mean another object.
 //!
-//! Problem: an identifier must outlive renames, restarts and the table of objects, and must never
-//! mean another object.
-//!
-//! *Handles.* name_to_handle_at gives what the file system itself uses for NFS (inode number and
-//! generation, mostly); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again. A
-//! reused inode has another generation, so the old identifier is stale.
-//!
-//! *Path hints*, where the kernel gives no usable handle (`path_hint`): the inode number, the birth
-//! time as its generation, and one byte for each directory between the export's root and the
-//! object, a hash of that directory's inode number.
+//! *Kernel handles.* name_to_handle_at gives what the file system uses for NFS (inode number and
+//! generation, mostly); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again. *Path
+//! hints*, where the kernel gives no usable handle: inode number, birth time as its generation, and
+//! a hash of the inode number of each directory above the object (`path_hint`).
 //!
 //! ```text
 //!   tag 1 │ type of the handle │ handle
 //!   tag 2 │ inode of file │ birth of file │ hash(a) hash(b)          /export/a/b/file
 //! ```
 //!
-//! The server authenticates identifiers, so what arrives here was once issued for this export, and
-//! a handle cannot lead to another file system. Whether the object is still in the export is
-//! checked before it is used (`bounds`). Permission is not asked of the directories above an
-//! object: a client that was given its identifier may use it, as with other NFS servers.
+//! The server authenticates identifiers, so what arrives here was issued for this export. `bounds`
+//! checks that the object is still in it. The directories above are not asked for permission: a
+//! client that has an identifier may use it, as with other NFS servers.
 
 use super::object::{Inode, spread};
 use super::system::{self, KernelHandle, error_of};
@@ -31,13 +24,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Longest identifier of an object of a directory: what this program's server can put into a
 /// handle, and no more than was given out before, as handles are to stay what they are.
 const ID_BYTES_MAX: usize = 48;
-/// First byte of an identifier that is a kernel handle.
 pub(super) const HANDLE_TAG: u8 = 1;
-/// First byte of an identifier with a path hint.
 pub(super) const HINT_TAG: u8 = 2;
 /// Tag, inode number and birth time: what tells objects with path hints apart.
 const KEY_BYTES: usize = 17;
-/// What is left of an identifier for the path hint.
 const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 
 /// Linux' numbers for file systems whose handles and journals are known (statfs `f_type`).

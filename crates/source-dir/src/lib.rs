@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Each part owns its state. From below: `system`, `resolve`, `object` (one that is held open),
-//! `access` (as whom the kernel sees a thread, and who may do what), `syncs`, [`durability`],
+//! `access` (identities and permissions), `syncs`, [`durability`],
 //! `table` (what is held open), `identifier`, `bounds` (what is in the export), `path_hint`,
 //! `objects` (from an identifier or a name to an object), `metadata_sync`, `listings`, `data`,
 //! `attributes`, `extended`, `names`, and `directory`, which puts them together. `blocking` says

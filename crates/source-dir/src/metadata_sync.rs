@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Brings names and attributes to the device.
 pub(super) struct MetadataSync {
     objects: Arc<Objects>,
     durability: Arc<Durability>,
@@ -46,7 +45,6 @@ impl MetadataSync {
         self.one_journal
     }
 
-    /// Brings the attributes of an object to the device.
     pub(super) fn attributes(&self, object: &Object) -> Result<()> {
         match self.is_wanted {
             true => self.object(object),

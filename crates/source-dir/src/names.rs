@@ -14,7 +14,7 @@
 //! survives a restart. A second call with the same verifier finds the file still empty and with
 //! those times: it is the same call. The first set-attributes of the client sets the times.
 
-use super::access::{Access, Judge};
+use super::access::Judge;
 use super::attributes::Attributes;
 use super::metadata_sync::MetadataSync;
 use super::object::{Object, Status};
@@ -36,7 +36,7 @@ const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 /// For EXCLUSIVE files, until the client's set-attributes.
 const EXCLUSIVE_MODE: u32 = 0o600;
-/// How often a name may vanish between "exists" and opening it before the caller is told to retry.
+/// How often a name may vanish between "exists" and opening it before the caller has to retry.
 const ATTEMPTS_MAX: usize = 16;
 /// Longest target of a symbolic link on Linux (PATH_MAX with its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
@@ -61,10 +61,8 @@ struct Making<'a> {
     wanted: SetAttributes,
 }
 
-/// The names of an export.
 pub(super) struct Names {
     objects: Arc<Objects>,
-    access: Arc<Access>,
     attributes: Arc<Attributes>,
     metadata_sync: Arc<MetadataSync>,
     file_bytes_max: u64,
@@ -73,14 +71,12 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn new(
         objects: &Arc<Objects>,
-        access: &Arc<Access>,
         attributes: &Arc<Attributes>,
         metadata_sync: &Arc<MetadataSync>,
         file_bytes_max: u64,
     ) -> Self {
         Self {
             objects: Arc::clone(objects),
-            access: Arc::clone(access),
             attributes: Arc::clone(attributes),
             metadata_sync: Arc::clone(metadata_sync),
             file_bytes_max,
@@ -116,13 +112,14 @@ impl Names {
         let Some((object, status)) = recent_names::named(directory, name) else {
             return Ok(None);
         };
-        self.access.act_for(call)?;
+        self.objects.access().act_for(call)?;
         let status = match status {
             Some(status) => {
                 // another caller may not be allowed to
                 let around = self.objects.look_once(call, directory)?;
                 if !self
-                    .access
+                    .objects
+                    .access()
                     .judge(call, directory, &around)
                     .permits(EXECUTE)?
                 {
@@ -141,7 +138,10 @@ impl Names {
 
     fn lookup_itself(&self, call: &Call<'_>, directory: &InUse) -> Result<Entry> {
         let status = self.objects.look_once(call, directory)?;
-        self.access.judge(call, directory, &status).check(EXECUTE)?;
+        self.objects
+            .access()
+            .judge(call, directory, &status)
+            .check(EXECUTE)?;
         Ok(directory.entry(&status))
     }
 
@@ -151,7 +151,7 @@ impl Names {
         }
         Error::WouldBlock.unless(call.may_block)?;
         self.objects.look(directory, call.may_block)?;
-        self.access.act_for(call)?;
+        self.objects.access().act_for(call)?;
         let (parent, status) = self.objects.parent_of(directory)?;
         Ok(parent.entry(&status))
     }
@@ -256,7 +256,7 @@ impl Names {
         let directory = self.objects.directory(call, directory)?;
         pagewell_fs::name::check_new(name)?;
         let (made, parent) = self.change_directory(&directory, || {
-            self.access.act_for(call)?;
+            self.objects.access().act_for(call)?;
             act(&Making {
                 names: self,
                 call,
@@ -294,7 +294,7 @@ impl Names {
         wanted: &SetAttributes,
     ) -> Result<SetAttributes> {
         let (mode, umask) = (wanted.mode.unwrap_or(0), call.credentials.umask());
-        if mode & umask == 0 || self.access.has_default_list(directory)? {
+        if mode & umask == 0 || self.objects.access().has_default_list(directory)? {
             return Ok(*wanted);
         }
         Ok(SetAttributes {
@@ -326,9 +326,9 @@ impl Names {
         Error::WouldBlock.unless(call.may_block)?;
         let directory = self.objects.directory(call, directory)?;
         pagewell_fs::name::check_old(name)?;
-        let caller = self.access.caller(call);
+        let caller = self.objects.access().caller(call);
         let (victim, change) = self.change_directory(&directory, || {
-            self.access.become_caller(&caller)?;
+            self.objects.access().become_caller(&caller)?;
             let victim = self.objects.held_name(&directory, name);
             let running = victim.as_ref().map(|victim| victim.touch());
             rustix::fs::unlinkat(directory.as_fd(), name, removal_flags(is_directory))
@@ -363,7 +363,7 @@ impl Names {
         pagewell_fs::name::check_old(from_name)?;
         pagewell_fs::name::check_old(to_name)?;
         let (held, changes) = self.change_directories(&from, &to, || {
-            self.access.act_for(call)?;
+            self.objects.access().act_for(call)?;
             let moved = self.objects.key_at(&from, from_name);
             let moved_back = match flags.contains(RenameFlags::EXCHANGE) {
                 true => self.objects.key_at(&to, to_name),
@@ -435,10 +435,10 @@ impl Names {
         pagewell_fs::name::check_new(name)?;
         self.objects.look(&object, true)?;
         Error::NotPermitted.when(object.is_directory())?; // as link(2) says
-        let caller = self.access.caller(call);
+        let caller = self.objects.access().caller(call);
         let (status, change) = self.change_directory(&directory, || {
             let running = object.touch();
-            self.access.become_caller(&caller)?;
+            self.objects.access().become_caller(&caller)?;
             let flags = AtFlags::SYMLINK_FOLLOW; // through /proc, to the object itself
             let source = object.link();
             rustix::fs::linkat(rustix::fs::CWD, source, directory.as_fd(), name, flags)
@@ -455,7 +455,6 @@ impl Names {
 }
 
 impl Making<'_> {
-    /// The mode that is asked for.
     fn mode_or(&self, otherwise: u32) -> Mode {
         Mode::from_raw_mode(self.wanted.mode.unwrap_or(otherwise) & 0o7777)
     }
@@ -464,7 +463,7 @@ impl Making<'_> {
         let mode = self.mode_or(FILE_MODE);
         let (objects, directory) = (&self.names.objects, self.directory.as_fd());
         for _ in 0..ATTEMPTS_MAX {
-            self.names.access.act_for(self.call)?;
+            self.names.objects.access().act_for(self.call)?;
             let create = || {
                 objects
                     .bounds()
@@ -502,7 +501,11 @@ impl Making<'_> {
         let size = self.wanted.size; // EXCLUSIVE asks for none
         if let Some(size) = size {
             let exclusion = object.exclude(true)?;
-            let judge = self.names.access.judge(self.call, &object, &status);
+            let judge = self
+                .names
+                .objects
+                .access()
+                .judge(self.call, &object, &status);
             self.names.attributes.check_size(&judge, size)?;
             self.names.attributes.truncate(&judge, size)?;
             drop(exclusion);
@@ -544,10 +547,10 @@ impl Making<'_> {
     fn dress(&self, object: Arc<Object>, mut status: Status) -> Result<Made> {
         let Names {
             objects,
-            access,
             attributes,
             ..
         } = self.names;
+        let access = objects.access();
         let judge = access.judge(self.call, &object, &status);
         let rest = self.not_set_yet(&judge);
         let touched = rest != SetAttributes::default();

@@ -35,7 +35,6 @@ const SETTLED_NANOSECONDS: i128 = 20_000_000;
 /// The same of file systems with times of whole seconds (ext3, ext4 with small inodes), or of even
 /// ones (FAT).
 const COARSE_SETTLED_NANOSECONDS: i128 = 2_000_000_000 + SETTLED_NANOSECONDS;
-/// An object held open.
 pub(super) struct Object {
     id: FileId,
     /// What all identifiers of the object have in common.
@@ -49,7 +48,6 @@ pub(super) struct Object {
     /// Whether there may be data that no sync has covered yet.
     unsynced: AtomicBool,
     syncs: Syncs,
-    /// How many programs have it open.
     holds: AtomicUsize,
     changes: Changes,
     /// When it was last asked whether it is in the export, and its change time then.
@@ -59,13 +57,11 @@ pub(super) struct Object {
     contents: Mutex<()>,
     /// How it was before the write that is at work.
     before_write: Mutex<Option<Status>>,
-    /// Whether there is one.
     is_written: AtomicBool,
     /// Whether it has an access control list, beside its change time when that was found.
     acl: AtomicU64,
 }
 
-/// A descriptor that is counted while an object holds it.
 pub(super) struct Descriptor(OpenFile);
 
 impl Descriptor {
@@ -86,7 +82,6 @@ impl Drop for Descriptor {
 }
 
 impl Object {
-    /// An object behind a descriptor that may only name it.
     pub(super) fn new(id: FileId, key: FileId, status: &Status, name: OpenFile) -> Self {
         Self {
             id,
@@ -151,12 +146,10 @@ impl Object {
         })
     }
 
-    /// One look at the object, which may have no names any more.
     pub(super) fn status(&self) -> Result<Status> {
         Status::of(self)
     }
 
-    /// Whether it was asked in this turn where it is.
     pub(super) fn was_asked(&self, turn: u64) -> bool {
         self.asked.load(Ordering::Relaxed) == turn
     }
@@ -174,12 +167,10 @@ impl Object {
             && self.asked_changed.load(Ordering::Relaxed) != mixed(status.attributes.changed)
     }
 
-    /// A program opens it.
     pub(super) fn hold(&self) {
         self.holds.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A program is done with it. Returns whether it was the last.
     pub(super) fn release(&self) -> bool {
         self.holds.fetch_sub(1, Ordering::SeqCst) == 1
     }
@@ -202,7 +193,6 @@ impl Object {
         let _ = self.write.set(Descriptor::new(file));
     }
 
-    /// Marks the object as used since the hand of the cache last passed.
     pub(super) fn mark(&self) {
         // Most often it is: then nothing is written that other threads use.
         if !self.marked.load(Ordering::Relaxed) {
@@ -210,17 +200,14 @@ impl Object {
         }
     }
 
-    /// Whether it was marked; it is not any more.
     pub(super) fn unmark(&self) -> bool {
         self.marked.swap(false, Ordering::Relaxed)
     }
 
-    /// The file open for writing, if it is.
     pub(super) fn write_if_open(&self) -> Option<&OpenFile> {
         self.write.get().map(Descriptor::file)
     }
 
-    /// The object open for reading, if it is; a file may be open for writing, too.
     pub(super) fn read_if_open(&self) -> Option<&OpenFile> {
         let opened = self.read.get().or_else(|| self.write.get());
         opened.map(Descriptor::file)
@@ -235,7 +222,6 @@ impl Object {
         Ok(keep(&self.read, opened))
     }
 
-    /// Opens a file for reading and writing, with the identity of the thread.
     pub(super) fn open_to_write(&self) -> Result<&OpenFile> {
         Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
     }
@@ -248,7 +234,6 @@ impl Object {
         Ok(OpenFile::new(file))
     }
 
-    /// A path that leads to the object and nowhere else.
     pub(super) fn link(&self) -> String {
         link_to(self.as_fd())
     }
@@ -272,7 +257,7 @@ impl Object {
         self.before_write.lock().unwrap_or(status)
     }
 
-    /// What others are told of it after that look.
+    /// What a call answers after that look.
     pub(super) fn entry(&self, status: &Status) -> Entry {
         Entry {
             id: self.id,
@@ -280,7 +265,6 @@ impl Object {
         }
     }
 
-    /// Notes that there is data which only a sync makes durable.
     pub(super) fn set_unsynced(&self, unsynced: bool) {
         self.unsynced.store(unsynced, Ordering::Release);
     }
@@ -309,7 +293,6 @@ fn acl_key(changed: Timestamp) -> u64 {
     mixed(changed) << 2 | KNOWN_ACL // some 146 years fit
 }
 
-/// A write at work.
 pub(super) struct Writing<'a>(&'a Object);
 
 impl Drop for Writing<'_> {
@@ -332,7 +315,6 @@ fn keep(slot: &OnceLock<Descriptor>, opened: OpenFile) -> &OpenFile {
     slot.get_or_init(|| Descriptor::new(opened)).file()
 }
 
-/// Opens a directory for listing and syncing, with the identity of the thread.
 pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match rustix::fs::openat(directory, c".", flags, Mode::empty()) {
@@ -343,7 +325,6 @@ pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
     opened.map(OpenFile::new).map_err(error_of)
 }
 
-/// A path that leads to what is open as `fd` and nowhere else.
 pub(super) fn link_to(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
@@ -363,7 +344,6 @@ pub(super) struct Running<'a> {
 }
 
 impl Changes {
-    /// Announces a change, before the first look.
     fn begin(&self) -> Running<'_> {
         let alone = self.running.fetch_add(1, Ordering::SeqCst) == 0;
         let first = self.begun.fetch_add(1, Ordering::SeqCst);
@@ -450,26 +430,22 @@ pub(super) fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What statx said.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
     pub(super) node: Node,
-    /// Birth time, in nanoseconds as in [`Inode`].
     pub(super) birth: u64,
     /// Number of the mount the object was reached through; `None` before Linux 5.8.
     pub(super) mount: Option<u64>,
-    /// Whether the object is the root of its mount, as far as the kernel tells (Linux 5.8).
+    /// Whether the object is the root of its mount (Linux 5.8).
     pub(super) is_mount_root: bool,
     /// Whether the object may not be changed at all, or only be appended to.
     pub(super) is_frozen: bool,
     /// Whether names and data are encrypted by the file system (fscrypt).
     pub(super) is_encrypted: bool,
-    /// What callers of this layer get.
     pub(super) attributes: Attributes,
 }
 
 impl Status {
-    /// Looks at the object behind `fd`.
     pub(super) fn of(fd: impl AsFd) -> Result<Self> {
         Self::at(fd, c"", AtFlags::EMPTY_PATH)
     }

@@ -35,19 +35,14 @@ use std::time::Duration;
 /// stale. A machine that is out of memory stays so.
 const REUSE_RETRIES: usize = 100;
 
-/// How an export names its objects.
 pub(super) enum Naming {
-    /// By the kernel's file handles.
     Handles,
     /// By inode number, birth time and path hint.
     PathHints(Box<Places>),
 }
 
-/// How an object was reached.
 pub(super) enum Reached<'a> {
-    /// By a name in a directory.
     Child(&'a Object, &'a [u8]),
-    /// As the parent of a directory.
     ParentOf(&'a Object),
 }
 
@@ -76,7 +71,6 @@ impl Naming {
 /// An object that a call uses, which the calls of the same moment behind it may use, too.
 pub(super) type Held = Rc<InUse>;
 
-/// See [`Held`].
 pub(super) struct InUse {
     object: Arc<Object>,
     /// How it is in this moment, for calls that only look.
@@ -90,7 +84,6 @@ impl std::ops::Deref for InUse {
     }
 }
 
-/// The objects of an export.
 pub(super) struct Objects {
     root: Arc<Object>,
     /// Nothing can leave the export.
@@ -104,7 +97,6 @@ pub(super) struct Objects {
     counts_links: bool,
     /// The kernel knows the inodes of the file system by itself ([`super::blocking`]).
     knows_inodes: bool,
-    /// Counts seconds, about.
     turns: AtomicU64,
 }
 
@@ -165,7 +157,6 @@ impl Objects {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// From here on all objects are checked again.
     pub(super) fn end_turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
@@ -190,21 +181,18 @@ impl Objects {
         Err(Error::Stale)
     }
 
-    /// Looks at all held objects and releases those that have no names any more.
     pub(super) fn sweep(&self) {
         self.each(|object| {
             let _ = self.look(object, true); // releases it if it has no name
         });
     }
 
-    /// Releases all that is held open and not in use.
     pub(super) fn release_all(&self) {
         self.each(|object| {
             self.release(object);
         });
     }
 
-    /// All objects that are held.
     pub(super) fn each(&self, visit: impl FnMut(&Object)) {
         self.table.each(visit);
     }
@@ -285,7 +273,6 @@ impl Objects {
         Ok((object, status))
     }
 
-    /// The object of a name, if it is held open.
     pub(super) fn held_name(&self, directory: &Object, name: &[u8]) -> Option<Arc<Object>> {
         let status = Status::of_name(directory.as_fd(), name).ok()?;
         self.held(&status, &Reached::Child(directory, name))
@@ -301,12 +288,10 @@ impl Objects {
         Some(compose(self.bounds.inode_of(&opened, &status).ok()?, &[]))
     }
 
-    /// What all identifiers of an object have in common.
     pub(super) fn key_of(&self, id: &FileId) -> FileId {
         self.naming.key_of(id).unwrap_or(*id)
     }
 
-    /// A program opens an object.
     pub(super) fn hold(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<(Hold, Status)> {
         let found = self.object(call, id)?;
         let object = if Arc::ptr_eq(&found, self.root()) {
@@ -358,7 +343,6 @@ impl Objects {
         Ok(self.hold_open(object, &status, true))
     }
 
-    /// The same, if it is a directory.
     pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
         let object = self.object(call, id)?;
         Error::NotDirectory.unless(object.is_directory())?;
@@ -382,7 +366,7 @@ impl Objects {
         }
     }
 
-    /// One look at an object. One that has no names any more is let go, so that its space is freed,
+    /// One look at an object. One without names is released, so that its space is freed,
     /// unless a program has it open.
     pub(super) fn look(&self, object: &Object, may_wait: bool) -> Result<Status> {
         let status = object.status()?;
@@ -410,7 +394,7 @@ impl Objects {
         status.attributes.link_count == 0 && self.counts_links
     }
 
-    /// Lets go of a held object. False: a program has it open.
+    /// Drops an object from the table. False: a program has it open.
     pub(super) fn release(&self, object: &Object) -> bool {
         if object.is_held() || !self.table.remove(object.key()) {
             return false;
@@ -421,7 +405,6 @@ impl Objects {
         true
     }
 
-    /// Holds what was just opened and looked at.
     pub(super) fn adopt(
         &self,
         opened: OwnedFd,
@@ -437,7 +420,6 @@ impl Objects {
         Ok(self.hold_open(object, status, may_wait))
     }
 
-    /// The held object that was just looked at, if it is held.
     pub(super) fn held(&self, status: &Status, reached: &Reached<'_>) -> Option<Arc<Object>> {
         if self.root().node() == status.node {
             return Some(Arc::clone(self.root()));
@@ -477,7 +459,6 @@ impl Objects {
         }
     }
 
-    /// Opens what a kernel handle names, only to name it.
     fn open_handle(&self, id: &FileId) -> Result<(OwnedFd, Status)> {
         let handle = identifier::handle_of(id)?;
         self.access.become_server()?;

@@ -60,14 +60,13 @@ impl OpenError {
 
 /// Descriptors that the soft limit is raised to at most.
 const DESCRIPTORS_MAX: u64 = 65_536;
-/// Descriptors left to the rest of the program besides the half: connections, logs, listings.
+/// Descriptors kept from objects, beside half of all: for connections, logs, listings.
 const DESCRIPTORS_RESERVED: u64 = 256;
 /// A small limit still lets some objects be held.
 const DESCRIPTORS_MIN: u64 = 64;
 /// More held objects only cost memory: opening one again takes microseconds.
 pub(super) const OBJECTS_MAX: usize = 16_384;
 
-/// What the file system can hold and do.
 pub(super) fn limits_of(magic: i64, sizes: &StatVfs, access_lists: bool) -> Limits {
     Limits {
         read_only: sizes.f_flag.contains(StatVfsMountFlags::RDONLY),
@@ -146,7 +145,6 @@ fn links_max(magic: i64) -> u32 {
     }
 }
 
-/// Whether a file system has one journal for all metadata.
 pub(super) fn has_one_journal(magic: i64, device: u64) -> bool {
     match magic {
         EXT4_MAGIC => ext4_has_journal(device),

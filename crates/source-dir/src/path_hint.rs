@@ -1,32 +1,25 @@
 //! Where objects were last seen, for identifiers with path hints.
 //!
-//! Problem: an inode number cannot be opened. Something must lead back to the object after it was
-//! closed, even after a restart, and the number may have been given to another object.
-//!
-//! Rule: a path hint has one byte for each directory above the object, a hash of that directory's
-//! inode number. Inode numbers do not change when a directory is renamed in place, so the hint
-//! survives that. An object is found again in three ways, the first that works:
+//! An inode number cannot be opened. A path hint has one byte for each directory above the object,
+//! a hash of that directory's inode number, which does not change when the directory is renamed in
+//! place. An object is found again in three ways, the first that works:
 //! 1. *table*: a bounded map from inode to (parent, name), kept by our own lookups and renames, is
 //!    followed to the root and the names are opened downwards;
-//! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256
-//!    by chance), to the object's inode number;
+//! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256 by
+//!    chance), to the object's inode number;
 //! 3. *census*: one thread reads all directories, for all objects that are wanted by then. The disk
 //!    rests for [`REST_FACTOR`] times as long as that took; other calls wait for their turn, or are
-//!    told to try later.
+//!    have to try later.
 //!
-//! Whatever was opened is compared with inode number and birth time before it counts. What is not
-//! found is stale, and stays so without another search for [`MISSING_FOR`], or until its name is
-//! seen: clients ask for what is gone for as long as they have it open.
+//! Whatever was opened counts when inode number and birth time match. What is not found is stale
+//! for [`MISSING_FOR`], or until its name is seen: clients ask for what is gone for as long as they
+//! have it open. An object keeps its identifier for as long as the table knows it, also by other
+//! names and after a rename.
 //!
-//! The same object has the same identifier for as long as the table knows it, also by other names
-//! and after a rename. An identifier from an earlier life is put back into the table when it is
-//! resolved.
-//!
-//! Weaknesses: what was moved to another directory while the program was down, and what lies deeper
-//! than a hint has bytes, is found by a census. Where birth times are missing (0), a reused inode
-//! number cannot be told. What listings show with other inode numbers than stat (some union mounts,
-//! the roots of subvolumes) is found by the table alone. After a restart an object that was reached
-//! by two names may get the other name's hint.
+//! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. What
+//! listings show with other inode numbers than stat (some union mounts, the roots of subvolumes) is
+//! found by the table alone. After a restart an object with two names may get the other name's
+//! hint.
 
 use super::bounds::Bounds;
 use super::entries::{BUFFER_BYTES, each_entry, entries, parse};
@@ -61,7 +54,6 @@ const WANTED_MAX: usize = 1 << 16;
 /// Levels of directories that a census reads, each with a descriptor; no path can have more.
 const LEVELS_MAX: usize = 2048;
 
-/// Where objects were last seen.
 pub(super) struct Places {
     table: Mutex<Table>,
     /// What the next census looks for, by inode number.
@@ -73,7 +65,6 @@ pub(super) struct Places {
 
 type Wanted = HashMap<u64, (Inode, FileId)>;
 
-/// What leads to an object from the directory above it.
 struct Step {
     inode: Inode,
     name: Box<[u8]>,
@@ -81,14 +72,12 @@ struct Step {
 
 struct KnownPlace {
     name: Box<[u8]>,
-    /// The directory above.
     parent: Inode,
     id: FileId,
 }
 
 #[derive(Default)]
 struct Table {
-    /// The export's root.
     root: Inode,
     places: Clock<Inode, KnownPlace>,
     /// What was searched in vain, and since when.
@@ -96,7 +85,6 @@ struct Table {
 }
 
 impl Places {
-    /// Of an export with this root.
     pub(super) fn new(root: Inode) -> Self {
         Self {
             table: Mutex::new(Table {
@@ -146,7 +134,6 @@ impl Places {
         compose(inode, above)
     }
 
-    /// Opens the object of an identifier, only to name it.
     pub(super) fn open(&self, bounds: &Bounds, id: &FileId) -> Result<(OwnedFd, Status)> {
         let (inode, hint) = parse_hint(id)?;
         bounds.access().become_server()?;

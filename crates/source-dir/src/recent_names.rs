@@ -1,12 +1,10 @@
 //! What names meant a moment ago, for each thread.
 //!
-//! Problem: names are looked up again and again, by each client for itself. A table of them that
-//! all threads share would have to be locked, and each use of it would move a cache line from one
-//! processor to another.
-//!
-//! Rule: a small table for each thread, in which what is new overwrites what was at its place. What
-//! a name means is only a guess: in a later moment ([`pagewell_fs::moment`]) it must be looked at,
-//! with one system call instead of the three that open it. The table keeps nothing open.
+//! Clients look names up again and again. A table that all threads share would move a cache line
+//! from one processor to another at each use. So each thread has a small one, in which what is new
+//! overwrites what was at its place. What a name means is only a guess: in a later moment
+//! ([`pagewell_fs::moment`]) it must be looked at, with one system call instead of the three that
+//! open it. The table keeps nothing open.
 //!
 //! Weakness: a name that was taken away, and that the kernel does not remember, makes the thread
 //! wait for the directory once.

@@ -1,16 +1,15 @@
 //! One name in one directory, to a descriptor: the only way from a name to an object.
 //!
-//! Rule: never more than one name at a time, relative to the descriptor of a directory, and never
-//! through a symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
-//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). With `O_PATH|O_NOFOLLOW`
-//! a symbolic link is opened itself. A swap of names meanwhile changes what one name means,
-//! never where it is looked up.
+//! Never more than one name at a time, relative to the descriptor of a directory, and never through
+//! a symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
+//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). With `O_PATH|O_NOFOLLOW` a
+//! symbolic link is opened itself. A swap of names meanwhile changes what one name means, never
+//! where it is looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
-//! the same for a single name, except for mount points: what was opened is looked at, and refused
-//! when it is on another mount (before Linux 5.8, on another device). Which of the two is used is
-//! found out once, with the root of the export; what a later call is refused with says nothing of
-//! it. `..` is never passed to [`Resolver::child`].
+//! the same, and what was opened is refused when it is on another mount (before Linux 5.8, on
+//! another device). The root of the export tells once which of the two is used. `..` is never
+//! passed to [`Resolver::child`].
 
 use super::object::Status;
 use super::system::error_of;

@@ -1,12 +1,10 @@
 //! Syncs of one object: one at a time, and those that are asked for meanwhile share the next.
 //!
-//! Problem: the kernel tells of lost data once for each open descriptor, and all threads that sync
-//! an object use the same one. One thread is told; before it has changed the verifier another may
-//! sync, be told that all is well, and answer a COMMIT with the verifier of the lost writes.
-//!
-//! Rule: a sync ends with its consequences drawn, and only then the next begins. All that waited
-//! for it get its outcome, also a failure: whose data was lost is not told. A thread that has to
-//! wait starts writing first, so that the device has something to do meanwhile.
+//! The kernel tells of lost data once for each open descriptor, and all threads that sync an object
+//! use the same one. Before the thread with the report has changed the verifier, another may sync,
+//! find that all is well, and answer a COMMIT with the verifier of the lost writes. So a sync ends
+//! with its consequences drawn, and only then the next begins. All that waited for it get its
+//! outcome, also a failure. A thread that has to wait starts writing first.
 //!
 //! ```text
 //!   A  ├─ sync 1 ─┤
@@ -19,12 +17,10 @@
 use pagewell_base::sync::{Condvar, Mutex};
 use rustix::io::Errno;
 
-/// What of an object is to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Data and what is needed to read it back.
     Data,
-    /// Data and all attributes.
     All,
 }
 
@@ -35,11 +31,9 @@ struct State {
     ended: u64,
     /// A thread that waits needs more than the data of the next one.
     next_is_of_all: bool,
-    /// The last one that failed.
     failed: Option<(u64, Errno)>,
 }
 
-/// The syncs of one object.
 #[derive(Default)]
 pub(super) struct Syncs {
     state: Mutex<State>,

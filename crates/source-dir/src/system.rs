@@ -32,12 +32,10 @@ impl KernelHandle {
         })
     }
 
-    /// The type, private to the file system below.
     pub(super) fn kind(&self) -> i32 {
         self.kind
     }
 
-    /// The bytes, private to the file system below.
     pub(super) fn bytes(&self) -> &[u8] {
         let length = usize::try_from(self.length).unwrap_or(0);
         self.bytes.get(..length).unwrap_or(&[])

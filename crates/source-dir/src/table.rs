@@ -1,29 +1,24 @@
-//! The objects that are held open.
+//! The objects that are held open, with a bound on descriptors.
 //!
-//! Problem: an object must be found for each request without opening it again, with a bound on
-//! descriptors, and no descriptor may be used after it was closed.
-//!
-//! Rule: a map from key to object in each of 16 shards, from which what was not used goes first
-//! ([`Clock`]; the marks are the objects' own, as an object is found without its shard, too).
-//! Users hold an `Arc`; what is in use is not evicted, which keeps one inode from being two objects
-//! (its change counters must be one). A second map from inode to object lets a lookup that just
-//! looked at an inode find its object, and with it its identifier, without asking the kernel for a
-//! handle: while the object is held, its inode number cannot mean anything else.
+//! A map from key to object in each of 16 shards evicts what was not used ([`Clock`]; the marks are
+//! the objects' own, as lookups find an object without its shard, too). What is in use is not
+//! evicted: one inode must not be two objects, whose change counters must be one. A second map from
+//! inode to object lets a lookup find the object, and with it the identifier, of an inode that it
+//! has just looked at: while the object is held, the inode number cannot mean anything else.
 //!
 //! ```text
 //!   key ──> shard: clock [o][o*][o] <── weak reference ── node
 //! ```
 //!
-//! Data that no sync has covered keeps an object from eviction, because an error that the kernel
-//! reports after the last descriptor is closed would be lost. A thread that finds nothing else to
-//! evict syncs one, if it may wait; a later one evicts it. It stays until then, so that a
-//! commit meanwhile waits for the outcome of that sync ([`super::syncs`]).
+//! Data that no sync has covered keeps an object from eviction: the kernel would report an error of
+//! its writing to no descriptor. A thread that finds nothing else to evict syncs one, if it may
+//! wait; a later one evicts it, so that a commit meanwhile waits for the outcome of that sync
+//! (`syncs`).
 //!
-//! The bound on descriptors counts those of all exports. A descriptor that is opened when there are
-//! more pushes two objects out, and so does one that the system refuses.
+//! The bound counts the descriptors of all exports. A descriptor above the bound, or one that the
+//! system refuses, pushes two objects out.
 //!
-//! Weakness: the bound may be exceeded by the number of objects in use at one moment, which the
-//! number of server threads bounds, and by those that were just synced for it.
+//! Weakness: objects in use, at most one for each server thread, may exceed the bound.
 
 use super::durability::Durability;
 use super::object::{Node, Object};
@@ -41,19 +36,16 @@ const STEPS_MAX: usize = 128;
 
 type Shard = Clock<FileId, Arc<Object>>;
 
-/// The objects held open.
 pub(super) struct Table {
     shards: Vec<Mutex<Shard>>,
     nodes: Vec<Mutex<HashMap<Node, Weak<Object>>>>,
     shard_objects_max: usize,
     descriptors_max: i64,
-    /// Where room is made next.
     next_shard: AtomicUsize,
     durability: Arc<Durability>,
 }
 
 impl Table {
-    /// A table of about this many objects and descriptors.
     pub(super) fn new(
         objects_max: usize,
         descriptors_max: usize,
@@ -82,7 +74,6 @@ impl Table {
         &self.nodes[node.inode as usize % SHARDS]
     }
 
-    /// The object of this key, if it is held.
     pub(super) fn get(&self, key: &FileId) -> Option<Arc<Object>> {
         let shard = self.shard(key).lock();
         let object = shard.peek(key)?;
@@ -90,7 +81,6 @@ impl Table {
         Some(Arc::clone(object))
     }
 
-    /// The object at this node, if it is held.
     pub(super) fn get_node(&self, node: Node) -> Option<Arc<Object>> {
         let object = self.node_shard(node).lock().get(&node)?.upgrade()?;
         object.mark();
@@ -137,7 +127,6 @@ impl Table {
         object
     }
 
-    /// Whether there are more descriptors than there should be.
     fn is_crowded(&self) -> bool {
         names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max
     }
@@ -176,7 +165,7 @@ impl Table {
         Some(Arc::clone(object))
     }
 
-    /// Lets go of an object whose inode has no names any more. Its space is freed when its last
+    /// Drops an object whose inode has no names any more. Its space is freed when its last
     /// user is done. False: a program has it open.
     pub(super) fn remove(&self, key: &FileId) -> bool {
         let mut shard = self.shard(key).lock();
@@ -201,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Lets go of objects, for their descriptors: after a sync where no other may go, if the caller
+    /// Evicts objects, for their descriptors: after a sync where no other may go, if the caller
     /// may wait for it.
     pub(super) fn make_room(&self, may_wait: bool) {
         if let Some(unsynced) = self.evict_some()
@@ -213,7 +202,7 @@ impl Table {
         }
     }
 
-    /// Opens something; lets go of objects first when there are many descriptors, or else when the
+    /// Opens something; evicts objects first when there are many descriptors, or else when the
     /// program may have no more. [`Error::WouldBlock`] where that does not help, and the caller
     /// must not wait. What says [`Error::TryLater`] for another reason does
     /// not belong in `open`.

@@ -29,22 +29,18 @@ enum Position {
     Kept(Arc<NameList>, usize),
 }
 
-/// What more there is of a listing.
 pub(super) enum Filled {
-    /// Entries.
     Entries,
     /// Entries whose positions cannot be cookies.
     Unsound,
     /// Nothing here: another window is wanted, of what comes behind this cookie.
     Further(u64),
-    /// Nothing.
     End,
 }
 
 /// A directory open for listing, standing behind an entry, with what was read ahead.
 pub(super) struct Cursor {
     position: Position,
-    /// Of the last entry taken; 0 at the start.
     cookie: u64,
     bytes: Vec<u8>,
     at: usize,
@@ -98,17 +94,14 @@ impl Cursor {
         }
     }
 
-    /// Of the last entry taken; 0 at the start.
     pub(super) fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    /// Gathers what is read from the first name on, so that it can be kept.
     pub(super) fn gather(&mut self, ticket: Option<Ticket>) {
         self.gathered = ticket.map(Gathered::new);
     }
 
-    /// What was gathered of the whole directory.
     pub(super) fn into_gathered(self) -> Option<Gathered> {
         self.gathered
     }
@@ -129,7 +122,6 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Reads more when everything was taken.
     pub(super) fn fill(&mut self) -> Result<Filled> {
         if self.at < self.bytes.len() {
             return Ok(Filled::Entries);
@@ -166,7 +158,6 @@ impl Cursor {
         }
     }
 
-    /// Whether it is of names that were kept.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.position, Position::Kept(..))
     }
@@ -218,7 +209,6 @@ impl OpenListings {
         left.remove(found).map(|(_, listing)| listing)
     }
 
-    /// Leaves a listing there; the oldest goes when there are too many.
     pub(super) fn leave(&self, node: Node, listing: Cursor) {
         if !listing.may_be_left() {
             return;
@@ -230,13 +220,11 @@ impl OpenListings {
         drop(oldest);
     }
 
-    /// Closes all listings.
     pub(crate) fn forget_all(&self) {
         self.left.lock().clear();
         self.ordered.forget_all();
     }
 
-    /// Closes the listings of a directory that is gone.
     pub(crate) fn forget(&self, node: Node) {
         self.left.lock().retain(|(at, _)| *at != node);
         self.ordered.forget(node);

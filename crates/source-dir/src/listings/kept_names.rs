@@ -1,16 +1,13 @@
-//! NameList of directories, kept as long as the kernel says that they are true.
+//! Names of directories, kept as long as the kernel says that they are true.
 //!
-//! Problem: of a listing whose attributes are all remembered, reading the names from the kernel is
-//! nearly half of the work: ext4 hashes and sorts them anew for each listing.
+//! With all attributes remembered, reading the names is nearly half of a listing: ext4 hashes and
+//! sorts them anew. A listing from the first name to the last keeps what it has read. The kernel
+//! reports each change of a name by the handle of its directory ([`super::watch`]), which forgets
+//! the names. A listing that began before that keeps nothing: its [`Ticket`] is gone. Times of a
+//! directory are no proof: where they are whole seconds, two changes may have the same.
 //!
-//! Rule: a listing from the first name to the last keeps what it has read. Making, removing and
-//! renaming a name is reported by the handle of its directory ([`super::watch`]), which forgets
-//! the names. A listing that began before that keeps nothing: what it began under ([`Ticket`]) is
-//! gone. Times of a directory are no proof: where they are whole seconds, two changes may have the
-//! same.
-//!
-//! Not kept: names of encrypted directories, which change with the key, and the kernel reports
-//! nothing; those of large ones, see [`NAMES_BYTES_MAX`].
+//! Not kept: names of encrypted directories, which change with the key without a report, and those
+//! of large ones ([`NAMES_BYTES_MAX`]).
 
 use crate::entries::{entries, parse};
 use pagewell_base::clock::Clock;
@@ -26,7 +23,6 @@ const ALL_BYTES_MAX: usize = 8 << 20;
 /// Directories, also those whose listings have not come to their end.
 const DIRECTORIES_MAX: usize = 8 << 10;
 
-/// All names of a directory.
 pub(super) struct NameList(Vec<u8>);
 
 impl NameList {
@@ -85,12 +81,10 @@ struct Kept {
     names: Option<Arc<NameList>>,
 }
 
-/// Whether what was read then may still be used.
 pub(super) fn is_young(since: Instant, now: Instant) -> bool {
     now.saturating_duration_since(since) < KEPT_FOR
 }
 
-/// NameList of the directories of one file system, by inode number.
 #[derive(Default)]
 pub(super) struct KeptNames {
     /// Each weighs the bytes of its names.
@@ -99,14 +93,13 @@ pub(super) struct KeptNames {
 }
 
 impl KeptNames {
-    /// The names of a directory, if they are young.
     pub(super) fn get(&self, directory: u64, now: Instant) -> Option<Arc<NameList>> {
         let kept = self.directories.peek(&directory)?;
         kept.names.clone().filter(|_| is_young(kept.since, now))
     }
 
-    /// A listing begins, with all changes heard of. Listings that begin while another is under way
-    /// share its ticket: nothing has changed since then.
+    /// A listing begins, with the queue of changes empty. Listings that begin while another is
+    /// under way share its ticket: nothing has changed since then.
     pub(super) fn begin(&mut self, directory: u64, now: Instant) -> Ticket {
         if let Some(kept) = self.directories.peek(&directory)
             && is_young(kept.since, now)

@@ -1,12 +1,10 @@
 //! Attributes of listed objects, kept as long as the kernel says that they are true.
 //!
-//! Problem: a listing with attributes costs a statx and a name_to_handle_at for each name, which
-//! is nine tenths of its time; clients list the same directories again and again.
-//!
-//! Rule: what such a listing has read is remembered by inode number, apart from the names
-//! ([`super::kept_names`]). Before a listing uses what is remembered, it reads the kernel's queue
-//! of changes ([`super::watch`]) empty and forgets every object named there, so it shows the state
-//! of the moment at which it began or a later one, whatever made the change.
+//! A listing with attributes costs a statx and a name_to_handle_at for each name, nine tenths of
+//! its time; clients list the same directories again and again. What was read is remembered by
+//! inode number, apart from the names ([`super::kept_names`]). Before a listing uses it, it reads
+//! the kernel's queue of changes ([`super::watch`]) empty and forgets every object named there, so
+//! it shows the state at which it began or a later one, whatever made the change.
 //!
 //! ```text
 //!   listing ──> drain changes ──> forget them ──┐
@@ -15,15 +13,13 @@
 //!                                        └── no ──> statx, name_to_handle_at ──> remember
 //! ```
 //!
-//! A change may be drained by another listing between this one's statx and its remembering. So a
-//! listing only remembers while nothing has been forgotten since it began.
+//! Another listing may drain a change between this one's statx and its remembering. So a listing
+//! only remembers while nothing has been forgotten since it began.
 //!
-//! Constants: what is not young any more ([`is_young`]) is read again, for what the kernel does not
-//! report (stores through shared mappings, access times, block counts of delayed allocation).
-//! Setting an access time alone is reported as an access; done through Pagewell, the object is
-//! forgotten by hand. [`ENTRIES_MAX`] entries take 16 MiB. The watch makes each write on the file
-//! system a little dearer for everybody on the host, so it is given up when no listing has used it
-//! for [`IDLE_FOR`].
+//! What is not young ([`is_young`]) is read again, for what the kernel does not report: stores
+//! through shared mappings, access times, block counts of delayed allocation. [`ENTRIES_MAX`]
+//! entries take 16 MiB. The watch makes each write on the file system dearer, so it ends when no
+//! listing has used it for [`IDLE_FOR`].
 //!
 //! Weaknesses: needs root and a file system whose inode numbers in listings are those of statx and
 //! whose handles are known (ext4, XFS, tmpfs). A directory that changes all the time remembers
@@ -41,12 +37,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Objects remembered.
 const ENTRIES_MAX: usize = 32 << 10;
 /// Without a listing for this long the watch ends.
 const IDLE_FOR: Duration = Duration::from_secs(60);
 
-/// What is remembered of one file system.
 #[derive(Default)]
 pub(super) struct Memory(RwLock<Remembered>);
 
@@ -62,17 +56,17 @@ struct Remembered {
     forgotten: u64,
 }
 
-/// All changes until a listing began are heard of.
+/// The state of the memory when a listing began, with all changes until then drained.
 #[derive(Clone, Copy)]
-pub(super) struct Heard {
+pub(super) struct Snapshot {
     forgotten: u64,
     now: Instant,
 }
 
 impl Memory {
-    /// Hears of all changes until now, on a file system of this type. `None` where they cannot be
+    /// Drains all changes until now, on a file system of this type. `None` where they cannot be
     /// watched.
-    pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Heard> {
+    pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Snapshot> {
         let now = Instant::now();
         let mut state = self.0.write();
         if state.refused {
@@ -92,46 +86,42 @@ impl Memory {
             None => state.forget_all(),
         }
         state.watch = Some((watch, now));
-        Some(Heard {
+        Some(Snapshot {
             forgotten: state.forgotten,
             now,
         })
     }
 
-    /// What is remembered of the object with this inode number.
-    pub(super) fn get(&self, moment: Heard, inode: u64) -> Option<Entry> {
+    pub(super) fn get(&self, snapshot: Snapshot, inode: u64) -> Option<Entry> {
         let state = self.0.read();
         let (entry, since) = state.entries.get(&inode)?;
-        is_young(*since, moment.now).then_some(*entry)
+        is_young(*since, snapshot.now).then_some(*entry)
     }
 
-    /// The names of a directory.
-    pub(super) fn names(&self, moment: Heard, directory: u64) -> Option<Arc<NameList>> {
-        self.0.read().names.get(directory, moment.now)
+    pub(super) fn names(&self, snapshot: Snapshot, directory: u64) -> Option<Arc<NameList>> {
+        self.0.read().names.get(directory, snapshot.now)
     }
 
     /// A listing of a directory begins that may keep the names.
-    pub(super) fn begin_names(&self, moment: Heard, directory: u64) -> Option<Ticket> {
+    pub(super) fn begin_names(&self, snapshot: Snapshot, directory: u64) -> Option<Ticket> {
         let mut state = self.0.write();
-        let may_keep = state.has_heard_all_since(moment);
-        may_keep.then(|| state.names.begin(directory, moment.now))
+        let may_keep = state.is_unchanged_since(snapshot);
+        may_keep.then(|| state.names.begin(directory, snapshot.now))
     }
 
-    /// It has come to its end, and has read these.
     pub(super) fn end_names(&self, directory: u64, gathered: Gathered) {
         self.0.write().names.end(directory, gathered);
     }
 
-    /// Remembers what was read after `moment`.
-    pub(super) fn put(&self, moment: Heard, inode: u64, entry: Entry) {
+    pub(super) fn put(&self, snapshot: Snapshot, inode: u64, entry: Entry) {
         let mut state = self.0.write();
-        if !state.has_heard_all_since(moment) {
+        if !state.is_unchanged_since(snapshot) {
             return;
         }
         if state.entries.len() >= ENTRIES_MAX && !state.entries.contains_key(&inode) {
             state.entries.clear();
         }
-        state.entries.insert(inode, (entry, moment.now));
+        state.entries.insert(inode, (entry, snapshot.now));
     }
 
     /// Forgets one object that was changed in a way the kernel does not report.
@@ -139,7 +129,6 @@ impl Memory {
         self.0.write().forget(inode);
     }
 
-    /// Ends the watch when it was not used for long.
     pub(super) fn rest(&self, now: Instant) {
         let mut state = self.0.write();
         let is_idle = |since: Instant| now.saturating_duration_since(since) > IDLE_FOR;
@@ -148,16 +137,15 @@ impl Memory {
         }
     }
 
-    /// Ends the watch.
     pub(super) fn end(&self) {
         self.0.write().end();
     }
 }
 
 impl Remembered {
-    /// Whether nothing was forgotten since, and what is to be forgotten is still told.
-    fn has_heard_all_since(&self, moment: Heard) -> bool {
-        self.forgotten == moment.forgotten && self.watch.is_some()
+    /// Whether nothing was forgotten since, and the kernel still reports changes.
+    fn is_unchanged_since(&self, snapshot: Snapshot) -> bool {
+        self.forgotten == snapshot.forgotten && self.watch.is_some()
     }
 
     fn forget(&mut self, inode: u64) {

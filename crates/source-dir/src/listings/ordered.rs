@@ -1,10 +1,8 @@
 //! Directories in an order of our own, where the file system gives no positions that can be kept.
 //!
-//! Problem: tmpfs starts a listing anew when the entry at the position was removed, ramfs and
-//! overlay count entries, others give 0, or neighbours the same. Each page must go on behind any
-//! cookie all the same, and many clients may ask for pages of a large directory at once.
-//!
-//! Rule: the order is that of a hash of the names, which is the cookie. A *window* is all that a
+//! tmpfs starts a listing anew when the entry at the position was removed, ramfs and overlay count
+//! entries, others give 0, or neighbours the same. Each page must go on behind any cookie all the
+//! same. The order is that of a hash of the names, which is the cookie. A *window* is all that a
 //! directory has between two hashes: usually the whole of it, of a very large one as much as
 //! [`WINDOW_BYTES_MAX`] hold.
 //!
@@ -14,13 +12,12 @@
 //!                                  ^ a page begins behind its cookie: a binary search
 //! ```
 //!
-//! One thread at a time makes a large window for an export; others wait for it, and find what
-//! they want in the window that was made. It is kept until the directory changes or another needs
-//! its memory. When [`WAITING_MAX`] threads wait, more are told to ask again later, so that there
-//! are threads for others.
+//! One thread at a time makes a large window for an export; others wait for it and share it, until
+//! the directory changes or another window needs the memory. When [`WAITING_MAX`] threads wait,
+//! more are told to ask again later.
 //!
-//! Known weakness: a directory that changes all the time is read anew for each page, and one that
-//! is larger than a window for each window.
+//! Weakness: a directory that changes all the time is read anew for each page, and one that is
+//! larger than a window for each window.
 
 use crate::entries::{RawEntry, append, each_entry, parse};
 use crate::object::{Node, Status, settled_times, times_of};
@@ -35,14 +32,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory of one window: some 200,000 names.
 const WINDOW_BYTES_MAX: usize = 12 << 20;
-/// Memory of all that are kept.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 /// A window that is made without waiting for others, and kept by the call that continues it: some
 /// 4,000 names.
 pub(super) const SMALL_BYTES_MAX: usize = 256 << 10;
 /// Threads that may wait for a window.
 const WAITING_MAX: usize = 8;
-/// Bytes of a place in the order.
 const PLACE_BYTES: usize = 16;
 /// Names with equal hashes take the next free numbers: so far may a cookie be from its hash.
 const MARGIN: u64 = 1024;
@@ -126,7 +121,6 @@ impl Window {
         self.bytes() < bytes_max && !self.order.is_empty()
     }
 
-    /// Drops the names that are not in the order any more.
     fn pack(&mut self) {
         let mut names = Vec::new();
         self.order.sort_unstable_by_key(|(_, at)| *at);
@@ -163,7 +157,6 @@ impl Window {
         cookie >= self.from && self.to.is_none_or(|to| cookie < to)
     }
 
-    /// The number of the first entry behind `cookie`.
     pub(super) fn behind(&self, cookie: u64) -> usize {
         self.order.partition_point(|(of, _)| *of <= cookie)
     }
@@ -200,7 +193,6 @@ impl Window {
         self.to.map(|to| to - 1)
     }
 
-    /// Whether it is still what a directory with these times holds.
     pub(super) fn is_current(&self, times: (Timestamp, Timestamp)) -> bool {
         self.read_when == Some(times)
     }
@@ -213,7 +205,6 @@ fn hash(name: &[u8]) -> u64 {
     hasher.finish() >> 2
 }
 
-/// The large windows of an export.
 #[derive(Default)]
 pub(super) struct Ordered {
     /// The call that makes one.
@@ -224,7 +215,6 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Lets go of all windows.
     pub(super) fn forget_all(&self) {
         self.kept.lock().clear();
     }
@@ -279,7 +269,6 @@ impl Ordered {
         Some(window)
     }
 
-    /// Forgets windows until `bytes` more can be kept.
     fn evict_for(&self, bytes: usize) {
         let mut kept = self.kept.lock();
         let mut held: usize = kept.iter().map(|(_, window)| window.bytes()).sum();
@@ -290,7 +279,6 @@ impl Ordered {
         }
     }
 
-    /// Forgets the windows of a directory that is gone.
     pub(super) fn forget(&self, node: Node) {
         self.kept.lock().retain(|(of, _)| *of != node);
     }

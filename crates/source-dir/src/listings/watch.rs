@@ -1,17 +1,13 @@
-//! What has changed on the file system, as the kernel tells it (fanotify).
+//! Changes on the file system, as the kernel reports them (fanotify).
 //!
-//! Problem: attributes that were read once are true until something changes them, and that may be
-//! any program on the host, by any name of the object.
+//! One mark on the whole file system (`FAN_MARK_FILESYSTEM`, needs `CAP_SYS_ADMIN`) reports every
+//! change of data, attributes and names by the handle of the changed object (`FAN_REPORT_FID`,
+//! Linux 5.1), so hard links and opening by handle are covered. The kernel queues the event before
+//! the system call that made the change returns: a thread that reads the queue empty has every
+//! change that was finished before. An overflow of the queue is an event, too.
 //!
-//! Rule: one mark on the whole file system (`FAN_MARK_FILESYSTEM`, needs `CAP_SYS_ADMIN`) reports
-//! every change of data, attributes and names by the file handle of the changed object
-//! (`FAN_REPORT_FID`, Linux 5.1): not by name, so hard links and opening by handle are covered.
-//! The kernel queues the event before the system call that made the change returns. A thread
-//! that reads the queue empty has therefore heard of every change that was finished before. Equal
-//! events are merged in the queue, and a queue that overflows says so.
-//!
-//! What is not reported: stores through shared mappings, access times, and the number of blocks
-//! when delayed allocation gives them out. Users of this must let what they keep grow old soon.
+//! Not reported: stores through shared mappings, access times, and block counts of delayed
+//! allocation. Users must let what they keep grow old soon.
 
 use crate::identifier;
 use crate::system::{self, KernelHandle};
@@ -19,7 +15,6 @@ use libc::{FAN_EVENT_INFO_TYPE_FID, FAN_Q_OVERFLOW};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Bytes read from the queue at once: some six hundred events.
 const BUFFER_BYTES: usize = 32 << 10;
 /// Reads of one draining; more events than that come faster than they can be followed.
 const READS_MAX: usize = 16;
@@ -28,7 +23,6 @@ const METADATA_BYTES: usize = 24;
 /// `struct fanotify_event_info_fid` before the handle: header, file system, handle's own header.
 const FID_BYTES: usize = 20;
 
-/// A mark on a file system.
 pub(super) struct Watch {
     group: OwnedFd,
     /// The type of the file system, which says how its handles are laid out.
@@ -36,7 +30,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Watches the file system that `mount` is on.
     pub(super) fn new(mount: BorrowedFd<'_>, magic: i64) -> Result<Self, Errno> {
         let group = system::watch_filesystem(mount)?;
         Ok(Self { group, magic })
