@@ -3,7 +3,8 @@
 //! The transport brings records, threads and memory, and knows no protocol above ONC RPC. What a
 //! record means, a [`Program`] knows: one program of RPC, or several put together. The transport
 //! asks it to answer a record at once, on the thread that received it; where it would have to wait
-//! the program says [what the call is for](Class), and a thread of the pool answers it later.
+//! the program says [what the call is for](crate::call::Class), and a thread of the pool answers it
+//! later.
 //!
 //! ```text
 //!   reader ─ answer(may_block: false) ─┬─ Done

@@ -25,7 +25,7 @@
 //! 1. A `Reader` ([`nfsd::receive::reader`]) learns from epoll that a socket has bytes. It receives
 //!    as many as there are; the `Receiver` of the connection ([`nfsd::receive::receiver`]) finds
 //!    whole records in them ([`sunrpc`], record marking) where they lie.
-//! 2. [`nfsd::service::Service::answer`] decodes the call in place. The handle is authenticated
+//! 2. [`nfsd::program::Program::answer`] decodes the call in place. The handle is authenticated
 //!    and becomes an [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the
 //!    caller's [`fs::Credentials`].
 //! 3. [`fs::FileSystem::read`] is called with [`fs::Call::may_block`] false, and says where the

@@ -156,7 +156,7 @@ impl NfsCall<'_> {
         }
     }
 
-    /// Answers with what `run` appends, as [`answer_with`] does, and shows it to the log.
+    /// Answers with what `run` appends, and shows the call to the log.
     pub(super) fn reply(
         &self,
         served: &Served,
