@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
+use pagewell_counters::names;
 use pagewell_fs::access;
 use pagewell_fs::{Call, Error, ExtendedAttributes, FileId, Presence, Result, SetAttributes};
 
@@ -54,6 +55,7 @@ impl Front {
         if self.extended().is_none() {
             return reply.error(Errno::ENOSYS); // the kernel never asks again
         }
+        names::FUSE_EXTENDED_ASKED.add(1);
         let Ok(name) = CString::new(name.as_bytes()) else {
             return reply.error(Errno::EINVAL);
         };

@@ -13,6 +13,9 @@ register! { MOUNTS, Counter:
          for.";
     FUSE_AROUND_BYTES = "pagewell_fuse_around_bytes_total",
         "Bytes put into the kernel's pages beside small reads, before they were asked for.";
+    FUSE_EXTENDED_ASKED = "pagewell_fuse_extended_attributes_asked_total",
+        "Times that the kernel asked mounts for an extended attribute, as it does before writes, \
+         too.";
     FUSE_OPENS = "pagewell_fuse_opens_total",
         "Opens of files in mounts, as far as the kernel tells of them.";
     FUSE_CLOSES = "pagewell_fuse_closes_total",
