@@ -50,10 +50,7 @@ impl ProcessArguments {
     pub(crate) fn server(&self) -> anyhow::Result<Peer> {
         let mut servers = peers();
         servers.retain(|peer| peer.kind == "serve");
-        match choose(servers, self.process)? {
-            Target::Process(server) => Ok(server),
-            Target::Address(address, _) => Err(anyhow!("{address}: is no process")),
-        }
+        choose(servers, self.process, "server", "")
     }
 }
 
@@ -70,7 +67,10 @@ impl TargetArguments {
     pub(crate) fn target(&self) -> anyhow::Result<Target> {
         match self.connect {
             Some(address) => Ok(Target::Address(address, self.token()?)),
-            None => choose(peers(), self.process),
+            None => {
+                let elsewhere = " (--connect ADDR asks one elsewhere, which needs --http)";
+                choose(peers(), self.process, "server or mount", elsewhere).map(Target::Process)
+            }
         }
     }
 
@@ -84,20 +84,22 @@ impl TargetArguments {
     }
 }
 
-fn choose(mut peers: Vec<Peer>, process: Option<u32>) -> anyhow::Result<Target> {
+/// The process that is meant of those that are `what`; where none runs, the message ends with the
+/// `advice`.
+fn choose(
+    mut peers: Vec<Peer>,
+    process: Option<u32>,
+    what: &str,
+    advice: &str,
+) -> anyhow::Result<Peer> {
     if let Some(process) = process {
         let mut peers = peers.into_iter();
         let found = peers.find(|peer| peer.process == process);
-        return found
-            .map(Target::Process)
-            .ok_or_else(|| anyhow!("process {process} is no server or mount of pagewell"));
+        return found.ok_or_else(|| anyhow!("process {process} is no {what} of pagewell"));
     }
     match peers.len() {
-        1 => Ok(Target::Process(peers.remove(0))),
-        0 => Err(anyhow!(
-            "no server or mount of pagewell runs here (--connect ADDR asks one elsewhere, \
-             which needs --http)"
-        )),
+        1 => Ok(peers.remove(0)),
+        0 => Err(anyhow!("no {what} of pagewell runs here{advice}")),
         _ => {
             let list: Vec<String> = peers.iter().map(Peer::to_string).collect();
             Err(usage(format!(
@@ -140,20 +142,20 @@ mod tests {
             process,
             kind: "serve".to_owned(),
         };
-        assert_eq!(
-            choose(vec![peer(7)], None).unwrap(),
-            Target::Process(peer(7))
-        );
+        let choose = |peers, process| choose(peers, process, "server", ", see --http");
+        assert_eq!(choose(vec![peer(7)], None).unwrap(), peer(7));
         let both = || vec![peer(7), peer(9)];
-        assert_eq!(choose(both(), Some(9)).unwrap(), Target::Process(peer(9)));
-        let error = choose(both(), None).unwrap_err().to_string();
-        assert!(error.contains("7 (serve), 9 (serve)"), "{error}");
-        assert!(choose(both(), Some(8)).is_err());
-        assert!(
-            choose(Vec::new(), None)
-                .unwrap_err()
-                .to_string()
-                .contains("--connect")
+        assert_eq!(choose(both(), Some(9)).unwrap(), peer(9));
+        let refusal = |peers, process| choose(peers, process).unwrap_err().to_string();
+        let several = refusal(both(), None);
+        assert!(several.contains("7 (serve), 9 (serve)"), "{several}");
+        assert_eq!(
+            refusal(both(), Some(8)),
+            "process 8 is no server of pagewell"
+        );
+        assert_eq!(
+            refusal(Vec::new(), None),
+            "no server of pagewell runs here, see --http"
         );
     }
 }

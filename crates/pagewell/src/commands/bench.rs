@@ -46,8 +46,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
     let error = Command::new(&program).args(&arguments.arguments).exec();
     if error.kind() == std::io::ErrorKind::NotFound {
         anyhow::bail!(
-            "{PROGRAM} is neither beside {} nor on the PATH: `make build` builds it, \
-             `make install` installs it",
+            "{PROGRAM} is neither beside {} nor on the PATH: the package pagewell-bench has it; \
+             from source, `make build` builds it and `make install` installs it",
             here.display()
         );
     }
