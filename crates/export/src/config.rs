@@ -1,17 +1,15 @@
-//! What to serve, to which clients, and how; and why that cannot be done.
+//! What to serve, to which clients, and as which user.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pagewell_fs::{Credentials, FileSystem};
 use pagewell_policy::limits::Rates;
 
 use crate::faults::Faults;
-use crate::locks::LockOptions;
-use crate::refusals::Reason;
+use pagewell_rpcd::refusals::Reason;
 
 /// Which calls are made as the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +130,7 @@ pub struct Export {
     pub secure: bool,
     /// Give only directory cookies and file ids below 2^31, for 32-bit clients.
     pub cookies_32bit: bool,
-    /// Record what changes something ([`crate::service::observed::watch_calls`]).
+    /// Record what changes something in the audit log.
     pub audit: bool,
     /// What went wrong with it.
     pub faults: Arc<Faults>,
@@ -201,71 +199,6 @@ impl Export {
             }
         }
     }
-}
-
-/// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack, and
-/// twice what it takes to wake a thread.
-pub const POLL_FOR: Duration = Duration::from_micros(100);
-
-/// A server.
-pub struct Config {
-    /// Where to listen; port 0 picks one.
-    pub listen: SocketAddr,
-    /// What listens already, instead: sockets that a service manager has opened.
-    pub listeners: Vec<TcpListener>,
-    /// What to serve; at least one, names unique.
-    pub exports: Vec<Export>,
-    /// Threads that may wait for storage.
-    pub threads: usize,
-    /// Secret that authenticates file handles; the same after a restart, or all handles die.
-    pub handle_key: [u8; 16],
-    /// A call for an object that has kept a thread this long is answered NFS3ERR_JUKEBOX.
-    pub slow_after: Duration,
-    /// Connections at once, fewer where the limit of open files does not allow as many.
-    pub connections_max: usize,
-    /// For how long a thread without work looks for it before it sleeps, where that pays.
-    pub poll_for: Duration,
-    /// Locks on files.
-    pub locks: LockOptions,
-    /// What each client may have, by its address.
-    pub client_limits: Rates,
-}
-
-impl Config {
-    /// The defaults for one export list: loopback port 20490, 64 threads.
-    pub fn new(exports: Vec<Export>, handle_key: [u8; 16]) -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 20490)),
-            listeners: Vec::new(),
-            exports,
-            threads: 64,
-            handle_key,
-            slow_after: Duration::from_secs(5),
-            connections_max: 1024,
-            poll_for: POLL_FOR,
-            locks: LockOptions::default(),
-            client_limits: Rates::default(),
-        }
-    }
-}
-
-/// Why a server could not start or stop cleanly.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {reason}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's words.
-        reason: String,
-    },
-    /// The configuration contradicts itself.
-    #[error("{0}")]
-    Config(String),
-    /// The system refused a resource (a thread, an epoll descriptor).
-    #[error("cannot start: {0}")]
-    System(String),
 }
 
 #[cfg(test)]

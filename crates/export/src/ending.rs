@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pagewell_fs::{FileSystem, Finish};
 
-use crate::service::exports::{Served, ServedExport};
+use crate::exports::{Served, ServedExport};
 
 /// What was written to an export, and is not on its device at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Served {
 }
 
 /// Brings what was written to these file systems, by the names of their exports, to the devices.
-pub(super) fn finish_all<'e>(
+pub fn finish_all<'e>(
     exports: impl IntoIterator<Item = (&'e str, &'e dyn FileSystem)>,
     patience: Duration,
 ) -> Vec<Loss> {

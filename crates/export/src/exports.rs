@@ -22,23 +22,26 @@ use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Timestamp};
 use pagewell_policy::limits::Rates;
 
-use crate::config::{Error, Export};
-use crate::connection::Totals;
-use crate::refusals;
+use crate::Error;
+use crate::config::Export;
+use crate::cookies::NarrowCookies;
+use crate::handles::{HandleKey, Identity, WireHandle};
+use crate::pseudo_tree::PseudoTree;
 use crate::report;
-use crate::service::cookies::NarrowCookies;
-use crate::service::handles::{HandleKey, Identity, WireHandle};
-use crate::service::pseudo_tree::PseudoTree;
-use crate::usage::ExportLabel;
+use pagewell_rpcd::connection::Totals;
+use pagewell_rpcd::refusals;
+use pagewell_rpcd::usage::ExportLabel;
 
 /// Directories below an export that a mount may name, one after the other.
 const PATH_DEPTH_MAX: usize = 128;
 
 /// An export with what belongs to it while it is served.
 pub struct ServedExport {
-    pub(super) config: Export,
-    pub(super) identity: Identity,
-    pub(super) place: Arc<Place>,
+    /// As it was configured.
+    pub config: Export,
+    /// How it shows file identifiers.
+    pub identity: Identity,
+    pub(crate) place: Arc<Place>,
     label: ExportLabel,
 }
 
@@ -76,12 +79,12 @@ impl ServedExport {
     }
 
     /// The cookies that were given, if they are narrow ones.
-    pub(super) fn narrow_cookies(&self) -> &NarrowCookies {
+    pub fn narrow_cookies(&self) -> &NarrowCookies {
         &self.place.narrow_cookies
     }
 
     /// The number in the handles of this export.
-    pub(super) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.place.number.load(Ordering::Relaxed)
     }
 }
@@ -128,17 +131,21 @@ fn number_of(key: &HandleKey, export: &Export) -> u32 {
 }
 
 /// What makes a call, of whom, and whether this thread may wait for its result.
-pub(super) struct Caller<'s> {
-    pub(super) served: &'s Served,
+pub struct Caller<'s> {
+    /// What is served to it.
+    pub served: &'s Served,
     identity: Option<fs::Credentials>,
-    pub(super) peer: SocketAddr,
-    pub(super) may_block: bool,
+    /// The client.
+    pub peer: SocketAddr,
+    /// Whether this thread may wait.
+    pub may_block: bool,
     /// The export of the object that was found last.
     used: Cell<ExportLabel>,
 }
 
 impl<'s> Caller<'s> {
-    pub(super) fn new(
+    /// A client at `peer` that says it calls for `identity`.
+    pub fn new(
         served: &'s Served,
         identity: Option<fs::Credentials>,
         peer: SocketAddr,
@@ -154,13 +161,13 @@ impl<'s> Caller<'s> {
     }
 
     /// The export that the call is for, as far as that is known.
-    pub(super) fn used_export(&self) -> ExportLabel {
+    pub fn used_export(&self) -> ExportLabel {
         self.used.get()
     }
 
     /// The root of an export, if this client may use that. It may have been made anew since it was
     /// last asked for.
-    pub(super) fn root_in(&self, export: &'s ServedExport) -> fs::Result<Target<'s>> {
+    pub fn root_in(&self, export: &'s ServedExport) -> fs::Result<Target<'s>> {
         let root = export.config.filesystem.root();
         let mut target = self.target_in(export, root)?;
         target.id = target.filesystem().current_root(&target.call())?;
@@ -170,7 +177,7 @@ impl<'s> Caller<'s> {
     }
 
     /// Finds the object of a handle and checks that this client may use its export.
-    pub(super) fn target(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
+    pub fn target(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
         let Some((number, id)) = self.served.handle_key.decode(handle) else {
             counters::BAD_HANDLES.add(1);
             return Err(fs::Error::BadId);
@@ -181,11 +188,7 @@ impl<'s> Caller<'s> {
     }
 
     /// An object of an export, if this client may use that.
-    pub(super) fn target_in(
-        &self,
-        export: &'s ServedExport,
-        id: fs::FileId,
-    ) -> fs::Result<Target<'s>> {
+    pub fn target_in(&self, export: &'s ServedExport, id: fs::FileId) -> fs::Result<Target<'s>> {
         if let Some(reason) = export.config.refusal(self.peer) {
             refusals::note(self.peer.ip(), reason);
             return Err(fs::Error::AccessDenied);
@@ -202,7 +205,7 @@ impl<'s> Caller<'s> {
 
     /// Whether a call that is for all exports may be made: each of them is served at the port that
     /// it comes from.
-    pub(super) fn port_is_allowed(&self) -> bool {
+    pub fn port_is_allowed(&self) -> bool {
         let mut allowed = self.served.allowed(self.peer.ip());
         let refusal = allowed.find_map(|export| export.config.refusal(self.peer));
         if let Some(reason) = refusal {
@@ -212,7 +215,7 @@ impl<'s> Caller<'s> {
     }
 
     /// [`Self::target`] of a call that changes something.
-    pub(super) fn target_to_change(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
+    pub fn target_to_change(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
         let target = self.target(handle)?;
         if target.export.config.read_only {
             return Err(fs::Error::ReadOnly);
@@ -223,7 +226,7 @@ impl<'s> Caller<'s> {
 
     /// Finds a name in a directory: what it means, and the export that this is in, which is another
     /// one where the pseudo root leads to it.
-    pub(super) fn find(
+    pub fn find(
         &self,
         directory: &Target<'s>,
         name: &[u8],
@@ -256,18 +259,21 @@ impl<'s> Caller<'s> {
 }
 
 /// The object of a call, and on whose behalf it is used.
-pub(super) struct Target<'s> {
-    pub(super) export: &'s ServedExport,
-    pub(super) id: fs::FileId,
-    pub(super) credentials: fs::Credentials,
+pub struct Target<'s> {
+    /// The export that it is in.
+    pub export: &'s ServedExport,
+    /// Which it is.
+    pub id: fs::FileId,
+    /// On whose behalf, squashed.
+    pub credentials: fs::Credentials,
     /// What the caller sees of the pseudo root, if that is the export.
-    pub(super) pseudo_tree: Option<PseudoTree>,
+    pub pseudo_tree: Option<PseudoTree>,
     may_block: bool,
 }
 
 impl Target<'_> {
     /// The file system, for which this thread is prepared.
-    pub(super) fn filesystem(&self) -> &dyn fs::FileSystem {
+    pub fn filesystem(&self) -> &dyn fs::FileSystem {
         let filesystem: &dyn fs::FileSystem = match &self.pseudo_tree {
             Some(pseudo_tree) => pseudo_tree,
             None => &*self.export.config.filesystem,
@@ -276,7 +282,8 @@ impl Target<'_> {
         filesystem
     }
 
-    pub(super) fn call(&self) -> fs::Call<'_> {
+    /// A call of the file system for it.
+    pub fn call(&self) -> fs::Call<'_> {
         fs::Call {
             credentials: &self.credentials,
             may_block: self.may_block,
@@ -286,7 +293,7 @@ impl Target<'_> {
     /// The attributes of a file that the caller may use: it has one of the rights `wanted`, or is
     /// the owner, as for READ and WRITE (RFC 1813 section 4.4): a program that makes a file without
     /// a right has that right to it as long as the file is open.
-    pub(super) fn permitted(&self, wanted: fs::Access) -> fs::Result<fs::Attributes> {
+    pub fn permitted(&self, wanted: fs::Access) -> fs::Result<fs::Attributes> {
         let (granted, attributes) = self.filesystem().access(&self.call(), &self.id, wanted)?;
         if granted.intersects(wanted) || attributes.uid == self.credentials.uid {
             Ok(attributes)
@@ -296,7 +303,7 @@ impl Target<'_> {
     }
 
     /// Reports to the operator what went wrong with this object.
-    pub(super) fn report(&self, text: &str) {
+    pub fn report(&self, text: &str) {
         let place = self.filesystem().path_of(&self.id);
         let config = &self.export.config;
         report::report(&config.name, place.as_deref(), text);
@@ -308,17 +315,17 @@ impl Target<'_> {
 /// All that is served for the length of a call, and what replies about it are made with.
 pub struct Served {
     /// Without what is above them.
-    pub(super) exports: Vec<ServedExport>,
+    pub exports: Vec<ServedExport>,
     /// What is above the exports; nothing when one of them is `/`.
     pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
     /// What all connections have together.
-    pub(crate) totals: Arc<Totals>,
+    pub totals: Arc<Totals>,
 }
 
 impl Served {
     /// Serves these exports, of which some were served `before`.
-    pub(super) fn new(
+    pub fn new(
         configured: Vec<Export>,
         (handle_key, totals): (HandleKey, Arc<Totals>),
         before: &[ServedExport],
@@ -326,10 +333,7 @@ impl Served {
         let mut exports: Vec<ServedExport> = Vec::new();
         for export in configured {
             if !export.name.starts_with('/') {
-                return Err(Error::Config(format!(
-                    "export '{}': no leading /",
-                    export.name
-                )));
+                return Err(Error(format!("export '{}': no leading /", export.name)));
             }
             let root = export.filesystem.root();
             let export = ServedExport::new(&handle_key, export, before);
@@ -338,11 +342,11 @@ impl Served {
                 other.number() == export.number() || other.config.name == *name
             };
             if exports.iter().any(is_same) {
-                return Err(Error::Config(format!("export '{name}' is there twice")));
+                return Err(Error(format!("export '{name}' is there twice")));
             }
             let id_bytes = root.as_bytes().len();
             if id_bytes > SERVED_ID_BYTES_MAX {
-                return Err(Error::Config(format!(
+                return Err(Error(format!(
                     "export '{name}': its server's handles have {id_bytes} bytes, and only those \
                      of up to {SERVED_ID_BYTES_MAX} can be served again"
                 )));
@@ -363,12 +367,12 @@ impl Served {
     }
 
     /// The handle of an object of an export.
-    pub(super) fn handle(&self, export: &ServedExport, id: &fs::FileId) -> WireHandle {
+    pub fn handle(&self, export: &ServedExport, id: &fs::FileId) -> WireHandle {
         self.handle_key.encode(export.number(), id)
     }
 
     /// The number of the export that the object of a handle is in, if `peer` may use that.
-    pub(super) fn owner(&self, handle: &[u8], peer: IpAddr) -> Option<u32> {
+    pub fn owner(&self, handle: &[u8], peer: IpAddr) -> Option<u32> {
         let (number, _) = self.handle_key.decode(handle)?;
         let mut exports = self.exports.iter();
         let export = exports.find(|export| export.number() == number)?;
@@ -376,12 +380,12 @@ impl Served {
     }
 
     /// The export of this number.
-    pub(super) fn export_numbered(&self, number: u32) -> Option<&ServedExport> {
+    pub fn export_numbered(&self, number: u32) -> Option<&ServedExport> {
         self.all().find(|export| export.number() == number)
     }
 
     /// What the clients of each export may have.
-    pub(super) fn limits(&self) -> impl Iterator<Item = (ExportLabel, Rates)> {
+    pub fn limits(&self) -> impl Iterator<Item = (ExportLabel, Rates)> {
         let exports = self.exports.iter();
         exports.map(|export| (export.label, export.config.limits))
     }
@@ -394,7 +398,7 @@ impl Served {
     }
 
     /// The export and the object of a handle that this server has given.
-    pub(super) fn decode(&self, handle: &[u8]) -> Option<(Option<&ServedExport>, fs::FileId)> {
+    pub fn decode(&self, handle: &[u8]) -> Option<(Option<&ServedExport>, fs::FileId)> {
         let (number, id) = self.handle_key.decode(handle)?;
         Some((self.export_numbered(number), id))
     }
@@ -406,19 +410,20 @@ impl Served {
     }
 
     /// The directories that a client at `address` sees in the pseudo root, if `export` is that.
-    pub(super) fn pseudo_tree(&self, export: &ServedExport, address: IpAddr) -> Option<PseudoTree> {
+    pub fn pseudo_tree(&self, export: &ServedExport, address: IpAddr) -> Option<PseudoTree> {
         let pseudo = self.pseudo.as_ref()?;
         let paths = self.allowed(address).map(names_of);
         std::ptr::eq(&pseudo.served, export).then(|| PseudoTree::new(paths, pseudo.made))
     }
 
-    pub(super) fn allowed(&self, address: IpAddr) -> impl Iterator<Item = &ServedExport> {
+    /// The exports that a client at `address` may use.
+    pub fn allowed(&self, address: IpAddr) -> impl Iterator<Item = &ServedExport> {
         let all = self.exports.iter();
         all.filter(move |export| export.config.allows(address))
     }
 
     /// The export with the longest name that `path` begins with, and the names after it.
-    pub(super) fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
+    pub fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
         let wanted = components(path);
         let begins = |export: &&ServedExport| wanted.starts_with(&names_of(export));
         let length = |export: &&ServedExport| names_of(export).len();
@@ -429,7 +434,7 @@ impl Served {
 }
 
 /// The names in a path; empty ones and `.` mean nothing.
-pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
+pub fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))
         .collect()

@@ -18,12 +18,13 @@ use arc_swap::ArcSwap;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{FileSystem, Finish};
 
-use crate::bounds::Bounds;
-use crate::config::{Error, Export};
-use crate::service::ending::{Loss, finish_all};
-use crate::service::exports::{Place, Served};
-use crate::service::handles::HandleKey;
-use crate::slow::Subject;
+use crate::Error;
+use crate::config::Export;
+use crate::ending::{Loss, finish_all};
+use crate::exports::{Place, Served};
+use crate::handles::HandleKey;
+use pagewell_rpcd::bounds::Bounds;
+use pagewell_rpcd::slow::Subject;
 
 /// Between two looks whether the last call has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -33,7 +34,7 @@ pub struct InForce {
     served: ArcSwap<Served>,
     handle_key: HandleKey,
     /// What bounds the calls of the server.
-    pub(crate) bounds: Arc<Bounds>,
+    pub bounds: Arc<Bounds>,
     /// Whether nothing may be replaced any more, as the server stops.
     is_final: Mutex<bool>,
 }
@@ -49,11 +50,7 @@ pub struct Retired {
 
 impl InForce {
     /// Serves `exports`, whose handles are signed with `key`.
-    pub(super) fn new(
-        exports: Vec<Export>,
-        key: [u8; 16],
-        bounds: Arc<Bounds>,
-    ) -> Result<Self, Error> {
+    pub fn new(exports: Vec<Export>, key: [u8; 16], bounds: Arc<Bounds>) -> Result<Self, Error> {
         let handle_key = HandleKey::new(key);
         let shared = (handle_key.clone(), bounds.totals.clone());
         let served = Served::new(exports, shared, &[])?;
@@ -67,12 +64,12 @@ impl InForce {
     }
 
     /// What is served now, for one call.
-    pub(crate) fn now(&self) -> impl Deref<Target = Arc<Served>> + use<> {
+    pub fn now(&self) -> impl Deref<Target = Arc<Served>> + use<> {
         self.served.load()
     }
 
     /// The object of a handle.
-    pub(super) fn subject(&self, handle: &[u8]) -> Option<Subject> {
+    pub fn subject(&self, handle: &[u8]) -> Option<Subject> {
         let (export, id) = self.handle_key.decode(handle)?;
         Some(Subject {
             object: Some(id),
@@ -92,10 +89,10 @@ impl InForce {
     /// # Errors
     ///
     /// What makes no sense together, or a server that stops: nothing has changed then.
-    pub(crate) fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
+    pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
         let is_final = self.is_final.lock();
         if *is_final {
-            return Err(Error::Config("the server is stopping".to_owned()));
+            return Err(Error("the server is stopping".to_owned()));
         }
         let before = self.served.load_full();
         let shared = (self.handle_key.clone(), self.bounds.totals.clone());
@@ -117,7 +114,7 @@ impl InForce {
     }
 
     /// From here on nothing is replaced.
-    pub(crate) fn make_final(&self) {
+    pub fn make_final(&self) {
         *self.is_final.lock() = true;
     }
 }

@@ -22,7 +22,7 @@ const COOKIE_PARENT: u64 = 2;
 const ROOT: u64 = 1 << 62;
 
 /// A tree of directories that cannot be changed.
-pub(super) struct PseudoTree {
+pub struct PseudoTree {
     /// By their numbers.
     directories: BTreeMap<u64, Place>,
     made: Timestamp,
@@ -36,7 +36,7 @@ struct Place {
 
 impl PseudoTree {
     /// The directories on these paths, made at some time. A path is the names on it.
-    pub(super) fn new<'p>(paths: impl IntoIterator<Item = Vec<&'p [u8]>>, made: Timestamp) -> Self {
+    pub fn new<'p>(paths: impl IntoIterator<Item = Vec<&'p [u8]>>, made: Timestamp) -> Self {
         let root = Place {
             parent: ROOT,
             name: Vec::new(),
@@ -54,13 +54,13 @@ impl PseudoTree {
     }
 
     /// What names the directory of a path, in every tree that has it.
-    pub(super) fn id_of(path: &[&[u8]]) -> FileId {
+    pub fn id_of(path: &[&[u8]]) -> FileId {
         let number = path.iter().fold(ROOT, |parent, name| below(parent, name));
         id(number)
     }
 
     /// Whether a directory is in this tree.
-    pub(super) fn contains(&self, id: &FileId) -> bool {
+    pub fn contains(&self, id: &FileId) -> bool {
         self.find(id).is_ok()
     }
 

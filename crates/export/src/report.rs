@@ -7,7 +7,7 @@
 use pagewell_counters::names::STORAGE_ERRORS;
 
 /// Tells of an I/O error in an export, of the object at this place where that is known.
-pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
+pub fn report(export: &str, place: Option<&str>, text: &str) {
     STORAGE_ERRORS.add(1);
     let shown = place.map_or(String::new(), |place| format!("{place}: "));
     tracing::error!(
@@ -19,7 +19,7 @@ pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
 }
 
 /// Tells of an I/O error with what the server keeps for itself.
-pub(crate) fn report_own(subject: &str, text: &str) {
+pub fn report_own(subject: &str, text: &str) {
     STORAGE_ERRORS.add(1);
     tracing::error!(limit = subject, "{subject}: {text}");
 }

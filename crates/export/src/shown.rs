@@ -7,25 +7,16 @@ use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use pagewell_sunrpc::mount3::PathArguments;
-use pagewell_sunrpc::nfs3;
-use pagewell_sunrpc::nlm4;
+use pagewell_base::mix::mix;
+use pagewell_fs::FileId;
 use pagewell_sunrpc::rpc::{Call, Credential};
-use pagewell_sunrpc::xdr::Decoder;
-use tracing::Span;
 use tracing::field::Empty;
+use tracing::{Level, Span};
 
-use crate::service::exports::Served;
-use crate::service::observed::{STATUS_AT, is_detailed, text_of};
-
-/// The longest cookie that a reply of NLM begins with (`MAXNETOBJ_SZ`), in bytes.
-const COOKIE_BYTES_MAX: usize = 1024;
-
-/// Where a reply says whether the call was accepted.
-const ACCEPTED_AT: usize = STATUS_AT - 4;
+use crate::exports::ServedExport;
 
 /// One that is being answered.
-pub(super) struct OtherCall {
+pub struct OtherCall {
     client: IpAddr,
     procedure: String,
     since: Instant,
@@ -34,14 +25,16 @@ pub(super) struct OtherCall {
 
 /// What it is about: an export, and a path in it or of it.
 #[derive(Default)]
-pub(super) struct About {
-    pub(super) export: String,
-    pub(super) object: String,
+pub struct About {
+    /// The name of the export.
+    pub export: String,
+    /// The path.
+    pub object: String,
 }
 
 impl OtherCall {
     /// Begins to show a call, if that is wanted. `since`: when it came.
-    pub(super) fn begin(
+    pub fn begin(
         procedure: Option<&dyn Debug>,
         (call, peer): (&Call<'_>, SocketAddr),
         since: Instant,
@@ -76,18 +69,18 @@ impl OtherCall {
     }
 
     /// Does a part of the work, inside the span.
-    pub(super) fn work<T>(&self, part: impl FnOnce() -> T) -> T {
+    pub fn work<T>(&self, part: impl FnOnce() -> T) -> T {
         self.span.in_scope(part)
     }
 
     /// Says what it is about, once that is known.
-    pub(super) fn is_about(&self, about: &About) {
+    pub fn is_about(&self, about: &About) {
         self.span.record("export", &*about.export);
         self.span.record("object", &*about.object);
     }
 
     /// Writes the line of a call that is answered.
-    pub(super) fn end(self, about: &About, result: &str) {
+    pub fn end(self, about: &About, result: &str) {
         let microseconds = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let (client, procedure) = (self.client, self.procedure);
         let of = |what: &str, text: &str| match text {
@@ -105,7 +98,7 @@ impl OtherCall {
 }
 
 /// `two_words` of `TwoWords`.
-fn words(name: &dyn Debug, between: &str) -> String {
+pub fn words(name: &dyn Debug, between: &str) -> String {
     let mut text = String::new();
     for letter in format!("{name:?}").chars() {
         if letter.is_ascii_uppercase() && !text.is_empty() {
@@ -116,42 +109,34 @@ fn words(name: &dyn Debug, between: &str) -> String {
     text
 }
 
-/// The path of a call of MOUNT that has one, and its export.
-pub(super) fn path_of(served: &Served, mut arguments: Decoder<'_>) -> About {
-    use pagewell_sunrpc::xdr::Decode;
-    let Ok(PathArguments { path }) = PathArguments::decode(&mut arguments) else {
-        return About::default();
-    };
-    let export = served.export_of(path);
-    About {
-        export: export.map_or(String::new(), |(export, _)| export.config.name.clone()),
-        object: text_of(path),
+/// Whether each call is wanted in the log.
+pub fn is_detailed() -> bool {
+    tracing::enabled!(Level::DEBUG)
+}
+
+/// A name as it is shown: bytes that are no text as `\xHH`.
+pub fn text_of(name: &[u8]) -> String {
+    match std::str::from_utf8(name) {
+        Ok(text) => text.to_owned(),
+        Err(_) => name.escape_ascii().to_string(),
     }
 }
 
-/// What a reply of MOUNT says, whose numbers of errors are those of NFS (RFC 1813 appendix I).
-pub(super) fn mount_result(reply: &[u8], has_status: bool) -> &'static str {
-    let word = |at: usize| {
-        let bytes = reply.get(at..).and_then(<[u8]>::first_chunk::<4>);
-        bytes.map(|bytes| u32::from_be_bytes(*bytes))
-    };
-    match (word(ACCEPTED_AT), word(STATUS_AT)) {
-        (Some(0), Some(status)) if has_status => {
-            nfs3::Status::from_number(status).map_or("failed", nfs3::Status::name)
-        }
-        (Some(0), _) => "ok",
-        _ => "refused",
-    }
-}
-
-/// What the results of a call of NLM say: a cookie, then a status. Others have none.
-pub(super) fn lock_result(results: &[u8]) -> String {
-    let mut decoder = Decoder::new(results);
-    let status = decoder.opaque(COOKIE_BYTES_MAX).and_then(|_| decoder.u32());
-    match status.ok().and_then(nlm4::Status::from_number) {
-        Some(status) => words(&status, "_"),
-        None => "ok".to_owned(),
-    }
+/// The path of an object where that is known at once, else `#` and a hash of its handle.
+pub fn object(export: Option<&ServedExport>, id: Option<&FileId>, handle: &[u8]) -> String {
+    let path = export.zip(id);
+    let path = path.and_then(|(export, id)| export.config.filesystem.path_of(id));
+    // A root may be shown as one of its own mount.
+    let path = path.map(|path| match path.strip_suffix('/') {
+        Some(named) if !named.is_empty() => named.to_owned(),
+        _ => path,
+    });
+    path.unwrap_or_else(|| {
+        let hash = handle
+            .iter()
+            .fold(0, |hash, byte| mix(hash ^ u64::from(*byte)).rotate_left(8));
+        format!("#{:08x}", hash >> 32)
+    })
 }
 
 #[cfg(test)]
@@ -160,26 +145,25 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_protocols_in_words() {
-        assert_eq!(words(&nlm4::Status::GracePeriod, "_"), "grace_period");
-        assert_eq!(words(&nlm4::Procedure::Lock, "_"), "lock");
+        #[derive(Debug)]
+        enum Status {
+            GracePeriod,
+            Lock,
+        }
+        assert_eq!(words(&Status::GracePeriod, "_"), "grace_period");
+        assert_eq!(words(&Status::Lock, "_"), "lock");
     }
 
     #[test]
-    fn results_are_read_from_replies() {
-        let reply = |accepted: u32, status: u32| {
-            let head = [0; ACCEPTED_AT];
-            [&head[..], &accepted.to_be_bytes(), &status.to_be_bytes()].concat()
-        };
-        assert_eq!(mount_result(&reply(0, 0), true), "ok");
-        assert_eq!(mount_result(&reply(0, 13), true), "acces");
-        assert_eq!(mount_result(&reply(0, 13), false), "ok");
-        assert_eq!(mount_result(&reply(3, 0), true), "refused");
-        assert_eq!(mount_result(&[], true), "refused");
-        let lock = |status: u32| {
-            let cookie = [0, 0, 0, 2, b'c', b'o', 0, 0];
-            lock_result(&[&cookie[..], &status.to_be_bytes()].concat())
-        };
-        assert_eq!((&*lock(0), &*lock(4)), ("granted", "grace_period"));
-        assert_eq!((&*lock(99), &*lock_result(&[])), ("ok", "ok"));
+    fn names_that_are_no_text_are_escaped() {
+        assert_eq!(text_of("größe".as_bytes()), "größe");
+        assert_eq!(text_of(b"a\xffb"), "a\\xffb");
+    }
+
+    #[test]
+    fn a_handle_without_a_path_has_a_short_hash() {
+        let (first, second) = (object(None, None, b"one"), object(None, None, b"two"));
+        assert_eq!((first.len(), &first[..1]), (9, "#"));
+        assert_ne!(first, second);
     }
 }

@@ -22,6 +22,9 @@ pub const CRATES: [&str; 14] = [
     "sunrpc",
 ];
 
+/// Crates that are one server to those who read its log.
+const PARTS_OF_NFSD: [&str; 4] = ["rpcd", "export", "nfs3d", "nlmd"];
+
 const LEVELS: [(&str, LevelFilter); 6] = [
     ("off", LevelFilter::OFF),
     ("error", LevelFilter::ERROR),
@@ -53,6 +56,9 @@ impl Default for Filter {
 pub fn crate_of(target: &str) -> String {
     let first = target.split("::").next().unwrap_or(target);
     let own = first.strip_prefix("pagewell_").unwrap_or(first);
+    if PARTS_OF_NFSD.contains(&own) {
+        return "nfsd".to_owned();
+    }
     own.replace('_', "-")
 }
 

@@ -17,11 +17,12 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::FileId;
 use pagewell_sunrpc::nfs3::{DirectoryOperation, LinkArguments, Procedure, RenameArguments};
 
-use crate::answer::{credentials_of, decode};
-use crate::service::call::{NfsCall, kind};
-use crate::service::exports::Served;
-use crate::service::observed::{Summary, object, text_of};
-use crate::slow::Kind;
+use crate::call::{NfsCall, kind};
+use crate::observed::Summary;
+use pagewell_export::exports::Served;
+use pagewell_export::shown::{object, text_of};
+use pagewell_rpcd::answer::{credentials_of, decode};
+use pagewell_rpcd::slow::Kind;
 
 /// The target of these events.
 pub(super) const TARGET: &str = "audit";

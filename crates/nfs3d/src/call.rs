@@ -5,15 +5,16 @@ use pagewell_sunrpc::nfs3::{self, Failure, Handle, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
-use crate::answer::{Done, Unanswered, count_answer, credentials_of, decode, unanswered};
-use crate::call::{Answer, Class, Request};
+use crate::convert;
 use crate::duplicate::Pending;
-use crate::reply::batch::{Batch, Mark};
-use crate::service::convert;
-use crate::service::exports::{Caller, Served, Target};
-use crate::service::observed;
-use crate::slow::{Kind, Subjects};
+use crate::observed;
 use crate::statistics::NFS;
+use pagewell_export::exports::{Caller, Served, Target};
+use pagewell_export::shown::is_detailed;
+use pagewell_rpcd::answer::{Done, Unanswered, count_answer, credentials_of, decode, unanswered};
+use pagewell_rpcd::call::{Answer, Class, Request};
+use pagewell_rpcd::reply::batch::{Batch, Mark};
+use pagewell_rpcd::slow::{Kind, Subjects};
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
@@ -149,7 +150,7 @@ impl NfsCall<'_> {
         may_block: bool,
         batch: &mut Batch,
     ) -> Answer<Pending> {
-        if observed::is_detailed() {
+        if is_detailed() {
             observed::in_span(self, served, || self.run(served, may_block, batch))
         } else {
             self.run(served, may_block, batch)

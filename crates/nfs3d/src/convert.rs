@@ -3,11 +3,11 @@
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3;
 
-use crate::service::exports::Target;
-use crate::service::handles::Identity;
+use pagewell_export::exports::Target;
+use pagewell_export::handles::Identity;
 
 /// The status of an error (RFC 1813 section 2.6).
-pub fn status(error: &fs::Error) -> nfs3::Status {
+pub(super) fn status(error: &fs::Error) -> nfs3::Status {
     use nfs3::Status;
     match error {
         fs::Error::NotPermitted => Status::NotPermitted,
@@ -39,7 +39,7 @@ pub fn status(error: &fs::Error) -> nfs3::Status {
 
 /// A time on the wire: 1970 to 2106. Earlier and later ones are cut to the nearest that fits,
 /// which orders them rightly; wrapping around would not.
-pub fn time(time: fs::Timestamp) -> nfs3::Time {
+pub(super) fn time(time: fs::Timestamp) -> nfs3::Time {
     let (seconds, nanoseconds) = match u32::try_from(time.seconds) {
         Ok(seconds) => (seconds, time.nanoseconds),
         Err(_) if time.seconds < 0 => (0, 0),
@@ -52,7 +52,7 @@ pub fn time(time: fs::Timestamp) -> nfs3::Time {
 }
 
 /// A time from the wire; an error when its nanoseconds are no nanoseconds.
-pub fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
+pub(super) fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
     let timestamp = (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
         seconds: i64::from(time.seconds),
         nanoseconds: time.nanoseconds,
@@ -159,7 +159,7 @@ fn is_refusal(error: &fs::Error) -> bool {
 
 /// Attributes to set; an error when a time makes no sense. An owner or group of -1 is none, and
 /// stays as it is: so chown(2) has it, and other servers, and some clients send it.
-pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttributes> {
+pub(super) fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttributes> {
     let set_time = |from| -> fs::Result<_> {
         Ok(match from {
             nfs3::SetTime::Keep => None,
@@ -178,7 +178,7 @@ pub fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttribute
 }
 
 /// The durability a client asks for.
-pub fn stability(from: nfs3::StableHow) -> fs::Stability {
+pub(super) fn stability(from: nfs3::StableHow) -> fs::Stability {
     match from {
         nfs3::StableHow::Unstable => fs::Stability::Unstable,
         nfs3::StableHow::DataSync => fs::Stability::DataSync,
@@ -187,7 +187,7 @@ pub fn stability(from: nfs3::StableHow) -> fs::Stability {
 }
 
 /// The durability that was reached.
-pub fn stable_how(from: fs::Stability) -> nfs3::StableHow {
+pub(super) fn stable_how(from: fs::Stability) -> nfs3::StableHow {
     match from {
         fs::Stability::Unstable => nfs3::StableHow::Unstable,
         fs::Stability::DataSync => nfs3::StableHow::DataSync,

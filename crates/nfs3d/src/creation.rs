@@ -7,9 +7,9 @@ use pagewell_sunrpc::nfs3::{
     MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
-use crate::answer::Done;
-use crate::service::call::{Answering, Stop};
-use crate::service::convert::{WireIdentity, WireTarget, set_attributes};
+use crate::call::{Answering, Stop};
+use crate::convert::{WireIdentity, WireTarget, set_attributes};
+use pagewell_rpcd::answer::Done;
 
 impl Answering<'_> {
     pub(super) fn create(&mut self, arguments: CreateArguments<'_>) -> Result<Done, Stop> {

@@ -16,12 +16,12 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
-use crate::answer::Done;
-use crate::reply::batch::Piece;
-use crate::reply::file_range::{FileRange, is_resident};
-use crate::service::call::{Answering, Out, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
-use crate::service::convert::{self, WireIdentity, WireTarget};
-use crate::service::volume::SIZE_MAX;
+use crate::call::{Answering, Out, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
+use crate::convert::{self, WireIdentity, WireTarget};
+use crate::volume::SIZE_MAX;
+use pagewell_rpcd::answer::Done;
+use pagewell_rpcd::reply::batch::Piece;
+use pagewell_rpcd::reply::file_range::{FileRange, is_resident};
 
 /// Reads up to this are copied, with all other replies of a block in one system call. Of longer
 /// ones a bare server sends most with sendfile, in 34 of 36 rows of docs/results/serve.md and
@@ -218,8 +218,8 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::batch::Batch;
     use pagewell_fs::OpenFile;
+    use pagewell_rpcd::reply::batch::Batch;
     use std::io::Write;
 
     fn copied(promised: u32) -> (Option<Done>, Vec<u8>) {

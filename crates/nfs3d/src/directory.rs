@@ -17,10 +17,10 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item};
 
-use crate::answer::Done;
-use crate::service::call::{Answering, LISTING_BYTES_MAX, Stop};
-use crate::service::convert::{WireIdentity, WireTarget};
-use crate::service::exports::Target;
+use crate::call::{Answering, LISTING_BYTES_MAX, Stop};
+use crate::convert::{WireIdentity, WireTarget};
+use pagewell_export::exports::Target;
+use pagewell_rpcd::answer::Done;
 
 /// Before the first entry: a present `post_op_attr` and the verifier.
 const HEAD_BYTES: usize = 96;

@@ -11,10 +11,10 @@ use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_policy::reply_cache::{Held, Key, Moved, Place, ReplyCache, SentAt, Verdict};
 
-use crate::connection::line::{ConnectionLine, now};
-use crate::connection::{Connection, since_start};
 use crate::duplicate::identity::Digester;
-use crate::share::Address;
+use pagewell_rpcd::connection::line::{ConnectionLine, now};
+use pagewell_rpcd::connection::{Connection, since_start};
+use pagewell_rpcd::share::Address;
 
 /// Bytes of the replies kept, with what it takes to find them: some twenty-eight thousand.
 const KEPT_BYTES_MAX: usize = 10 << 20;

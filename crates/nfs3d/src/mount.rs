@@ -13,21 +13,25 @@ use pagewell_fs as fs;
 use pagewell_sunrpc::mount3::{
     self, ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
 };
-use pagewell_sunrpc::nfs3::Handle;
+use pagewell_sunrpc::nfs3::{self, Handle};
 use pagewell_sunrpc::rpc::{Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end};
 
-use crate::answer::{Done, Unanswered, answer_with, decode};
-use crate::call::{Answer, Class, Request, refuse};
+use crate::convert;
 use crate::duplicate::Pending;
-use crate::reply::batch::Batch;
-use crate::service::convert;
-use crate::service::exports::{Caller, Served, components};
-use crate::service::handles::WireHandle;
-use crate::service::other_calls::{About, OtherCall, mount_result, path_of};
-use crate::service::pseudo_tree::PseudoTree;
-use crate::slow::{Subject, Subjects};
+use crate::observed::STATUS_AT;
 use crate::statistics::MOUNT;
+use pagewell_export::exports::{Caller, Served, components};
+use pagewell_export::handles::WireHandle;
+use pagewell_export::pseudo_tree::PseudoTree;
+use pagewell_export::shown::{About, OtherCall, text_of};
+use pagewell_rpcd::answer::{Done, Unanswered, answer_with, decode};
+use pagewell_rpcd::call::{Answer, Class, Request, refuse};
+use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::slow::{Subject, Subjects};
+
+/// Where a reply says whether the call was accepted.
+const ACCEPTED_AT: usize = STATUS_AT - 4;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
 const FLAVORS: [u32; 2] = [1, 0];
@@ -45,7 +49,7 @@ pub struct MountProgram {
 
 impl MountProgram {
     /// Answers a call, unless it would have to wait and may not.
-    pub(super) fn answer(
+    pub fn answer(
         &self,
         request: &Request<'_>,
         call: &Call<'_>,
@@ -201,6 +205,33 @@ impl MountProgram {
     }
 }
 
+/// The path of a call of MOUNT that has one, and its export.
+fn path_of(served: &Served, arguments: Decoder<'_>) -> About {
+    let Ok(PathArguments { path }) = decode(arguments) else {
+        return About::default();
+    };
+    let export = served.export_of(path);
+    About {
+        export: export.map_or(String::new(), |(export, _)| export.config.name.clone()),
+        object: text_of(path),
+    }
+}
+
+/// What a reply of MOUNT says, whose numbers of errors are those of NFS (RFC 1813 appendix I).
+fn mount_result(reply: &[u8], has_status: bool) -> &'static str {
+    let word = |at: usize| {
+        let bytes = reply.get(at..).and_then(<[u8]>::first_chunk::<4>);
+        bytes.map(|bytes| u32::from_be_bytes(*bytes))
+    };
+    match (word(ACCEPTED_AT), word(STATUS_AT)) {
+        (Some(0), Some(status)) if has_status => {
+            nfs3::Status::from_number(status).map_or("failed", nfs3::Status::name)
+        }
+        (Some(0), _) => "ok",
+        _ => "refused",
+    }
+}
+
 /// What a call with a path may wait for.
 fn subjects(served: &Served, arguments: Decoder<'_>) -> Subjects {
     let path = decode::<PathArguments<'_>>(arguments);
@@ -266,6 +297,19 @@ fn mount_status(error: &fs::Error) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_are_read_from_replies() {
+        let reply = |accepted: u32, status: u32| {
+            let head = [0; ACCEPTED_AT];
+            [&head[..], &accepted.to_be_bytes(), &status.to_be_bytes()].concat()
+        };
+        assert_eq!(mount_result(&reply(0, 0), true), "ok");
+        assert_eq!(mount_result(&reply(0, 13), true), "acces");
+        assert_eq!(mount_result(&reply(0, 13), false), "ok");
+        assert_eq!(mount_result(&reply(3, 0), true), "refused");
+        assert_eq!(mount_result(&[], true), "refused");
+    }
 
     #[test]
     fn the_list_is_bounded_and_entries_go() {

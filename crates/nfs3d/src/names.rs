@@ -5,10 +5,10 @@ use pagewell_sunrpc::nfs3::{
     DirectoryOperation, LinkArguments, LinkBody, RenameArguments, RenameBody,
 };
 
-use crate::answer::Done;
-use crate::service::call::{Answering, Stop};
-use crate::service::convert::{WireIdentity, WireTarget};
-use crate::service::exports::Target;
+use crate::call::{Answering, Stop};
+use crate::convert::{WireIdentity, WireTarget};
+use pagewell_export::exports::Target;
+use pagewell_rpcd::answer::Done;
 
 impl Answering<'_> {
     /// REMOVE, or RMDIR of a directory.

@@ -1,10 +1,8 @@
-//! What is done for a call: from record to reply.
+//! The program NFS, version 3: what becomes of a call, now or later.
 //!
-//! [`Service::answer`] reads the head of a call, checks program, version and procedure, and has
-//! the program write the reply. On a receiving thread it may find that the call would wait;
-//! nothing was answered then, and nothing done but the beginning of a write
-//! ([`pagewell_fs::Call::may_block`]), and the call goes to the pool, which has it answered to the
-//! end ([`Program`]).
+//! On a receiving thread it may turn out that the call would wait; nothing was answered then, and
+//! nothing done but the beginning of a write ([`pagewell_fs::Call::may_block`]), and the call goes
+//! to the pool, which has it answered to the end.
 //!
 //! # Calls that change something
 //!
@@ -23,60 +21,30 @@
 //! change that has begun cannot be taken back: its repetition, and so everything that a client
 //! sends after it was answered, comes after its end.
 
-mod audit;
-pub mod call;
-pub mod convert;
-pub mod cookies;
-mod creation;
-mod data;
-mod directory;
-pub mod ending;
-pub mod exports;
-pub mod handles;
-pub mod in_force;
-pub mod locks;
-pub mod long_write;
-pub mod mount;
-mod names;
-mod object;
-pub mod observed;
-mod other_calls;
-mod port_mapper;
-mod pseudo_tree;
-mod volume;
-
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_fs::moment::{self, Moment};
+use pagewell_export::exports::Served;
+use pagewell_export::in_force::InForce;
 use pagewell_policy::reply_cache::{Key, SentAt};
-use pagewell_sunrpc::mount3;
+use pagewell_rpcd::call::{Answer, CallName, Class, Request, refuse};
+use pagewell_rpcd::connection::Connection;
+use pagewell_rpcd::program::{Decision, Later};
+use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::slow::Kind;
 use pagewell_sunrpc::nfs3::{self, Procedure};
-use pagewell_sunrpc::rpc::{self, Refusal};
-use pagewell_sunrpc::{nlm4, nsm, portmap};
+use pagewell_sunrpc::rpc::{self, Call, Refusal};
+use pagewell_sunrpc::xdr::Decoder;
 
-use crate::answer::credentials_of;
-use crate::bounds::Bounds;
-use crate::call::{Answer, CallName, Class, Request, refuse, refuse_version};
-use crate::clients::{CLIENTS, CountsLocks};
-use crate::config::{Config, Error};
-use crate::connection::Connection;
+use crate::call::{NfsCall, class_of, kind, push_jukebox};
 use crate::duplicate::{Duplicates, Pending, Seen, Undecided};
-use crate::locks::Locks;
-use crate::program::{Decision, Later, Program};
-use crate::reply::batch::Batch;
-use crate::service::call::{NfsCall, class_of, kind, push_jukebox};
-use crate::service::exports::{Caller, Served};
-use crate::service::in_force::InForce;
-use crate::service::mount::MountProgram;
-use crate::slow::Kind;
-use crate::usage::ExportLabel;
+use crate::observed;
 
 /// A change that the duplicate-request cache knows. It ends in one of three ways: it was answered,
 /// it goes to the pool, or it is dropped, as its thread has panicked, and can be asked again.
 struct Begun<'s> {
-    service: &'s Service,
+    nfs: &'s Nfs3,
     key: Option<Key>,
 }
 
@@ -94,7 +62,7 @@ impl Begun<'_> {
     /// It was done, and answered with `reply`, which leaves at `sent_at`.
     fn finish(mut self, reply: &[u8], sent_at: SentAt) {
         if let Some(key) = self.key.take() {
-            self.service.duplicates.finish(&key, reply, sent_at);
+            self.nfs.duplicates.finish(&key, reply, sent_at);
         }
     }
 
@@ -107,7 +75,7 @@ impl Begun<'_> {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.service.duplicates.abandon(&key);
+            self.nfs.duplicates.abandon(&key);
         }
     }
 }
@@ -123,33 +91,62 @@ fn sent_with(request: &Request<'_>, batch: &Batch) -> SentAt {
     }
 }
 
-/// Answers calls.
-pub struct Service {
-    /// The exports.
-    pub exports: InForce,
-    mount: MountProgram,
-    /// The locks of the server.
-    pub locks: Arc<Locks>,
+/// Answers calls of NFS.
+pub struct Nfs3 {
+    exports: Arc<InForce>,
     duplicates: Duplicates,
 }
 
-impl Service {
-    /// A service for the exports of `config`, whose calls are bounded so.
-    pub fn new(config: Config, bounds: Arc<Bounds>) -> Result<Self, Error> {
-        let mut secret = [0; 16];
-        rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
-            .map_err(|errno| Error::System(errno.to_string()))?;
-        let exports = InForce::new(config.exports, config.handle_key, bounds)?;
-        let locks = Locks::open(&config.locks, Instant::now())
-            .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
-        let counted: Arc<dyn CountsLocks> = locks.clone();
-        CLIENTS.add_locks(Arc::downgrade(&counted));
-        Ok(Self {
+impl Nfs3 {
+    /// For these exports; `secret` keys the digests of calls.
+    pub fn new(exports: Arc<InForce>, secret: [u8; 16]) -> Self {
+        Self {
             exports,
-            mount: MountProgram::default(),
-            locks,
             duplicates: Duplicates::new(secret),
-        })
+        }
+    }
+
+    /// Looks at a call and answers it, unless it would have to wait and may not.
+    pub fn answer(
+        &self,
+        (request, head, arguments): (&Request<'_>, Call<'_>, Decoder<'_>),
+        served: &Served,
+        may_block: bool,
+        batch: &mut Batch,
+    ) -> Answer<Pending> {
+        let Some(procedure) = Procedure::from_number(head.procedure) else {
+            return refuse(batch, head.xid, Refusal::ProcedureUnavailable);
+        };
+        let call = NfsCall {
+            request: *request,
+            head,
+            procedure,
+            arguments,
+        };
+        if may_block {
+            call.answer(served, true, batch)
+        } else {
+            self.first_look(&call, served, batch)
+        }
+    }
+
+    /// The export that a call is for, if the beginning of its record tells and `peer` may use it.
+    pub fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
+        let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
+        if call.program != nfs3::PROGRAM {
+            return None;
+        }
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok()?;
+        self.exports.now().owner(handle, peer)
+    }
+
+    /// Has the client of a call ask again later (RFC 1813 section 2.6, `NFS3ERR_JUKEBOX`).
+    pub fn later(&self, call: CallName, batch: &mut Batch) -> Later {
+        let Some(procedure) = Procedure::from_number(call.procedure) else {
+            return Later::Answered;
+        };
+        push_jukebox(batch, call.xid, procedure);
+        Later::Said
     }
 
     /// On the receiving thread: what need not wait is answered, and changes are known from here on.
@@ -190,7 +187,7 @@ impl Service {
         let (place, received_at) = (request.place, request.received_at);
         match self.duplicates.look(key, connection, place, received_at) {
             Seen::New => FirstLook::Begin(Begun {
-                service: self,
+                nfs: self,
                 key: Some(key),
             }),
             Seen::InProgress => FirstLook::Said,
@@ -236,99 +233,9 @@ impl Service {
             Answer::Wait(..) => Answer::Wait(self.class(call), begun.wait()),
         }
     }
-}
 
-impl Program for Service {
-    type Received = Moment;
-    type Pending = Pending;
-
-    fn allows(&self, address: IpAddr) -> bool {
-        self.exports.allows(address)
-    }
-
-    fn begin_receive(&self) -> Moment {
-        moment::begin()
-    }
-
-    fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
-        let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
-        if call.program != nfs3::PROGRAM {
-            return None;
-        }
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok()?;
-        self.exports.now().owner(handle, peer)
-    }
-
-    fn label_of(&self, export: u32, address: IpAddr) -> ExportLabel {
-        self.exports.now().label_of(export, address)
-    }
-
-    fn answer(&self, request: &Request<'_>, may_block: bool, batch: &mut Batch) -> Answer<Pending> {
-        let (call, arguments) = match rpc::parse_call(request.record) {
-            Ok(parsed) => parsed,
-            Err(refused) => {
-                let refuse = |(xid, refusal)| refuse(batch, xid, refusal);
-                return refused.map_or(Answer::Done, refuse);
-            }
-        };
-        let connection = request.connection;
-        let served = self.exports.now();
-        let caller = || {
-            let identity = credentials_of(&call);
-            Caller::new(&served, identity, connection.peer, may_block)
-        };
-        match (call.program, call.version) {
-            (nfs3::PROGRAM, nfs3::VERSION) => {
-                let Some(procedure) = Procedure::from_number(call.procedure) else {
-                    return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
-                };
-                let call = NfsCall {
-                    request: *request,
-                    head: call,
-                    procedure,
-                    arguments,
-                };
-                if may_block {
-                    call.answer(&served, true, batch)
-                } else {
-                    self.first_look(&call, &served, batch)
-                }
-            }
-            (mount3::PROGRAM, mount3::FIRST_VERSION..=mount3::VERSION) => {
-                self.mount
-                    .answer(request, &call, arguments, &caller(), batch)
-            }
-            (nlm4::PROGRAM | nsm::PROGRAM, _) => {
-                locks::answer((caller(), self), connection, &call, arguments, batch)
-            }
-            (portmap::PROGRAM, _) => port_mapper::answer(connection, &call, arguments, batch),
-            (nfs3::PROGRAM, _) => refuse_version(batch, call.xid, nfs3::VERSION..=nfs3::VERSION),
-            (mount3::PROGRAM, _) => {
-                let served = mount3::FIRST_VERSION..=mount3::VERSION;
-                refuse_version(batch, call.xid, served)
-            }
-            _ => refuse(batch, call.xid, Refusal::ProgramUnavailable),
-        }
-    }
-
-    fn shorten(&self, beginning: &mut [u8]) -> Option<usize> {
-        long_write::shorten(beginning)
-    }
-
-    fn later(&self, call: CallName, batch: &mut Batch) -> Later {
-        match (call.program, Procedure::from_number(call.procedure)) {
-            (nfs3::PROGRAM, Some(procedure)) => {
-                push_jukebox(batch, call.xid, procedure);
-                Later::Said
-            }
-            // MOUNT has no word for "later" (RFC 1813 appendix I), and clients take its
-            // MNT3ERR_SERVERFAULT for good.
-            (mount3::PROGRAM, _) => Later::Unsayable,
-            _ => Later::Answered,
-        }
-    }
-
-    fn note_held(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
+    /// A call for an export has been answered so, as storage has held it for too long.
+    pub fn note_held(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
         let served = self.exports.now();
         let export = served.export_numbered(export);
         if let Some(export) = export {
@@ -340,15 +247,8 @@ impl Program for Service {
         }
     }
 
-    fn is_undecided(pending: &Pending) -> bool {
-        matches!(pending, Pending::Undecided(_))
-    }
-
-    fn is_change(pending: &Pending) -> bool {
-        pending.change().is_some()
-    }
-
-    fn decide(&self, pending: &mut Pending, connection: &Connection) -> Decision {
+    /// Looks again at a call that is undecided.
+    pub fn decide(&self, pending: &mut Pending, connection: &Connection) -> Decision {
         let Pending::Undecided(undecided) = pending else {
             return Decision::Do;
         };
@@ -367,7 +267,9 @@ impl Program for Service {
         }
     }
 
-    fn finish(&self, pending: &Pending, reply: Option<&[u8]>) {
+    /// A call was done, and this is its reply, which leaves now; or it was not, and may be asked
+    /// again.
+    pub fn finish(&self, pending: &Pending, reply: Option<&[u8]>) {
         match (pending.change(), reply) {
             (Some(key), Some(reply)) => self.duplicates.finish(key, reply, SentAt::UNKNOWN),
             (Some(key), None) => self.duplicates.abandon(key),
@@ -375,27 +277,11 @@ impl Program for Service {
         }
     }
 
-    fn sent(&self, pending: &Pending, connection: &Connection) {
+    /// The reply to a call that was done is the last that was sent on `connection`.
+    pub fn sent(&self, pending: &Pending, connection: &Connection) {
         if let Some(key) = pending.change() {
             let sent_at = SentAt::Byte(connection.queued_bytes());
             self.duplicates.sent(key, connection, sent_at);
         }
-    }
-
-    fn tick(&self, now: Instant) {
-        self.locks.tick(now);
-    }
-
-    fn stop(&self) {
-        self.locks.stop();
-    }
-
-    fn answer_datagram(
-        &self,
-        record: &[u8],
-        ends: (SocketAddr, Option<IpAddr>),
-        may_block: bool,
-    ) -> Result<Option<Vec<u8>>, u32> {
-        locks::answer_datagram(self, record, ends, may_block)
     }
 }

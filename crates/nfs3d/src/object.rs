@@ -6,9 +6,9 @@ use pagewell_sunrpc::nfs3::{
     Status,
 };
 
-use crate::answer::Done;
-use crate::service::call::{Answering, Stop};
-use crate::service::convert::{self, WireIdentity, WireTarget};
+use crate::call::{Answering, Stop};
+use crate::convert::{self, WireIdentity, WireTarget};
+use pagewell_rpcd::answer::Done;
 
 impl Answering<'_> {
     pub(super) fn getattr(&mut self, object: Handle<'_>) -> Result<Done, Stop> {

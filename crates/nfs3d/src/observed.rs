@@ -12,19 +12,18 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_base::mix::mix;
 use pagewell_base::waits;
 use pagewell_fs::FileId;
 use pagewell_sunrpc::nfs3::{self, NAME_BYTES_MAX, Procedure, Status};
 use pagewell_sunrpc::rpc::Credential;
-use tracing::Level;
 
-use crate::call::Answer;
+use crate::audit;
+use crate::call::NfsCall;
 use crate::duplicate::Pending;
-use crate::service::audit;
-use crate::service::call::NfsCall;
-use crate::service::exports::{Served, ServedExport};
 use crate::statistics::Answered;
+use pagewell_export::exports::{Served, ServedExport};
+use pagewell_export::shown::{is_detailed, object, text_of};
+use pagewell_rpcd::call::Answer;
 
 /// Calls that took as long as this are looked at.
 static FROM_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -52,11 +51,6 @@ fn microseconds(time: Duration) -> u64 {
     nanoseconds(time) / 1000
 }
 
-/// Whether each call is wanted in the log.
-pub(super) fn is_detailed() -> bool {
-    tracing::enabled!(Level::DEBUG)
-}
-
 /// Whether a call that took so long is to be looked at.
 pub(super) fn is_wanted(latency: Duration) -> bool {
     nanoseconds(latency) >= FROM_NANOSECONDS.load(Ordering::Relaxed) || is_detailed()
@@ -74,14 +68,6 @@ pub(super) struct Summary<'a> {
     pub(super) object: String,
     /// The name in that directory, if the call has one.
     pub(super) name: Option<String>,
-}
-
-/// A name as it is shown: bytes that are no text as `\xHH`.
-pub(super) fn text_of(name: &[u8]) -> String {
-    match std::str::from_utf8(name) {
-        Ok(text) => text.to_owned(),
-        Err(_) => name.escape_ascii().to_string(),
-    }
 }
 
 impl<'a> Summary<'a> {
@@ -133,23 +119,6 @@ impl<'a> Summary<'a> {
             self.export_name()
         )
     }
-}
-
-/// The path of an object where that is known at once, else `#` and a hash of its handle.
-pub(super) fn object(export: Option<&ServedExport>, id: Option<&FileId>, handle: &[u8]) -> String {
-    let path = export.zip(id);
-    let path = path.and_then(|(export, id)| export.config.filesystem.path_of(id));
-    // A root may be shown as one of its own mount.
-    let path = path.map(|path| match path.strip_suffix('/') {
-        Some(named) if !named.is_empty() => named.to_owned(),
-        _ => path,
-    });
-    path.unwrap_or_else(|| {
-        let hash = handle
-            .iter()
-            .fold(0, |hash, byte| mix(hash ^ u64::from(*byte)).rotate_left(8));
-        format!("#{:08x}", hash >> 32)
-    })
 }
 
 /// What a reply says, whose bytes without data are `reply`.
@@ -309,12 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_are_escaped() {
-        assert_eq!(text_of("größe".as_bytes()), "größe");
-        assert_eq!(text_of(b"a\xffb"), "a\\xffb");
-    }
-
-    #[test]
     fn times_say_what_was_waited_for() {
         let waits = (Duration::from_micros(200), Duration::from_nanos(1_000_999));
         let text = text_of_times(&answered(false), waits);
@@ -331,12 +294,5 @@ mod tests {
         watch_calls(Some(long), true);
         assert!(is_wanted(short));
         watch_calls(None, false);
-    }
-
-    #[test]
-    fn a_handle_without_a_path_has_a_short_hash() {
-        let (first, second) = (object(None, None, b"one"), object(None, None, b"two"));
-        assert_eq!((first.len(), &first[..1]), (9, "#"));
-        assert_ne!(first, second);
     }
 }

@@ -4,9 +4,9 @@ use pagewell_sunrpc::nfs3::{
     FileAttributes, FsinfoOk, FsstatOk, Handle, PathconfOk, Time, properties,
 };
 
-use crate::answer::Done;
-use crate::service::call::{Answering, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
-use crate::service::convert::WireTarget;
+use crate::call::{Answering, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
+use crate::convert::WireTarget;
+use pagewell_rpcd::answer::Done;
 
 /// The size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;

@@ -1,41 +1,25 @@
-//! The NFSv3 and MOUNT v3 server, with the lock manager (NLM 4) and status monitor (NSM).
+//! The server: NFSv3 and MOUNT with the lock manager (NLM 4) and status monitor (NSM), put together
+//! of a transport, exports and programs.
 //!
-//! The life of a call: a [reader](receive::reader) receives bytes, a [receiver](receive::receiver)
-//! finds the record in them, the [`service`] answers it. A hit is answered there and then, into
-//! the block of replies that leaves with one system call ([`reply`]). What may wait goes to the
-//! [`pool`].
+//! The life of a call: a [reader](pagewell_rpcd::receive::reader) receives bytes, a
+//! [receiver](pagewell_rpcd::receive::receiver) finds the record in them, the [`service`] knows the
+//! program that answers it. A hit is answered there and then, into the block of replies that leaves
+//! with one system call ([`pagewell_rpcd::reply`]). What may wait goes to the
+//! [pool](pagewell_rpcd::pool).
 
-pub mod acceptor;
-pub mod answer;
-pub mod bounds;
-pub mod call;
-pub mod clients;
 pub mod config;
-pub mod connection;
-pub mod datagrams;
-pub mod dispatch;
-pub mod duplicate;
-pub mod faults;
-pub mod limits;
-pub mod locks;
-pub mod pool;
-pub mod program;
-pub mod pulse;
-pub mod receive;
-pub mod refusals;
-pub mod reply;
-mod report;
-pub mod request_memory;
+mod port_mapper;
 pub mod server;
 pub mod service;
-pub mod share;
-pub mod slow;
-pub mod statistics;
-pub mod usage;
 
 pub use config::{Config, Error, Export, Network, Squash};
-pub use locks::LockOptions;
+pub use pagewell_export::ending::Loss;
+pub use pagewell_export::faults;
+pub use pagewell_export::in_force::Retired;
+pub use pagewell_nfs3d::observed::watch_calls;
+pub use pagewell_nfs3d::statistics;
+pub use pagewell_nlmd::locks::LockOptions;
 pub use pagewell_policy::limits::Rates;
+pub use pagewell_rpcd as rpcd;
+pub use pagewell_rpcd::{clients, pulse, refusals};
 pub use server::{Exports, Server};
-pub use service::ending::Loss;
-pub use service::in_force::Retired;

@@ -12,11 +12,11 @@ use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encoder, encode_item, encode_list_end};
 use pagewell_sunrpc::{mount3, nfs3, nlm4, nsm};
 
-use crate::answer::decode;
-use crate::call::{Answer, refuse};
-use crate::connection::Connection;
-use crate::duplicate::Pending;
-use crate::reply::batch::Batch;
+use pagewell_nfs3d::duplicate::Pending;
+use pagewell_rpcd::answer::decode;
+use pagewell_rpcd::call::{Answer, refuse};
+use pagewell_rpcd::connection::Connection;
+use pagewell_rpcd::reply::batch::Batch;
 
 /// Programs and versions that are answered.
 const SERVED: [(u32, u32); 7] = [
@@ -30,7 +30,7 @@ const SERVED: [(u32, u32); 7] = [
 ];
 
 /// Answers a call on a connection.
-pub(super) fn answer(
+pub(crate) fn answer(
     connection: &Connection,
     call: &Call<'_>,
     arguments: Decoder<'_>,

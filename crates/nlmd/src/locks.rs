@@ -27,8 +27,8 @@ use pagewell_locks::records::{Listed, Records};
 use pagewell_locks::shares::Shares;
 use pagewell_locks::table::{Answer, Offer, Outcome, Table, Wish};
 
-use crate::clients::CountsLocks;
 use crate::locks::calls::{Calls, Context, Job, Peer};
+use pagewell_rpcd::clients::CountsLocks;
 
 /// How often a client is notified of the restart, with a pause that doubles from
 /// [`NOTIFY_AGAIN_AFTER`]: some ten minutes in all.
@@ -135,7 +135,10 @@ impl Locks {
         match self.records.lock().add(listed, Instant::now()) {
             Ok(added) => added,
             Err(error) => {
-                crate::report::report_own("the list of clients with locks", &error.to_string());
+                pagewell_export::report::report_own(
+                    "the list of clients with locks",
+                    &error.to_string(),
+                );
                 false
             }
         }
@@ -327,7 +330,10 @@ impl Locks {
         let holds = |client: &Arc<Client>| self.table.lock().holds(client);
         let cleaned = self.records.lock().clean(Instant::now(), holds);
         if let Err(error) = cleaned {
-            crate::report::report_own("the list of clients with locks", &error.to_string());
+            pagewell_export::report::report_own(
+                "the list of clients with locks",
+                &error.to_string(),
+            );
         }
     }
 

@@ -27,19 +27,19 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::rpc::{self, AuthenticationStatus, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
-use crate::answer::{Unanswered, credentials_of, decode};
-use crate::bounds::Bounds;
-use crate::call::{Answer, Class};
-use crate::connection::Connection;
-use crate::duplicate::Pending;
 use crate::locks::Locks;
 use crate::locks::calls::Context;
-use crate::reply::batch::Batch;
-use crate::service::Service;
-use crate::service::exports::{Caller, Target};
-use crate::service::observed;
-use crate::service::other_calls::{About, OtherCall, lock_result};
-use crate::slow::{self, Subject, Subjects};
+use pagewell_export::exports::{Caller, Served, Target};
+use pagewell_export::shown::{self, About, OtherCall, words};
+use pagewell_rpcd::answer::{Unanswered, credentials_of, decode};
+use pagewell_rpcd::bounds::Bounds;
+use pagewell_rpcd::call::{Answer, Class};
+use pagewell_rpcd::connection::Connection;
+use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::slow::{self, Subject, Subjects};
+
+/// The longest cookie that a reply of NLM begins with (`MAXNETOBJ_SZ`), in bytes.
+const COOKIE_BYTES_MAX: usize = 1024;
 
 /// What a call comes to for which no lock is asked for: an answer, or none.
 type Settled = Result<Status, Unanswered>;
@@ -56,17 +56,17 @@ struct LockCall<'a> {
 }
 
 /// Answers a call of NLM or NSM on a connection.
-pub(super) fn answer(
-    (caller, service): (Caller<'_>, &Service),
+pub fn answer<W: Default>(
+    (caller, locks, bounds): (Caller<'_>, &Locks, &Bounds),
     connection: &Connection,
     call: &Call<'_>,
     arguments: Decoder<'_>,
     batch: &mut Batch,
-) -> Answer<Pending> {
+) -> Answer<W> {
     let local = rustix::net::getsockname(connection);
     let local = local.ok().and_then(|address| address.try_into().ok());
     let local = local.map(|address: SocketAddr| address.ip());
-    match LockCall::new(caller, service, local).reply(call, arguments) {
+    match LockCall::new(caller, (locks, bounds), local).reply(call, arguments) {
         Ok(reply) => {
             batch.push(&reply);
             Answer::Done
@@ -77,7 +77,7 @@ pub(super) fn answer(
                 subjects,
                 ..Class::default()
             };
-            Answer::Wait(class, Pending::Nothing)
+            Answer::Wait(class, W::default())
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn answer(
 /// The answer to a datagram that came `from` a client to the address `local` of ours, if one is
 /// due. An error: it would wait for the export of that number, and may not.
 pub fn answer_datagram(
-    service: &Service,
+    (served, locks, bounds): (&Served, &Locks, &Bounds),
     record: &[u8],
     (from, local): (SocketAddr, Option<IpAddr>),
     may_block: bool,
@@ -94,9 +94,8 @@ pub fn answer_datagram(
         Err(None) => return Ok(None),
         Err(Some((xid, refusal))) => Ok(encoded_reply(xid, Err(refusal))),
         Ok((call, arguments)) => {
-            let served = service.exports.now();
-            let caller = Caller::new(&served, credentials_of(&call), from, may_block);
-            LockCall::new(caller, service, local).reply(&call, arguments)
+            let caller = Caller::new(served, credentials_of(&call), from, may_block);
+            LockCall::new(caller, (locks, bounds), local).reply(&call, arguments)
         }
     };
     reply
@@ -118,12 +117,16 @@ fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
 }
 
 impl<'a> LockCall<'a> {
-    fn new(caller: Caller<'a>, service: &'a Service, local: Option<IpAddr>) -> Self {
+    fn new(
+        caller: Caller<'a>,
+        (locks, bounds): (&'a Locks, &'a Bounds),
+        local: Option<IpAddr>,
+    ) -> Self {
         Self {
             caller,
-            locks: &service.locks,
+            locks,
             local: local.map(|local| local.to_canonical()),
-            bounds: &service.exports.bounds,
+            bounds,
             subject: Cell::default(),
         }
     }
@@ -194,7 +197,7 @@ impl<'a> LockCall<'a> {
         let handle = self.caller.served.handle(export, &id);
         About {
             export: export.config.name.clone(),
-            object: observed::object(Some(export), Some(&id), handle.as_bytes()),
+            object: shown::object(Some(export), Some(&id), handle.as_bytes()),
         }
     }
 
@@ -486,4 +489,29 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::new();
     value.encode(&mut Encoder::new(&mut bytes));
     bytes
+}
+
+/// What the results of a call of NLM say: a cookie, then a status. Others have none.
+fn lock_result(results: &[u8]) -> String {
+    let mut decoder = Decoder::new(results);
+    let status = decoder.opaque(COOKIE_BYTES_MAX).and_then(|_| decoder.u32());
+    match status.ok().and_then(nlm4::Status::from_number) {
+        Some(status) => words(&status, "_"),
+        None => "ok".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_from_replies() {
+        let lock = |status: u32| {
+            let cookie = [0, 0, 0, 2, b'c', b'o', 0, 0];
+            lock_result(&[&cookie[..], &status.to_be_bytes()].concat())
+        };
+        assert_eq!((&*lock(0), &*lock(4)), ("granted", "grace_period"));
+        assert_eq!((&*lock(99), &*lock_result(&[])), ("ok", "ok"));
+    }
 }

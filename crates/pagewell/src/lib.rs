@@ -22,10 +22,10 @@
 //!
 //! # The life of a read
 //!
-//! 1. A `Reader` ([`nfsd::receive::reader`]) learns from epoll that a socket has bytes. It receives
-//!    as many as there are; the `Receiver` of the connection ([`nfsd::receive::receiver`]) finds
+//! 1. A `Reader` ([`rpcd::receive::reader`]) learns from epoll that a socket has bytes. It receives
+//!    as many as there are; the `Receiver` of the connection ([`rpcd::receive::receiver`]) finds
 //!    whole records in them ([`sunrpc`], record marking) where they lie.
-//! 2. [`nfsd::program::Program::answer`] decodes the call in place. The handle is authenticated
+//! 2. [`nfs3d::nfs3::Nfs3::answer`] decodes the call in place. The handle is authenticated
 //!    and becomes an [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the
 //!    caller's [`fs::Credentials`].
 //! 3. [`fs::FileSystem::read`] is called with [`fs::Call::may_block`] false, and says where the
@@ -33,21 +33,21 @@
 //!    [`fs::ram`], and pages of the [`cache`] for [`fs::iso`] and [`fs::image`]: a
 //!    [`cache::CachedDevice`] lends those that it has and fetches the others from a
 //!    [`device::Device`].
-//! 4. Small payloads are copied into the block of replies ([`nfsd::reply`]); of large ones pages
+//! 4. Small payloads are copied into the block of replies ([`rpcd::reply`]); of large ones pages
 //!    are sent from where they are, and a file's range goes from the kernel's cache, by sendfile
-//!    ([`nfsd::reply::file_range`]).
-//! 5. [`nfsd::reply::send_queue`] sends all replies that are ready in one system call;
+//!    ([`rpcd::reply::file_range`]).
+//! 5. [`rpcd::reply::send_queue`] sends all replies that are ready in one system call;
 //!    [`nfsd::statistics`] has counted the call and its time.
 //!
 //! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
-//! goes to a thread of the [`nfsd::pool`], which does steps 2 to 5 with `may_block` true;
+//! goes to a thread of the [`rpcd::pool`], which does steps 2 to 5 with `may_block` true;
 //! if storage holds it for longer than [`nfsd::Config::slow_after`], the client gets the answer to
 //! ask again.
 //!
 //! # The life of a write
 //!
 //! 1. The record arrives as above. A large one is received into a buffer of its own, bounded by
-//!    the memory for requests of the whole server ([`nfsd::request_memory`]); a client that wants
+//!    the memory for requests of the whole server ([`rpcd::request_memory`]); a client that wants
 //!    more is not read until some is free.
 //! 2. A WRITE that must wait goes to the pool with that buffer. The decoder does not copy the
 //!    data: [`fs::FileSystem::write`] gets a slice of the buffer.
@@ -55,7 +55,7 @@
 //!    [`fs::ram`] puts it into pages. The reply carries what was reached, and the write verifier.
 //! 4. COMMIT is [`fs::FileSystem::commit`]. If anything unstable was lost in between, the
 //!    verifier has changed, and the client sends its data again.
-//! 5. A change that must not be done twice is remembered with its reply ([`nfsd::duplicate`]), so
+//! 5. A change that must not be done twice is remembered with its reply ([`nfs3d::duplicate`]), so
 //!    that a retransmission gets the same answer.
 //!
 //! The commands `ls`, `cat`, `cp`, `stat` and `sum` take the short way: they call
@@ -65,7 +65,9 @@ pub use pagewell_cache as cache;
 pub use pagewell_counters as counters;
 pub use pagewell_device as device;
 pub use pagewell_fuse as fuse;
+pub use pagewell_nfs3d as nfs3d;
 pub use pagewell_nfsd as nfsd;
+pub use pagewell_rpcd as rpcd;
 pub use pagewell_sunrpc as sunrpc;
 
 /// File systems: what each of them must do, and the sources, a module each.

@@ -7,8 +7,8 @@
 //! has no slot left in its share, the connection that has been without a call for longest is asked
 //! to leave, first of all one of the address with the most connections, and never one of an address
 //! that has fewer than the newcomer. One with a call under way, or a reply that has not left,
-//! stays. A client that is asked to leave connects anew when it has something to ask; NFS clients
-//! do so unseen by their users.
+//! stays. A client that is asked to leave connects anew when it has something to ask; clients of
+//! file servers do so unseen by their users.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -6,13 +6,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
-use pagewell_policy::limits::Rates;
 use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::acceptor::{Acceptor, LatestConnections, connections_max};
 use crate::bounds::Bounds;
-use crate::config::{Config, Error, Export};
 use crate::connection::inbox::Inbox;
 use crate::datagrams;
 use crate::dispatch::{DRAIN_FOR, Dispatcher};
@@ -22,18 +20,51 @@ use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
 use crate::receive::receiver::Shared;
 use crate::request_memory::budget::{REQUEST_BYTES_MAX, RequestBudget};
-use crate::service::Service;
-use crate::service::ending::Loss;
-use crate::service::in_force::Retired;
 use crate::share::Shares;
+
+/// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack, and
+/// twice what it takes to wake a thread.
+pub const POLL_FOR: Duration = Duration::from_micros(100);
 
 /// So much later a thread that has not ended is left to itself.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How a server listens, and what it may take.
+pub struct Options {
+    /// Where to listen; port 0 picks one.
+    pub listen: SocketAddr,
+    /// What listens already, instead: sockets that a service manager has opened.
+    pub listeners: Vec<TcpListener>,
+    /// Answer datagrams, too, at the same port.
+    pub datagrams: bool,
+    /// Threads that may wait for storage, of each export.
+    pub threads: usize,
+    /// Connections at once, fewer where the limit of open files does not allow as many.
+    pub connections_max: usize,
+    /// For how long a thread without work looks for it before it sleeps, where that pays.
+    pub poll_for: Duration,
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        reason: String,
+    },
+    /// The system refused a resource (a thread, an epoll descriptor).
+    #[error("cannot start: {0}")]
+    System(String),
+}
+
 /// A running server; stops when asked to, or when dropped.
-pub struct Server {
+pub struct Server<P: Program> {
     address: SocketAddr,
-    dispatcher: Arc<Dispatcher<Service>>,
+    dispatcher: Arc<Dispatcher<P>>,
     readers: Arc<Readers>,
     /// Has the acceptor look whether the server stops.
     stop_event: Arc<Inbox>,
@@ -52,43 +83,25 @@ fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
     })
 }
 
-/// The exports of a running server, to be replaced.
-#[derive(Clone)]
-pub struct Exports(Arc<Dispatcher<Service>>);
-
-impl Exports {
-    /// Serves these exports from the next call on, and drops no client. Clients keep their handles
-    /// where the name of an export and its source stay; handles of what is not served any more are
-    /// stale. What must be brought to its device and closed is returned.
-    ///
-    /// # Errors
-    ///
-    /// What makes no sense together, or a server that stops: nothing has changed then.
-    pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
-        self.0.program.exports.replace(exports)
-    }
-
-    /// So much each client may have from now on.
-    pub fn limit_clients(&self, rates: Rates) {
-        self.0.bounds.limits.limit_clients(rates);
-    }
-}
-
 fn system(error: impl Into<std::io::Error>) -> Error {
     Error::System(error.into().to_string())
 }
 
-impl Server {
-    /// Listens and serves on threads of its own.
-    pub fn start(mut config: Config) -> Result<Self, Error> {
-        let listen = config.listen;
+impl<P: Program> Server<P> {
+    /// Listens, makes the program and serves on threads of its own.
+    pub fn start<E: From<Error>>(
+        mut options: Options,
+        bounds: Arc<Bounds>,
+        program: impl FnOnce() -> Result<P, E>,
+    ) -> Result<Self, E> {
+        let listen = options.listen;
         let refused = |error: std::io::Error| Error::Listen {
             address: listen,
             reason: error.to_string(),
         };
-        let (threads, poll_for) = (config.threads, config.poll_for);
-        let slots = Shares::new(connections_max(config.connections_max));
-        let mut listeners = std::mem::take(&mut config.listeners);
+        let (threads, poll_for) = (options.threads, options.poll_for);
+        let slots = Shares::new(connections_max(options.connections_max));
+        let mut listeners = std::mem::take(&mut options.listeners);
         if listeners.is_empty() {
             listeners.push(TcpListener::bind(listen).map_err(refused)?);
         }
@@ -96,14 +109,11 @@ impl Server {
             listener.set_nonblocking(true).map_err(system)?;
         }
         let address = listeners[0].local_addr().map_err(system)?;
-        // Calls about locks are answered at the same port of UDP, too.
-        let lock_socket = config.locks.datagrams.then(|| datagrams::bind(address));
-        let lock_socket = lock_socket.transpose().map_err(refused)?;
-        // Not before: the list of clients with locks is that of the server that listens here.
-        let bounds = Bounds::new(config.slow_after, threads);
-        bounds.limits.limit_clients(config.client_limits);
-        let service = Arc::new(Service::new(config, bounds.clone())?);
-        let dispatcher = Dispatcher::new(service, bounds, threads);
+        let datagrams = options.datagrams.then(|| datagrams::bind(address));
+        let datagrams = datagrams.transpose().map_err(refused)?;
+        // Not before: what the program keeps is that of the server that listens here.
+        let program = Arc::new(program()?);
+        let dispatcher = Dispatcher::new(program, bounds, threads);
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
         let stop_event = Inbox::new().map_err(system)?;
         let beats = Arc::new(Beats::default());
@@ -132,23 +142,23 @@ impl Server {
             pulse,
             threads: Vec::new(),
         };
-        let started = server.start_threads(&shared, acceptor, lock_socket);
+        let started = server.start_threads(&shared, acceptor, datagrams);
         started.map_err(system)?;
         Ok(server)
     }
 
     fn start_threads(
         &mut self,
-        shared: &Arc<Shared<Service>>,
-        acceptor: Acceptor<Service>,
-        lock_socket: Option<UdpSocket>,
+        shared: &Arc<Shared<P>>,
+        acceptor: Acceptor<P>,
+        datagrams: Option<UdpSocket>,
     ) -> std::io::Result<()> {
         let dispatcher = self.dispatcher.clone();
         for handle in self.readers.clone().0.iter() {
             let reader = Reader::new(shared.clone(), handle.clone())?;
             self.spawn("pagewell-reader", move || reader.run())?;
         }
-        if let Some(socket) = lock_socket {
+        if let Some(socket) = datagrams {
             let dispatcher = dispatcher.clone();
             self.spawn("pagewell-datagrams", move || {
                 datagrams::serve(&dispatcher, socket);
@@ -176,32 +186,20 @@ impl Server {
         self.pulse.clone()
     }
 
-    /// What replaces the exports while they are served.
+    /// What answers its calls.
     #[must_use]
-    pub fn exports(&self) -> Exports {
-        Exports(self.dispatcher.clone())
+    pub fn program(&self) -> &Arc<P> {
+        &self.dispatcher.program
     }
 
-    /// Accepts nothing more, finishes what was begun, brings dirty data to the device.
-    pub fn stop(mut self) -> Result<(), pagewell_fs::Error> {
-        self.halt();
-        self.dispatcher.program.exports.now().sync()
+    /// Whether no call runs that storage may hold.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.dispatcher.bounds.slow.is_idle()
     }
 
-    /// The same, but does not wait for a source that takes nothing of what was written for so long,
-    /// such as a server that is gone. What is lost then is said.
-    pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
-        self.halt();
-        let losses = self.dispatcher.program.exports.now().finish(patience);
-        if !self.dispatcher.bounds.slow.is_idle() {
-            // Calls that are still waited for would keep what they are made of.
-            self.dispatcher.program.exports.now().abandon();
-        }
-        losses
-    }
-
-    fn halt(&mut self) {
-        self.dispatcher.program.exports.make_final();
+    /// Accepts nothing more and finishes what was begun.
+    pub fn halt(&mut self) {
         if self.dispatcher.set_stopping() {
             return;
         }
@@ -227,7 +225,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl<P: Program> Drop for Server<P> {
     fn drop(&mut self) {
         self.halt();
     }

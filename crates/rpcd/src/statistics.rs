@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pagewell_counters::{Counts, Empty, Histogram, Sharded};
-use pagewell_sunrpc::{mount3, nfs3};
 
 /// Counts of one procedure, of one thread.
 struct ProcedureStatistics {
@@ -55,7 +54,19 @@ pub struct Answered {
 /// The procedures of a program.
 pub struct ProgramStatistics<const PROCEDURES: usize>(Sharded<[ProcedureStatistics; PROCEDURES]>);
 
+impl<const PROCEDURES: usize> Default for ProgramStatistics<PROCEDURES> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
+    /// Nothing was counted.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Sharded::new())
+    }
+
     /// Counts a call of a procedure of this number.
     pub fn record(&self, procedure: u32, answered: &Answered) {
         let (procedures, adding) = self.0.own();
@@ -92,11 +103,3 @@ impl ProcedureStatistics {
         sum.latency.add(&self.latency.counts());
     }
 }
-
-/// The NFS procedures of this process.
-pub static NFS: ProgramStatistics<{ nfs3::Procedure::ALL.len() }> =
-    ProgramStatistics(Sharded::new());
-
-/// The MOUNT procedures of this process.
-pub static MOUNT: ProgramStatistics<{ mount3::Procedure::ALL.len() }> =
-    ProgramStatistics(Sharded::new());

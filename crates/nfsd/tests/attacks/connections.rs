@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_nfsd::acceptor::connections_max;
+use pagewell_nfsd::rpcd::acceptor::connections_max;
 
 use crate::{Neighbour, alone, watch_memory};
 use pagewell_wire::client::{Client, User, stream_from};

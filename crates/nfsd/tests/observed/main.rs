@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use pagewell_nfsd::service::observed::watch_calls;
+use pagewell_nfsd::watch_calls;
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments};
 use pagewell_sunrpc::nlm4::{self, Lock, LockArguments, Reply};
 use pagewell_wire::client::{Client, User, encoded};

@@ -24,8 +24,8 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
-use crate::pool::{Flow, Pool};
-use crate::share::{Address, Shares};
+use pagewell_rpcd::pool::{Flow, Pool};
+use pagewell_rpcd::share::{Address, Shares};
 
 /// Threads that call.
 const THREADS_MAX: usize = 4;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pagewell_base::duration;
 use pagewell_logging::{Audit, Filter, Format};
-use pagewell_nfsd::service::observed::watch_calls;
+use pagewell_nfsd::watch_calls;
 use serde_json::{Value, json};
 
 use super::arguments::ServeArguments;

@@ -8,7 +8,7 @@
 //!
 //! Known weaknesses: the pages are the file's own. A file that is changed between the reply and
 //! the client's receipt shows the newer bytes, as with every server that does not copy; a READ
-//! is not atomic in NFSv3. And a page that left the kernel's cache since it was seen there is
+//! is not atomic. And a page that left the kernel's cache since it was seen there is
 //! waited for by the thread that sends.
 //!
 //! A receiving thread may only send what is in the kernel's page cache. cachestat(2) (Linux 6.5)

@@ -18,7 +18,7 @@ use anyhow::Context;
 use pagewell_base::sync::Mutex;
 use pagewell_logging::AuditPlace;
 use pagewell_monitor::status::Status;
-use pagewell_nfsd::service::observed::watch_calls;
+use pagewell_nfsd::watch_calls;
 use pagewell_nfsd::{Exports, Network};
 use serde_json::Value;
 

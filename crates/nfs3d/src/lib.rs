@@ -1,0 +1,18 @@
+//! MOUNT and NFS version 3 (RFC 1813) as programs of a server, with the cache of duplicate
+//! requests.
+
+mod audit;
+mod call;
+mod convert;
+mod creation;
+mod data;
+mod directory;
+pub mod duplicate;
+pub mod long_write;
+pub mod mount;
+mod names;
+pub mod nfs3;
+mod object;
+pub mod observed;
+pub mod statistics;
+mod volume;

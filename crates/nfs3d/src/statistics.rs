@@ -1,0 +1,11 @@
+//! Counts and latencies of the procedures of this process.
+
+use pagewell_rpcd::statistics::ProgramStatistics;
+pub use pagewell_rpcd::statistics::{Answered, ProcedureCounts};
+use pagewell_sunrpc::{mount3, nfs3};
+
+/// The NFS procedures of this process.
+pub static NFS: ProgramStatistics<{ nfs3::Procedure::ALL.len() }> = ProgramStatistics::new();
+
+/// The MOUNT procedures of this process.
+pub static MOUNT: ProgramStatistics<{ mount3::Procedure::ALL.len() }> = ProgramStatistics::new();
