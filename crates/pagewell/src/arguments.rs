@@ -109,6 +109,16 @@ mod tests {
                 &["MOUNTPOINT", "'pagewell mount --help'"],
             ),
             (&["umount"], &["MOUNTPOINT", "'pagewell umount --help'"]),
+            (&["serve", "--send-path", "map"], &["--send-path is gone"]),
+            (
+                &["mount", "--send-path=map", "a", "b"],
+                &["--send-path is gone", "leave it out"],
+            ),
+            (
+                &["serve", "--write-degraded", "/srv"],
+                &["--write-degraded is gone", "md, LVM"],
+            ),
+            (&["mirror", "status", "a"], &["mirror is gone", "md, LVM"]),
             (&["unmount"], &["MOUNTPOINT", "'pagewell unmount --help'"]),
             (
                 &["counters", "--interval", "0"],

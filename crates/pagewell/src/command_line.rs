@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::{failure, signals};
+use crate::{failure, gone, signals};
 
 pub use crate::commands::cat::read;
 pub use crate::commands::man::write_manual;
@@ -56,35 +56,22 @@ pub(crate) fn is_answer(error: &clap::Error) -> bool {
     )
 }
 
-/// Options for measuring that other commands had, and the command that has them.
-const MOVED: [(&str, &str); 8] = [
-    ("--write-rule", "pagewell bench seekreadwrite --rule RULE"),
-    ("--device-model", READ),
-    ("--no-readahead", READ),
-    ("--no-elevator", READ),
-    ("--no-merge", READ),
-    ("--no-free-behind", READ),
-    ("--no-page-chunk", READ),
-    ("--baseline", READ),
-];
-const READ: &str = "pagewell bench read LOCATION";
-
-/// What is said of an option that has moved.
-fn moved(error: &clap::Error) -> Option<String> {
-    let unknown = error.kind() == ErrorKind::UnknownArgument;
-    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+/// What is said of an option or a command that earlier versions had.
+fn gone(error: &clap::Error) -> Option<String> {
+    let name = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return None,
+    };
+    let Some(ContextValue::String(name)) = error.get(name) else {
         return None;
     };
-    let name = argument.split('=').next().unwrap_or_default();
-    let (_, place) = MOVED
-        .iter()
-        .find(|(option, _)| unknown && *option == name)?;
-    Some(format!("{name} is only for measuring: '{place}' has it"))
+    gone::advice(name.split('=').next().unwrap_or_default())
 }
 
 /// A parse error on one line: what is wrong, what may have been meant, where to read on.
 pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
-    if let Some(line) = moved(error) {
+    if let Some(line) = gone(error) {
         return line;
     }
     let rendered = error.render().to_string();

@@ -92,6 +92,7 @@ mod engine;
 mod escape;
 mod export;
 mod failure;
+mod gone;
 mod identity;
 mod listing;
 mod location;

@@ -10,7 +10,7 @@ use pagewell_monitor::http::place::Place;
 
 use crate::configuration::arguments::THREADS_MAX;
 use crate::failure::{one_line, usage};
-use crate::storage::grammar::NO_MIRRORS;
+use crate::gone;
 use crate::values;
 
 /// Longest name of a kind of file system.
@@ -96,7 +96,6 @@ impl Wanted {
             "passthrough" => options.passthrough = true,
             "no_passthrough" => options.passthrough = false,
             "writable" => self.writable = true,
-            "write_degraded" => return Err(usage(format!("-o {option}: {NO_MIRRORS}"))),
             _ if option.starts_with("x-") || FOR_OTHERS.split(' ').any(|one| one == option) => {}
             _ => return Err(unknown(option)),
         }
@@ -171,6 +170,10 @@ fn number(option: &str, value: &str, radix: u32) -> anyhow::Result<u32> {
 }
 
 fn unknown(option: &str) -> anyhow::Error {
+    let name = option.split('=').next().unwrap_or_default();
+    if let Some(advice) = gone::advice(name) {
+        return usage(format!("-o {option}: {advice}"));
+    }
     usage(format!(
         "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
          noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
@@ -298,6 +301,11 @@ mod tests {
     fn senseless_options_are_named() {
         for (list, named) in [
             ("wr", "-o wr:"),
+            (
+                "write_degraded",
+                "-o write_degraded: write_degraded is gone: ",
+            ),
+            ("ro,send_path=map", "-o send_path=map: send_path is gone: "),
             ("ro,x=1", "-o x=1:"),
             ("uid=me", "-o uid=me:"),
             ("umask=8", "-o umask=8:"),

@@ -509,6 +509,17 @@ anon_uid = 7
     }
 
     #[test]
+    fn keys_of_earlier_versions_are_refused_with_what_to_do() {
+        for (text, part) in [
+            ("[server]\nsend_path = \"map\"", "send_path is gone: "),
+            ("[server]\nwrite_rule = \"sync\"", "others leave it out"),
+            ("[server]\nwrite_degraded = true", "with md, LVM"),
+        ] {
+            assert_one(text, 2, part);
+        }
+    }
+
+    #[test]
     fn mistakes_in_limits_are_said() {
         for (text, line, part) in [
             (

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::mistakes::Mistakes;
+use crate::gone;
 
 /// As alike as this a key is a misspelling of another (Jaro and Winkler; 1 is the same).
 const ALIKE_MIN: f64 = 0.75;
@@ -114,8 +115,12 @@ impl<'t> Table<'t> {
     }
 }
 
-/// What is said of a key that does not exist: the one that was meant, or all that there are.
+/// What is said of a key that does not exist: what to do without it, the one that was meant, or all
+/// that there are.
 pub(super) fn unknown(key: &str, table: &str, known: &[&'static str]) -> String {
+    if let Some(advice) = gone::advice(key) {
+        return advice;
+    }
     let alike = known
         .iter()
         .map(|one| (strsim::jaro_winkler(key, one), *one));
@@ -259,6 +264,8 @@ mod tests {
             let expected = format!("unknown key '{key}' in [[export]], did you mean '{meant}'?");
             assert_eq!(text, expected);
         }
+        let text = unknown("send_path", "[server]", &known);
+        assert!(text.starts_with("send_path is gone: "), "{text}");
         let text = unknown("xyz", "", &known);
         assert_eq!(
             text,

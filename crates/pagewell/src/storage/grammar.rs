@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use pagewell_base::size;
 
 use crate::failure::usage;
+use crate::gone;
 
 /// Storage, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +36,7 @@ impl Storage {
             "image" if rest.is_empty() => Err(usage("image: a path must follow the colon")),
             "image" => Ok(path(rest)),
             "ram" => parse_size(rest).map(Self::Ram),
-            "stripe" | "mirror" => Err(usage(format!("{kind}: {NO_MIRRORS}"))),
-            "model" => Err(usage(NO_MODELS)),
+            "stripe" | "mirror" | "model" => Err(usage(gone::advice(kind).unwrap_or_default())),
             "dir" | "iso" | "nfs" => Err(usage(format!(
                 "a '{kind}:' source is not made of bytes: a file or device is wanted here"
             ))),
@@ -70,14 +70,6 @@ fn split_at_colon(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = bytes.iter().position(|byte| *byte == b':')?;
     Some((bytes.get(..colon)?, bytes.get(colon + 1..)?))
 }
-
-/// Where to go with what version 0.2 had.
-pub(crate) const NO_MIRRORS: &str = "Pagewell makes no stripes and mirrors any more: make them \
-     with md, LVM, btrfs or ZFS, and name that device (each leg of a mirror can be read by itself)";
-
-/// Where to go with simulated devices.
-pub(crate) const NO_MODELS: &str = "model: simulated devices are only for measuring: 'pagewell \
-     bench read --device-model NAME' reads an image through one";
 
 #[cfg(test)]
 mod tests {
