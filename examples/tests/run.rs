@@ -50,10 +50,7 @@ impl Example {
 
 fn read(source: &NfsFileSystem, name: &[u8]) -> Result<Vec<u8>, Error> {
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let entry = source.lookup(&call, &source.root(), name)?;
     source.open(&call, &entry.id)?;
     let reply = source.read(&call, &entry.id, 0, 1 << 20)?;
@@ -65,10 +62,7 @@ fn read(source: &NfsFileSystem, name: &[u8]) -> Result<Vec<u8>, Error> {
 
 fn names(source: &NfsFileSystem) -> Vec<Vec<u8>> {
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let mut names = Vec::new();
     let mut visit = |entry: &pagewell_fs::DirectoryEntry<'_>| {
         names.push(entry.name.to_vec());

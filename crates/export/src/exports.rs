@@ -139,6 +139,7 @@ pub struct Caller<'s> {
     pub peer: SocketAddr,
     /// Whether this thread may wait.
     pub may_block: bool,
+    cache: Option<&'s fs::BatchCache>,
     /// The export of the object that was found last.
     used: Cell<ExportLabel>,
 }
@@ -149,13 +150,14 @@ impl<'s> Caller<'s> {
         served: &'s Served,
         identity: Option<fs::Credentials>,
         peer: SocketAddr,
-        may_block: bool,
+        (may_block, cache): (bool, Option<&'s fs::BatchCache>),
     ) -> Self {
         Self {
             served,
             identity,
             peer,
             may_block,
+            cache,
             used: Cell::default(),
         }
     }
@@ -200,6 +202,7 @@ impl<'s> Caller<'s> {
             credentials: export.config.squashed(self.identity.as_ref()),
             pseudo_tree: self.served.pseudo_tree(export, self.peer.ip()),
             may_block: self.may_block,
+            cache: self.cache,
         })
     }
 
@@ -220,7 +223,6 @@ impl<'s> Caller<'s> {
         if target.export.config.read_only {
             return Err(fs::Error::ReadOnly);
         }
-        fs::moment::change();
         Ok(target)
     }
 
@@ -269,25 +271,22 @@ pub struct Target<'s> {
     /// What the caller sees of the pseudo root, if that is the export.
     pub pseudo_tree: Option<PseudoTree>,
     may_block: bool,
+    cache: Option<&'s fs::BatchCache>,
 }
 
 impl Target<'_> {
     /// The file system, for which this thread is prepared.
-    pub fn filesystem(&self) -> &dyn fs::FileSystem {
+    pub fn filesystem(&self) -> fs::Batched<'_> {
         let filesystem: &dyn fs::FileSystem = match &self.pseudo_tree {
             Some(pseudo_tree) => pseudo_tree,
             None => &*self.export.config.filesystem,
         };
-        filesystem.prepare_thread();
-        filesystem
+        fs::Batched::new(filesystem, self.cache)
     }
 
     /// A call of the file system for it.
     pub fn call(&self) -> fs::Call<'_> {
-        fs::Call {
-            credentials: &self.credentials,
-            may_block: self.may_block,
-        }
+        fs::Call::new(&self.credentials, self.may_block)
     }
 
     /// The attributes of a file that the caller may use: it has one of the rights `wanted`, or is

@@ -219,10 +219,7 @@ mod tests {
         let path: &[&[u8]] = &[b"b", b"c"];
         let (small, large) = (tree(&[path]), tree(&[&[b"a"], path, &[b"b"], path]));
         let credentials = Credentials::root();
-        let call = Call {
-            credentials: &credentials,
-            may_block: false,
-        };
+        let call = Call::new(&credentials, false);
         for tree in [&small, &large] {
             let first = tree.lookup(&call, &tree.root(), b"b").unwrap().id;
             let second = tree.lookup(&call, &first, b"c").unwrap().id;

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{Attributes, Change, Credentials, Error, FileId, OpenFile, Payload, SetAttributes};
+use crate::{
+    Attributes, BatchCache, Change, Credentials, Error, FileId, OpenFile, Payload, SetAttributes,
+};
 
 /// On whose behalf a call is made, and whether this thread may wait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// On whose behalf.
     pub credentials: &'a Credentials,
@@ -15,6 +17,25 @@ pub struct Call<'a> {
     /// and again with true on a thread that may wait. A source that cannot tell answers
     /// `WouldBlock` to whatever may wait.
     pub may_block: bool,
+    pub(crate) batch: Option<&'a BatchCache>,
+}
+
+impl<'a> Call<'a> {
+    /// A call of no receive batch.
+    #[must_use]
+    pub const fn new(credentials: &'a Credentials, may_block: bool) -> Self {
+        Self {
+            credentials,
+            may_block,
+            batch: None,
+        }
+    }
+
+    /// What the calls share that were received with this one ([`crate::Batched`]).
+    #[must_use]
+    pub fn batch(&self) -> Option<&'a BatchCache> {
+        self.batch
+    }
 }
 
 /// An object found or made, with its attributes at that moment.

@@ -12,6 +12,7 @@
 
 pub mod access;
 pub mod attributes;
+mod batch_cache;
 pub mod call;
 mod compact_id;
 pub mod error;
@@ -20,7 +21,6 @@ pub mod filesystem;
 mod forward;
 pub mod identity;
 mod local;
-pub mod moment;
 pub mod name;
 pub mod payload;
 pub mod source;
@@ -30,6 +30,7 @@ pub mod verifier;
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
+pub use batch_cache::{BatchCache, Batched};
 pub use call::{
     Call, Coherence, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Finish,
     Hold, Limits, NodeKind, Opened, ReadReply, RenameMode, Seek, Space, Stability, Statistics,

@@ -15,10 +15,7 @@ static ROOT: LazyLock<Credentials> = LazyLock::new(Credentials::root);
 
 /// A call as root: where the kernel has judged, or nobody in particular asks.
 pub(crate) fn as_root(may_block: bool) -> Call<'static> {
-    Call {
-        credentials: &ROOT,
-        may_block,
-    }
+    Call::new(&ROOT, may_block)
 }
 
 /// The program that asks.
@@ -91,10 +88,7 @@ impl Caller {
 
     /// A call for this caller, as somebody else.
     pub(crate) fn call_as<'a>(&self, credentials: &'a Credentials) -> Call<'a> {
-        Call {
-            credentials,
-            may_block: self.may_block.get(),
-        }
+        Call::new(credentials, self.may_block.get())
     }
 }
 

@@ -370,10 +370,7 @@ impl Front {
             ..SetAttributes::default()
         };
         let owner = Credentials::new(before.uid, before.gid, &[]);
-        let as_owner = Call {
-            credentials: &owner,
-            may_block: call.may_block,
-        };
+        let as_owner = Call::new(&owner, call.may_block);
         self.filesystem
             .set_attributes(&as_owner, id, &only_mode, None)
     }

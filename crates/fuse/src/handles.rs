@@ -96,10 +96,7 @@ impl Target {
         let Some(file) = &self.file else {
             return operation(&as_root(may_block));
         };
-        let answer = operation(&Call {
-            credentials: &file.credentials,
-            may_block,
-        });
+        let answer = operation(&Call::new(&file.credentials, may_block));
         match answer {
             Err(Error::AccessDenied) if file.allowed.intersects(needed) => {
                 operation(&as_root(may_block))

@@ -217,10 +217,7 @@ mod tests {
     fn files() -> (RamFileSystem, Attributes) {
         let files = RamFileSystem::new(1 << 20).unwrap();
         let credentials = Credentials::root();
-        let call = Call {
-            credentials: &credentials,
-            may_block: true,
-        };
+        let call = Call::new(&credentials, true);
         let like = files.attributes(&call, &files.root()).unwrap();
         (files, like)
     }

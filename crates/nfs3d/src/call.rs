@@ -31,6 +31,8 @@ pub(super) struct NfsCall<'a> {
     pub(super) head: Call<'a>,
     pub(super) procedure: Procedure,
     pub(super) arguments: Decoder<'a>,
+    /// What the calls share that were received with it.
+    pub(super) cache: Option<&'a fs::BatchCache>,
 }
 
 /// What a call that reads may take: what its connection is charged for while it is under way.
@@ -178,7 +180,8 @@ impl NfsCall<'_> {
 
     fn run(&self, served: &Served, may_block: bool, batch: &mut Batch) -> Answer<Pending> {
         let peer = self.request.connection.peer;
-        let caller = &Caller::new(served, credentials_of(&self.head), peer, may_block);
+        let waiting = (may_block, self.cache);
+        let caller = &Caller::new(served, credentials_of(&self.head), peer, waiting);
         let procedure = self.procedure;
         self.reply(served, batch, |batch, mark| {
             let out = Out { batch, mark };

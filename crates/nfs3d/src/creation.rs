@@ -1,7 +1,7 @@
 //! CREATE, MKDIR, SYMLINK, MKNOD (RFC 1813 sections 3.3.8 to 3.3.11): they differ in what is made
 //! and share how it is answered.
 
-use pagewell_fs::{self as fs, Call, FileId, FileSystem};
+use pagewell_fs::{self as fs, Batched, Call, FileId};
 use pagewell_sunrpc::nfs3::{
     CreateArguments, CreateHow, CreateOk, DirectoryOperation, Handle, MkdirArguments,
     MknodArguments, NodeData, SetAttributes, SymlinkArguments,
@@ -62,7 +62,7 @@ impl Answering<'_> {
     fn make(
         &mut self,
         what: DirectoryOperation<'_>,
-        make: impl FnOnce(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> fs::Result<fs::Created>,
+        make: impl FnOnce(Batched<'_>, &Call<'_>, &FileId, &[u8]) -> fs::Result<fs::Created>,
     ) -> Result<Done, Stop> {
         let target = self.target_to_change(what.directory)?;
         let handle;

@@ -68,10 +68,7 @@ impl Answering<'_> {
 }
 
 /// The file system that two objects are in.
-fn common_filesystem<'t>(
-    one: &'t Target<'_>,
-    other: &Target<'_>,
-) -> fs::Result<&'t dyn fs::FileSystem> {
+fn common_filesystem<'t>(one: &'t Target<'_>, other: &Target<'_>) -> fs::Result<fs::Batched<'t>> {
     if one.export.number() == other.export.number() {
         Ok(one.filesystem())
     } else {

@@ -27,6 +27,7 @@ use std::time::Instant;
 
 use pagewell_export::exports::Served;
 use pagewell_export::in_force::InForce;
+use pagewell_fs::BatchCache;
 use pagewell_policy::reply_cache::{Key, SentAt};
 use pagewell_rpcd::call::{Answer, CallName, Class, Request, refuse};
 use pagewell_rpcd::connection::Connection;
@@ -106,12 +107,13 @@ impl Nfs3 {
         }
     }
 
-    /// Looks at a call and answers it, unless it would have to wait and may not.
+    /// Looks at a call and answers it. One that was received just now must not wait: then nothing
+    /// was answered.
     pub fn answer(
         &self,
         (request, head, arguments): (&Request<'_>, Call<'_>, Decoder<'_>),
         served: &Served,
-        may_block: bool,
+        received: Option<&BatchCache>,
         batch: &mut Batch,
     ) -> Answer<Pending> {
         let Some(procedure) = Procedure::from_number(head.procedure) else {
@@ -122,8 +124,9 @@ impl Nfs3 {
             head,
             procedure,
             arguments,
+            cache: received,
         };
-        if may_block {
+        if received.is_none() {
             call.answer(served, true, batch)
         } else {
             self.first_look(&call, served, batch)

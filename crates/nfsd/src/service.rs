@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pagewell_export::exports::Caller;
 use pagewell_export::in_force::InForce;
-use pagewell_fs::moment::{self, Moment};
+use pagewell_fs::BatchCache;
 use pagewell_nfs3d::duplicate::Pending;
 use pagewell_nfs3d::mount::MountProgram;
 use pagewell_nfs3d::nfs3::Nfs3;
@@ -57,15 +57,15 @@ impl Service {
 }
 
 impl Program for Service {
-    type Received = Moment;
+    type Received = BatchCache;
     type Pending = Pending;
 
     fn allows(&self, address: IpAddr) -> bool {
         self.exports.allows(address)
     }
 
-    fn begin_receive(&self) -> Moment {
-        moment::begin()
+    fn begin_receive(&self) -> BatchCache {
+        BatchCache::new()
     }
 
     fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
@@ -76,7 +76,13 @@ impl Program for Service {
         self.exports.now().label_of(export, address)
     }
 
-    fn answer(&self, request: &Request<'_>, may_block: bool, batch: &mut Batch) -> Answer<Pending> {
+    fn answer(
+        &self,
+        request: &Request<'_>,
+        received: Option<&BatchCache>,
+        batch: &mut Batch,
+    ) -> Answer<Pending> {
+        let may_block = received.is_none();
         let (call, arguments) = match rpc::parse_call(request.record) {
             Ok(parsed) => parsed,
             Err(refused) => {
@@ -88,12 +94,12 @@ impl Program for Service {
         let served = self.exports.now();
         let caller = || {
             let identity = credentials_of(&call);
-            Caller::new(&served, identity, connection.peer, may_block)
+            Caller::new(&served, identity, connection.peer, (may_block, received))
         };
         match (call.program, call.version) {
             (nfs3::PROGRAM, nfs3::VERSION) => {
                 let call = (request, call, arguments);
-                self.nfs.answer(call, &served, may_block, batch)
+                self.nfs.answer(call, &served, received, batch)
             }
             (mount3::PROGRAM, mount3::FIRST_VERSION..=mount3::VERSION) => {
                 self.mount

@@ -94,7 +94,7 @@ pub fn answer_datagram(
         Err(None) => return Ok(None),
         Err(Some((xid, refusal))) => Ok(encoded_reply(xid, Err(refusal))),
         Ok((call, arguments)) => {
-            let caller = Caller::new(served, credentials_of(&call), from, may_block);
+            let caller = Caller::new(served, credentials_of(&call), from, (may_block, None));
             LockCall::new(caller, (locks, bounds), local).reply(&call, arguments)
         }
     };

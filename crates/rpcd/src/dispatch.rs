@@ -346,7 +346,7 @@ impl<P: Program> Dispatcher<P> {
         let held = HeldCall { charge, call };
         let slow = &self.bounds.slow;
         let watched = slow.begin(subjects.clone(), *kind, held, Instant::now());
-        self.program.answer(request, true, batch);
+        self.program.answer(request, None, batch);
         if !watched.running.claim() {
             *batch = Batch::default();
         }

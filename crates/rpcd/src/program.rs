@@ -68,11 +68,12 @@ pub trait Program: Send + Sync + Sized + 'static {
     fn label_of(&self, export: u32, address: IpAddr) -> ExportLabel;
 
     /// Looks at a call and answers it, unless it would have to wait and may not: then nothing was
-    /// answered, and nothing done but the beginning of a write.
+    /// answered, and nothing done but the beginning of a write. It may wait where it was not
+    /// received just now.
     fn answer(
         &self,
         request: &Request<'_>,
-        may_block: bool,
+        received: Option<&Self::Received>,
         batch: &mut Batch,
     ) -> Answer<Self::Pending>;
 

@@ -95,7 +95,7 @@ impl Names {
                     Some(found) => found,
                     None => self.objects.find(call, &directory, name)?,
                 };
-                recent_names::note(&directory, name, &object, &status);
+                recent_names::note(call, (&directory, name), &object, &status);
                 Ok(object.entry(&status))
             }
         }
@@ -109,7 +109,7 @@ impl Names {
         directory: &InUse,
         name: &[u8],
     ) -> Result<Option<(Arc<Object>, Status)>> {
-        let Some((object, status)) = recent_names::named(directory, name) else {
+        let Some((object, status)) = recent_names::named(call, directory, name) else {
             return Ok(None);
         };
         self.objects.access().act_for(call)?;

@@ -18,7 +18,7 @@ use super::path_hint::Places;
 use super::system::{self, error_of};
 use super::table::Table;
 use pagewell_counters::names;
-use pagewell_fs::{Call, Error, FileId, OpenFile, Result, moment};
+use pagewell_fs::{Call, Error, FileId, OpenFile, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -68,12 +68,12 @@ impl Naming {
     }
 }
 
-/// An object that a call uses, which the calls of the same moment behind it may use, too.
+/// An object that a call uses, which the calls behind it in its receive batch may use, too.
 pub(super) type Held = Rc<InUse>;
 
 pub(super) struct InUse {
     object: Arc<Object>,
-    /// How it is in this moment, for calls that only look.
+    /// How it is for the calls of this batch that only look.
     seen: Cell<Option<Status>>,
 }
 
@@ -308,18 +308,21 @@ impl Objects {
         Ok((hold, status))
     }
 
-    /// The object of an identifier, held open. Calls of one moment that are for one object look
+    /// The object of an identifier, held open. Calls of one batch that are for one object look
     /// for it once.
     pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
         self.may_look(call)?;
-        if let Some(object) = moment::kept(self, id) {
+        let batch = call.batch();
+        if let Some(object) = batch.and_then(|batch| batch.get(self, id)) {
             return Ok(object);
         }
         let object = Rc::new(InUse {
             object: self.look_for(call, id)?,
             seen: Cell::new(None),
         });
-        moment::keep(self, id, &object);
+        if let Some(batch) = batch {
+            batch.put(self, id, &object);
+        }
         Ok(object)
     }
 
@@ -379,7 +382,7 @@ impl Objects {
         Ok(object.settled(status))
     }
 
-    /// The same for a call that only looks: one look serves all calls of a moment.
+    /// The same for a call that only looks: one look serves all calls of a batch.
     pub(super) fn look_once(&self, call: &Call<'_>, object: &InUse) -> Result<Status> {
         let status = match object.seen.get() {
             Some(status) => status,

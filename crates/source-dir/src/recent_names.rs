@@ -2,15 +2,15 @@
 //!
 //! Clients look names up again and again. A table that all threads share would move a cache line
 //! from one processor to another at each use. So each thread has a small one, in which what is new
-//! overwrites what was at its place. What a name means is only a guess: in a later moment
-//! ([`pagewell_fs::moment`]) it must be looked at, with one system call instead of the three that
-//! open it. The table keeps nothing open.
+//! overwrites what was at its place. What a name means is only a guess: in a later receive batch
+//! ([`BatchCache`]) it must be looked at, with one system call instead of the three that open it.
+//! The table keeps nothing open.
 //!
 //! Weakness: a name that was taken away, and that the kernel does not remember, makes the thread
 //! wait for the directory once.
 
 use super::object::{Object, Status};
-use pagewell_fs::moment;
+use pagewell_fs::{BatchCache, Call};
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
@@ -23,7 +23,7 @@ struct RecentName {
     directory: Weak<Object>,
     name: Box<[u8]>,
     object: Weak<Object>,
-    /// The moment in which it was looked at, and how it was.
+    /// The number of the batch in which it was looked at, and how it was.
     seen: Option<(NonZeroU64, Status)>,
 }
 
@@ -37,21 +37,31 @@ thread_local! {
     static FOUND: RefCell<Vec<Option<RecentName>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The object that `name` meant when this thread last found it, and how it is if that was in this
-/// moment.
-pub(super) fn named(directory: &Arc<Object>, name: &[u8]) -> Option<(Arc<Object>, Option<Status>)> {
+/// The object that `name` meant when this thread last found it, and how it is if that was in the
+/// batch of this call.
+pub(super) fn named(
+    call: &Call<'_>,
+    directory: &Arc<Object>,
+    name: &[u8],
+) -> Option<(Arc<Object>, Option<Status>)> {
+    let batch = call.batch().map(BatchCache::number);
     FOUND.with_borrow(|all| {
         let found = all.get(slot_of(directory, name))?.as_ref()?;
         let is_same = found.is_of(directory, name);
         let object = is_same.then(|| found.object.upgrade())??;
-        let seen = found.seen.filter(|seen| moment::current() == Some(seen.0));
+        let seen = found.seen.filter(|seen| batch == Some(seen.0));
         Some((object, seen.map(|seen| seen.1)))
     })
 }
 
 /// A name means this object, which is so.
-pub(super) fn note(directory: &Arc<Object>, name: &[u8], object: &Arc<Object>, status: &Status) {
-    let seen = moment::current().map(|moment| (moment, *status));
+pub(super) fn note(
+    call: &Call<'_>,
+    (directory, name): (&Arc<Object>, &[u8]),
+    object: &Arc<Object>,
+    status: &Status,
+) {
+    let seen = call.batch().map(|batch| (batch.number(), *status));
     FOUND.with_borrow_mut(|all| {
         all.resize_with(NAMES, || None);
         match &mut all[slot_of(directory, name)] {

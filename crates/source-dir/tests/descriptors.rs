@@ -25,10 +25,7 @@ fn more_files_than_descriptors_can_be_used_one_after_the_other() {
     };
     setrlimit(Resource::Nofile, few).unwrap();
     let who = Credentials::root();
-    let waiting = Call {
-        credentials: &who,
-        may_block: true,
-    };
+    let waiting = Call::new(&who, true);
     for force_trails in [false, true] {
         let top = tempfile::tempdir_in("/var/tmp").unwrap();
         let options = Options {
@@ -60,10 +57,7 @@ fn more_files_than_descriptors_can_be_used_one_after_the_other() {
         let made = files
             .create(&waiting, &files.root(), b"made", &mode)
             .unwrap();
-        let hasty = Call {
-            may_block: false,
-            ..waiting
-        };
+        let hasty = Call::new(waiting.credentials, false);
         assert!(files.attributes(&hasty, &made.entry.id).is_ok());
         for number in 0..500 {
             let name = number.to_string();

@@ -48,10 +48,7 @@ fn times_move_with_the_first_byte_that_changes() {
     let origin = Origin::of_memory(b"disk.img");
     let image = ImageFileSystem::from_device(device.clone(), origin, &cache).writable();
     let root = Credentials::root();
-    let call = Call {
-        credentials: &root,
-        may_block: false,
-    };
+    let call = Call::new(&root, false);
     let before = image.lookup(&call, &image.root(), b"disk.img").unwrap();
     let page = PAGE_BYTES as u64;
     let read = image.read(&call, &before.id, 4 * page, 512);

@@ -39,10 +39,7 @@ fn over(device: Arc<dyn Device>, cache: &Cache) -> ImageFileSystem {
 }
 
 fn call(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 /// The entry of the one file.
@@ -301,7 +298,7 @@ proptest! {
         let id = file_of(&image).id;
         let mut kept = Vec::new();
         for (offset, count, may_block) in ranges {
-            let call = Call { credentials: &credentials, may_block };
+            let call = Call::new(&credentials, may_block);
             let reply = match image.read(&call, &id, offset, count) {
                 Err(Error::WouldBlock) if !may_block => continue,
                 reply => reply.unwrap(),

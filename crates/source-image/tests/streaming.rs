@@ -48,10 +48,7 @@ fn stream(options: CacheOptions, step: u32) -> u64 {
     let cache = Cache::new(options).unwrap();
     let image = ImageFileSystem::from_device(device.clone(), origin, &cache);
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let id = image
         .lookup(&call, &image.root(), b"counting.img")
         .unwrap()

@@ -46,10 +46,7 @@ fn zeros(length: u64) -> (Arc<RamDevice>, ImageFileSystem) {
 }
 
 fn waiting(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 fn file_of(image: &ImageFileSystem, name: &[u8]) -> Entry {
@@ -149,10 +146,7 @@ fn a_thread_that_may_not_wait_is_not_kept() {
     let root = Credentials::root();
     let (device, image) = zeros(1 << 20);
     let id = file_of(&image, b"disk.img").id;
-    let call = Call {
-        credentials: &root,
-        may_block: false,
-    };
+    let call = Call::new(&root, false);
     for stability in [Stability::DataSync, Stability::FileSync] {
         let refused = image.write(&call, &id, 0, b"x", stability);
         assert_eq!(refused.err(), Some(Error::WouldBlock));

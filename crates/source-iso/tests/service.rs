@@ -199,11 +199,7 @@ fn places_that_are_no_records_are_stale() {
 fn without_waiting_nothing_is_read_and_later_everything_is() {
     let (device, fs) = watch(wide().bytes);
     let credentials = Credentials::root();
-    let waiting = call(&credentials);
-    let quick = Call {
-        may_block: false,
-        ..waiting
-    };
+    let quick = Call::new(&credentials, false);
     device.hold();
     let found = fs.lookup(&quick, &fs.root(), b"sub");
     assert_eq!(found, Err(Error::WouldBlock));
@@ -229,10 +225,7 @@ fn without_waiting_nothing_is_read_and_later_everything_is() {
 fn a_listing_that_would_wait_in_the_middle_is_a_short_page() {
     let (device, fs) = watch(wide().bytes);
     let credentials = Credentials::root();
-    let quick = Call {
-        credentials: &credentials,
-        may_block: false,
-    };
+    let quick = Call::new(&credentials, false);
     fs.lookup(&call(&credentials), &fs.root(), b"good.txt")
         .unwrap();
     device.hold();
@@ -405,10 +398,7 @@ fn a_large_directory_is_left_to_threads_that_may_wait() {
     let fs = open_bytes(image.bytes);
     let credentials = Credentials::root();
     let waiting = call(&credentials);
-    let quick = Call {
-        may_block: false,
-        ..waiting
-    };
+    let quick = Call::new(&credentials, false);
     let directory = fs.lookup(&waiting, &fs.root(), b"d").unwrap().id;
     let result = fs.lookup(&quick, &directory, b"f09999");
     assert_eq!(result, Err(Error::WouldBlock));

@@ -121,10 +121,7 @@ impl Shared {
 
     /// Removes what was hidden, as its last user has gone.
     pub(super) fn remove_hidden(&self, node: &Arc<Node>, silly: &Silly) {
-        let call = Call {
-            credentials: &silly.credentials,
-            may_block: true,
-        };
+        let call = Call::new(&silly.credentials, true);
         let directory = self.files.node(&silly.directory);
         // A file that cannot be removed now stays, as it does when the client dies.
         let removed = self.send_remove(&call, &directory, &silly.name, Procedure::Remove);

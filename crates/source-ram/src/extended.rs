@@ -116,10 +116,7 @@ mod tests {
     use crate::RamFileSystem;
 
     fn call(credentials: &Credentials) -> Call<'_> {
-        Call {
-            credentials,
-            may_block: false,
-        }
+        Call::new(credentials, false)
     }
 
     /// A memory file system, and a file of user 10 that others may read, in a sticky directory.

@@ -9,10 +9,7 @@ use super::quota::INODE_BYTES;
 use super::*;
 
 fn call(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: false,
-    }
+    Call::new(credentials, false)
 }
 
 fn with_mode(mode: u32) -> SetAttributes {

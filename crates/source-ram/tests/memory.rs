@@ -18,10 +18,7 @@ fn resident_bytes() -> u64 {
 }
 
 fn call(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 fn in_threads(action: impl Fn(u64) + Sync) {

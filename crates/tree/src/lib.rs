@@ -98,10 +98,7 @@ impl Tree {
 
     /// The call to make: as this user, on a thread that may wait.
     pub fn call(&self) -> Call<'_> {
-        Call {
-            credentials: &self.credentials,
-            may_block: true,
-        }
+        Call::new(&self.credentials, true)
     }
 
     /// The root directory.

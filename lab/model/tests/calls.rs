@@ -214,10 +214,7 @@ struct Served<'a> {
 
 impl<'a> Served<'a> {
     fn new(files: &'a dyn FileSystem, credentials: &'a Credentials) -> Self {
-        let call = Call {
-            credentials,
-            may_block: true,
-        };
+        let call = Call::new(credentials, true);
         let attributes = SetAttributes {
             mode: Some(0o644),
             ..SetAttributes::default()

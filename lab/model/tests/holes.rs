@@ -37,10 +37,7 @@ fn run(
     check: impl Fn(u64, Seek, pagewell_fs::Result<u64>, &[u8]),
 ) {
     let root = Credentials::root();
-    let call = Call {
-        credentials: &root,
-        may_block: true,
-    };
+    let call = Call::new(&root, true);
     let mode = CreateMode::Guarded(SetAttributes::default());
     let made = files.create(&call, &files.root(), b"f", &mode).unwrap();
     let id: FileId = made.entry.id;

@@ -175,10 +175,7 @@ fn tree_of_served(files: &dyn FileSystem, call: &Call<'_>, at: &FileId, below: &
 fn compare(acts: &[Act], files: &dyn FileSystem) {
     let plain_top = tempfile::tempdir_in("/var/tmp").unwrap();
     let root = Credentials::root();
-    let call = Call {
-        credentials: &root,
-        may_block: true,
-    };
+    let call = Call::new(&root, true);
     for (number, act) in acts.iter().enumerate() {
         let expected = plain(plain_top.path(), *act);
         let answered = served(files, &call, *act).map_err(|error| error.to_errno());

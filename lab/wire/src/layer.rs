@@ -341,10 +341,7 @@ impl<H: Hook> FileSystem for Layer<H> {
 /// A call of root for files that a test makes behind the server's back.
 pub fn make_file(filesystem: &dyn FileSystem, name: &[u8], content: &[u8]) -> FileId {
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let mode = CreateMode::Guarded(SetAttributes::default());
     let created = filesystem.create(&call, &filesystem.root(), name, &mode);
     let id = created.expect("a new file").entry.id;

@@ -43,10 +43,7 @@ impl Mounted {
     }
 
     fn call(&self) -> Call<'_> {
-        Call {
-            credentials: &self.user,
-            may_block: true,
-        }
+        Call::new(&self.user, true)
     }
 
     fn files(&self) -> &dyn FileSystem {

@@ -27,10 +27,7 @@ struct Model {
 /// Writes and commits until it is to stop.
 fn work(mount: &NfsFileSystem, id: &FileId, model: &Mutex<Model>, stop: &AtomicBool) -> u64 {
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let mut random = Random::new(7);
     let mut commits = 0;
     let mut written = Vec::new();
@@ -108,10 +105,7 @@ fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
     let url = Url::parse(&format!("nfs://{address}/?timeo=100&wsize=64k")).unwrap();
     let mount = NfsFileSystem::mount(&url, &cache).unwrap();
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let id = mount
         .lookup(&call, &mount.root(), NAME.as_bytes())
         .unwrap()

@@ -53,6 +53,9 @@ pub struct Shared<P: Program> {
     pub poll_for: Duration,
 }
 
+/// What receivers share, and what the calls of one receive do.
+type Received<'r, P> = (&'r Shared<P>, &'r <P as Program>::Received);
+
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -251,7 +254,8 @@ impl Receiver {
         let direct = count.min(wanted);
         if wanted > 0 && self.assembly.received(direct) {
             self.overlaps |= count > direct;
-            self.assembled(shared, now);
+            let received = &shared.dispatcher.program.begin_receive();
+            self.assembled((shared, received), now);
         }
         let result = match self.consume(shared, &scratch[..count - direct], now) {
             Consumed::All => None,
@@ -282,7 +286,7 @@ impl Receiver {
 
     /// Takes the records of `input`, which arrived at `now`.
     fn consume<P: Program>(&mut self, shared: &Shared<P>, input: &[u8], now: Instant) -> Consumed {
-        let _received = shared.dispatcher.program.begin_receive();
+        let received = &shared.dispatcher.program.begin_receive();
         let mut rest = input;
         while !rest.is_empty() {
             if self.connection.is_closed() {
@@ -297,7 +301,7 @@ impl Receiver {
             {
                 self.large_records = false;
                 self.overlaps |= taken < rest.len();
-                self.small(shared, record, now);
+                self.small((shared, received), record, now);
                 rest = &rest[taken..];
             } else {
                 let (taken, progress) = self.assembly.take(rest);
@@ -306,7 +310,7 @@ impl Receiver {
                     Progress::Partial => {}
                     Progress::Whole => {
                         self.overlaps |= !rest.is_empty();
-                        self.assembled(shared, now);
+                        self.assembled((shared, received), now);
                     }
                     Progress::Broken => {
                         return Consumed::Broken;
@@ -332,9 +336,14 @@ impl Receiver {
     }
 
     /// A whole record in the receive buffer.
-    fn small<P: Program>(&mut self, shared: &Shared<P>, record: &[u8], now: Instant) {
+    fn small<P: Program>(
+        &mut self,
+        (shared, received): Received<'_, P>,
+        record: &[u8],
+        now: Instant,
+    ) {
         self.calls += 1;
-        if let Some(state) = self.answer(shared, record, now) {
+        if let Some(state) = self.answer((shared, received), record, now) {
             let record = (shared.budget.uncounted(record), record.len());
             queue(shared, &self.connection, record, (now, state));
         }
@@ -343,20 +352,20 @@ impl Receiver {
     /// Answers the call in a record, unless it has to wait; where something is limited it is paid.
     fn answer<P: Program>(
         &mut self,
-        shared: &Shared<P>,
+        (shared, received): Received<'_, P>,
         record: &[u8],
         now: Instant,
     ) -> Option<WaitingCall<P::Pending>> {
         if self.is_limited {
-            self.answer_and_pay(shared, record, now)
+            self.answer_and_pay((shared, received), record, now)
         } else {
-            self.answer_free(shared, record, now)
+            self.answer_free((shared, received), record, now)
         }
     }
 
     fn answer_free<P: Program>(
         &mut self,
-        shared: &Shared<P>,
+        (shared, received): Received<'_, P>,
         record: &[u8],
         now: Instant,
     ) -> Option<WaitingCall<P::Pending>> {
@@ -372,7 +381,7 @@ impl Receiver {
             },
         };
         let program = &shared.dispatcher.program;
-        match program.answer(&request, false, &mut self.batch) {
+        match program.answer(&request, Some(received), &mut self.batch) {
             Answer::Done => None,
             Answer::Wait(class, pending) => Some(WaitingCall {
                 class,
@@ -383,7 +392,7 @@ impl Receiver {
     }
 
     /// A record that was put together in memory of its own.
-    fn assembled<P: Program>(&mut self, shared: &Shared<P>, now: Instant) {
+    fn assembled<P: Program>(&mut self, (shared, received): Received<'_, P>, now: Instant) {
         self.calls += 1;
         let mut record = self.assembly.finish();
         let beginning = &mut record.buffer[..record.length];
@@ -402,7 +411,7 @@ impl Receiver {
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
         // A record that came whole is progress, however small.
         self.received_bytes += PROGRESS_BYTES_MIN;
-        if let Some(state) = self.answer(shared, &buffer[..record.length], now) {
+        if let Some(state) = self.answer((shared, received), &buffer[..record.length], now) {
             let record = (buffer, record.length);
             queue(shared, &self.connection, record, (now, state));
         }

@@ -139,7 +139,7 @@ fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
     let call = waiting(&who);
     let (files, id) = (&fixture.files, fixture.make(&fixture.root(), "f", b""));
     let written = files.write(&call, &id, 0, b"data", Stability::Unstable);
-    let commit = || files.commit(&call, &id, 0, 0);
+    let commit = || files.commit(&waiting(&who), &id, 0, 0);
     let (second, first) = std::thread::scope(|scope| {
         let first = scope.spawn(commit);
         while calls.told.load(Ordering::SeqCst) == 0 {

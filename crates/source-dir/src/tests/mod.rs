@@ -1,12 +1,12 @@
 //! Tests of the directory kind: each runs with kernel handles and with path hints.
 
 mod basics;
+mod batches;
 mod containment;
 mod direct;
 mod durable;
 mod identifiers;
 mod listings;
-mod moments;
 mod mounts;
 mod races;
 mod remade;
@@ -35,18 +35,12 @@ pub(super) fn root_credentials() -> Credentials {
 
 /// A call that may wait.
 pub(super) fn waiting(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 /// A call that may not.
 pub(super) fn hasty(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: false,
-    }
+    Call::new(credentials, false)
 }
 
 /// Whether the test can act as other users; says so when it cannot.

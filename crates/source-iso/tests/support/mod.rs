@@ -21,10 +21,7 @@ use pagewell_source_iso::IsoFileSystem;
 
 /// Root, and willing to wait.
 pub fn call(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 /// One object of a walk.

@@ -46,10 +46,7 @@ impl Shared<'_> {
 
     fn run(&self, step: &Step) {
         let credentials = step.who.credentials();
-        let call = |may_block| Call {
-            credentials: &credentials,
-            may_block,
-        };
+        let call = |may_block| Call::new(&credentials, may_block);
         let result = match self.run_once(&call(false), &step.operation) {
             Err(Error::WouldBlock) if !self.never_blocks => {
                 self.run_once(&call(true), &step.operation)
@@ -191,10 +188,7 @@ pub(crate) fn random_operations(filesystem: &dyn FileSystem, never_blocks: bool,
     });
     let alive = tree::check(filesystem);
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let known = shared.known.into_inner().unwrap();
     assert!(known.len() > 20, "only {} objects were made", known.len());
     for id in known {
@@ -210,10 +204,7 @@ pub(crate) fn random_operations(filesystem: &dyn FileSystem, never_blocks: bool,
 pub(crate) fn consistent_changes(filesystem: &dyn FileSystem) {
     const ROUNDS: u32 = 300;
     let credentials = Credentials::root();
-    let call = Call {
-        credentials: &credentials,
-        may_block: true,
-    };
+    let call = Call::new(&credentials, true);
     let root = filesystem.root();
     let plain = SetAttributes::default();
     let file = filesystem.create(&call, &root, b"file", &CreateMode::Guarded(plain));
@@ -227,22 +218,37 @@ pub(crate) fn consistent_changes(filesystem: &dyn FileSystem) {
                 ..plain
             };
             filesystem
-                .set_attributes(&call, &file.id, &request, None)
+                .set_attributes(&Call::new(&credentials, true), &file.id, &request, None)
                 .unwrap()
         } else {
             let data = vec![1; 1 + round as usize];
             let offset = u64::from(worker * 100);
-            let written = filesystem.write(&call, &file.id, offset, &data, Stability::Unstable);
+            let written = filesystem.write(
+                &Call::new(&credentials, true),
+                &file.id,
+                offset,
+                &data,
+                Stability::Unstable,
+            );
             written.unwrap().change
         }
     };
     let on_directory = |worker: u32, round: u32| {
         let name = format!("{worker}");
         if round.is_multiple_of(2) {
-            let made = filesystem.make_directory(&call, &directory.id, name.as_bytes(), &plain);
+            let made = filesystem.make_directory(
+                &Call::new(&credentials, true),
+                &directory.id,
+                name.as_bytes(),
+                &plain,
+            );
             made.unwrap().parent
         } else {
-            let removed = filesystem.remove_directory(&call, &directory.id, name.as_bytes());
+            let removed = filesystem.remove_directory(
+                &Call::new(&credentials, true),
+                &directory.id,
+                name.as_bytes(),
+            );
             removed.unwrap()
         }
     };

@@ -63,10 +63,7 @@ impl<'a> Driver<'a> {
             ..traits
         };
         let who = superuser();
-        let call = Call {
-            credentials: &who,
-            may_block: true,
-        };
+        let call = Call::new(&who, true);
         let root = filesystem.root();
         let seen = filesystem.attributes(&call, &root).unwrap();
         let free_at_start = filesystem.statistics(&call).unwrap().bytes_free;
@@ -99,10 +96,7 @@ impl<'a> Driver<'a> {
         action: impl Fn(&dyn FileSystem, &Call<'_>) -> Result<T>,
     ) -> Result<T> {
         let filesystem = self.instance.filesystem();
-        let mut call = Call {
-            credentials: who,
-            may_block: false,
-        };
+        let mut call = Call::new(who, false);
         let mut result = action(filesystem, &call);
         if self.model.traits.never_blocks {
             return result;

@@ -6,10 +6,7 @@ use pagewell_fs::{Call, Credentials, Entry, FileId, FileSystem};
 
 fn as_root<T>(action: impl FnOnce(&Call<'_>) -> T) -> T {
     let credentials = Credentials::root();
-    action(&Call {
-        credentials: &credentials,
-        may_block: true,
-    })
+    action(&Call::new(&credentials, true))
 }
 
 /// The names in a directory but `.` and `..`, and the file id of `..`.

@@ -326,10 +326,7 @@ fn who_must_not_wait_is_told_of_what_is_not_committed() {
     let mount = Mount::new(&server, LASTING);
     let id = uncommitted(&mount, "file", &[1; 5000]);
     assert_eq!(mount.read(&id).unwrap(), [1; 5000]);
-    let hasty = Call {
-        credentials: &mount.credentials,
-        may_block: false,
-    };
+    let hasty = Call::new(&mount.credentials, false);
     let attributes = mount.filesystem.attributes(&hasty, &id);
     assert_eq!(attributes.unwrap().size, 5000);
     let read = mount.filesystem.read(&hasty, &id, 0, 5000);

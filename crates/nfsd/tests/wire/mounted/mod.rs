@@ -67,10 +67,7 @@ impl Mount {
     }
 
     fn call(&self) -> Call<'_> {
-        Call {
-            credentials: &self.credentials,
-            may_block: true,
-        }
+        Call::new(&self.credentials, true)
     }
 
     fn root(&self) -> FileId {
@@ -189,10 +186,7 @@ impl Mount {
 
 /// A call of root, to a file system behind the server's back.
 fn root_call(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 /// A server of memory.

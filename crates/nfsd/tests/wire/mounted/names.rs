@@ -321,20 +321,14 @@ fn rights_are_those_of_who_calls() {
         .unwrap();
     assert_eq!(mount.read(&id).unwrap(), b"secret");
     let stranger = Credentials::new(1000, 1000, &[]);
-    let call = Call {
-        credentials: &stranger,
-        may_block: true,
-    };
+    let call = Call::new(&stranger, true);
     let read = mount.filesystem.read(&call, &id, 0, 10);
     assert_eq!(read.err(), Some(Error::AccessDenied));
     let (granted, _) = mount.filesystem.access(&call, &id, Access::ALL).unwrap();
     assert_eq!(granted, Access(0));
     mount.attributes(&id);
     // What is in memory is told without asking, and the rest not at all.
-    let hasty = Call {
-        credentials: &mount.credentials,
-        may_block: false,
-    };
+    let hasty = Call::new(&mount.credentials, false);
     assert!(mount.filesystem.attributes(&hasty, &id).is_ok());
     assert!(mount.filesystem.read(&hasty, &id, 0, 10).is_ok());
     let elsewhere = mount.filesystem.lookup(&hasty, &mount.root(), b"elsewhere");

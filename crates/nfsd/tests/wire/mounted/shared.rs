@@ -29,10 +29,7 @@ fn mount_with_files(server: &pagewell_nfsd::Server) -> (Mount, Vec<FileId>) {
 
 /// The fewest locks that calls for two of the files have in common. The calls may not wait.
 fn fewest_in_common(mount: &Mount, files: &[FileId], work: impl Fn(&Call<'_>, &FileId)) -> usize {
-    let call = Call {
-        may_block: false,
-        ..mount.call()
-    };
+    let call = Call::new(mount.call().credentials, false);
     let taken: Vec<HashSet<usize>> = files
         .iter()
         .map(|file| locks_taken(|| work(&call, file)).into_iter().collect())

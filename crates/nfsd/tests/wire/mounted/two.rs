@@ -131,8 +131,9 @@ fn overlapping_writes_of_a_directory_are_told_apart() {
     let reported = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (filesystem, reported, call) = (&filesystem, &reported, &call);
+            let (filesystem, reported, credentials) = (&filesystem, &reported, &credentials);
             scope.spawn(move || {
+                let call = &root_call(credentials);
                 let bytes = pattern(20_000, thread);
                 for number in 0..WRITES {
                     let at = (number * 7919 + thread * 104_729) % 1_000_000;

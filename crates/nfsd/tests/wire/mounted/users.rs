@@ -74,10 +74,7 @@ fn shared_file() -> (Server, Arc<Watches>, Mount, FileId) {
 
 fn as_user<R>(uid: u32, act: impl FnOnce(&Call<'_>) -> R) -> R {
     let credentials = Credentials::new(uid, uid, &[]);
-    act(&Call {
-        credentials: &credentials,
-        may_block: true,
-    })
+    act(&Call::new(&credentials, true))
 }
 
 fn write(mount: &Mount, uid: u32, id: &FileId, offset: u64, data: &[u8]) -> Result<()> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names;
 use pagewell_policy::limits::{Cost, Reason};
 
-use super::{Receiver, Shared, Turn};
+use super::{Received, Receiver, Shared, Turn};
 use crate::call::WaitingCall;
 use crate::limits::Prepaid;
 use crate::program::Program;
@@ -72,12 +72,12 @@ impl Receiver {
     #[cold]
     pub(super) fn answer_and_pay<P: Program>(
         &mut self,
-        shared: &Shared<P>,
+        (shared, received): Received<'_, P>,
         record: &[u8],
         now: Instant,
     ) -> Option<WaitingCall<P::Pending>> {
         let before = self.batch.length();
-        let mut state = self.answer_free(shared, record, now);
+        let mut state = self.answer_free((shared, received), record, now);
         match &mut state {
             None => self.pay(shared, record.len(), before),
             Some(state) => self.prepay(shared, record.len(), state),

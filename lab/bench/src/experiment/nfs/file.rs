@@ -32,10 +32,7 @@ fn failed(what: &str, error: &pagewell_fs::Error) -> Error {
 }
 
 fn call(credentials: &Credentials) -> Call<'_> {
-    Call {
-        credentials,
-        may_block: true,
-    }
+    Call::new(credentials, true)
 }
 
 /// Removes a file of the root directory, if it is there.
