@@ -5,22 +5,18 @@
 //! [`BatchCache`], in which a source keeps what it found for the calls behind: the thread need not
 //! touch again what all threads share, a lock or a count of references.
 //!
-//! A call has the cache only through [`Batched`], which discards its content before each change. So
-//! nothing stale can come of a front that forgets: without it there is no cache. What other threads
-//! change meanwhile they change at the same time as the calls of the batch are answered: either
-//! order is right. That holds, too, for a change of the batch that is made later in a pool: its
-//! client has no reply to it yet.
+//! A call has the cache only through [`Batched`](crate::Batched), which discards its content before
+//! each change. So nothing stale can come of a front that forgets: without it there is no cache.
+//! What other threads change meanwhile they change at the same time as the calls of the batch are
+//! answered: either order is right. That holds, too, for a change of the batch that is made later
+//! in a pool: its client has no reply to it yet.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
-use crate::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, FileId, FileSystem, Limits, NodeKind, ReadReply, RenameMode, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
-};
+use crate::FileId;
 
 /// Entries at once, the latest; calls that come together are for few objects.
 const ENTRIES_MAX: usize = 8;
@@ -108,100 +104,6 @@ fn next_number() -> NonZeroU64 {
 
 fn address_of<S>(source: &S) -> usize {
     std::ptr::from_ref(source).addr()
-}
-
-/// A file system as a front calls it that serves several on one thread: the thread is prepared,
-/// reading calls have the cache of their receive batch, and changing calls discard its content.
-#[derive(Clone, Copy)]
-pub struct Batched<'a> {
-    filesystem: &'a dyn FileSystem,
-    cache: Option<&'a BatchCache>,
-}
-
-/// Methods of the file system that read, and those that change.
-macro_rules! methods {
-    (reads { $($read:ident($($of:ident: $type:ty),*) -> $read_result:ty;)* }
-     changes { $($change:ident($($what:ident: $kind:ty),*) -> $change_result:ty;)* }) => {
-        $(#[doc = concat!("[`FileSystem::", stringify!($read), "`].")]
-        pub fn $read(&self, call: &Call<'_>, $($of: $type),*) -> Result<$read_result> {
-            self.filesystem.$read(&self.within(call), $($of),*)
-        })*
-        $(#[doc = concat!("[`FileSystem::", stringify!($change), "`].")]
-        pub fn $change(&self, call: &Call<'_>, $($what: $kind),*) -> Result<$change_result> {
-            if let Some(cache) = self.cache {
-                cache.invalidate();
-            }
-            self.filesystem.$change(call, $($what),*)
-        })*
-    };
-}
-
-impl<'a> Batched<'a> {
-    /// The file system for calls of a batch, if they are of one. Prepares the thread.
-    #[must_use]
-    pub fn new(filesystem: &'a dyn FileSystem, cache: Option<&'a BatchCache>) -> Self {
-        filesystem.prepare_thread();
-        Self { filesystem, cache }
-    }
-
-    fn within<'c>(&self, call: &Call<'c>) -> Call<'c>
-    where
-        'a: 'c,
-    {
-        Call {
-            batch: self.cache,
-            ..*call
-        }
-    }
-
-    /// [`FileSystem::limits`].
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        self.filesystem.limits()
-    }
-
-    /// [`FileSystem::path_of`].
-    #[must_use]
-    pub fn path_of(&self, id: &FileId) -> Option<String> {
-        self.filesystem.path_of(id)
-    }
-
-    /// [`FileSystem::object_of`].
-    #[must_use]
-    pub fn object_of(&self, id: &FileId) -> FileId {
-        self.filesystem.object_of(id)
-    }
-
-    methods! {
-        reads {
-            current_root() -> FileId;
-            lookup(directory: &FileId, name: &[u8]) -> Entry;
-            attributes(id: &FileId) -> Attributes;
-            access(id: &FileId, wanted: Access) -> (Access, Attributes);
-            read_link(id: &FileId) -> (Vec<u8>, Attributes);
-            read(id: &FileId, offset: u64, count: u32) -> ReadReply;
-            read_directory(directory: &FileId, cookie: u64, with_attributes: bool,
-                visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool) -> DirectoryPage;
-            statistics() -> Statistics;
-        }
-        changes {
-            set_attributes(id: &FileId, attributes: &SetAttributes, guard: Option<Timestamp>)
-                -> Change;
-            write(id: &FileId, offset: u64, data: &[u8], stability: Stability) -> Written;
-            commit(id: &FileId, offset: u64, count: u32) -> Committed;
-            create(directory: &FileId, name: &[u8], mode: &CreateMode) -> Created;
-            make_directory(directory: &FileId, name: &[u8], attributes: &SetAttributes) -> Created;
-            make_symlink(directory: &FileId, name: &[u8], target: &[u8],
-                attributes: &SetAttributes) -> Created;
-            make_node(directory: &FileId, name: &[u8], kind: NodeKind,
-                attributes: &SetAttributes) -> Created;
-            link(id: &FileId, directory: &FileId, name: &[u8]) -> (Attributes, Change);
-            remove(directory: &FileId, name: &[u8]) -> Change;
-            remove_directory(directory: &FileId, name: &[u8]) -> Change;
-            rename(from: (&FileId, &[u8]), to: (&FileId, &[u8]), mode: RenameMode)
-                -> (Change, Change);
-        }
-    }
 }
 
 #[cfg(test)]

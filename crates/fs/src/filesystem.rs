@@ -25,9 +25,9 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
-    /// Prepares the thread for calls, as [`crate::Batched::new`] does for a front that serves several
-    /// file systems. By default it acts for the server; a source that sets its identity itself, or
-    /// opens nothing and starts no thread, need not have that.
+    /// Prepares the thread for calls, as [`crate::Batched::new`] does for a front that serves
+    /// several file systems. By default it acts for the server; a source that sets its identity
+    /// itself, or opens nothing and starts no thread, need not have that.
     fn prepare_thread(&self) {
         crate::identity::act_for_server();
     }

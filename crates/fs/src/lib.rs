@@ -13,6 +13,7 @@
 pub mod access;
 pub mod attributes;
 mod batch_cache;
+mod batched;
 pub mod call;
 mod compact_id;
 pub mod error;
@@ -30,7 +31,8 @@ pub mod verifier;
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
-pub use batch_cache::{BatchCache, Batched};
+pub use batch_cache::BatchCache;
+pub use batched::Batched;
 pub use call::{
     Call, Coherence, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Finish,
     Hold, Limits, NodeKind, Opened, ReadReply, RenameMode, Seek, Space, Stability, Statistics,
