@@ -94,9 +94,8 @@ fn a_flush_makes_many_writes_durable_at_once() {
 fn seek_read_write(blocks: u64, delay: bool) -> (Counts, u64, Policy) {
     let disk = Disk::blocks(old(blocks * 8192), 512);
     let below: Arc<dyn Device> = if delay {
-        use pagewell_layers::{Delay, DelayAmount};
-        let amount = DelayAmount::Fixed(Duration::from_millis(5));
-        Arc::new(Delay::new(disk.clone(), amount).unwrap())
+        use pagewell_layers::Delay;
+        Arc::new(Delay::new(disk.clone(), Duration::from_millis(5)).unwrap())
     } else {
         disk.clone()
     };

@@ -15,9 +15,10 @@ use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload,
     ReadReply, RenameMode, Result, SetAttributes, SetTime, Stability,
 };
-use pagewell_layers::{Fault, Script};
+use pagewell_layers::{Fault, Rule};
 use pagewell_source_image::{ImageFileSystem, Origin};
 use proptest::prelude::*;
+use rustix::io::Errno;
 
 fn cache() -> Cache {
     Cache::new(CacheOptions::new(BYTES_MIN)).unwrap()
@@ -321,8 +322,8 @@ fn a_bad_range_costs_its_readers_and_nobody_else() {
     let length = 4 << 20;
     let expected = numbers(length);
     let memory = Arc::new(RamDevice::holding("/dev/worn", &expected));
-    let script = Script::parse("read 2m..2101248 error EIO").unwrap();
-    let device = Arc::new(Fault::new(memory, script).unwrap());
+    let rule = Rule::error(Errno::IO).within(2 << 20..2_101_248);
+    let device = Arc::new(Fault::new(memory, [rule]).unwrap());
     let image = over(device, &cache());
     std::thread::scope(|scope| {
         for reader in 0..4usize {

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::{Buffer, Device, FileDevice, FileOptions, RamDevice, read_exact};
+use pagewell_device::{Buffer, Device, FileDevice, FileOptions, Operation, RamDevice, read_exact};
 use pagewell_fs::{
     Call, CreateMode, Credentials, Entry, Error, FileSystem, Finish, NodeKind, RenameMode,
     SetAttributes, SetTime, Stability, Timestamp, Written,
 };
-use pagewell_layers::{Fault, Script};
+use pagewell_layers::{Fault, Rule};
 use pagewell_source_image::{ImageFileSystem, Origin};
 use proptest::prelude::*;
+use rustix::io::Errno;
 
 const STABLE: [Stability; 3] = [
     Stability::Unstable,
@@ -368,10 +369,11 @@ fn what_was_written_is_in_the_file_when_the_image_is_closed() {
 #[test]
 fn a_device_that_fails_is_told_to_who_commits() {
     let root = Credentials::root();
-    for (error, is_full) in [("ENOSPC", true), ("EIO", false)] {
+    for (error, is_full) in [(Errno::NOSPC, true), (Errno::IO, false)] {
         let ram = Arc::new(RamDevice::new("/dev/worn", 1 << 20));
-        let script = Script::parse(&format!("write 512k..1m error {error}")).unwrap();
-        let image = over(Arc::new(Fault::new(ram, script).unwrap()));
+        let rule = Rule::error(error).of(Operation::Write);
+        let rule = rule.within(512 << 10..1 << 20);
+        let image = over(Arc::new(Fault::new(ram, [rule]).unwrap()));
         let id = file_of(&image, b"disk.img").id;
         let elsewhere = write(&image, 0, &[1; 4096], Stability::FileSync);
         assert!(elsewhere.is_ok());

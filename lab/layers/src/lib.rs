@@ -4,13 +4,14 @@
 
 mod delay;
 mod fault;
+mod forward;
 pub mod model;
 mod pattern;
 mod power_cut;
 mod stats;
 
-pub use delay::{Delay, DelayAmount};
-pub use fault::{Fault, FaultHandle, Script, ScriptError};
+pub use delay::Delay;
+pub use fault::{Fault, FaultHandle, Rule};
 pub use model::Model;
 pub use pattern::Pattern;
 pub use power_cut::{Damage, PowerCut, PowerCutHandle};

@@ -32,7 +32,8 @@ use pagewell_base::timer::Timer;
 pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{Parameters, ParametersError, Seek};
 
-use pagewell_device::{Device, Geometry, Memory, Request, completion_panicked, pieces};
+use crate::forward_device;
+use pagewell_device::{Device, Geometry, Request, completion_panicked, pieces};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.
 const SPIN: Duration = Duration::from_micros(60);
@@ -135,16 +136,10 @@ impl Device for Model {
         &self.name
     }
 
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
+    forward_device! { self => self.inner; length_bytes, keeps_until_flush, register_memory }
 
     fn geometry(&self) -> Geometry {
         self.geometry
-    }
-
-    fn keeps_until_flush(&self) -> bool {
-        self.inner.keeps_until_flush()
     }
 
     /// Waits when, and only when, the device below does.
@@ -158,10 +153,6 @@ impl Device for Model {
         for piece in request.split(&lengths) {
             self.submit_piece(piece);
         }
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.inner.register_memory(memory);
     }
 }
 

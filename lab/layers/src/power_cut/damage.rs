@@ -4,7 +4,7 @@
 //! sector is never torn. How much is lost, how much is torn and the order are drawn first, so
 //! that cuts which lose nothing, and cuts which lose all, are as likely as those in between.
 
-use pagewell_base::mix::{STEP, mix};
+use pagewell_base::mix::{Random, mix};
 
 use super::log::Entry;
 
@@ -22,22 +22,10 @@ pub struct Damage {
     pub whole: u64,
 }
 
-/// Random numbers that are the same for the same seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(STEP);
-        #[allow(clippy::cast_possible_truncation)] // below `bound`
-        let number = (mix(self.0) % bound.max(1) as u64) as usize;
-        number
-    }
-
-    fn shuffle(&mut self, entries: &mut [Entry]) {
-        for last in (1..entries.len()).rev() {
-            entries.swap(last, self.below(last + 1));
-        }
-    }
+/// An index below `bound`.
+#[allow(clippy::cast_possible_truncation)] // below `bound`
+fn below(random: &mut Random, bound: usize) -> usize {
+    random.below(bound as u64) as usize
 }
 
 /// The writes that reach the medium, in the order in which they do. Entries begin on a sector.
@@ -48,7 +36,11 @@ pub(super) fn draw(mut entries: Vec<Entry>, seed: u64) -> (Vec<Entry>, Damage) {
     match random.below(3) {
         0 => {}
         1 => entries.reverse(),
-        _ => random.shuffle(&mut entries),
+        _ => {
+            for last in (1..entries.len()).rev() {
+                entries.swap(last, below(&mut random, last + 1));
+            }
+        }
     }
     let mut left = Vec::new();
     for entry in entries {
@@ -74,7 +66,7 @@ pub(super) fn draw(mut entries: Vec<Entry>, seed: u64) -> (Vec<Entry>, Damage) {
 
 /// Some of the sectors of a write: its beginning, or each as a coin falls.
 fn tear(entry: &Entry, sectors: usize, random: &mut Random) -> Vec<Entry> {
-    let ends = (random.below(2) == 0).then(|| random.below(sectors + 1));
+    let ends = (random.below(2) == 0).then(|| below(random, sectors + 1));
     let mut parts = Vec::new();
     for (index, bytes) in entry.bytes.chunks(SECTOR_BYTES).enumerate() {
         let stays = ends.map_or_else(|| random.below(2) == 0, |end| index < end);

@@ -38,10 +38,11 @@ use rustix::io::Errno;
 
 pub use damage::Damage;
 
+use crate::forward_device;
 use damage::SECTOR_BYTES;
 use log::{Entry, Log};
 use pagewell_device::{
-    Device, Error, Geometry, Memory, Operation, Outcome, Request, Result, check, complete,
+    Device, Error, Geometry, Operation, Outcome, Request, Result, check, complete,
 };
 use work::Task;
 
@@ -338,20 +339,12 @@ impl Shared {
 }
 
 impl Device for PowerCut {
-    fn name(&self) -> &str {
-        self.shared.inner.name()
-    }
-
-    fn length_bytes(&self) -> u64 {
-        self.shared.inner.length_bytes()
+    forward_device! { self => self.shared.inner;
+        name, length_bytes, keeps_until_flush, register_memory,
     }
 
     fn geometry(&self) -> Geometry {
         self.shared.geometry
-    }
-
-    fn keeps_until_flush(&self) -> bool {
-        self.shared.inner.keeps_until_flush()
     }
 
     fn submit(&self, request: Request) {
@@ -364,10 +357,6 @@ impl Device for PowerCut {
             Operation::Read => self.shared.read(request),
             Operation::Write => self.shared.write(request),
         }
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.shared.inner.register_memory(memory);
     }
 }
 

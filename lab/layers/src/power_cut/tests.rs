@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Delay, DelayAmount, Fault, Script, Stats};
+use crate::{Delay, Fault, Rule, Stats};
 use pagewell_device::testing::{
     Faulty, PATIENCE, flush, flush_request, read, request, write, write_durable,
 };
@@ -108,8 +108,12 @@ fn memory_is_bounded_by_writing_the_oldest() {
 #[test]
 fn a_device_that_fails_below_is_heard_of_at_the_flush() {
     let ram = Arc::new(RamDevice::new("ram", 1 << 20));
-    let script = "write 4096.. error ENOSPC once\nflush * error EIO once";
-    let fault = Fault::new(ram.clone(), Script::parse(script).unwrap()).unwrap();
+    let full = Rule::error(Errno::NOSPC).of(Operation::Write);
+    let rules = [
+        full.clone().within(4096..u64::MAX).once(),
+        Rule::error(Errno::IO).of(Operation::Flush).once(),
+    ];
+    let fault = Fault::new(ram.clone(), rules).unwrap();
     let cut = PowerCut::new(Arc::new(fault), 1 << 20).unwrap();
     assert_eq!(write(&cut, 4096, &[1; 512]).result, Ok(()));
     let error = flush(&cut).result.unwrap_err().to_string();
@@ -121,8 +125,7 @@ fn a_device_that_fails_below_is_heard_of_at_the_flush() {
     let mut byte = [0];
     read_exact(&*ram, 4096, &mut byte).unwrap();
     assert_eq!(byte, [1]);
-    let full = Script::parse("write * error ENOSPC").unwrap();
-    let fault = Fault::new(ram, full).unwrap();
+    let fault = Fault::new(ram, [full]).unwrap();
     let cut = PowerCut::new(Arc::new(fault), 512).unwrap();
     assert_eq!(write(&cut, 0, &[1; 512]).result, Ok(()));
     assert!(write(&cut, 512, &[1; 512]).result.is_err());
@@ -173,8 +176,7 @@ fn dropped_with_the_power_on_all_goes_below() {
 #[test]
 fn what_is_on_its_way_fails_and_reads_too() {
     let ram = Arc::new(RamDevice::new("ram", 1 << 20));
-    let script = Script::parse("any * stall forever").unwrap();
-    let fault = Arc::new(Fault::new(ram, script).unwrap());
+    let fault = Arc::new(Fault::new(ram, [Rule::stall()]).unwrap());
     let cut = PowerCut::new(fault.clone(), 512).unwrap();
     assert_eq!(write(&cut, 0, &[1; 512]).result, Ok(()));
     let (flushing, flushed) = flush_request();
@@ -191,7 +193,7 @@ fn what_is_on_its_way_fails_and_reads_too() {
         std::thread::yield_now();
     }
     assert!(is_gone(&write(&cut, 0, &[2; 512])));
-    fault.handle().set_script(Script::default());
+    fault.handle().set_rules([]);
     fault.handle().release();
     cutter.join().unwrap();
     assert!(is_gone(&flushed.recv_timeout(PATIENCE).unwrap()));
@@ -395,12 +397,8 @@ fn many_writers_lose_nothing_that_was_acknowledged() {
     for seed in 0..120u64 {
         let ram = Arc::new(RamDevice::new("ram", LENGTH as u64));
         let below: Arc<dyn Device> = if seed % 2 == 0 {
-            let amount = DelayAmount::Uniform {
-                low: Duration::ZERO,
-                high: Duration::from_micros(50),
-                seed,
-            };
-            Arc::new(Delay::new(ram.clone(), amount).unwrap())
+            let time = Duration::from_micros(seed % 50);
+            Arc::new(Delay::new(ram.clone(), time).unwrap())
         } else {
             ram.clone()
         };

@@ -1,87 +1,42 @@
 //! Counts what goes to a device, split by origin and by what was asked for: reads, writes and
 //! flushes apart, and the durable ones among the writes.
 //!
-//! Sums are relaxed atomic additions. One short lock holds what needs an order:
-//! the number of requests outstanding and where the last one ended. To see what
-//! the device itself was asked, this layer is put next to it, below whatever cuts and merges.
+//! One short lock holds all of it. To see what the device itself was asked, this layer is put next
+//! to it, below whatever cuts and merges.
 
 mod queue;
 mod sizes;
 mod snapshot;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pagewell_base::sync::Mutex;
+use pagewell_device::{Device, Issuer, Operation, Request};
 
+use crate::forward_device;
+use queue::Queue;
 pub use sizes::SizeHistogram;
 pub use snapshot::{Flow, Snapshot};
-
-use pagewell_device::{Device, Geometry, Issuer, Memory, Operation, Request};
-use queue::Queue;
 
 const OPERATIONS: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Flush];
 
 /// See the module's text.
 pub struct Stats {
     inner: Arc<dyn Device>,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     began: Instant,
-    /// By issuer and operation.
-    cells: [[Cell; OPERATIONS.len()]; Issuer::ALL.len()],
-    queue: Mutex<Queue>,
+    counted: Arc<Mutex<Counted>>,
 }
 
-struct Cell {
-    requests: AtomicU64,
-    durable: AtomicU64,
-    bytes: AtomicU64,
-    sizes: Box<[AtomicU64]>,
+struct Counted {
+    flows: Vec<Flow>,
+    queue: Queue,
 }
 
-impl Cell {
-    fn new() -> Self {
-        Self {
-            requests: AtomicU64::new(0),
-            durable: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            sizes: (0..sizes::BUCKETS).map(|_| AtomicU64::new(0)).collect(),
-        }
-    }
-
-    fn read(&self, issuer: Issuer, operation: Operation) -> Flow {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Flow {
-            issuer,
-            operation,
-            requests: load(&self.requests),
-            durable: load(&self.durable),
-            bytes: load(&self.bytes),
-            sizes: SizeHistogram {
-                counts: self.sizes.iter().map(load).collect(),
-            },
-        }
-    }
-}
-
-impl Shared {
-    fn cell(&self, issuer: Issuer, operation: Operation) -> &Cell {
-        let row = match issuer {
-            Issuer::Reader => 0,
-            Issuer::ReadAhead => 1,
-            Issuer::Flusher => 2,
-            Issuer::Metadata => 3,
-        };
-        let column = match operation {
-            Operation::Read => 0,
-            Operation::Write => 1,
-            Operation::Flush => 2,
-        };
-        &self.cells[row][column]
+impl Counted {
+    fn flow(&mut self, issuer: Issuer, operation: Operation) -> Option<&mut Flow> {
+        let mut flows = self.flows.iter_mut();
+        flows.find(|flow| flow.issuer == issuer && flow.operation == operation)
     }
 }
 
@@ -89,90 +44,64 @@ impl Stats {
     /// Counts what goes to `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
-        let cells = Issuer::ALL.map(|_| OPERATIONS.map(|_| Cell::new()));
+        let pairs = Issuer::ALL.into_iter();
+        let pairs = pairs.flat_map(|issuer| OPERATIONS.map(|operation| (issuer, operation)));
+        let flows = pairs.map(|(issuer, operation)| Flow::new(issuer, operation));
+        let counted = Counted {
+            flows: flows.collect(),
+            queue: Queue::default(),
+        };
         Self {
             inner,
-            shared: Arc::new(Shared {
-                began: Instant::now(),
-                cells,
-                queue: Mutex::new(Queue::default()),
-            }),
+            began: Instant::now(),
+            counted: Arc::new(Mutex::new(counted)),
         }
     }
 
     /// All that was counted so far.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let shared = &self.shared;
-        let (time, queue) = {
-            let mut queue = shared.queue.lock();
-            let time = shared.began.elapsed();
-            queue.pass(time);
-            (time, queue.clone())
-        };
-        let pairs = Issuer::ALL.into_iter();
-        let pairs = pairs.flat_map(|issuer| OPERATIONS.map(|operation| (issuer, operation)));
-        let flows =
-            pairs.map(|(issuer, operation)| shared.cell(issuer, operation).read(issuer, operation));
+        let mut counted = self.counted.lock();
+        let time = self.began.elapsed();
+        counted.queue.pass(time);
         Snapshot {
             time,
-            flows: flows.collect(),
-            outstanding_time: queue.outstanding_time,
-            backward: queue.backward,
-            places: queue.places,
+            flows: counted.flows.clone(),
+            outstanding_time: counted.queue.outstanding_time,
+            backward: counted.queue.backward,
+            places: counted.queue.places.clone(),
         }
     }
 }
 
 impl Device for Stats {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn keeps_until_flush(&self) -> bool {
-        self.inner.keeps_until_flush()
+    forward_device! { self => self.inner;
+        name, length_bytes, geometry, keeps_until_flush, register_memory,
     }
 
     fn submit(&self, mut request: Request) {
         let (issuer, operation) = (request.issuer(), request.operation());
-        let cell = self.shared.cell(issuer, operation);
-        cell.requests.fetch_add(1, Ordering::Relaxed);
-        let durable = u64::from(request.is_durable());
-        cell.durable.fetch_add(durable, Ordering::Relaxed);
         // A flush has no size and is nowhere.
         let place = (operation != Operation::Flush).then(|| (request.offset(), request.len()));
-        if let Some((_, length)) = place
-            && let Some(count) = cell.sizes.get(SizeHistogram::bucket(length))
-        {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        {
-            let mut queue = self.shared.queue.lock();
-            queue.enter(self.shared.began.elapsed(), place);
-        }
-        let shared = self.shared.clone();
-        request.observe(move |outcome| {
-            {
-                let mut queue = shared.queue.lock();
-                queue.exit(shared.began.elapsed());
+        let mut counted = self.counted.lock();
+        if let Some(flow) = counted.flow(issuer, operation) {
+            flow.requests += 1;
+            flow.durable += u64::from(request.is_durable());
+            if let Some((_, length)) = place {
+                flow.sizes.count(length);
             }
-            let cell = shared.cell(issuer, operation);
-            let bytes = outcome.transferred_bytes as u64;
-            cell.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        counted.queue.enter(self.began.elapsed(), place);
+        drop(counted);
+        let (began, counted) = (self.began, self.counted.clone());
+        request.observe(move |outcome| {
+            let mut counted = counted.lock();
+            counted.queue.exit(began.elapsed());
+            if let Some(flow) = counted.flow(issuer, operation) {
+                flow.bytes += outcome.transferred_bytes as u64;
+            }
         });
         self.inner.submit(request);
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.inner.register_memory(memory);
     }
 }
 

@@ -27,11 +27,19 @@ pub struct SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// The bucket of a size.
-    pub(super) fn bucket(length: usize) -> usize {
+    /// All sizes there are, none counted yet.
+    pub(super) fn empty() -> Self {
+        let counts = vec![0; BUCKETS];
+        Self { counts }
+    }
+
+    /// Counts a request of so many bytes.
+    pub(super) fn count(&mut self, length: usize) {
         #[allow(clippy::cast_possible_truncation)] // fits
-        let step = STEP as usize;
-        (length / step).min(BUCKETS - 1)
+        let bucket = (length / STEP as usize).min(BUCKETS - 1);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+        }
     }
 
     /// Requests of `from` to, not including, `to` bytes, both multiples of 2048.
@@ -103,11 +111,9 @@ mod tests {
     use super::*;
 
     fn shown(sizes: &[(usize, u64)]) -> String {
-        let mut histogram = SizeHistogram {
-            counts: vec![0; BUCKETS],
-        };
+        let mut histogram = SizeHistogram::empty();
         for (length, count) in sizes {
-            histogram.counts[SizeHistogram::bucket(*length)] += count;
+            (0..*count).for_each(|_| histogram.count(*length));
         }
         let text = histogram.to_string();
         // dtrace fills the last column with spaces.

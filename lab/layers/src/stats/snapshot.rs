@@ -22,6 +22,20 @@ pub struct Flow {
     pub sizes: SizeHistogram,
 }
 
+impl Flow {
+    /// One of which nothing has come yet.
+    pub(super) fn new(issuer: Issuer, operation: Operation) -> Self {
+        Self {
+            issuer,
+            operation,
+            requests: 0,
+            durable: 0,
+            bytes: 0,
+            sizes: SizeHistogram::empty(),
+        }
+    }
+}
+
 /// All that a [`super::Stats`] has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {

@@ -2,9 +2,10 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::Pattern;
-use crate::{Fault, Script};
+use crate::{Fault, Rule};
 use pagewell_device::testing::{flush, write, write_durable};
 use pagewell_device::{Buffer, RamDevice};
+use rustix::io::Errno;
 
 fn submit(device: &dyn Device, offset: u64, length: usize, issuer: Issuer, operation: Operation) {
     let (sender, receiver) = mpsc::channel();
@@ -94,9 +95,12 @@ fn a_difference_has_only_what_came_between() {
 
 #[test]
 fn what_is_outstanding_is_seen() {
-    let script = "read ..4096 stall forever\nread 8192.. error EIO";
     let pattern = Arc::new(Pattern::new(1 << 30, 1));
-    let fault = Fault::new(pattern, Script::parse(script).unwrap()).unwrap();
+    let rules = [
+        Rule::stall().within(0..4096),
+        Rule::error(Errno::IO).within(8192..u64::MAX),
+    ];
+    let fault = Fault::new(pattern, rules).unwrap();
     let handle = fault.handle();
     let stats = Stats::new(Arc::new(fault));
     let (sender, receiver) = mpsc::channel();
@@ -118,9 +122,12 @@ fn what_is_outstanding_is_seen() {
 
 #[test]
 fn reads_writes_and_flushes_stay_apart() {
-    let script = "flush * error EIO after 2\nwrite 1m.. error ENOSPC";
+    let rules = [
+        Rule::error(Errno::IO).of(Operation::Flush).after(2),
+        Rule::error(Errno::NOSPC).within(1 << 20..u64::MAX),
+    ];
     let ram = Arc::new(RamDevice::new("ram", 2 << 20));
-    let fault = Fault::new(ram, Script::parse(script).unwrap()).unwrap();
+    let fault = Fault::new(ram, rules).unwrap();
     let stats = Stats::new(Arc::new(fault));
     assert_eq!(write(&stats, 0, &[1; 4096]).result, Ok(()));
     let before = stats.snapshot();

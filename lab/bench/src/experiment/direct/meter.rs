@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_device::{Device, Geometry, Memory, Request};
-
+use pagewell_device::{Device, Request};
+use pagewell_layers::forward_device;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Name of the threads of modelled devices.
@@ -105,17 +105,7 @@ fn add(sum: &AtomicU64, time: Duration) {
 }
 
 impl Device for Metered {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
+    forward_device! { self => self.inner; name, length_bytes, geometry, register_memory }
 
     fn submit(&self, request: Request) {
         let shared = self.shared.clone();
@@ -139,10 +129,6 @@ impl Device for Metered {
         let below = took.saturating_sub(nested);
         BELOW.set(BELOW.get() + below);
         add(&self.shared.submissions_ns, below);
-    }
-
-    fn register_memory(&self, memory: &Memory) {
-        self.inner.register_memory(memory);
     }
 }
 

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pagewell_base::duration;
 use pagewell_device::{Device, FileDevice, FileOptions, RamDevice, read_exact};
 use pagewell_layers::model::Parameters;
-use pagewell_layers::{Delay, DelayAmount, Model, Stats};
+use pagewell_layers::{Delay, Model, Stats};
 
 use crate::experiment::direct::Scratch;
 use crate::experiment::{Error, Result, system};
@@ -35,10 +36,7 @@ impl FromStr for TargetName {
             Some(("model", model)) => Parameters::parse(model)
                 .map(Self::Model)
                 .map_err(|error| error.to_string()),
-            Some(("delay", time)) => match DelayAmount::parse(time)? {
-                DelayAmount::Fixed(time) => Ok(Self::Delay(time)),
-                DelayAmount::Uniform { .. } => Err("one time is wanted, such as 5ms".to_owned()),
-            },
+            Some(("delay", time)) => duration::parse(time).map(Self::Delay),
             None if text == "memory" => Ok(Self::Memory),
             None if text == "file" => Ok(Self::File),
             _ => Err("there are memory, file, delay:TIME and model:NAME".to_owned()),
@@ -73,7 +71,7 @@ impl TargetName {
         let device: Arc<dyn Device> = match self {
             Self::Memory => ram(),
             Self::Delay(time) => {
-                let delay = Delay::new(ram(), DelayAmount::Fixed(*time));
+                let delay = Delay::new(ram(), *time);
                 Arc::new(delay.map_err(|error| system("a thread", error))?)
             }
             Self::Model(parameters) => {
