@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pagewell_sunrpc::nfs3::{self, Procedure};
+use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Status};
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use pagewell_sunrpc::rpc::{
     Call, Credential, Refusal, ReplyError, SystemCredential, encode_call, parse_reply,
@@ -271,6 +271,21 @@ impl Client {
     }
 }
 
+/// The results of a procedure of NFS.
+pub trait Reply {
+    type Success;
+
+    fn status(self) -> Result<Self::Success, Status>;
+}
+
+impl<S, F> Reply for Result<S, Failure<F>> {
+    type Success = S;
+
+    fn status(self) -> Result<S, Status> {
+        self.map_err(|failure| failure.status)
+    }
+}
+
 impl Answer {
     pub fn xid(&self) -> u32 {
         Decoder::new(&self.0).u32().expect("an xid")
@@ -291,6 +306,11 @@ impl Answer {
         let decoded = T::decode(&mut results).expect("results of this type");
         results.finish().expect("nothing behind the results");
         decoded
+    }
+
+    /// What a procedure gave, or the status of its failure.
+    pub fn ok<'a, R: Reply + Decode<'a>>(&'a self) -> Result<R::Success, Status> {
+        self.decode::<R>().status()
     }
 
     /// Bytes of the results behind the status.

@@ -101,35 +101,25 @@ impl<H: Hook> Layer<H> {
         };
         (Arc::new(layer), hook)
     }
+}
 
-    fn before(&self, operation: &'static str, call: &Call<'_>, id: &FileId) -> Result<()> {
-        self.hook.before(&Event::of(operation, call, id))
-    }
-
-    fn before_name(
-        &self,
-        operation: &'static str,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &[u8],
-    ) -> Result<()> {
-        self.before_making(operation, call, id, name, &SetAttributes::default())
-    }
-
-    fn before_making(
-        &self,
-        operation: &'static str,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<()> {
-        self.hook.before(&Event {
-            name,
-            attributes: *attributes,
-            ..Event::of(operation, call, id)
-        })
-    }
+/// Makes methods that tell the hook of the call, with these parts of its event, and then do it.
+macro_rules! hooked {
+    ($(fn $method:ident($id:ident: $id_type:ty $(, $argument:ident: $type:ty)*) -> $result:ty
+        $({ $($part:ident: $value:expr),+ })?;)+) => {$(
+        fn $method(
+            &self,
+            call: &Call<'_>,
+            $id: $id_type,
+            $($argument: $type,)*
+        ) -> Result<$result> {
+            #[allow(unused_mut)] // where no more is to be told
+            let mut event = Event::of(stringify!($method), call, $id);
+            $($(event.$part = $value;)+)?
+            self.hook.before(&event)?;
+            self.inner.$method(call, $id $(, $argument)*)
+        }
+    )+};
 }
 
 impl<H: Hook> FileSystem for Layer<H> {
@@ -137,42 +127,38 @@ impl<H: Hook> FileSystem for Layer<H> {
         describe, root, finish,
     }
 
+    hooked! {
+        fn lookup(directory: &FileId, name: &[u8]) -> Entry { name: name };
+        fn attributes(id: &FileId) -> Attributes;
+        fn set_attributes(
+            id: &FileId, attributes: &SetAttributes, guard: Option<Timestamp>
+        ) -> Change { attributes: *attributes };
+        fn access(id: &FileId, wanted: Access) -> (Access, Attributes);
+        fn read_link(id: &FileId) -> (Vec<u8>, Attributes);
+        fn create(directory: &FileId, name: &[u8], mode: &CreateMode) -> Created {
+            name: name, attributes: set_by(mode)
+        };
+        fn make_directory(
+            directory: &FileId, name: &[u8], attributes: &SetAttributes
+        ) -> Created { name: name, attributes: *attributes };
+        fn make_symlink(
+            directory: &FileId, name: &[u8], target: &[u8], attributes: &SetAttributes
+        ) -> Created { name: name, attributes: *attributes };
+        fn make_node(
+            directory: &FileId, name: &[u8], kind: NodeKind, attributes: &SetAttributes
+        ) -> Created { name: name, attributes: *attributes };
+        fn link(
+            id: &FileId, directory: &FileId, name: &[u8]
+        ) -> (Attributes, Change) { name: name };
+        fn remove(directory: &FileId, name: &[u8]) -> Change { name: name };
+        fn remove_directory(directory: &FileId, name: &[u8]) -> Change { name: name };
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             coherence: Coherence::NONE, // a hook changes answers
             ..self.inner.limits()
         }
-    }
-
-    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
-        self.before_name("lookup", call, directory, name)?;
-        self.inner.lookup(call, directory, name)
-    }
-
-    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        self.before("attributes", call, id)?;
-        self.inner.attributes(call, id)
-    }
-
-    fn set_attributes(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        attributes: &SetAttributes,
-        guard: Option<Timestamp>,
-    ) -> Result<Change> {
-        self.before_making("set_attributes", call, id, b"", attributes)?;
-        self.inner.set_attributes(call, id, attributes, guard)
-    }
-
-    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
-        self.before("access", call, id)?;
-        self.inner.access(call, id, wanted)
-    }
-
-    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        self.before("read_link", call, id)?;
-        self.inner.read_link(call, id)
     }
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
@@ -225,79 +211,6 @@ impl<H: Hook> FileSystem for Layer<H> {
         self.hook.verifier(self.inner.write_verifier(None))
     }
 
-    fn create(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        mode: &CreateMode,
-    ) -> Result<Created> {
-        let attributes = match mode {
-            CreateMode::Unchecked(attributes) | CreateMode::Guarded(attributes) => *attributes,
-            CreateMode::Exclusive(_) => SetAttributes::default(),
-        };
-        self.before_making("create", call, directory, name, &attributes)?;
-        self.inner.create(call, directory, name, mode)
-    }
-
-    fn make_directory(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<Created> {
-        self.before_making("make_directory", call, directory, name, attributes)?;
-        self.inner.make_directory(call, directory, name, attributes)
-    }
-
-    fn make_symlink(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        target: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<Created> {
-        self.before_making("make_symlink", call, directory, name, attributes)?;
-        self.inner
-            .make_symlink(call, directory, name, target, attributes)
-    }
-
-    fn make_node(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        kind: NodeKind,
-        attributes: &SetAttributes,
-    ) -> Result<Created> {
-        self.before_making("make_node", call, directory, name, attributes)?;
-        self.inner
-            .make_node(call, directory, name, kind, attributes)
-    }
-
-    fn link(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        directory: &FileId,
-        name: &[u8],
-    ) -> Result<(Attributes, Change)> {
-        self.before_name("link", call, id, name)?;
-        self.inner.link(call, id, directory, name)
-    }
-
-    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
-        self.before_name("remove", call, directory, name)?;
-        self.inner.remove(call, directory, name)
-    }
-
-    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
-        self.before_name("remove_directory", call, directory, name)?;
-        self.inner.remove_directory(call, directory, name)
-    }
-
     fn rename(
         &self,
         call: &Call<'_>,
@@ -305,7 +218,10 @@ impl<H: Hook> FileSystem for Layer<H> {
         to: (&FileId, &[u8]),
         mode: RenameMode,
     ) -> Result<(Change, Change)> {
-        self.before_name("rename", call, from.0, from.1)?;
+        self.hook.before(&Event {
+            name: from.1,
+            ..Event::of("rename", call, from.0)
+        })?;
         self.inner.rename(call, from, to, mode)
     }
 
@@ -333,8 +249,17 @@ impl<H: Hook> FileSystem for Layer<H> {
     }
 
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
-        self.before("statistics", call, &self.root())?;
+        let event = Event::of("statistics", call, &self.root());
+        self.hook.before(&event)?;
         self.inner.statistics(call)
+    }
+}
+
+/// What a new file is to have.
+fn set_by(mode: &CreateMode) -> SetAttributes {
+    match mode {
+        CreateMode::Unchecked(attributes) | CreateMode::Guarded(attributes) => *attributes,
+        CreateMode::Exclusive(_) => SetAttributes::default(),
     }
 }
 

@@ -71,9 +71,7 @@ pub fn checked(wcc: WccData) -> WccData {
 }
 
 fn made(answer: &Answer) -> Result<Made, Status> {
-    let ok = answer
-        .decode::<CreateReply<'_>>()
-        .map_err(|failure| failure.status)?;
+    let ok = answer.ok::<CreateReply<'_>>()?;
     Ok(Made {
         handle: ok.object.expect("a handle").as_bytes().to_vec(),
         attributes: ok.object_attributes.expect("attributes"),
@@ -84,10 +82,7 @@ fn made(answer: &Answer) -> Result<Made, Status> {
 impl Client {
     pub fn getattr(&mut self, object: &[u8]) -> Result<FileAttributes, Status> {
         let object = handle(object);
-        let answer = self.nfs(Procedure::Getattr, &object);
-        answer
-            .decode::<GetattrReply>()
-            .map_err(|failure| failure.status)
+        self.nfs(Procedure::Getattr, &object).ok::<GetattrReply>()
     }
 
     pub fn setattr(
@@ -103,16 +98,13 @@ impl Client {
             guard,
         };
         let answer = self.nfs(Procedure::Setattr, &arguments);
-        let changed = answer.decode::<SetattrReply>();
-        changed.map(checked).map_err(|failure| failure.status)
+        answer.ok::<SetattrReply>().map(checked)
     }
 
     pub fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Found, Status> {
         let what = entry(directory, name);
         let answer = self.nfs(Procedure::Lookup, &what);
-        let ok = answer
-            .decode::<LookupReply<'_>>()
-            .map_err(|failure| failure.status)?;
+        let ok = answer.ok::<LookupReply<'_>>()?;
         let directory = ok.directory_attributes.expect("the directory's attributes");
         assert_eq!(directory.file_type, FileType::Directory);
         Ok(Found {
@@ -125,9 +117,7 @@ impl Client {
     pub fn access(&mut self, object: &[u8], access: u32) -> Result<u32, Status> {
         let object = handle(object);
         let answer = self.nfs(Procedure::Access, &AccessArguments { object, access });
-        let ok = answer
-            .decode::<AccessReply>()
-            .map_err(|failure| failure.status)?;
+        let ok = answer.ok::<AccessReply>()?;
         assert!(ok.object_attributes.is_some());
         assert_eq!(ok.access & !access, 0, "only bits that were asked for");
         Ok(ok.access)
@@ -136,9 +126,7 @@ impl Client {
     pub fn readlink(&mut self, symlink: &[u8]) -> Result<Vec<u8>, Status> {
         let symlink = handle(symlink);
         let answer = self.nfs(Procedure::Readlink, &symlink);
-        let ok = answer
-            .decode::<ReadlinkReply<'_>>()
-            .map_err(|failure| failure.status)?;
+        let ok = answer.ok::<ReadlinkReply<'_>>()?;
         let attributes = ok.symlink_attributes.expect("attributes");
         assert_eq!(attributes.file_type, FileType::Symlink);
         Ok(ok.target.to_vec())
@@ -185,9 +173,7 @@ impl Client {
             count,
         };
         let answer = self.nfs(Procedure::Commit, &arguments);
-        let ok = answer
-            .decode::<CommitReply>()
-            .map_err(|failure| failure.status)?;
+        let ok = answer.ok::<CommitReply>()?;
         checked(ok.file_wcc);
         Ok(ok)
     }
@@ -277,9 +263,7 @@ impl Client {
         let from = entry(from_directory, from);
         let to = entry(to_directory, to);
         let answer = self.nfs(Procedure::Rename, &RenameArguments { from, to });
-        let ok = answer
-            .decode::<RenameReply>()
-            .map_err(|failure| failure.status)?;
+        let ok = answer.ok::<RenameReply>()?;
         checked(ok.from_directory_wcc);
         checked(ok.to_directory_wcc);
         Ok(ok)
@@ -294,40 +278,30 @@ impl Client {
         let file = handle(file);
         let link = entry(directory, name);
         let answer = self.nfs(Procedure::Link, &LinkArguments { file, link });
-        let ok = answer
-            .decode::<LinkReply>()
-            .map_err(|failure| failure.status)?;
+        let ok = answer.ok::<LinkReply>()?;
         checked(ok.directory_wcc);
         Ok(ok.file_attributes.expect("attributes"))
     }
 
     pub fn fsstat(&mut self, root: &[u8]) -> Result<FsstatOk, Status> {
         let root = handle(root);
-        let answer = self.nfs(Procedure::Fsstat, &root);
-        let ok = answer.decode::<FsstatReply>();
-        ok.map_err(|failure| failure.status)
+        self.nfs(Procedure::Fsstat, &root).ok::<FsstatReply>()
     }
 
     pub fn fsinfo(&mut self, root: &[u8]) -> Result<FsinfoOk, Status> {
         let root = handle(root);
-        let answer = self.nfs(Procedure::Fsinfo, &root);
-        let ok = answer.decode::<FsinfoReply>();
-        ok.map_err(|failure| failure.status)
+        self.nfs(Procedure::Fsinfo, &root).ok::<FsinfoReply>()
     }
 
     pub fn pathconf(&mut self, object: &[u8]) -> Result<PathconfOk, Status> {
         let object = handle(object);
-        let answer = self.nfs(Procedure::Pathconf, &object);
-        let ok = answer.decode::<PathconfReply>();
-        ok.map_err(|failure| failure.status)
+        self.nfs(Procedure::Pathconf, &object).ok::<PathconfReply>()
     }
 }
 
 /// The parts of a READ reply.
 pub fn data(answer: &Answer) -> Result<Data, Status> {
-    let ok = answer
-        .decode::<ReadReply<'_>>()
-        .map_err(|failure| failure.status)?;
+    let ok = answer.ok::<ReadReply<'_>>()?;
     assert_eq!(ok.count as usize, ok.data.len());
     Ok(Data {
         bytes: ok.data.to_vec(),
@@ -338,9 +312,7 @@ pub fn data(answer: &Answer) -> Result<Data, Status> {
 
 /// The parts of a WRITE reply to a call that asked for `stable`.
 pub fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Status> {
-    let ok = answer
-        .decode::<WriteReply>()
-        .map_err(|failure| failure.status)?;
+    let ok = answer.ok::<WriteReply>()?;
     checked(ok.file_wcc);
     assert!(ok.committed >= stable, "less durable than asked for");
     Ok(ok)
@@ -348,6 +320,5 @@ pub fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Status> {
 
 /// The parts of a REMOVE or RMDIR reply.
 pub fn removed(answer: &Answer) -> Result<WccData, Status> {
-    let removed = answer.decode::<RemoveReply>();
-    removed.map(checked).map_err(|failure| failure.status)
+    answer.ok::<RemoveReply>().map(checked)
 }

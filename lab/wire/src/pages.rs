@@ -30,9 +30,7 @@ pub struct Page {
 
 /// The parts of a READDIR reply.
 pub fn page_of(answer: &Answer) -> Result<Page, Status> {
-    let ok = answer
-        .decode::<ReaddirReply<'_>>()
-        .map_err(|failure| failure.status)?;
+    let ok = answer.ok::<ReaddirReply<'_>>()?;
     let attributes = ok.directory_attributes.expect("the directory's attributes");
     assert_eq!(attributes.file_type, FileType::Directory);
     let names = ok.entries.iter().map(|entry| Name {
@@ -41,18 +39,12 @@ pub fn page_of(answer: &Answer) -> Result<Page, Status> {
         cookie: entry.cookie,
         object: None,
     });
-    Ok(Page {
-        names: names.collect(),
-        verifier: ok.verifier,
-        end: ok.end,
-        bytes: answer.body_bytes(),
-    })
+    let names = names.collect();
+    Ok(Page::new(answer, names, ok.verifier, ok.end))
 }
 
 fn page_plus_of(answer: &Answer) -> Result<Page, Status> {
-    let ok = answer
-        .decode::<ReaddirPlusReply<'_>>()
-        .map_err(|failure| failure.status)?;
+    let ok = answer.ok::<ReaddirPlusReply<'_>>()?;
     assert!(ok.directory_attributes.is_some());
     let names = ok.entries.iter().map(|entry| {
         let attributes = entry.attributes.expect("attributes");
@@ -65,12 +57,19 @@ fn page_plus_of(answer: &Answer) -> Result<Page, Status> {
             object: Some((attributes, handle)),
         }
     });
-    Ok(Page {
-        names: names.collect(),
-        verifier: ok.verifier,
-        end: ok.end,
-        bytes: answer.body_bytes(),
-    })
+    let names = names.collect();
+    Ok(Page::new(answer, names, ok.verifier, ok.end))
+}
+
+impl Page {
+    fn new(answer: &Answer, names: Vec<Name>, verifier: Verifier, end: bool) -> Self {
+        Self {
+            names,
+            verifier,
+            end,
+            bytes: answer.body_bytes(),
+        }
+    }
 }
 
 impl Client {

@@ -237,9 +237,9 @@ impl Writer {
         };
         self.start(Procedure::Commit, &arguments)?;
         let answer = self.next_answer()?;
-        let ok = answer.decode::<CommitReply>();
+        let ok = answer.ok::<CommitReply>();
         ok.map(|ok| ok.verifier)
-            .map_err(|failure| Trouble::Failed(format!("COMMIT: {:?}", failure.status)))
+            .map_err(|status| Trouble::Failed(format!("COMMIT: {status:?}")))
     }
 
     /// Returns when all that was written is durable.
