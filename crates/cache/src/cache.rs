@@ -1,23 +1,22 @@
-//! A cache: memory that devices share, and how one is put behind it.
+//! A cache: memory that stores share, and how one is put behind it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use pagewell_device::Device;
+use pagewell_device::{Device, OneObject, Store};
+use pagewell_policy::writeback::Settings;
 
-use crate::cached_device::CachedDevice;
+use crate::cached_object::CachedDevice;
 use crate::dirty::quota::Quota;
-use crate::dirty::set::DirtySet;
+use crate::dirty::written::WrittenStore;
 use crate::flusher::Flusher;
 use crate::frame::arena::{Arena, PageSize};
 use crate::io_queue::IoQueue;
-use crate::page::{Layout, UNIT_BYTES};
-use crate::read::reader::Reader;
+use crate::page::{Layout, PAGE};
 use crate::residency::pages::Pages;
-use crate::residency::pins::OwnPages;
+use crate::store::{CachedStore, StoreParts};
 use crate::sync::{Mutex, Rank};
 use crate::writeback::staging::Staging;
-use crate::writeback::{Users, Writer};
 use crate::{CacheOptions, CreateError, OpenOptions};
 
 /// A cache. Cloning shares it.
@@ -62,56 +61,66 @@ impl Cache {
         self.open_with(device, self.open_options())
     }
 
-    /// [`Self::open`] with settings of its own. Makes the parts of the device, from those that
-    /// others know to those that know others.
+    /// [`Self::open`] with settings of its own.
     pub fn open_with(&self, device: Arc<dyn Device>, options: OpenOptions) -> CachedDevice {
+        let length_bytes = device.length_bytes();
+        let only = Arc::new(OneObject::new(device));
+        let parts = self.store(only.clone(), options, Some(length_bytes));
+        let object = parts.open(only, Some(length_bytes), false);
+        CachedDevice { object }
+    }
+
+    /// Puts a store behind the cache, of which no object is open yet.
+    pub fn open_store(&self, store: Arc<dyn Store>, options: OpenOptions) -> CachedStore {
+        let parts = self.store(store, options, None);
+        CachedStore { parts }
+    }
+
+    /// What the objects of a store share; of one that is a device, with its length.
+    fn store(
+        &self,
+        store: Arc<dyn Store>,
+        options: OpenOptions,
+        length_bytes: Option<u64>,
+    ) -> Arc<StoreParts> {
         let (settings, pages) = (&self.options, self.pages.clone());
         // Preparing memory takes it, so that is only done where it was to be taken at once.
         if settings.populate_bytes >= settings.size_bytes {
-            device.register_memory(&pages.arena.memory());
+            store.register_memory(&pages.arena.memory());
         }
-        let (geometry, keeps) = (device.geometry(), device.keeps_until_flush());
-        let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
-        let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-        let streams = Arc::new(Mutex::new(Rank::Leaf, policy));
-        layout.number = pages.devices.add(&streams, keeps);
+        let (geometry, keeps) = (store.geometry(), store.keeps_until_flush());
+        let layout = Layout::new(0, 0, &geometry, settings, length_bytes.is_none());
+        let policy = options.streams(length_bytes, layout.unit_bytes, &geometry);
         let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
-        let queue = Arc::new(IoQueue::new(device, elevator));
+        let queue = Arc::new(IoQueue::new(store, elevator));
         if let Some(latency) = options.latency {
             queue.note_latency(latency);
         }
-        let own = Arc::new(OwnPages {
-            pages: pages.clone(),
-            layout,
-        });
-        let handles = (self.quota.clone(), self.flusher.clone());
-        let dirty = Arc::new(DirtySet::new(own.clone(), handles, &options));
-        let reader = Arc::new(Reader {
+        let written = WrittenStore::new(
+            self.quota.clone(),
+            self.flusher.clone(),
+            options.dirty_bytes_max,
+            |bytes_max| Settings {
+                page_bytes: PAGE,
+                device_time_max: options.dirty_time_max,
+                cluster_bytes_max: layout.request_bytes_max,
+                ..Settings::new(bytes_max)
+            },
+        );
+        Arc::new(StoreParts {
             pages,
-            layout,
-            own: own.clone(),
-            queue: queue.clone(),
-            dirty: dirty.clone(),
-            streams,
-            timeout: options.read_timeout,
-            widens: !geometry.rotational && settings.merge && settings.unit_bytes >= UNIT_BYTES,
-            drops_behind: settings.free_behind,
-            rotational: geometry.rotational,
-        });
-        let writer = Arc::new(Writer {
-            own,
-            dirty,
-            queue,
-            reader: reader.clone(),
             staging: self.staging.clone(),
+            queue,
+            streams: Arc::new(Mutex::new(Rank::Leaf, policy)),
+            written: Arc::new(written),
+            cache_options: *settings,
+            options,
+            geometry,
             keeps,
-            timeout: options.write_timeout,
-        });
-        let writer = Arc::new(Users(writer));
-        CachedDevice { reader, writer }
+        })
     }
 
-    /// The settings of a device that has none of its own.
+    /// The settings of a store that has none of its own.
     #[must_use]
     pub fn open_options(&self) -> OpenOptions {
         OpenOptions::new(&self.options)

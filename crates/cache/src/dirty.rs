@@ -3,3 +3,4 @@
 pub(crate) mod quota;
 pub(crate) mod set;
 pub(crate) mod state;
+pub(crate) mod written;

@@ -1,7 +1,7 @@
 //! The flusher: one thread for each cache, for what is written because time has passed or memory
 //! fills up. It starts with the first write and ends with the cache.
 //!
-//! It keeps nothing: neither the cache nor a device stays because of it.
+//! It keeps nothing: neither the cache nor a store stays because of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_secs(5);
 /// And not more often, unless it is woken.
 const TICK_MIN: Duration = Duration::from_millis(1);
 
-/// What the thread does for one device.
+/// What the thread does for one store.
 pub(crate) trait Work: Send + Sync {
     /// Sends what may go now.
     fn run(self: Arc<Self>);
@@ -38,17 +38,17 @@ struct Signals {
 
 #[derive(Default)]
 struct Orders {
-    devices: Vec<Weak<dyn Work>>,
+    stores: Vec<Weak<dyn Work>>,
     started: bool,
     wake: bool,
     stop: bool,
 }
 
 impl Flusher {
-    /// Takes care of one more device; the first starts the thread.
-    pub(crate) fn enlist(&self, device: Weak<dyn Work>) {
+    /// Takes care of one more store; the first starts the thread.
+    pub(crate) fn enlist(&self, store: Weak<dyn Work>) {
         let mut orders = self.signals.orders.lock();
-        orders.devices.push(device);
+        orders.stores.push(store);
         if std::mem::replace(&mut orders.started, true) {
             return;
         }
@@ -86,10 +86,10 @@ impl Drop for Flusher {
 
 impl Signals {
     fn run(&self) {
-        while let Some(devices) = self.wait_until(self.next()) {
-            for device in devices {
-                // A device that panics costs its own requests, not the thread of the others.
-                let _ = catch_unwind(AssertUnwindSafe(|| device.run()));
+        while let Some(stores) = self.wait_until(self.next()) {
+            for store in stores {
+                // A store that panics costs its own requests, not the thread of the others.
+                let _ = catch_unwind(AssertUnwindSafe(|| store.run()));
             }
         }
     }
@@ -97,11 +97,9 @@ impl Signals {
     /// When something will be due.
     fn next(&self) -> Instant {
         let now = Instant::now();
-        let devices = self.orders.lock().devices.clone();
+        let stores = self.orders.lock().stores.clone();
         // One at a time, so that none stays because of the others.
-        let times = devices
-            .iter()
-            .filter_map(|device| device.upgrade()?.due_at());
+        let times = stores.iter().filter_map(|store| store.upgrade()?.due_at());
         let next = times.min().unwrap_or(now + TICK);
         next.clamp(now + TICK_MIN, now + TICK)
     }
@@ -119,8 +117,8 @@ impl Signals {
         if orders.stop {
             return None;
         }
-        orders.devices.retain(|device| device.strong_count() > 0);
-        let devices = orders.devices.iter().filter_map(Weak::upgrade).collect();
-        Some(devices)
+        orders.stores.retain(|store| store.strong_count() > 0);
+        let stores = orders.stores.iter().filter_map(Weak::upgrade).collect();
+        Some(stores)
     }
 }

@@ -23,6 +23,8 @@
 //! **What it does not do.** A write that is at the device already may still come after it. The
 //! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
+use pagewell_policy::elevator::Extent;
+
 use crate::page::{PAGE, Part, first_part};
 use crate::read::miss::MEMORY_TICK;
 use crate::residency::pins::OwnedPin;
@@ -30,12 +32,34 @@ use crate::table::lines::FULL;
 use crate::writeback::Writer;
 
 impl Writer {
+    /// Moves the end of the object. The unit with the old end in it, or with the new one, is not
+    /// what it was: after the end has moved, so that what is fetched for the old one is lost.
+    pub(crate) fn set_length(&self, length_bytes: u64) {
+        let before = self.own.layout.set_length(length_bytes);
+        let now = self.own.layout.length_bytes();
+        if now == before {
+            return;
+        }
+        let start = before.min(now);
+        let page_end = start.next_multiple_of(PAGE);
+        if now < before {
+            self.purge_to(start, before.max(page_end));
+        } else if start < page_end {
+            self.purge_to(start, page_end);
+        }
+    }
+
     /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
         let extent = self.inside(offset, length);
-        if extent.length == 0 {
-            return;
+        if extent.length > 0 {
+            self.purge_to(offset, extent.end());
         }
+    }
+
+    /// Forgets all from `offset` to `end`, wherever the object ends.
+    fn purge_to(&self, offset: u64, end: u64) {
+        let extent = Extent::of((offset, end));
         if self.dirty.has_started() {
             // First: what is written while the pages go is not to be taken from a flush.
             let mut dirty = self.dirty.lock();
@@ -50,8 +74,10 @@ impl Writer {
             self.purge_in_page(&first_part(&(start..end)));
         }
         if self.dirty.has_started() {
-            self.dirty.show(&mut self.dirty.lock());
+            let mut dirty = self.dirty.lock();
+            self.dirty.show(&mut dirty);
             // Commits may have nothing to wait for any more, and writers may go on.
+            self.dirty.let_others_go_on(dirty);
             self.dirty.notify();
         }
         self.own.pages.sweep();
@@ -59,7 +85,8 @@ impl Writer {
 
     fn purge_in_page(&self, part: &Part) {
         let (layout, page) = (&self.own.layout, part.page);
-        let is_whole = part.length == PAGE.min(layout.length_bytes - page * PAGE);
+        let rest = layout.length_bytes().saturating_sub(page * PAGE);
+        let is_whole = part.start == 0 && part.length >= PAGE.min(rest);
         loop {
             let lock = self.own.pages.lock_page(layout.key(page));
             let Some(mut pin) = self.own.pin_locked(page) else {

@@ -1,7 +1,7 @@
-//! The elevator at work: between the parts that want bytes moved and the device.
+//! The elevator at work: between the parts that want bytes moved and a store.
 //!
 //! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs to
-//! be said about: the memory, what is completed, and the device. Nobody has a thread for it. A
+//! be said about: the memory, what is completed, and the objects. No caller has a thread for it. A
 //! thread that brings a request or completes one sends on what may go now (*pumps*). Only one
 //! thread pumps at a time, and one that completes requests inside `submit` does not pump again from
 //! there, so devices that answer at once cannot make it recurse.
@@ -20,7 +20,7 @@ use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
     CACHE_REQUESTS_IN_QUEUE, CACHE_WRAPS,
 };
-use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
+use pagewell_device::{Buffer, Error, Issuer, Object, Operation, Outcome, Request, Segment, Store};
 use pagewell_policy::elevator::{
     Class, Dispatch, DispatchId, Elevator, Extent, Reason, RequestId, Settings,
 };
@@ -31,8 +31,20 @@ use crate::sync::{Mutex, Rank};
 /// Runs when a request has ended: bytes transferred, and the error when not all were.
 pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
 
-/// Bytes of the device to be read into memory, or written from it.
+/// An object, as a request sees it.
+#[derive(Clone)]
+pub(crate) struct Destination {
+    /// In the names of its pages.
+    pub(crate) number: u32,
+    /// When the request was made.
+    pub(crate) length_bytes: u64,
+    pub(crate) object: Arc<dyn Object>,
+}
+
+/// Bytes of an object to be read into memory, or written from it.
 pub(crate) struct Transfer {
+    /// Whose.
+    pub(crate) destination: Destination,
     /// Which bytes.
     pub(crate) extent: Extent,
     /// A read or a write.
@@ -47,10 +59,9 @@ pub(crate) struct Transfer {
     pub(crate) completion: Completion,
 }
 
-/// The requests of one device.
+/// The requests of one store.
 pub(crate) struct IoQueue {
-    pub(crate) device: Arc<dyn Device>,
-    length_bytes: u64,
+    pub(crate) store: Arc<dyn Store>,
     /// Addresses of memory are multiples of this.
     pub(crate) memory_alignment_bytes: usize,
     state: Mutex<State>,
@@ -88,6 +99,9 @@ impl Drop for Pumping<'_> {
     }
 }
 
+/// An object and requests for it.
+type Batch = (Arc<dyn Object>, Vec<Request>);
+
 struct State {
     elevator: Elevator,
     waiting: HashMap<RequestId, Transfer>,
@@ -98,11 +112,10 @@ struct State {
 }
 
 impl IoQueue {
-    pub(crate) fn new(device: Arc<dyn Device>, settings: Settings) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, settings: Settings) -> Self {
         Self {
-            length_bytes: device.length_bytes(),
-            memory_alignment_bytes: device.geometry().memory_alignment_bytes.max(1) as usize,
-            device,
+            memory_alignment_bytes: store.geometry().memory_alignment_bytes.max(1) as usize,
+            store,
             state: Mutex::new(
                 Rank::Leaf,
                 State {
@@ -118,14 +131,14 @@ impl IoQueue {
         }
     }
 
-    /// Of the device.
+    /// Of the store.
     pub(crate) fn name(&self) -> String {
-        self.device.name().to_owned()
+        self.store.name().to_owned()
     }
 
     /// The error of a device that says all is well and brought less.
     pub(crate) fn short(&self, offset: u64) -> Error {
-        Error::past_end(self.device.name(), offset, 1)
+        Error::past_end(self.store.name(), offset, 1)
     }
 
     /// The error of a device that has not answered in time.
@@ -162,7 +175,8 @@ impl IoQueue {
                 (_, Issuer::ReadAhead) => Class::AsynchronousRead,
                 _ => Class::SynchronousRead,
             };
-            if state.elevator.insert(id, transfer.extent, class, now) {
+            let bytes = (transfer.destination.number, transfer.extent);
+            if state.elevator.insert(id, bytes, class, now) {
                 state.waiting.insert(id, transfer);
                 CACHE_REQUESTS_IN_QUEUE.add(1);
             } else {
@@ -199,34 +213,46 @@ impl IoQueue {
         }
         drop(state);
         let _guard = Pumping(self);
-        while let Some(requests) = self.next_requests() {
-            self.device.submit_many(requests);
+        while let Some(batches) = self.next_requests() {
+            for (object, requests) in batches {
+                object.submit_many(requests);
+            }
         }
     }
 
-    /// All that may go now; when that is nothing, the pumping has ended.
-    fn next_requests(self: &Arc<Self>) -> Option<Vec<Request>> {
+    /// All that may go now, for one object after the other; when that is nothing, the pumping has
+    /// ended.
+    fn next_requests(self: &Arc<Self>) -> Option<Vec<Batch>> {
         let mut state = self.state.lock();
-        let mut requests = Vec::new();
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut last = None;
         loop {
             let now = self.origin.elapsed();
             let Some(dispatch) = state.elevator.dispatch(now) else {
                 break;
             };
             count(&dispatch);
-            requests.push(self.request(&mut state.waiting, dispatch, now));
+            let number = dispatch.object;
+            let Some((object, request)) = self.request(&mut state.waiting, dispatch, now) else {
+                continue;
+            };
+            match batches.last_mut() {
+                Some((_, requests)) if last == Some(number) => requests.push(request),
+                _ => batches.push((object, vec![request])),
+            }
+            last = Some(number);
         }
-        state.pumping = !requests.is_empty();
-        state.pumping.then_some(requests)
+        state.pumping = !batches.is_empty();
+        state.pumping.then_some(batches)
     }
 
-    /// Makes one request of a dispatch.
+    /// Makes one request of a dispatch, and says whose it is.
     fn request(
         self: &Arc<Self>,
         waiting: &mut HashMap<RequestId, Transfer>,
         dispatch: Dispatch,
         sent: Duration,
-    ) -> Request {
+    ) -> Option<(Arc<dyn Object>, Request)> {
         let mut segments = Vec::new();
         let mut gaps = Vec::new();
         let mut transfers = Vec::with_capacity(dispatch.members.len());
@@ -250,6 +276,7 @@ impl IoQueue {
             }
             transfers.push(transfer);
         }
+        let object = transfers.first()?.destination.object.clone();
         let issuer = issuer_of(&transfers);
         let this = self.clone();
         let (id, offset) = (dispatch.id, dispatch.extent.offset);
@@ -272,7 +299,7 @@ impl IoQueue {
         if durable {
             request.set_durable();
         }
-        request
+        Some((object, request))
     }
 
     fn complete(
@@ -296,7 +323,7 @@ impl IoQueue {
             // The end of the device is no failure, and nobody asked for a guess.
             alone
                 || transfer.issuer == Issuer::ReadAhead
-                || end >= self.length_bytes
+                || end >= transfer.destination.length_bytes
                 || transfer.extent.end() <= end
         });
         if again.is_empty() {
@@ -335,7 +362,8 @@ impl IoQueue {
             id,
         });
         for transfer in pieces {
-            self.device.submit(single(transfer, unended.clone()));
+            let object = transfer.destination.object.clone();
+            object.submit(single(transfer, unended.clone()));
         }
     }
 

@@ -1,11 +1,17 @@
 //! The page cache: storage read once, kept in memory mapped once, pinned without a copy; and
 //! written late, in large pieces and in order.
 //!
+//! What is cached are *objects*: a device, a file of a server. An object has a length, which may
+//! move, its pages, what is dirty of it, and flushes. It belongs to a *store*: a mount, or a
+//! device, which is the only object of its own. Objects of a store share its queue, the quota of
+//! dirty memory, and what is learnt of bandwidth and latency. So a commit or a purge is of one
+//! object, and costs what that has; how much may be dirty and how fast it goes is the store's.
+//!
 //! ```text
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
-//!              └─ miss ──> claims ───> io_queue (elevator) ──> Device
+//!              └─ miss ──> claims ───> io_queue (elevator) ──> Object
 //!
-//!  write ──> Writer ──> page, dirty ──> DirtySet ──> Writer: submit ───> io_queue ──> Device
+//!  write ──> Writer ──> page, dirty ──> DirtySet ──> Writer: submit ───> io_queue ──> Object
 //!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
@@ -21,7 +27,7 @@
 //! it, or in a copy that takes its name; then the bytes are copied and noted as dirty. When there
 //! is a reason, memory, age or a commit, the policy hands out runs of dirty bytes; they are staged,
 //! blocks that are not whole are filled first, and the elevator sends them. A commit tags what is
-//! dirty, waits for it, and flushes the device together with all that wait. What fails stays dirty;
+//! dirty, waits for it, and flushes the object together with all that wait. What fails stays dirty;
 //! what is lost is reported.
 //!
 //! # Folders
@@ -33,13 +39,13 @@
 //! | `frame` | memory for pages, which of it is free |
 //! | `table` | the page table, and a guess of where a page is |
 //! | `residency` | which page has which frame, pins, what is valid or in flight, what goes |
-//! | `dirty` | what is not durable of a device, and its quota |
+//! | `dirty` | what is not durable of an object, what a store has of that, and its quota |
 //! | `read` | hit, miss, claim, read-ahead |
 //! | `writeback` | the parts of the writer; submit loop, staging, flush, commit |
 //! | `write` | writes into pages, copy-on-write |
 //!
 //! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges what is
-//! not true any more; `cache` puts the parts of a device together.
+//! not true any more; `store` and `cache` put the parts of an object and of a store together.
 //!
 //! # Who may touch which byte when
 //!
@@ -88,8 +94,8 @@
 //! | insertion | an extent's name | the key is added once |
 //! | move | the cache | names that change frames against a look at all frames |
 //! | in flight | a frame | its fetches |
-//! | dirty | a device | its dirty set |
-//! | leaves | | eviction, lists, streams, queue, quota, staging, flusher, ends of fetches |
+//! | dirty | an object | its dirty set |
+//! | leaves | | eviction, lists, streams, queue, quota, staging, flusher, active, ends of fetches |
 //!
 //! # Use
 //!
@@ -111,7 +117,7 @@
 //! ```
 
 mod cache;
-mod cached_device;
+mod cached_object;
 mod dirty;
 mod error;
 mod flusher;
@@ -128,21 +134,24 @@ mod orders;
 mod page;
 mod read;
 mod residency;
+mod store;
 mod sync;
 mod table;
 mod write;
 mod writeback;
 
 pub use cache::Cache;
-pub use cached_device::CachedDevice;
+pub use cached_object::{CachedDevice, CachedObject, DirtyLimit};
 pub use error::{CreateError, Error, Result, SizeError};
 pub use frame::arena::PageSize;
 pub use memory_limit::{memory_available_bytes, memory_bytes};
 pub use mode::{ReadMode, WriteMode};
 pub use open_options::OpenOptions;
 pub use options::{CacheOptions, ReadAheadRule};
+pub use page::LENGTH_BYTES_MAX;
 pub use pagewell_policy::readahead::Bounds;
 pub use residency::pins::{PagePin, PinnedPage};
+pub use store::CachedStore;
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

@@ -1,4 +1,4 @@
-//! How one device is put behind a cache: what may differ from device to device.
+//! How one store is put behind a cache: what may differ from store to store.
 //!
 //! A disk and a remote server share one memory, but not their constants. A server answers late
 //! and takes many requests at a time, so more has to be on its way; and it may be away for an hour
@@ -12,6 +12,7 @@ use pagewell_policy::readahead::{Adaptive, Settings as ReadAheadSettings};
 
 use crate::PAGE_BYTES;
 use crate::options::{CacheOptions, ReadAheadRule};
+use crate::residency::objects::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
@@ -33,7 +34,7 @@ const REMOTE_READ_DEPTH: Depth = Depth {
     maximum: 64,
 };
 
-/// Settings of one device behind a cache.
+/// Settings of one store behind a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Which rule guesses what will be read.
@@ -48,11 +49,6 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
-    /// Files lie at multiples of so many bytes, whole pages, and only there; `None`: nobody knows.
-    /// A read of the first byte of one brings its first page and is taken for the beginning of a
-    /// stream. No request has bytes on both sides of such a place, and nothing is read ahead
-    /// outside of the [bounds](crate::ReadMode::bounds) of what is read.
-    pub file_alignment_bytes: Option<u64>,
     /// How long the device takes to answer at least, where that is known before the first read:
     /// mounting has asked a server. `None`: the first reads show it.
     pub latency: Option<Duration>,
@@ -68,19 +64,19 @@ impl OpenOptions {
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
-            file_alignment_bytes: None,
             latency: None,
         }
     }
 
-    /// The read-ahead of a device.
+    /// The read-ahead of a device, or of a store of objects, of no length.
     pub(crate) fn streams(
         &self,
-        length_bytes: u64,
+        length_bytes: Option<u64>,
         unit_bytes: u64,
         geometry: &Geometry,
     ) -> Adaptive {
-        let flash = ReadAheadSettings::flash(length_bytes);
+        let length = length_bytes.unwrap_or(SEEN_FROM_BYTES_MAX);
+        let flash = ReadAheadSettings::flash(length);
         let remote =
             |(distance_bytes_min, distance_bytes_max), block_bytes: u64| ReadAheadSettings {
                 streams_max: REMOTE_STREAMS_MAX,
@@ -91,9 +87,7 @@ impl OpenOptions {
                 ..flash
             };
         let settings = match self.read_ahead {
-            ReadAheadRule::Adaptive if geometry.rotational => {
-                ReadAheadSettings::rotating(length_bytes)
-            }
+            ReadAheadRule::Adaptive if geometry.rotational => ReadAheadSettings::rotating(length),
             ReadAheadRule::Adaptive => flash,
             ReadAheadRule::Server { request_bytes } => remote(REMOTE_DISTANCE_BYTES, request_bytes),
             ReadAheadRule::Off | ReadAheadRule::Blocks { count: 0, .. } => ReadAheadSettings::off(),
@@ -107,7 +101,8 @@ impl OpenOptions {
         Adaptive::new(ReadAheadSettings {
             page_bytes: PAGE_BYTES as u64,
             unit_bytes,
-            file_alignment_bytes: self.file_alignment_bytes,
+            // A read of the first byte of an object is taken for the beginning of a stream.
+            file_alignment_bytes: length_bytes.is_none().then_some(SEEN_BYTES),
             ..settings
         })
     }
@@ -120,10 +115,7 @@ impl OpenOptions {
         request_bytes_max: u64,
     ) -> Settings {
         if !options.elevator && !options.merge {
-            return Settings {
-                border_bytes: self.file_alignment_bytes,
-                ..Settings::plain()
-            };
+            return Settings::plain();
         }
         let mut settings = if geometry.rotational {
             Settings::rotating(request_bytes_max)
@@ -139,7 +131,6 @@ impl OpenOptions {
             settings.depths[Class::AsynchronousRead as usize] = REMOTE_READ_AHEAD_DEPTH;
         }
         settings.merge = options.merge;
-        settings.border_bytes = self.file_alignment_bytes;
         settings.read_deadline = options.read_deadline;
         if !options.elevator {
             settings.order = Order::Arrival;

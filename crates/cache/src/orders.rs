@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicU8, Ordering};
 use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
-use crate::cached_device::CachedDevice;
+use crate::cached_object::CachedDevice;
 use crate::frame::arena::Arena;
 use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};

@@ -1,9 +1,14 @@
-//! How a device is divided: pages and their names, parts of them, the units that they are fetched
+//! How an object is divided: pages and their names, parts of them, the units that they are fetched
 //! in, and blocks.
+//!
+//! The end of an object may move. A unit that has the end in it is valid when it has all bytes up
+//! to there; what is behind them in memory is anything. So whatever moves the end purges that unit
+//! afterwards (`invalidate.rs`), and what was fetched for the old end is lost with it.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_device::Device;
+use pagewell_device::Geometry;
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
@@ -11,10 +16,10 @@ use crate::options::CacheOptions;
 
 /// Bytes of a page, as offsets are counted.
 pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
-/// The lower bits of a key are the page, the others the number of the device.
-pub(crate) const PAGE_BITS: u32 = 40;
-/// Bytes of the longest device whose pages have names; what is behind that cannot be read.
-const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
+/// The lower bits of a key are the page, the others the number of the object.
+pub(crate) const PAGE_BITS: u32 = 32;
+/// Bytes of the longest object whose pages have names, 256 TiB; what is behind that cannot be read.
+pub const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
 
 /// Smallest piece that is fetched.
 pub(crate) const UNIT_BYTES: u64 = 4096;
@@ -26,13 +31,13 @@ const _: () = assert!(PAGE / UNIT_BYTES_MIN == Units::BITS as u64);
 pub(crate) type Units = u32;
 
 /// The name of a page.
-pub(crate) fn key_of(device: u32, page: u64) -> u64 {
+pub(crate) fn key_of(object: u32, page: u64) -> u64 {
     debug_assert!(page >> PAGE_BITS == 0);
-    u64::from(device) << PAGE_BITS | page
+    u64::from(object) << PAGE_BITS | page
 }
 
-#[allow(clippy::cast_possible_truncation)] // the upper 24 bits
-pub(crate) fn device_of(key: u64) -> u32 {
+#[allow(clippy::cast_possible_truncation)] // the upper 32 bits
+pub(crate) fn object_of(key: u64) -> u32 {
     (key >> PAGE_BITS) as u32
 }
 
@@ -60,7 +65,7 @@ impl Part {
         }
     }
 
-    /// The bytes of the device.
+    /// The bytes of the object.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             offset: self.page * PAGE + self.start,
@@ -95,12 +100,11 @@ pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
     })
 }
 
-/// The numbers of one device behind a cache.
-#[derive(Clone, Copy)]
+/// The numbers of one object behind a cache.
 pub(crate) struct Layout {
-    /// Of the device, in the names of its pages.
+    /// Of the object, in the names of its pages.
     pub(crate) number: u32,
-    pub(crate) length_bytes: u64,
+    length_bytes: AtomicU64,
     /// Bytes of a unit: what one bit of [`Units`] stands for.
     pub(crate) unit_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
@@ -108,17 +112,18 @@ pub(crate) struct Layout {
     /// Writes are whole pieces of so many bytes: blocks, and what memory has to be aligned to.
     pub(crate) grain_bytes: u64,
     pub(crate) request_bytes_max: u64,
-    file_alignment_bytes: Option<u64>,
+    /// It is one of many: those that read its first byte mostly read on.
+    is_file: bool,
 }
 
 impl Layout {
-    /// Without a number.
     pub(crate) fn new(
-        device: &dyn Device,
+        number: u32,
+        length_bytes: u64,
+        geometry: &Geometry,
         options: &CacheOptions,
-        file_alignment_bytes: Option<u64>,
+        is_file: bool,
     ) -> Self {
-        let geometry = device.geometry();
         let block_bytes = u64::from(geometry.logical_block_bytes.max(1));
         let unit_bytes = options.unit_bytes.clamp(UNIT_BYTES_MIN, PAGE);
         let unit_bytes = unit_bytes.next_power_of_two();
@@ -131,17 +136,28 @@ impl Layout {
             unit_bytes
         };
         Self {
-            number: 0,
-            length_bytes: device.length_bytes().min(LENGTH_BYTES_MAX),
+            number,
+            length_bytes: AtomicU64::new(length_bytes.min(LENGTH_BYTES_MAX)),
             unit_bytes,
             block_bytes,
             grain_bytes: block_bytes.max(alignment_bytes).min(unit_bytes),
             request_bytes_max,
-            file_alignment_bytes,
+            is_file,
         }
     }
 
-    /// The name of a page of this device.
+    /// Bytes of the object now.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// Moves the end; where it was. What memory has of the last unit is not true any more.
+    pub(crate) fn set_length(&self, length_bytes: u64) -> u64 {
+        let length_bytes = length_bytes.min(LENGTH_BYTES_MAX);
+        self.length_bytes.swap(length_bytes, Ordering::AcqRel)
+    }
+
+    /// The name of a page of this object.
     pub(crate) fn key(&self, page: u64) -> u64 {
         key_of(self.number, page)
     }
@@ -162,8 +178,8 @@ impl Layout {
     pub(crate) fn whole_units_of(&self, part: &Part) -> Units {
         let first = part.start.div_ceil(self.unit_bytes);
         let end = part.start + part.length;
-        // Behind the end of the device there are no bytes.
-        let last = if part.extent().end() == self.length_bytes {
+        // Behind the end of the object there are no bytes.
+        let last = if part.extent().end() == self.length_bytes() {
             end.div_ceil(self.unit_bytes)
         } else {
             end / self.unit_bytes
@@ -182,19 +198,23 @@ impl Layout {
 
     /// All units of a page, fewer in the last one.
     pub(crate) fn all_units(&self, page: u64) -> Units {
-        let rest = self.length_bytes.saturating_sub(page * PAGE).min(PAGE);
+        let rest = self.length_bytes().saturating_sub(page * PAGE).min(PAGE);
         mask(rest.div_ceil(self.unit_bytes))
     }
 
     /// Where the last block ends, which may reach past the end.
     pub(crate) fn blocks_end(&self) -> u64 {
-        self.length_bytes.next_multiple_of(self.block_bytes)
+        self.length_bytes().next_multiple_of(self.block_bytes)
     }
 
-    /// Whether a file may begin at `offset`.
+    /// Whether it is one of many.
+    pub(crate) fn is_file(&self) -> bool {
+        self.is_file
+    }
+
+    /// Whether a file begins at `offset`.
     pub(crate) fn begins_file_at(&self, offset: u64) -> bool {
-        let alignment = self.file_alignment_bytes;
-        alignment.is_some_and(|alignment| offset.is_multiple_of(alignment))
+        self.is_file && offset == 0
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Rank {
     Move,
     /// Fetches on their way into frames.
     InFlight,
-    /// What one device has dirty.
+    /// What one object has dirty.
     Dirty,
     /// Under these no other is taken.
     Leaf,

@@ -1,5 +1,6 @@
 //! Write-back: dirty bytes to the device, and commits, which wait until they are durable.
 
+mod active;
 pub(crate) mod commit;
 #[cfg(all(test, not(feature = "loom")))]
 mod commit_tests;
@@ -19,7 +20,7 @@ use crate::read::reader::Reader;
 use crate::residency::pins::OwnPages;
 use crate::writeback::staging::Staging;
 
-/// Changes what memory has of one device, by writes (`write/writer.rs`) and by purges
+/// Changes what memory has of one object, by writes (`write/writer.rs`) and by purges
 /// (`invalidate.rs`), brings what is dirty to it (`submit.rs`), and makes it durable (`flush.rs`,
 /// `commit.rs`).
 pub(crate) struct Writer {

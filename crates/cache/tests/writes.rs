@@ -405,7 +405,7 @@ fn the_limit_of_dirty_memory_changes_at_any_time() {
     const PAGE: u64 = pagewell_cache::PAGE_BYTES as u64;
     let disk = Disk::new("disk", vec![0; 8 << 20], Geometry::MEMORY);
     let device = open(options(), &disk);
-    device.limit_dirty(Some(4 * PAGE));
+    device.dirty_limit().set(Some(4 * PAGE));
     disk.hold();
     let page = vec![1; pagewell_cache::PAGE_BYTES];
     let write = |number: u64, mode| device.write_at(number * PAGE, &page, mode);
@@ -414,7 +414,7 @@ fn the_limit_of_dirty_memory_changes_at_any_time() {
     assert!(device.dirty_pages() <= 4, "{}", device.dirty_pages());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| (20..30).try_for_each(|number| write(number, WriteMode::WAIT)));
-        device.limit_dirty(None);
+        device.dirty_limit().set(None);
         writer.join().unwrap().unwrap();
     });
     assert!(device.dirty_pages() >= 10, "{}", device.dirty_pages());

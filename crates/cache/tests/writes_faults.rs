@@ -313,7 +313,7 @@ fn devices_that_are_stuck_leave_the_others_their_part_of_the_memory() {
         let full = (0..256).find_map(|page| write(device, page * PAGE, 1, 100).err());
         assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
     }
-    let pages = || -> u64 { stuck.iter().map(CachedDevice::dirty_pages).sum() };
+    let pages = || -> u64 { stuck.iter().map(|device| device.dirty_pages()).sum() };
     assert!(pages() <= 128, "{}", pages());
     // The one that is well has what is for certain, and writes far more than that.
     let well = Disk::new("well", vec![0; 32 << 20], Geometry::MEMORY);

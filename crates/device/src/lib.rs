@@ -1,7 +1,8 @@
 //! Where stored bytes come from: files, block devices, memory.
 //!
 //! A [`Device`] is a run of bytes with a fixed length that can be used from any number of
-//! threads at once. It caches nothing; what stands above it does.
+//! threads at once. It caches nothing; what stands above it does. A [`Store`] holds many
+//! [`Object`]s behind one queue.
 
 mod buffer;
 mod completing;
@@ -9,6 +10,7 @@ mod device;
 mod file;
 mod ram;
 mod request;
+mod store;
 mod waiting;
 mod warning;
 
@@ -18,6 +20,7 @@ pub use device::{Device, Error, Geometry, Memory, Result, check};
 pub use file::{Engine, FileDevice, FileOptions};
 pub use ram::RamDevice;
 pub use request::{Issuer, Operation, Outcome, Request, Segment, pieces};
+pub use store::{Object, OneObject, Store};
 pub use waiting::read_exact;
 
 #[cfg(any(test, feature = "testing"))]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use pagewell_cache::CachedDevice;
+use pagewell_cache::DirtyLimit;
 use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
 use pagewell_source_dir::{Directory, Options};
@@ -106,8 +106,8 @@ pub(crate) struct Opened {
     pub(crate) only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
     pub(crate) files: Vec<FileIdentity>,
-    /// What is behind it in the page cache and can be written, if anything is.
-    pub(crate) device: Option<CachedDevice>,
+    /// How much of memory may wait to be written to it, if it is written through the page cache.
+    pub(crate) dirty_limit: Option<DirtyLimit>,
 }
 
 impl Opened {
@@ -121,7 +121,7 @@ impl Opened {
             is_remote: false,
             only_file: None,
             files: Vec::new(),
-            device: None,
+            dirty_limit: None,
         }
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn source(
                 .map_err(|error| right_export(error, shown, purpose))?;
             Ok(Opened {
                 is_remote: true,
-                device: Some(mounted.device().clone()),
+                dirty_limit: Some(mounted.store().dirty_limit()),
                 ..Opened::new(mounted)
             })
         }
@@ -319,7 +319,7 @@ fn image(
     Ok(Opened {
         only_file: Some(name),
         files: opened.files,
-        device: Some(image.device().clone()),
+        dirty_limit: Some(image.object().dirty_limit()),
         ..Opened::new(image)
     })
 }

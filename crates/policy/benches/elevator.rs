@@ -30,7 +30,7 @@ fn run(settings: Settings, queued: usize, place: impl Fn(u64) -> u64) -> (Durati
             };
             let class = Class::ALL[(next % 2) as usize];
             let now = Duration::from_micros(next);
-            elevator.insert(RequestId(next), extent, class, now);
+            elevator.insert(RequestId(next), (0, extent), class, now);
             next += 1;
         }
         if let Some(dispatch) = elevator.dispatch(Duration::from_micros(next)) {

@@ -12,7 +12,9 @@ mod open_error;
 
 use std::sync::Arc;
 
-use pagewell_cache::{Bounds, CachedDevice, Error as CacheError, ReadMode, WriteMode};
+use pagewell_cache::{
+    Bounds, CachedDevice, CachedObject, Error as CacheError, ReadMode, WriteMode,
+};
 use pagewell_device::{Error as DeviceError, Issuer};
 use rustix::io::Errno;
 
@@ -45,35 +47,41 @@ impl Run {
     }
 }
 
-/// See the module's text. Cloning shares the device and its pages.
-#[derive(Clone)]
+/// See the module's text. Cloning shares the object and its pages.
+#[derive(Clone, Debug)]
 pub struct Bytes {
-    device: CachedDevice,
+    object: CachedObject,
 }
 
 impl Bytes {
     /// The bytes of a device behind a cache.
     #[must_use]
     pub fn new(device: CachedDevice) -> Self {
-        Self { device }
+        Self::of(device.into_object())
     }
 
-    /// The device.
+    /// The bytes of an object behind a cache.
     #[must_use]
-    pub fn device(&self) -> &CachedDevice {
-        &self.device
+    pub fn of(object: CachedObject) -> Self {
+        Self { object }
     }
 
-    /// What people call the device.
+    /// The object; of a device the only one of its store.
+    #[must_use]
+    pub fn object(&self) -> &CachedObject {
+        &self.object
+    }
+
+    /// What people call the device, or the store of the object.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.device.name()
+        self.object.name()
     }
 
-    /// Bytes that it had when it was opened.
+    /// Bytes that it has; of a device those that it had when it was opened.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
-        self.device.length_bytes()
+        self.object.length_bytes()
     }
 
     /// Fills `target` with structure of a file system.
@@ -83,7 +91,7 @@ impl Bytes {
             issuer: Issuer::Metadata,
             bounds: None,
         };
-        let read = self.device.read_at(position, target, mode);
+        let read = self.object.read_at(position, target, mode);
         read.map_err(|error| self.error(error))
     }
 
@@ -135,7 +143,7 @@ impl Bytes {
         for run in runs {
             let (now, later) = rest.split_at_mut(run.length);
             let mode = run.mode(mode);
-            self.device.read_noting(run.position, now, mode, waited)?;
+            self.object.read_noting(run.position, now, mode, waited)?;
             rest = later;
         }
         Ok(Payload::Bytes(bytes))
@@ -151,7 +159,7 @@ impl Bytes {
         for run in runs {
             let (position, mode) = (run.position, run.mode(mode));
             let pinned = self
-                .device
+                .object
                 .pin_all_noting(position, run.length, mode, waited)?;
             let Some(pages) = pinned else {
                 return Ok(None);
@@ -173,37 +181,37 @@ impl Bytes {
         changed: &mut usize,
     ) -> Result<()> {
         let mode = WriteMode { may_block };
-        let written = self.device.write_counting(position, data, mode, changed);
+        let written = self.object.write_counting(position, data, mode, changed);
         written.map_err(|error| self.error(error))
     }
 
     /// Waits until all that was written to the range before is durable.
     pub fn commit(&self, position: u64, length: u64) -> Result<()> {
-        let committed = self.device.commit(position, length);
+        let committed = self.object.commit(position, length);
         committed.map_err(|error| self.error(error))
     }
 
     /// Whether anything that was written is not at the device.
     #[must_use]
     pub fn has_unwritten(&self) -> bool {
-        self.device.has_dirty(0, self.length_bytes())
+        self.object.has_dirty(0, self.length_bytes())
     }
 
     /// Waits until everything that was written is at the device, durable or not.
     pub fn write_out(&self) -> Result<()> {
-        let written = self.device.write_out(0, self.length_bytes());
+        let written = self.object.write_out(0, self.length_bytes());
         written.map_err(|error| self.error(error))
     }
 
     /// [`Self::commit`] of everything.
     pub fn sync(&self) -> Result<()> {
-        self.device.sync().map_err(|error| self.error(error))
+        self.object.sync().map_err(|error| self.error(error))
     }
 
     /// Another number after each loss of what was written.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
-        self.device.loss_epoch()
+        self.object.loss_epoch()
     }
 
     /// What a caller is told: the device and the offset are named in every text.

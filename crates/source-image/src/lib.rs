@@ -34,7 +34,7 @@ use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagewell_cache::{Cache, CachedDevice};
+use pagewell_cache::{Cache, CachedObject};
 use pagewell_device::{Device, FileDevice};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Error, FileId, FileType, Result};
@@ -71,8 +71,8 @@ enum Object {
 impl ImageFileSystem {
     /// Its bytes in the page cache.
     #[must_use]
-    pub fn device(&self) -> &CachedDevice {
-        self.bytes.device()
+    pub fn object(&self) -> &CachedObject {
+        self.bytes.object()
     }
 
     /// Opens the regular file or block device at `path`, to be read through `cache`.

@@ -1,28 +1,19 @@
-//! Reading and writing files, through the cache, and keeping a file's region the file's meanwhile.
+//! Reading and writing files, through the cache.
 //!
-//! **Problem.** A request for an address goes to the file that has the region. So a region may not
-//! go to another file while a request for it is under way, and no byte may be written between the
-//! moment when data is made safe and the one when it is thrown away. But a server may take minutes
-//! for a READ, and nobody else is to wait for that.
+//! **Problem.** No byte may be written between the moment when data is made safe and the one when
+//! it is thrown away. But a server may take minutes for a READ, and no other call is to wait for
+//! that.
 //!
 //! **Rule.**
 //!
 //! | what | has | so that |
 //! |---|---|---|
-//! | a read | no lock; is counted in the region | the region stays where it is |
+//! | a read | no lock | none waits for it |
 //! | a write | the file's data, shared | its bytes are not thrown away unwritten |
 //! | throwing away, cutting off | the file's data, alone | no thread writes in between |
-//! | taking the region away | the data alone, no reader | no thread meets bytes of another file |
 //!
 //! Reads go on while data is thrown away: what is on its way then does not come into memory any
-//! more ([`pagewell_cache::CachedDevice::discard`]), so that a later reader asks the server. A
-//! region is taken from its file first, then what memory has of it is discarded, then another may
-//! have it: so nothing that a last reader has brought in is left for the next file. It is taken
-//! away only when nothing of it is on its way to the server, as a write that is would go to the
-//! file that has it next.
-//!
-//! **Known weakness.** A file that outgrows its region, after a tebibyte, has to wait for its
-//! readers, and meanwhile new ones wait for it.
+//! more ([`pagewell_cache::CachedObject::discard`]), so that a later reader asks the server.
 //!
 //! What is thrown away was committed before: pages with bytes that are not safe at the server never
 //! leave the cache. On whose behalf data is written, and to whom errors are reported, stands in
@@ -30,26 +21,23 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::{Bounds, Error as CacheError, WriteMode};
+use pagewell_cache::{Bounds, Error as CacheError, LENGTH_BYTES_MAX, WriteMode};
 use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
 use pagewell_fs::{
     Access, Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Stability, Written,
 };
-use pagewell_source_bytes::Run;
+use pagewell_source_bytes::{Bytes, Run};
 use rustix::io::Errno;
 
 use super::filesystem::Shared;
 use super::node::{Node, User};
-use super::regions::{FILE_BYTES_MAX, Region};
+use super::remote::RemoteFile;
 
-/// Regions of others that are tried before a file is refused one.
-const REUSE_ATTEMPTS: usize = 64;
-
-/// A read in a file's region, which stays the file's.
-pub(super) struct Reading<'a> {
+/// A read of a file's data.
+struct Reading<'a> {
     node: &'a Node,
-    region: Region,
+    bytes: &'a Bytes,
     /// Of the file, and its `unexpected_ends`, when the read began.
     size: u64,
     ends: u64,
@@ -59,37 +47,12 @@ impl Drop for Reading<'_> {
     fn drop(&mut self) {
         let mut state = self.node.lock();
         state.readers = state.readers.saturating_sub(1);
-        if state.readers == 0 && state.is_moving {
-            self.node.is_unread.notify_all();
-        }
     }
 }
 
-impl Node {
-    /// Takes its region from the file, unless a thread reads in it. The caller holds its data
-    /// alone.
-    pub(super) fn take_region(&self) -> Option<Region> {
-        let mut state = self.lock();
-        if state.readers > 0 {
-            return None;
-        }
-        state.region.take()
-    }
-
-    /// The same, when the last reader has left. Until [`Self::end_move`] no other comes.
-    fn begin_move(&self) -> Option<Region> {
-        let mut state = self.lock();
-        state.is_moving = true;
-        while state.readers > 0 {
-            state = self.is_unread.wait(state);
-        }
-        state.region.take()
-    }
-
-    fn end_move(&self) {
-        self.lock().is_moving = false;
-        self.is_unread.notify_all();
-    }
+/// Refuses bytes that the cache has no names for.
+pub(super) fn check_end(end: u64) -> Result<()> {
+    Error::FileTooLarge.when(end > LENGTH_BYTES_MAX)
 }
 
 impl Shared {
@@ -106,18 +69,20 @@ impl Shared {
         let mut payload = Payload::Bytes(Vec::new());
         let mut ends = None;
         if let Some(reading) = self.begin_read(call, &node, offset, count)? {
-            let start = reading.region.start();
             let rest = u32::try_from(reading.size - offset).unwrap_or(u32::MAX);
             let run = Run {
-                position: start + offset,
+                position: offset,
                 length: rest.min(count) as usize,
                 bounds: Some(Bounds {
-                    start,
-                    end: start + reading.size,
+                    start: 0,
+                    end: reading.size.min(LENGTH_BYTES_MAX),
                 }),
             };
+            check_end(offset.saturating_add(run.length as u64))?;
             let mut waited = false;
-            let read = self.bytes.try_payload(&[run], call.may_block, &mut waited);
+            let read = reading
+                .bytes
+                .try_payload(&[run], call.may_block, &mut waited);
             payload = read.map_err(|error| self.error(&error))?;
             names::CLIENT_READ_HITS.add(u64::from(!waited));
             names::CLIENT_READ_MISSES.add(u64::from(waited));
@@ -146,8 +111,16 @@ impl Shared {
         })
     }
 
-    /// Counts a reader in the region of a file, and has its data read on behalf of the caller from
-    /// here on. `None`: there is nothing to read.
+    /// The data of a file in the page cache.
+    fn bytes<'a>(&self, node: &'a Arc<Node>) -> &'a Bytes {
+        node.bytes.get_or_init(|| {
+            let file = RemoteFile::new(&self.remote, node);
+            Bytes::of(self.store.open(Arc::new(file), None))
+        })
+    }
+
+    /// Counts a reader of a file, and has its data read on behalf of the caller from here on.
+    /// `None`: there is nothing to read.
     fn begin_read<'a>(
         &self,
         call: &Call<'_>,
@@ -157,10 +130,6 @@ impl Shared {
     ) -> Result<Option<Reading<'a>>> {
         loop {
             let mut state = node.lock();
-            while state.is_moving {
-                Self::may_wait(call)?;
-                state = node.is_unread.wait(state);
-            }
             if state.is_outdated() {
                 drop(state);
                 self.settle(call, node)?;
@@ -170,19 +139,17 @@ impl Shared {
             if offset >= size || count == 0 {
                 return Ok(None);
             }
-            let Some(region) = state.use_region(size) else {
-                drop(state);
-                self.make_room(call, node, size)?;
-                continue;
-            };
+            state.use_data();
             state.readers += 1;
             if !User::is(state.reader.as_ref(), call.credentials) {
                 state.reader = Some(self.user(call));
             }
             let ends = state.unexpected_ends;
+            drop(state);
+            let bytes = self.bytes(node);
             return Ok(Some(Reading {
                 node,
-                region,
+                bytes,
                 size,
                 ends,
             }));
@@ -215,15 +182,14 @@ impl Shared {
             .ok_or(Error::FileTooLarge)?;
         let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         if count > 0 {
-            let (_held, region) = self.hold_to_write(call, &node, end)?;
-            let position = region.start() + offset;
+            let _held = self.hold_to_write(call, &node, end)?;
             let mut changed = 0;
-            let device = &self.device;
-            let mut written = device.write_counting(position, data, WriteMode::TRY, &mut changed);
+            let file = self.bytes(&node).object();
+            let mut written = file.write_counting(offset, data, WriteMode::TRY, &mut changed);
             if call.may_block && matches!(written, Err(CacheError::WouldBlock)) {
                 names::CLIENT_WRITE_MISSES.add(1);
-                let (position, data) = (position + changed as u64, &data[changed..]);
-                written = device.write_at(position, data, WriteMode::WAIT);
+                let (offset, data) = (offset + changed as u64, &data[changed..]);
+                written = file.write_at(offset, data, WriteMode::WAIT);
             } else {
                 names::CLIENT_WRITE_HITS.add(u64::from(written.is_ok()));
             }
@@ -279,16 +245,16 @@ impl Shared {
     }
 
     fn verifier_after(&self, refused: u64) -> [u8; 8] {
-        let losses = self.device.loss_epoch().wrapping_add(refused);
+        let losses = self.store.loss_epoch().wrapping_add(refused);
         let moved = losses.wrapping_mul(pagewell_fs::verifier::STEP);
         self.verifier.wrapping_add(moved).to_be_bytes()
     }
 
     /// Waits until everything of a file is on the server's stable storage.
     pub(super) fn make_safe(&self, node: &Node) -> Result<()> {
-        let (region, writes) = node.lock().region_and_writes();
-        if let Some(region) = region {
-            let committed = self.device.commit(region.start(), region.length());
+        let writes = node.lock().length.writes();
+        if let Some(bytes) = node.bytes.get() {
+            let committed = bytes.object().commit(0, LENGTH_BYTES_MAX);
             committed.map_err(|error| self.error(&error))?;
         }
         node.lock().length.committed(writes);
@@ -297,9 +263,9 @@ impl Shared {
 
     /// Waits until everything of a file is at the server.
     pub(super) fn write_out(&self, node: &Node) -> Result<()> {
-        let (region, writes) = node.lock().region_and_writes();
-        if let Some(region) = region {
-            let written = self.device.write_out(region.start(), region.length());
+        let writes = node.lock().length.writes();
+        if let Some(bytes) = node.bytes.get() {
+            let written = bytes.object().write_out(0, LENGTH_BYTES_MAX);
             written.map_err(|error| self.error(&error))?;
         }
         node.lock().length.cleaned(writes);
@@ -313,9 +279,10 @@ impl Shared {
         if state.length.is_dirty() {
             return true;
         }
-        let region = state.region.filter(|_| state.length.is_uncommitted());
+        let is_uncommitted = state.length.is_uncommitted();
         drop(state);
-        region.is_some_and(|region| self.device.has_dirty(region.start(), region.length()))
+        let bytes = node.bytes.get().filter(|_| is_uncommitted);
+        bytes.is_some_and(|bytes| bytes.object().has_dirty(0, LENGTH_BYTES_MAX))
     }
 
     /// Finds out why the server's file is shorter than what was written to it, if it is: see
@@ -345,24 +312,14 @@ impl Shared {
     /// Commits a file's data and discards it. The caller holds it alone.
     pub(super) fn throw_away(&self, node: &Node) -> Result<()> {
         self.make_safe(node)?;
-        let region = node.lock().region;
-        if let Some(region) = region {
-            self.device.discard(region.start(), region.length());
-        }
+        discard(node, 0);
         Ok(())
     }
 
     /// Discards what is behind the end of a file whose length was set. The caller holds it alone.
     pub(super) fn cut_off(&self, node: &Node, size: u64) {
-        let mut state = node.lock();
-        state.cut(size, self.calls.now());
-        let region = state.region;
-        drop(state);
-        if let Some(region) = region {
-            let inside = size.min(region.length());
-            self.device
-                .discard(region.start() + inside, region.length() - inside);
-        }
+        node.lock().cut(size, self.calls.now());
+        discard(node, size);
     }
 
     /// What a caller is told of an error of the cache.
@@ -382,92 +339,21 @@ impl Shared {
         }
     }
 
-    /// Gives a file a region for `length` bytes, or makes one free that it can have: the caller
-    /// looks again.
-    pub(super) fn make_room(&self, call: &Call<'_>, node: &Arc<Node>, length: u64) -> Result<()> {
-        if length > FILE_BYTES_MAX {
-            return Err(Error::FileTooLarge);
-        }
-        let region = node.lock().region;
-        if let Some(region) = region {
-            // Another thread may have got it a moment ago.
-            if length <= region.capacity() {
-                return Ok(());
-            }
-            Self::may_wait(call)?;
-            self.outgrow(node, length)
-        } else if self.files.take_region(node, length).is_some() {
-            Ok(())
-        } else {
-            Self::may_wait(call)?;
-            self.reclaim_region()
-        }
-    }
-
-    /// Takes a region away that is too small; the next one is larger than it must be.
-    fn outgrow(&self, node: &Arc<Node>, length: u64) -> Result<()> {
-        let _alone = node.data.write();
-        if node
-            .lock()
-            .region
-            .is_some_and(|region| length <= region.capacity())
-        {
-            return Ok(()); // another thread has
-        }
-        self.make_safe(node)?;
-        if let Some(region) = node.begin_move() {
-            self.vacate(region);
-        }
-        let generous = (length + length / 2).min(FILE_BYTES_MAX);
-        self.files.take_region(node, generous);
-        node.end_move();
-        Ok(())
-    }
-
-    /// Takes the region of a file that was not used for long.
-    fn reclaim_region(&self) -> Result<()> {
-        for _ in 0..REUSE_ATTEMPTS {
-            let Some(victim) = self.files.offer() else {
-                break;
-            };
-            let Some(_alone) = victim.data.try_write() else {
-                continue;
-            };
-            if self.make_safe(&victim).is_ok()
-                && let Some(region) = victim.take_region()
-            {
-                self.vacate(region);
-                return Ok(());
-            }
-        }
-        Err(Error::TryLater)
-    }
-
     /// Forgets the data of a file that is no more, or of which nothing is to be written.
-    pub(super) fn bury(&self, node: &Arc<Node>) {
+    pub(super) fn bury(node: &Node) {
         let Some(_alone) = node.data.try_write() else {
             return;
         };
-        let (region, writes) = node.lock().region_and_writes();
-        let Some(region) = region else {
-            return;
-        };
-        let (start, length) = (region.start(), region.length());
-        self.device.discard(start, length);
+        let writes = node.lock().length.writes();
+        discard(node, 0);
         node.lock().length.committed(writes);
-        let is_on_its_way =
-            self.device.has_dirty(start, length) || self.device.has_unflushed(start, length);
-        if !is_on_its_way && let Some(region) = node.take_region() {
-            self.vacate(region);
-        }
-    }
-
-    /// Lets others have a region that was taken from its file.
-    fn vacate(&self, region: Region) {
-        self.device.discard(region.start(), region.length());
-        self.files.give_back(region);
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Forgets what memory has of a file from `offset` on.
+fn discard(node: &Node, offset: u64) {
+    if let Some(bytes) = node.bytes.get() {
+        let length = LENGTH_BYTES_MAX.saturating_sub(offset);
+        bytes.object().discard(offset, length);
+    }
+}

@@ -1,8 +1,7 @@
-//! The objects of a mount that something is known of, and where their data lies.
+//! The objects of a mount that something is known of.
 //!
-//! An object is forgotten when it was not used for long and nothing depends on it: nobody has it
-//! open, and it has no region. A file of which data was read or written keeps its region until
-//! another file needs one.
+//! An object is forgotten when it was not used for long and nothing depends on it: no program has
+//! it open, none of its data is in memory, and all that was written to it is safe at the server.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -11,11 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pagewell_base::shards::{self, Shards};
-use pagewell_base::sync::{Mutex, MutexGuard, RwLock};
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_fs::{CompactId, FileId};
 
 use super::node::Node;
-use super::regions::{Region, Regions};
 
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
 /// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may
@@ -35,23 +33,22 @@ pub(super) struct Files {
     /// Since the allocator was told.
     forgotten: AtomicUsize,
     next_number: AtomicU64,
-    regions: RwLock<Regions<Arc<Node>>>,
-    /// Those with unstable writes that the server has taken.
-    uncommitted: Mutex<HashMap<u64, Arc<Node>>>,
+    /// Those that mean another object by now, as long as something of the old one is in memory:
+    /// what was written to it is still to be sent.
+    replaced: Mutex<Vec<Arc<Node>>>,
     /// Those with an error that was not reported, or [`FAILED_MAX`] of them: the error of another
     /// is told as long as its file is remembered.
     failed: Mutex<HashMap<u64, Arc<Node>>>,
 }
 
 impl Files {
-    pub(super) fn new(nodes_max: usize, slots_max: u32) -> Self {
+    pub(super) fn new(nodes_max: usize) -> Self {
         Self {
             nodes: Shards::new(|| Generations::new(nodes_max / shards::COUNT)),
             hasher: RandomState::new(),
             forgotten: AtomicUsize::new(0),
             next_number: AtomicU64::new(1),
-            regions: RwLock::new(Regions::new(slots_max)),
-            uncommitted: Mutex::default(),
+            replaced: Mutex::default(),
             failed: Mutex::default(),
         }
     }
@@ -70,7 +67,8 @@ impl Files {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let node = Arc::new(Node::new(*id, number));
         // A thread that has it besides the table needs it to stay the only one of its identifier.
-        let forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
+        let may_go = |node: &Arc<Node>| Arc::strong_count(node) == 1 && node.may_be_forgotten();
+        let forgotten = nodes.put(key, node.clone(), may_go);
         drop(nodes);
         if forgotten > 0
             && self.forgotten.fetch_add(forgotten, Ordering::Relaxed) + forgotten >= FORGOTTEN_MANY
@@ -90,64 +88,15 @@ impl Files {
             .get(&key)
             .is_some_and(|known| known.number == node.number)
         {
-            nodes.remove(&key);
+            let replaced = nodes.remove(&key);
+            drop(nodes);
+            let mut all = self.replaced.lock();
+            all.extend(replaced);
+            let ended = all.extract_if(.., |node| node.may_be_forgotten());
+            let ended: Vec<_> = ended.collect();
+            drop(all);
+            drop(ended);
         }
-    }
-
-    /// The region of a file. One that has none gets one for `length` bytes, if there is one.
-    pub(super) fn take_region(&self, node: &Arc<Node>, length: u64) -> Option<Region> {
-        let mut regions = self.regions.write();
-        let mut state = node.lock();
-        if state.region.is_none() {
-            state.region = regions.take(length, node.clone());
-            state.region_was_used = true;
-            state.data_changes = state.changes;
-        }
-        state.region
-    }
-
-    /// A region that was taken from its file, and of which nothing is in memory, is free.
-    pub(super) fn give_back(&self, region: Region) {
-        self.regions.write().give_back(region);
-    }
-
-    /// A file whose region can be had by another.
-    pub(super) fn offer(&self) -> Option<Arc<Node>> {
-        let mut regions = self.regions.write();
-        let offered = regions.offer(|node| {
-            let mut state = node.lock();
-            !std::mem::take(&mut state.region_was_used) && state.opens == 0
-        });
-        offered.cloned()
-    }
-
-    /// Whose bytes of the address space these are, and the offset in the file. `None`: they are not
-    /// all of one file.
-    pub(super) fn at(&self, address: u64, length: usize) -> Option<(Arc<Node>, u64)> {
-        let regions = self.regions.read();
-        let (node, region) = regions.owner(address, length as u64)?;
-        Some((node.clone(), address - region.start()))
-    }
-
-    /// Files with regions.
-    #[cfg(test)]
-    pub(super) fn regions_taken(&self) -> usize {
-        let regions = self.regions.read();
-        regions.owners().count()
-    }
-
-    /// The server has taken unstable writes of a file.
-    pub(super) fn note_uncommitted(&self, node: &Arc<Node>) {
-        self.uncommitted.lock().insert(node.number, node.clone());
-    }
-
-    /// All of those; they are not noted any more.
-    pub(super) fn take_uncommitted(&self) -> Vec<Arc<Node>> {
-        self.uncommitted
-            .lock()
-            .drain()
-            .map(|(_, node)| node)
-            .collect()
     }
 
     /// A file has an error that was not reported.
@@ -280,24 +229,28 @@ mod tests {
 
     #[test]
     fn what_is_in_use_stays_the_only_one() {
-        let files = Files::new(10_000, 10);
+        let files = Files::new(10_000);
         let used = files.node(&id(0));
-        let with_data = files.node(&id(1)).number;
-        assert!(files.take_region(&files.node(&id(1)), 5).is_some());
+        let written = files.node(&id(1)).number;
+        files.node(&id(1)).lock().length.wrote(5);
         for number in 2..200_000 {
             files.node(&id(number));
         }
         assert_eq!(files.node(&id(0)).number, used.number);
-        assert_eq!(files.node(&id(1)).number, with_data);
+        assert_eq!(files.node(&id(1)).number, written);
         let kept: usize = files.nodes.each().map(|part| part.len()).sum();
         assert!((5_000..=10_100).contains(&kept), "{kept}");
         files.forget(&used);
         assert_ne!(files.node(&id(0)).number, used.number);
+        assert_eq!(files.replaced.lock().len(), 0, "nothing of it is in memory");
+        // What was written to it is still to be sent.
+        files.forget(&files.node(&id(1)));
+        assert_eq!(files.replaced.lock().len(), 1);
     }
 
     #[test]
     fn files_with_errors_that_nobody_asks_for_are_bounded() {
-        let files = Files::new(100, 10);
+        let files = Files::new(100);
         for number in 0..3_000 {
             files.note_failed(&files.node(&id(number)));
         }
@@ -305,23 +258,6 @@ mod tests {
         files.was_reported(&files.failed()[0]);
         files.note_failed(&files.node(&id(5_000)));
         assert_eq!(files.failed().len(), 1_000);
-    }
-
-    #[test]
-    fn a_region_can_be_had_when_nobody_has_the_file_open() {
-        let files = Files::new(100, 2);
-        let (one, other) = (files.node(&id(1)), files.node(&id(2)));
-        let region = files.take_region(&one, 5).unwrap();
-        assert_eq!(files.take_region(&one, 1 << 50), Some(region));
-        files.take_region(&other, 5).unwrap();
-        assert!(files.take_region(&files.node(&id(3)), 5).is_none());
-        assert_eq!(files.at(region.start() + 7, 1).unwrap().1, 7);
-        one.lock().opens = 1;
-        let offered = files.offer().unwrap();
-        assert_eq!(offered.number, other.number);
-        files.give_back(offered.take_region().unwrap());
-        assert!(files.take_region(&files.node(&id(3)), 5).is_some());
-        assert_eq!(files.regions_taken(), 2);
     }
 
     #[test]

@@ -5,14 +5,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-use pagewell_cache::CachedDevice;
+use pagewell_cache::CachedStore;
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Finish, Hold, Limits, NodeKind,
     RenameMode, Result, SetAttributes, Statistics, Timestamp, forward,
 };
-use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::{Answer, Outgoing};
 use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, Failure, FileAttributes, GetattrReply, Procedure, Reply, Status,
@@ -197,7 +196,7 @@ impl FileSystem for NfsFileSystem {
     fn finish(&self, how: Finish) -> Result<u64> {
         match how {
             Finish::Sync => self.shared.sync().map(|()| 0),
-            Finish::Within(patience) => match self.shared.device.close_within(patience) {
+            Finish::Within(patience) => match self.shared.store.close_within(patience) {
                 // Nothing is thrown away any more, so nothing has to be waited for.
                 0 => self.shared.unreported_failure().map(|()| 0),
                 lost_bytes => {
@@ -206,7 +205,7 @@ impl FileSystem for NfsFileSystem {
                 }
             },
             Finish::Abandon => {
-                let lost_bytes = self.shared.device.abandon();
+                let lost_bytes = self.shared.store.abandon();
                 self.shared.remote.end();
                 Ok(lost_bytes)
             }
@@ -231,8 +230,8 @@ pub(super) struct Shared {
     pub(super) files: Arc<Files>,
     pub(super) remote: Arc<Remote>,
     pub(super) names: Names,
-    pub(super) device: CachedDevice,
-    pub(super) bytes: Bytes,
+    /// The data of its files.
+    pub(super) store: CachedStore,
     pub(super) root: Root,
     pub(super) limits: Limits,
     /// Before any loss.

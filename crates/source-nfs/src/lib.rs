@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   FileSystem ──> names, attributes (remembered) ──> calls ──> sunrpc::client ──> server
-//!        └──> CachedDevice ──> RemoteDevice ──> READ, WRITE, COMMIT ──┘
+//!        └──> CachedObject ──> RemoteFile ──> READ, WRITE, COMMIT ────┘
 //! ```
 //!
-//! Data goes through the page cache, with its read-ahead and write-behind: all files of a mount are
-//! one device (`regions.rs` says where each lies, `remote/` what a request becomes). Names and
-//! attributes are remembered as long as they are believed, and whether a change of the server's was
-//! our own is told by weak cache consistency (`attributes.rs`).
+//! Data goes through the page cache, with its read-ahead and write-behind: a mount is one store,
+//! and each file of which data was read or written an object of it (`remote/` says what a request
+//! becomes). Names and attributes are remembered as long as they are believed, and whether a change
+//! of the server's was our own is told by weak cache consistency (`attributes.rs`).
 //!
 //! **What programs may rely on.** What was written and closed is seen by programs that open the
 //! file later, on any client (close-to-open). What was written and not committed survives a restart
@@ -22,8 +22,8 @@
 //! told after it was written. A name that another client makes or removes is seen when the
 //! directory's attributes are asked for again, within a minute at most.
 //!
-//! Reading order: `url.rs`, `options.rs`; `attributes.rs`, `names.rs`, `regions.rs`,
-//! `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
+//! Reading order: `url.rs`, `options.rs`; `attributes.rs`, `names.rs`, `node.rs`; `remote/`;
+//! `data.rs`, `writers.rs`, `opening.rs`.
 
 mod attributes;
 mod calls;
@@ -42,7 +42,6 @@ mod node;
 mod opening;
 mod options;
 mod pages;
-mod regions;
 mod remote;
 mod root;
 mod silly;

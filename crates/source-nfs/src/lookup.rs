@@ -14,10 +14,10 @@ use pagewell_sunrpc::nfs3::{
 
 use super::calls::whole;
 use super::convert;
+use super::data::check_end;
 use super::filesystem::{Shared, refused};
 use super::naming::{either, operation};
 use super::node::Node;
-use super::regions::FILE_BYTES_MAX;
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::lookup`].
@@ -189,9 +189,7 @@ impl Shared {
         guard: Option<Timestamp>,
     ) -> Result<Change> {
         self.may_change(call)?;
-        if attributes.size.is_some_and(|size| size > FILE_BYTES_MAX) {
-            return Err(Error::FileTooLarge);
-        }
+        attributes.size.map_or(Ok(()), check_end)?;
         let node = self.files.node(id);
         let _alone = attributes.size.map(|_| node.data.write());
         if node.lock().is_uncommitted() {

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use pagewell_cache::{Cache, CachedDevice, OpenOptions, ReadAheadRule};
+use pagewell_cache::{Cache, CachedStore, LENGTH_BYTES_MAX, OpenOptions, ReadAheadRule};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Coherence, FileId, Limits};
-use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::{
     self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing,
     Patience, ProcedureStatistics,
@@ -26,8 +25,7 @@ use super::filesystem::{NfsFileSystem, Shared};
 use super::names::{NAMES_MAX, Names};
 use super::options::{NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
 use super::pages::Listings;
-use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
-use super::remote::{Remote, RemoteDevice};
+use super::remote::{Remote, RemoteStore};
 use super::root::Root;
 use super::url::Url;
 
@@ -58,10 +56,10 @@ struct Volume {
 }
 
 impl NfsFileSystem {
-    /// Its data in the page cache.
+    /// The data of its files in the page cache.
     #[must_use]
-    pub fn device(&self) -> &CachedDevice {
-        &self.shared.device
+    pub fn store(&self) -> &CachedStore {
+        &self.shared.store
     }
 
     /// Mounts an export. Its data goes through `cache`, which others may share.
@@ -114,10 +112,10 @@ impl NfsFileSystem {
         let options = &url.options;
         let information = &volume.information;
         let calls = Arc::new(Calls::new(client, url, volume.filesystem_id));
-        let files = Arc::new(Files::new(NODES_MAX, SLOTS_MAX));
+        let files = Arc::new(Files::new(NODES_MAX));
         let remote = Arc::new(Remote {
             calls: calls.clone(),
-            files: files.clone(),
+            files: Arc::downgrade(&files),
             deferred: OnceLock::new(),
             read_bytes: transfer(
                 options.read_bytes,
@@ -134,7 +132,7 @@ impl NfsFileSystem {
         });
         let mut open = open_options(cache.open_options(), options.read_ahead, remote.read_bytes);
         open.latency = Some(volume.latency);
-        let device = cache.open_with(Arc::new(RemoteDevice(remote.clone())), open);
+        let store = cache.open_store(Arc::new(RemoteStore(remote.clone())), open);
         let preferred = information.directory_bytes_preferred;
         Self {
             shared: Arc::new(Shared {
@@ -142,8 +140,7 @@ impl NfsFileSystem {
                 files,
                 remote,
                 names: Names::new(NAMES_MAX),
-                bytes: Bytes::new(device.clone()),
-                device,
+                store,
                 root: Root::new(volume.root, mounted),
                 limits: volume.limits,
                 verifier: pagewell_fs::verifier::fresh(),
@@ -186,7 +183,7 @@ impl Drop for NfsFileSystem {
     }
 }
 
-/// How the cache treats the device of a mount.
+/// How the cache treats the files of a mount.
 fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
     let request_bytes = u64::from(read_bytes);
     options.read_ahead = match read_ahead {
@@ -198,7 +195,6 @@ fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32
             count,
         },
     };
-    options.file_alignment_bytes = Some(1 << SLOT_BITS);
     // How long to wait is decided by the calls.
     options.read_timeout = Duration::MAX;
     options.write_timeout = Duration::MAX;
@@ -334,8 +330,8 @@ fn ask_volume(
         limits: Limits {
             read_only: options.read_only,
             file_bytes_max: match information.file_bytes_max {
-                0 => FILE_BYTES_MAX,
-                most => most.min(FILE_BYTES_MAX),
+                0 => LENGTH_BYTES_MAX,
+                most => most.min(LENGTH_BYTES_MAX),
             },
             name_bytes_max: told(pathconf.map(|known| known.name_bytes_max))
                 .map_or(NAME_BYTES_MAX, |most| most.min(NAME_BYTES_MAX)),

@@ -8,18 +8,18 @@
 //! to the past. So after attributes of it were set, its length among them, what was on its way then
 //! is thrown away, whatever it says.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use pagewell_base::sync::{Condvar, Mutex, MutexGuard, RwLock};
+use pagewell_base::sync::{Mutex, MutexGuard, RwLock};
 use pagewell_fs::{
     Access, Attributes, Credentials, Error, FileId, Result, Timestamp, WccAttributes,
 };
+use pagewell_source_bytes::Bytes;
 use pagewell_sunrpc::client::EncodedCredential;
 
 use super::attributes::{Consistency, Length, Moment, Reported, Stamp, Verdict, newness};
 use super::failures::Failures;
-use super::regions::Region;
 use super::silly::Silly;
 
 /// Longest target of a symbolic link that is remembered, in bytes.
@@ -96,13 +96,10 @@ pub(super) struct State {
     pub(super) length: Length,
     /// READs that met an end where none was known, and reported no attributes.
     pub(super) unexpected_ends: u64,
-    pub(super) region: Option<Region>,
-    /// Since the hand of [`super::regions`] came by.
-    pub(super) region_was_used: bool,
-    /// Reads that need the region to stay the file's.
+    /// Data of it was read or written, and may be cached.
+    has_data: bool,
+    /// Reads of its data on their way.
     pub(super) readers: u32,
-    /// It is being moved to another region: a reader waits.
-    pub(super) is_moving: bool,
     pub(super) uncommitted: Option<Uncommitted>,
     pub(super) failures: Failures,
     /// Writes that the server has refused for good.
@@ -131,8 +128,8 @@ pub(super) struct Node {
     /// See [`super::data`].
     pub(super) data: RwLock<()>,
     state: Mutex<State>,
-    /// The last reader has left the region, or the region was moved.
-    pub(super) is_unread: Condvar,
+    /// Its data in the page cache, from the first read or write on.
+    pub(super) bytes: OnceLock<Bytes>,
 }
 
 impl Node {
@@ -142,12 +139,20 @@ impl Node {
             number,
             data: RwLock::new(()),
             state: Mutex::default(),
-            is_unread: Condvar::new(),
+            bytes: OnceLock::new(),
         }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Whether nothing depends on it any more: it has no data in memory, and none that may not be
+    /// safe at the server.
+    pub(super) fn may_be_forgotten(&self) -> bool {
+        let bytes = self.bytes.get();
+        let has_pages = bytes.is_some_and(|bytes| bytes.object().has_pages());
+        !has_pages && !self.lock().is_uncommitted()
     }
 
     /// Takes attributes that a call reported which changed nothing. They are stale when they are
@@ -336,13 +341,6 @@ impl State {
         }
     }
 
-    /// Where all of it lies that may not be at the server, and what is to be given to
-    /// [`Length::cleaned`] or [`Length::committed`] when that is. Of one moment: what is written in
-    /// between may lie elsewhere.
-    pub(super) fn region_and_writes(&self) -> (Option<Region>, u64) {
-        (self.region, self.length.writes())
-    }
-
     /// Attributes of it were set at the server, as is known now; they were reported with the
     /// answer, or not.
     pub(super) fn was_set(&mut self, now: Moment, is_reported: bool) {
@@ -373,16 +371,16 @@ impl State {
         users.into_iter().flatten().nth(refusals)
     }
 
-    /// Its region for a use, if that has place for `length` bytes.
-    pub(super) fn use_region(&mut self, length: u64) -> Option<Region> {
-        let region = self.region.filter(|region| length <= region.capacity());
-        self.region_was_used |= region.is_some();
-        region
+    /// Its data is read or written. What is cached from now on is of what is known now.
+    pub(super) fn use_data(&mut self) {
+        if !std::mem::replace(&mut self.has_data, true) {
+            self.data_changes = self.changes;
+        }
     }
 
     /// Whether another client has changed what is cached.
     pub(super) fn is_outdated(&self) -> bool {
-        self.region.is_some() && self.data_changes != self.changes
+        self.has_data && self.data_changes != self.changes
     }
 
     /// As a symbolic link: its target, as far as it is believed.

@@ -159,7 +159,7 @@ impl Shared {
             // The server may call another object so from here on.
             self.files.forget(target);
         }
-        self.bury(target);
+        Self::bury(target);
     }
 
     /// [`pagewell_fs::FileSystem::remove_directory`].

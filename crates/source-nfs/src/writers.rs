@@ -28,10 +28,10 @@ use std::sync::Arc;
 use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_fs::{Call, Error, Result};
 
+use super::data::check_end;
 use super::failures::Failures;
 use super::filesystem::Shared;
 use super::node::{Node, User};
-use super::regions::Region;
 
 /// Holds a file's data for a write.
 #[expect(dead_code, reason = "held, not looked at")]
@@ -42,50 +42,39 @@ pub(super) enum Held<'a> {
 }
 
 impl Shared {
-    /// Holds a file's data for a write of the caller, with a region for bytes up to `end`.
+    /// Holds a file's data for a write of the caller that ends at `end`.
     pub(super) fn hold_to_write<'a>(
         &self,
         call: &Call<'_>,
         node: &'a Arc<Node>,
         end: u64,
-    ) -> Result<(Held<'a>, Region)> {
-        loop {
-            let shared = match node.data.try_read() {
-                Some(shared) => shared,
-                None => {
-                    Self::may_wait(call)?;
-                    node.data.read()
-                }
-            };
-            let mut state = node.lock();
-            let length = end.max(state.length.get());
-            let Some(region) = state.use_region(length) else {
-                drop((state, shared));
-                self.make_room(call, node, length)?;
-                continue;
-            };
-            if state.writer.is_none() {
-                state.writer = Some(self.user(call));
+    ) -> Result<Held<'a>> {
+        check_end(end)?;
+        let shared = match node.data.try_read() {
+            Some(shared) => shared,
+            None => {
+                Self::may_wait(call)?;
+                node.data.read()
             }
-            if User::is(state.writer.as_ref(), call.credentials) {
-                drop(state);
-                return Ok((Held::Shared(shared), region));
-            }
-            drop((state, shared));
-            Self::may_wait(call)?;
-            // To the end of the write: two users that write in turn would else only change turns.
-            let alone = node.data.write();
-            if node.lock().is_uncommitted() {
-                self.make_safe(node)?;
-            }
-            let mut state = node.lock();
+        };
+        let mut state = node.lock();
+        state.use_data();
+        if state.writer.is_none() {
             state.writer = Some(self.user(call));
-            // It may have been taken, or outgrown, in between.
-            if let Some(region) = state.use_region(length) {
-                drop(state);
-                return Ok((Held::Alone(alone), region));
-            }
         }
+        if User::is(state.writer.as_ref(), call.credentials) {
+            drop(state);
+            return Ok(Held::Shared(shared));
+        }
+        drop((state, shared));
+        Self::may_wait(call)?;
+        // To the end of the write: two users that write in turn would else only change turns.
+        let alone = node.data.write();
+        if node.lock().is_uncommitted() {
+            self.make_safe(node)?;
+        }
+        node.lock().writer = Some(self.user(call));
+        Ok(Held::Alone(alone))
     }
 
     /// Brings everything of a file to the server's stable storage, and tells of what could not be.
@@ -96,7 +85,7 @@ impl Shared {
 
     /// [`pagewell_fs::Finish::Sync`].
     pub(super) fn sync(&self) -> Result<()> {
-        self.device.sync().map_err(|error| self.error(&error))?;
+        self.store.sync().map_err(|error| self.error(&error))?;
         let mut result = Ok(());
         for node in self.files.failed() {
             result = result.and(self.report(&node, Failures::take_all));

@@ -1,38 +1,39 @@
-//! The dirty quota: dirty memory of all devices of a cache together.
+//! The dirty quota: dirty memory of all stores of a cache together.
 //!
-//! **Problem.** Each device may have a share of the memory dirty. Five that are stuck would have
+//! **Problem.** Each store may have a share of the memory dirty. Five that are stuck would have
 //! all of it, and nobody could read.
 //!
-//! **Rule.** All together have at most half of the cache. Half of that is divided among the devices
+//! **Rule.** All together have at most half of the cache. Half of that is divided among the stores
 //! that are written, as if there were four at least: so much each has for certain, whatever the
 //! others do. The other half is for those that come first.
 //!
 //! ```text
-//!   half of the cache:  | device 1 | device 2 | device 3 |        in common         |
+//!   half of the cache:  | store 1  | store 2  | store 3  |        in common         |
 //!                         for certain, each the same       3 3 3 1 1 1 1 1 . . . . .
 //! ```
 //!
-//! What a device may have is given to its policy as its limit, so that it begins to write earlier
+//! What a store may have is given to its policy as its limit, so that it begins to write earlier
 //! when there is less ([`pagewell_policy::writeback`]), and is not slowed at a limit of others.
 //!
-//! **Weakness.** With the fifth device and every one after it what each has for certain falls; what
+//! **Weakness.** With the fifth store and every one after it what each has for certain falls; what
 //! is above it counts as common, and goes only as it is written. Until then all together have more.
 //! Purged pages count until their writes end, so there can even be more than the cache has.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::page::PAGE;
 use crate::sync::Mutex;
 
-/// So many devices may begin to be written without taking anything from those before.
-const DEVICES_MIN: u64 = 4;
+/// So many stores may begin to be written without taking anything from those before.
+const STORES_MIN: u64 = 4;
 
-/// Dirty memory by device.
+/// Dirty memory by store.
 pub(crate) struct Quota {
     size_bytes: u64,
     total: AtomicU64,
-    devices: Mutex<HashMap<u32, u64>>,
+    stores: Mutex<HashMap<u32, u64>>,
+    next: AtomicU32,
 }
 
 impl Quota {
@@ -41,44 +42,50 @@ impl Quota {
         Self {
             size_bytes,
             total: AtomicU64::new(0),
-            devices: Mutex::default(),
+            stores: Mutex::default(),
+            next: AtomicU32::new(1),
         }
     }
 
-    /// Most memory of pages with something dirty, of a device that wants so much.
-    pub(crate) fn device_bytes_max(&self, wanted_bytes: Option<u64>) -> u64 {
+    /// A number for one more store.
+    pub(crate) fn add(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Most memory of pages with something dirty, of a store that wants so much.
+    pub(crate) fn store_bytes_max(&self, wanted_bytes: Option<u64>) -> u64 {
         let wanted_bytes = wanted_bytes.unwrap_or(self.size_bytes / 5);
         wanted_bytes.clamp(PAGE, self.size_bytes / 2)
     }
 
-    /// A device has so much dirty memory now; purged pages whose writes are under way count too,
+    /// A store has so much dirty memory now; purged pages whose writes are under way count too,
     /// so it may be more than there is.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
-        let mut devices = self.devices.lock();
-        devices.insert(number, bytes);
-        self.total.store(devices.values().sum(), Ordering::Relaxed);
+        let mut stores = self.stores.lock();
+        stores.insert(number, bytes);
+        self.total.store(stores.values().sum(), Ordering::Relaxed);
     }
 
-    /// A device is gone.
+    /// A store is gone.
     pub(crate) fn remove(&self, number: u32) {
-        let mut devices = self.devices.lock();
-        devices.remove(&number);
-        self.total.store(devices.values().sum(), Ordering::Relaxed);
+        let mut stores = self.stores.lock();
+        stores.remove(&number);
+        self.total.store(stores.values().sum(), Ordering::Relaxed);
     }
 
-    /// How much a device may have that would have `wanted_bytes` alone.
+    /// How much a store may have that would have `wanted_bytes` alone.
     pub(crate) fn allowance(&self, number: u32, wanted_bytes: u64) -> u64 {
         let bytes_max = self.size_bytes / 2;
         let total = self.total.load(Ordering::Relaxed);
         if total.saturating_add(wanted_bytes) <= bytes_max {
             return wanted_bytes;
         }
-        let devices = self.devices.lock();
-        let is_known = devices.contains_key(&number);
-        let count = devices.len() as u64 + u64::from(!is_known);
+        let stores = self.stores.lock();
+        let is_known = stores.contains_key(&number);
+        let count = stores.len() as u64 + u64::from(!is_known);
         let common = bytes_max / 2;
-        let certain = common / count.max(DEVICES_MIN);
-        let others = devices.iter().filter(|(other, _)| **other != number);
+        let certain = common / count.max(STORES_MIN);
+        let others = stores.iter().filter(|(other, _)| **other != number);
         let taken: u64 = others.map(|(_, bytes)| bytes.saturating_sub(certain)).sum();
         wanted_bytes.min(certain + common.saturating_sub(taken))
     }

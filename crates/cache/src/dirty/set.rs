@@ -1,4 +1,4 @@
-//! What of one device is dirty: what its writers, its write-back and its commits share.
+//! What of one object is dirty: what its writers, its write-back and its commits share.
 //!
 //! One lock holds the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
 //! what it does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same as the policy, in
@@ -6,21 +6,19 @@
 //! only.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_KEPT_BYTES, CACHE_LOST_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Admission, Settings, Urgency, Write};
+use pagewell_policy::writeback::{Admission, Urgency, Write};
 
 use crate::Error;
-use crate::dirty::quota::Quota;
-use crate::dirty::state::Dirty;
-use crate::flusher::Flusher;
-use crate::open_options::OpenOptions;
+use crate::dirty::state::{Dirty, LazyDirty};
+use crate::dirty::written::{Active, WrittenStore};
 use crate::page::{PAGE, Part, parts};
 use crate::residency::in_flight::Fetch;
 use crate::residency::pins::OwnPages;
@@ -59,14 +57,11 @@ impl<T: PartialEq> Still<T> {
 /// See the module.
 pub(crate) struct DirtySet {
     own: Arc<OwnPages>,
-    quota: Arc<Quota>,
-    pub(crate) flusher: Arc<Flusher>,
-    /// Most memory of pages with something dirty, if no other device has any.
-    bytes_max: AtomicU64,
-    /// The same as the device was opened.
-    bytes_max_usual: Option<u64>,
-    origin: Instant,
-    /// Whether anything was ever written: until then no lock is taken.
+    pub(crate) store: Arc<WrittenStore>,
+    /// Which writes what is dirty here.
+    writer: OnceLock<Weak<dyn Active>>,
+    /// Whether the object is among the active ones of its store. When not, nothing is dirty, and no
+    /// lock is taken. Changed under the lock.
     started: AtomicBool,
     /// Something was lost when it was given up, or written too late.
     gave_up: AtomicBool,
@@ -74,55 +69,91 @@ pub(crate) struct DirtySet {
     /// from the device is not looked at.
     abandoned: AtomicBool,
     pub(crate) losses: AtomicU64,
-    state: Mutex<Dirty>,
+    state: Mutex<LazyDirty>,
     /// A write ended, or a flush, or a pause.
     progress: Condvar,
 }
 
 impl DirtySet {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        (quota, flusher): (Arc<Quota>, Arc<Flusher>),
-        options: &OpenOptions,
-    ) -> Self {
-        let bytes_max = quota.device_bytes_max(options.dirty_bytes_max);
-        let mut settings = Settings::new(bytes_max);
-        settings.page_bytes = PAGE;
-        settings.device_time_max = options.dirty_time_max;
-        settings.cluster_bytes_max = own.layout.request_bytes_max;
+    pub(crate) fn new(own: Arc<OwnPages>, store: Arc<WrittenStore>) -> Self {
         Self {
             own,
-            quota,
-            flusher,
-            bytes_max: AtomicU64::new(bytes_max),
-            bytes_max_usual: options.dirty_bytes_max,
-            origin: Instant::now(),
+            writer: OnceLock::new(),
             started: AtomicBool::new(false),
             gave_up: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             losses: AtomicU64::new(0),
-            state: Mutex::new(Rank::Dirty, Dirty::new(settings)),
+            state: Mutex::new(Rank::Dirty, nothing(&store)),
             progress: Condvar::default(),
+            store,
         }
     }
 
-    pub(crate) fn lock(&self) -> Guard<'_, Dirty> {
+    /// Says which writer writes what is dirty here.
+    pub(crate) fn belong_to(&self, writer: Weak<dyn Active>) {
+        // It is told once, by the thread that makes both.
+        let _ = self.writer.set(writer);
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, LazyDirty> {
         self.state.lock()
     }
 
-    /// Whether anything was ever written.
+    /// Whether anything may be dirty, or not durable.
     pub(crate) fn has_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Notes that something will be written; whether it is the first time.
-    pub(crate) fn start(&self) -> bool {
-        !self.has_started() && !self.started.swap(true, Ordering::AcqRel)
+    /// Makes the object one of the active ones of its store. The caller has the lock.
+    pub(crate) fn start(&self) {
+        if let Some(writer) = self.writer.get()
+            && !self.started.swap(true, Ordering::AcqRel)
+        {
+            let number = self.own.layout.number;
+            self.store.activate(number, writer);
+        }
+    }
+
+    /// Takes it from them when there is nothing in it that is not durable.
+    pub(crate) fn retire(&self) {
+        let mut dirty = self.lock();
+        if dirty.is_idle() && self.started.swap(false, Ordering::AcqRel) {
+            if self.own.layout.is_file() {
+                // A device keeps what its policy has learnt, and its counts.
+                *dirty = nothing(&self.store);
+            }
+            self.store.retire(self.own.layout.number);
+        }
+    }
+
+    /// Something that was written may be lost.
+    pub(crate) fn lose(&self) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        self.store.lose();
+    }
+
+    /// Bytes that are not at the device yet, those on their way included.
+    pub(crate) fn bytes(&self) -> u64 {
+        let dirty = self.lock();
+        dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
     }
 
     /// Waits for an end of anything, at most so long.
-    pub(crate) fn wait<'a>(&self, dirty: Guard<'a, Dirty>, most: Duration) -> Guard<'a, Dirty> {
+    pub(crate) fn wait<'a>(
+        &self,
+        dirty: Guard<'a, LazyDirty>,
+        most: Duration,
+    ) -> Guard<'a, LazyDirty> {
         self.progress.wait(dirty, most)
+    }
+
+    /// Has all objects of the store looked at, if one of them waits for what has ended in this one.
+    pub(crate) fn let_others_go_on(&self, mut dirty: Guard<'_, LazyDirty>) {
+        let is_waited_for = dirty.policy.take_waiting();
+        drop(dirty);
+        if is_waited_for {
+            self.store.go_on();
+        }
     }
 
     /// Something ended.
@@ -137,7 +168,7 @@ impl DirtySet {
 
     /// Whether the device was given up.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::Acquire)
+        self.abandoned.load(Ordering::Acquire) || self.store.is_abandoned()
     }
 
     /// Waits for a fetch; `None` when it has not ended by then, or the device was given up.
@@ -157,32 +188,20 @@ impl DirtySet {
         }
     }
 
-    /// The time of the policies of this device.
+    /// The time of the policies of this store.
     pub(crate) fn now(&self) -> Duration {
-        self.origin.elapsed()
+        self.store.origin.elapsed()
     }
 
     /// When the policy may have something again, if nothing else happens.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let next = self.lock().policy.next_at(self.now())?;
-        self.origin.checked_add(next)
+        self.store.origin.checked_add(next)
     }
 
-    /// Writers may have so much from now on; `None`: as when the device was opened. Those that wait
-    /// look again.
-    pub(crate) fn limit(&self, bytes_max: Option<u64>) {
-        let wanted = bytes_max.or(self.bytes_max_usual);
-        let bytes_max = self.quota.device_bytes_max(wanted);
-        if self.bytes_max.swap(bytes_max, Ordering::Relaxed) != bytes_max {
-            self.notify();
-        }
-    }
-
-    /// Whether a writer may go on, as far as the quota of this device is concerned.
+    /// Whether a writer may go on, as far as the quota of this store is concerned.
     pub(crate) fn admit(&self, extent: Extent, may_block: bool) -> Admission {
-        let number = self.own.layout.number;
-        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
-        let allowance = self.quota.allowance(number, bytes_max);
+        let allowance = self.store.allowance();
         let mut dirty = self.lock();
         dirty.policy.set_dirty_bytes_max(allowance);
         dirty.policy.admit(extent, may_block, self.now())
@@ -195,8 +214,8 @@ impl DirtySet {
         let pages = number(dirty.policy.dirty_pages());
         CACHE_DIRTY_BYTES.add(bytes - dirty.shown.0);
         if pages != dirty.shown.1 {
-            let bytes = dirty.policy.dirty_memory_bytes();
-            self.quota.set(self.own.layout.number, bytes);
+            let bytes = dirty.policy.store_memory_bytes();
+            self.store.note_memory(bytes);
         }
         let kept = number(dirty.policy.kept_bytes());
         CACHE_KEPT_BYTES.add(kept - dirty.shown.2);
@@ -212,11 +231,13 @@ impl DirtySet {
         blocks: [Option<Extent>; 2],
     ) -> Urgency {
         let mut dirty = self.lock();
+        // First: a thread that gives up the store sees the object, or this one sees that.
+        self.start();
         if self.is_abandoned() {
             // Given up while this write went on: it will never be written, and its writer learns
             // that at a commit.
             self.gave_up.store(true, Ordering::Release);
-            self.losses.fetch_add(1, Ordering::AcqRel);
+            self.lose();
             return Urgency::Later;
         }
         let urgency = dirty.policy.wrote(extent, self.now());
@@ -267,7 +288,7 @@ impl DirtySet {
     }
 
     /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
-    pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, Dirty> {
+    pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, LazyDirty> {
         let mut dirty = self.lock();
         dirty.policy.discard(extent);
         dirty
@@ -299,14 +320,14 @@ impl DirtySet {
     }
 
     /// Tells threads that wait, and wakes the flusher if there may be something to send.
-    pub(crate) fn go_on(&self, mut dirty: Guard<'_, Dirty>, is_due: bool) {
+    pub(crate) fn go_on(&self, mut dirty: Guard<'_, LazyDirty>, is_due: bool) {
         let submitting = dirty.submitting;
         // That thread may be just behind the point where it would have seen it.
         dirty.again |= submitting;
-        drop(dirty);
+        self.let_others_go_on(dirty);
         self.notify();
         if is_due && !submitting {
-            self.flusher.wake();
+            self.store.flusher.wake();
         }
     }
 
@@ -351,7 +372,7 @@ impl DirtySet {
         drop(dirty);
         if bytes > 0 {
             CACHE_LOST_BYTES.add(bytes);
-            self.losses.fetch_add(1, Ordering::AcqRel);
+            self.lose();
         }
         bytes
     }
@@ -363,9 +384,16 @@ impl Drop for DirtySet {
         // A page with the flag would not go.
         if self.has_started() {
             self.own.pages.clean_all(number);
+            self.store.retire(number);
         }
-        self.quota.remove(number);
     }
+}
+
+/// Nothing is known yet of an object of a store.
+fn nothing(store: &Arc<WrittenStore>) -> LazyDirty {
+    let store = store.clone();
+    let make = move || Box::new(Dirty::new(store.settings, &store.share));
+    LazyDirty::new(Box::new(make))
 }
 
 /// What those get that still want something of a device that was given up.

@@ -1,7 +1,8 @@
-//! What is known of a device under the lock of its dirty set: which bytes are dirty, which writes
+//! What is known of an object under the lock of its dirty set: which bytes are dirty, which writes
 //! are at the device, which have to wait for something, what is written but not durable, and what
 //! was lost.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -10,7 +11,7 @@ use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_KEPT_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Settings, Write, WriteBack};
+use pagewell_policy::writeback::{Settings, StoreShare, Write, WriteBack};
 
 use crate::residency::in_flight::Fetches;
 
@@ -55,6 +56,10 @@ pub(crate) struct Flushing {
     pub(crate) answer: Option<Result<(), DeviceError>>,
 }
 
+/// What is known of an object, once something is: most objects of a store are only read, and many
+/// more are known than are written at a time.
+pub(crate) type LazyDirty = LazyCell<Box<Dirty>, Box<dyn FnOnce() -> Box<Dirty> + Send>>;
+
 /// See the module.
 pub(crate) struct Dirty {
     pub(crate) policy: WriteBack,
@@ -68,8 +73,8 @@ pub(crate) struct Dirty {
     pub(crate) again: bool,
     /// Threads that wait for a commit.
     pub(crate) committers: usize,
-    /// Writes and flushes that have succeeded.
-    pub(crate) taken: u64,
+    /// Threads that wait for a tag, or for room.
+    pub(crate) waiters: usize,
     /// What writes that were complete left to a flush.
     pub(crate) unflushed: Spans,
     /// The flush at the device.
@@ -91,15 +96,15 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings, share: &StoreShare) -> Self {
         Self {
-            policy: WriteBack::new(settings),
+            policy: WriteBack::of_store(settings, share),
             at_device: BTreeMap::new(),
             postponed: Vec::new(),
             submitting: false,
             again: false,
             committers: 0,
-            taken: 0,
+            waiters: 0,
             unflushed: Spans::default(),
             flushing: None,
             next_flush: Arc::default(),
@@ -110,6 +115,17 @@ impl Dirty {
             failure: None,
             shown: (0, 0, 0),
         }
+    }
+
+    /// Whether nothing is dirty or on its way, nothing waits to become durable, was lost or is
+    /// waited for.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_clean = self.policy.dirty_pages() == 0 && self.policy.flight_bytes() == 0;
+        let is_still = self.at_device.is_empty() && self.postponed.is_empty() && !self.submitting;
+        let is_durable = self.unflushed.is_empty() && self.flushing.is_none();
+        let is_whole = self.lost.is_empty() && self.unrecovered.is_empty();
+        let is_alone = self.committers == 0 && self.waiters == 0;
+        is_clean && is_still && is_durable && is_whole && is_alone
     }
 
     /// Whether the flush at the device was answered, and no thread has looked.

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use pagewell_device::Geometry;
+use pagewell_device::{Device, Geometry, OneObject};
 
 use super::*;
 
-use crate::io_queue::{IoQueue, Transfer};
 use crate::sync::Mutex;
 
 /// Keeps requests until the test answers them.
@@ -49,10 +48,21 @@ impl Device for Slow {
     }
 }
 
-fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> Transfer {
+/// A transfer of an object.
+fn transfer(
+    object: &Arc<dyn Object>,
+    operation: Operation,
+    offset: u64,
+    ended: &Arc<Mutex<Vec<u64>>>,
+) -> Transfer {
     let mut buffer = Buffer::new(4096, 1);
     let (segment, ended) = (buffer.as_segment(), ended.clone());
     Transfer {
+        destination: Destination {
+            number: 1,
+            length_bytes: 1 << 20,
+            object: object.clone(),
+        },
         extent: Extent {
             offset,
             length: 4096,
@@ -71,10 +81,11 @@ fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> 
     }
 }
 
-fn slow() -> (Arc<Slow>, Arc<IoQueue>) {
+fn slow() -> (Arc<Slow>, Arc<dyn Object>, Arc<IoQueue>) {
     let device = Arc::new(Slow::default());
-    let queue = Arc::new(IoQueue::new(device.clone(), Settings::flash(1 << 20)));
-    (device, queue)
+    let store = Arc::new(OneObject::new(device.clone()));
+    let queue = IoQueue::new(store.clone(), Settings::flash(1 << 20));
+    (device, store, Arc::new(queue))
 }
 
 fn submit(queue: &Arc<IoQueue>, transfers: Vec<Transfer>) {
@@ -88,9 +99,9 @@ fn submit(queue: &Arc<IoQueue>, transfers: Vec<Transfer>) {
 /// which nobody has in memory any more, still waits for it.
 #[test]
 fn no_read_passes_a_piece_that_is_made_again() {
-    let (device, queue) = slow();
+    let (device, object, queue) = slow();
     let ended = Arc::new(Mutex::default());
-    let of = |operation, offset| transfer(operation, offset, &ended);
+    let of = |operation, offset| transfer(&object, operation, offset, &ended);
     submit(
         &queue,
         vec![of(Operation::Write, 0), of(Operation::Write, 4096)],
@@ -118,9 +129,9 @@ fn no_read_passes_a_piece_that_is_made_again() {
 /// The completion of the last piece panics: what waited for it goes on all the same.
 #[test]
 fn a_panic_at_the_end_of_a_piece_stops_no_other() {
-    let (device, queue) = slow();
+    let (device, object, queue) = slow();
     let ended = Arc::new(Mutex::default());
-    let of = |operation, offset| transfer(operation, offset, &ended);
+    let of = |operation, offset| transfer(&object, operation, offset, &ended);
     let mut last = of(Operation::Write, 4096);
     let completion = last.completion;
     last.completion = Box::new(move |bytes, result| {

@@ -89,7 +89,7 @@ impl Reader {
         widen: bool,
         claims: &mut Claims,
     ) {
-        let (frame, layout, pages) = (wanted.pin.frame, &self.layout, &self.pages);
+        let (frame, layout, pages) = (wanted.pin.frame, &self.own.layout, &self.pages);
         let mut fetches = pages.in_flight.lock(frame);
         if pages.table.key(wanted.pin.slot) != layout.key(wanted.page) {
             // What is there is complete; what is not would be filled in from a device that
@@ -135,7 +135,11 @@ impl Reader {
         }
         let dirty = self.dirty.in_page(&Part::whole(wanted.page));
         let units = dirty.iter().fold(0, |units, range| {
-            units | self.layout.units(range.start as u64, range.len() as u64)
+            units
+                | self
+                    .own
+                    .layout
+                    .units(range.start as u64, range.len() as u64)
         });
         (dirty, units & missing)
     }
@@ -147,11 +151,11 @@ impl Reader {
         ahead: bool,
         kept: Option<&Vec<Range<usize>>>,
     ) -> Claim {
-        let layout = &self.layout;
+        let layout = &self.own.layout;
         let first = u64::from(units.trailing_zeros()) * layout.unit_bytes;
         let offset = wanted.page * PAGE + first;
         let end = offset + u64::from(units.count_ones()) * layout.unit_bytes;
-        let length = end.min(layout.blocks_end()) - offset;
+        let length = end.min(layout.blocks_end()).saturating_sub(offset);
         self.dirty.note_fetch(Extent { offset, length });
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
@@ -193,7 +197,7 @@ impl Reader {
     }
 
     fn grouped(&self, claims: Vec<Claim>) -> Vec<Vec<Claim>> {
-        let layout = &self.layout;
+        let layout = &self.own.layout;
         let mut groups: Vec<Vec<Claim>> = Vec::new();
         let mut group_bytes = 0;
         for claim in claims {
@@ -221,6 +225,7 @@ impl Reader {
         let segments = group.iter_mut().map(|claim| self.segment(claim)).collect();
         let this = self.clone();
         Transfer {
+            destination: self.own.destination(),
             operation: Operation::Read,
             durable: false,
             extent: Extent { offset, length },
@@ -247,10 +252,10 @@ impl Reader {
 
     /// Everything before `end` has come.
     fn arrived(&self, group: Vec<Claim>, end: u64, result: Result<(), DeviceError>) {
-        let layout = &self.layout;
+        let layout = &self.own.layout;
         for mut claim in group {
             // The last block may reach past the end.
-            let needed = (claim.offset + claim.length).min(layout.length_bytes);
+            let needed = (claim.offset + claim.length).min(layout.length_bytes());
             let whole = (end.saturating_sub(claim.offset) / layout.unit_bytes).min(32);
             let (units, outcome) = if end >= needed {
                 (claim.fetch.units, Ok(()))
@@ -269,7 +274,7 @@ impl Reader {
 impl Claim {
     /// Ends it: these units have come.
     pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
-        let Reader { pages, layout, .. } = &*self.reader;
+        let (pages, layout) = (&self.reader.pages, &self.reader.own.layout);
         let (dirty, frame) = (&self.reader.dirty, self.pin.frame);
         if let Some(fill) = &self.fill {
             // SAFETY: pinned by us, and our fetch ends below.

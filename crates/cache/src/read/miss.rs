@@ -172,10 +172,10 @@ impl Reader {
         let mut rest = range.clone();
         while !rest.is_empty() {
             let part = first_part(&rest);
-            let key = self.layout.key(part.page);
+            let key = self.own.layout.key(part.page);
             match self.pages.find_or_make(key, Arrival::Demand, 0) {
                 Some(found) => {
-                    let units = self.layout.units_of(&part);
+                    let units = self.own.layout.units_of(&part);
                     wanted.push(Wanted::new(&self.own, found, part.page, units));
                     rest.start += part.length;
                 }

@@ -1,5 +1,9 @@
 //! Read-ahead at work: telling the policy of reads, and doing what it plans.
 //!
+//! The policy belongs to the store, as what it learns of one object, how late answers come, is true
+//! of the next. It sees all objects in one address space ([`seen_from`]) and plans inside of the
+//! one that is read.
+//!
 //! # Problem
 //!
 //! A request of 1 MiB fills sixteen pages. When they lie apart the device gets sixteen pieces of
@@ -24,11 +28,12 @@ use std::sync::Arc;
 use pagewell_counters::names::CACHE_AHEAD_USEFUL_BYTES;
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::{Arrival, FrameIndex};
-use pagewell_policy::readahead::{Access, AccessKind, Feedback, Plan};
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
 
 use crate::page::{PAGE, parts};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::reader::{Reader, Reading};
+use crate::residency::objects::{SEEN_BYTES, seen_from};
 use crate::residency::pages::Pages;
 use crate::table::lines::{AHEAD, FULL, MARKER, STREAM};
 use crate::table::page_table::SlotIndex;
@@ -87,18 +92,35 @@ impl Reader {
         reading: &Reading,
     ) {
         let now = *reading.told.get_or_init(|| self.dirty.now());
+        let base = seen_from(self.own.layout.number);
         let access = Access {
-            offset,
+            offset: base + offset,
             length,
             kind,
             budget_bytes: self.pages.ahead_budget_bytes(),
             now,
-            bounds: reading.mode.bounds,
+            bounds: self.bounds(base, reading),
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),
         };
         let plan = self.streams.lock().access(&access);
-        self.run_plan(plan);
+        self.run_plan(plan, base);
+    }
+
+    /// What the policy may plan for a read.
+    fn bounds(&self, base: u64, reading: &Reading) -> Option<Bounds> {
+        let moved = |bounds: Bounds| Bounds {
+            start: base + bounds.start,
+            end: base + bounds.end,
+        };
+        let length = self.own.layout.length_bytes();
+        let whole = Bounds {
+            start: 0,
+            end: length,
+        };
+        let is_one_of_many = self.own.layout.is_file();
+        let bounds = reading.mode.bounds.or(is_one_of_many.then_some(whole));
+        bounds.map(moved)
     }
 
     /// A page with a mark was touched. Says whether the policy wants to hear of it.
@@ -107,7 +129,8 @@ impl Reader {
         if before.has(AHEAD) {
             self.pages.unread.remove(1);
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
-            let (offset, length) = (page * PAGE, PAGE);
+            let offset = seen_from(self.own.layout.number) + page * PAGE;
+            let length = PAGE;
             let useful = Feedback::Useful { offset, length };
             self.streams.lock().feedback(useful);
         }
@@ -118,32 +141,40 @@ impl Reader {
     pub(crate) fn prefetch(self: &Arc<Self>, offset: u64, length: u64) {
         let length = length.min(self.pages.ahead_budget_bytes());
         let end = offset.saturating_add(length);
-        let end = end.min(self.layout.length_bytes);
+        let end = end.min(self.own.layout.length_bytes());
         if offset < end {
-            self.run_plan(Plan {
+            let plan = Plan {
                 fetch: std::iter::once(offset..end).collect(),
                 ..Plan::default()
-            });
+            };
+            self.run_plan(plan, 0);
         }
     }
 
-    fn run_plan(self: &Arc<Self>, plan: Plan) {
-        let (pages, layout) = (&self.pages, &self.layout);
+    /// Does what the policy plans, which sees the object from `base` on.
+    fn run_plan(self: &Arc<Self>, plan: Plan, base: u64) {
+        let in_object = |range: Range<u64>| {
+            let end = range.end.saturating_sub(base).min(SEEN_BYTES);
+            range.start.saturating_sub(base)..end
+        };
+        let (pages, layout) = (&self.pages, &self.own.layout);
         if let Some(range) = plan.release.filter(|_| self.drops_behind) {
+            let range = in_object(range);
             for page in range.start.div_ceil(PAGE)..range.end / PAGE {
                 pages.drop_behind(layout.key(page));
             }
         }
         let mut claims = Claims::default();
         for range in plan.fetch {
-            if let Err(offset) = self.claim_ahead(range, &mut claims) {
+            if let Err(offset) = self.claim_ahead(in_object(range), &mut claims) {
+                let offset = base + offset;
                 let refused = Feedback::Refused { offset };
                 self.streams.lock().feedback(refused);
                 break;
             }
         }
         // Before the bytes can come, so that no reader gets past it.
-        if let Some(page) = plan.marker.map(|offset| offset / PAGE)
+        if let Some(page) = plan.marker.map(|offset| offset.saturating_sub(base) / PAGE)
             && let Some(found) = pages.find(layout.key(page))
         {
             pages.table.set(found.slot, MARKER);
@@ -154,8 +185,8 @@ impl Reader {
 
     /// Claims what is missing of a range, or says where memory ran out.
     fn claim_ahead(self: &Arc<Self>, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
-        let (pages, layout) = (&self.pages, &self.layout);
-        let end = range.end.min(layout.length_bytes);
+        let (pages, layout) = (&self.pages, &self.own.layout);
+        let end = range.end.min(layout.length_bytes());
         let mut frames = Batch::new(pages);
         for part in parts(range.start..end) {
             let rest = (end - part.page * PAGE).div_ceil(PAGE);

@@ -19,20 +19,19 @@ use pagewell_policy::readahead::AccessKind;
 
 use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
-use crate::page::{Layout, PAGE, Part, first_part};
-use crate::residency::devices::Streams;
+use crate::page::{PAGE, Part, first_part};
+use crate::residency::objects::Streams;
 use crate::residency::pages::Pages;
 use crate::residency::pins::{OwnPages, PagePin, PinLease, PinnedPage};
 use crate::table::lines::{AHEAD, FULL, MARKER, STREAM, State};
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::{Error, ReadMode, Result};
 
-/// Reads of one device: hits, misses (`miss.rs`), for which units are claimed and fetched
+/// Reads of one object: hits, misses (`miss.rs`), for which units are claimed and fetched
 /// (`claim.rs`), and the same of what will be wanted (`prefetch.rs`).
 pub(crate) struct Reader {
     /// Those of `own`: a hit follows one pointer less.
     pub(crate) pages: Arc<Pages>,
-    pub(crate) layout: Layout,
     pub(crate) own: Arc<OwnPages>,
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) dirty: Arc<DirtySet>,
@@ -65,10 +64,10 @@ impl Reader {
     /// Refuses a range that is not inside.
     pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
         let end = offset.checked_add(length as u64);
-        if end.is_some_and(|end| end <= self.layout.length_bytes) {
+        if end.is_some_and(|end| end <= self.own.layout.length_bytes()) {
             return Ok(());
         }
-        let device = self.queue.device.name();
+        let device = self.queue.store.name();
         Err(DeviceError::past_end(device, offset, length).into())
     }
 
@@ -193,7 +192,7 @@ impl Reader {
 
     /// The hit: pins bytes of a page that are there.
     fn pin_hit(self: &Arc<Self>, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
-        let found = self.pages.find(self.layout.key(part.page))?;
+        let found = self.pages.find(self.own.layout.key(part.page))?;
         self.accept(found.slot, found.state, part, reading)
     }
 
@@ -202,7 +201,7 @@ impl Reader {
     #[inline]
     fn pin_to_copy(self: &Arc<Self>, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let prefetch = |frame| self.pages.arena.prefetch(frame, part.range());
-        let key = self.layout.key(part.page);
+        let key = self.own.layout.key(part.page);
         let guess = self.pages.locality.guess(key);
         guess.into_iter().for_each(prefetch);
         let hint = |state: State| match state.frame() {
@@ -238,7 +237,7 @@ impl Reader {
     ) -> Option<PinnedPage<'_>> {
         let pinned = PinnedPage::new(&self.pages, slot, state.frame(), part);
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
-            let units = self.layout.units_of(part);
+            let units = self.own.layout.units_of(part);
             if !state.has(FULL) && self.pages.valid(state.frame()) & units != units {
                 return None;
             }

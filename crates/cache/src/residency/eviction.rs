@@ -100,11 +100,11 @@ impl Pages {
     /// A page has left the table.
     fn removed(&self, key: u64, state: State) {
         CACHE_PAGES.add(-1);
-        self.listed.remove(key);
+        self.objects.page_left(key);
         self.free.push(state.frame());
         if state.has(AHEAD) {
             self.unread.remove(1);
-            self.devices.wasted(key);
+            self.objects.wasted(key);
         }
     }
 

@@ -53,7 +53,7 @@ impl Pages {
         };
         CACHE_PAGES.add(1);
         // The name is in the list once more than it was.
-        self.listed.remove(key);
+        self.objects.page_left(key);
         let mut eviction = self.eviction.lock();
         eviction.removed(old.1);
         eviction.inserted(frame, mix(key), Arrival::Demand);
@@ -103,7 +103,7 @@ impl Pages {
         drop(dirty);
         drop(fetches);
         drop(insertion);
-        self.listed.remove(key);
+        self.objects.page_left(key);
         if before.has(AHEAD) {
             self.unread.remove(1);
         }

@@ -7,7 +7,7 @@
 //!                               └──> fetches: which units are in flight
 //! ```
 //!
-//! A key is the number of the device and of the page in it. A page comes into the table before its
+//! A key is the number of the object and of the page in it. A page comes into the table before its
 //! bytes do: `valid` says which units are there, and [`FULL`](crate::table::lines::FULL) that all
 //! are. A thread that fetches has a pin until the bytes have come.
 
@@ -19,27 +19,26 @@ use rustix::io::Errno;
 use crate::frame::arena::Arena;
 use crate::frame::free_list::FreeList;
 use crate::page::Units;
-use crate::residency::devices::{Devices, Listed};
 use crate::residency::drop_behind::DropBehind;
 use crate::residency::eviction::Detached;
 use crate::residency::in_flight::InFlight;
+use crate::residency::objects::Objects;
 use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards, Tally};
 use crate::table::lines::{AHEAD, State, extent_of};
 use crate::table::locality::Locality;
 use crate::table::page_table::{PageTable, Pinned, SlotIndex};
 
-/// The memory of a cache and the pages in it, of all devices.
+/// The memory of a cache and the pages in it, of all objects.
 pub(crate) struct Pages {
     pub(crate) arena: Arena,
     pub(crate) table: PageTable,
     pub(crate) locality: Locality,
     pub(crate) in_flight: InFlight,
-    pub(crate) devices: Devices,
+    pub(crate) objects: Objects,
     pub(crate) free: FreeList,
     pub(super) eviction: Mutex<S3Fifo>,
     pub(super) drop_behind: DropBehind,
     pub(super) detached: Detached,
-    pub(super) listed: Listed,
     pub(super) moves: Moves,
     /// Pages that read-ahead fetched and that nobody has read.
     pub(crate) unread: Tally,
@@ -75,12 +74,11 @@ impl Pages {
             table: PageTable::new(frames as usize)?,
             locality: Locality::new(frames),
             in_flight: InFlight::new(),
-            devices: Devices::default(),
+            objects: Objects::new(),
             free: FreeList::new(frames),
             eviction: Mutex::new(Rank::Leaf, S3Fifo::new(frames)),
             drop_behind: DropBehind::new(frames, reader_keeps),
             detached: Detached::default(),
-            listed: Listed::default(),
             moves: Moves::default(),
             unread: Tally::default(),
             in_payloads: Box::default(),
@@ -206,11 +204,11 @@ impl Pages {
         valid: Units,
     ) -> Option<SlotIndex> {
         self.valid[frame.0 as usize].store(valid, Ordering::Release);
-        self.listed.add(key);
+        self.objects.page_comes(key);
         // A thread that looks at every frame finds what is there: the frame knows its page first.
         let own = |slot: SlotIndex| self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
         let Some(slot) = self.table.insert_with(key, frame, flags, own) else {
-            self.listed.remove(key);
+            self.objects.page_left(key);
             return None;
         };
         self.locality.learn(key, frame);

@@ -4,20 +4,33 @@
 use std::sync::Arc;
 
 use pagewell_counters::names::{CACHE_PINNED_PAGES, CACHE_UNPINNED_PAGES};
+use pagewell_device::Object;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
+use crate::io_queue::Destination;
 use crate::page::{Layout, Part};
 use crate::residency::pages::{Found, Pages};
 use crate::table::page_table::{Pinned, SlotIndex};
 
-/// The pages of one device. They go when the last user of the device and the last pin are gone.
+/// The pages of one object. They go when the last user of the object and the last pin are gone.
 pub(crate) struct OwnPages {
     pub(crate) pages: Arc<Pages>,
     pub(crate) layout: Layout,
+    /// Where its requests go.
+    pub(crate) object: Arc<dyn Object>,
 }
 
 impl OwnPages {
+    /// Where a request for the object goes that is made now.
+    pub(crate) fn destination(&self) -> Destination {
+        Destination {
+            number: self.layout.number,
+            length_bytes: self.layout.length_bytes(),
+            object: self.object.clone(),
+        }
+    }
+
     /// Takes a pinned page over.
     pub(crate) fn own(self: &Arc<Self>, page: Found) -> OwnedPin {
         OwnedPin {

@@ -98,7 +98,7 @@ impl State {
 pub(crate) const EXTENT_PAGES: u64 = if cfg!(feature = "loom") { 2 } else { 7 };
 /// A line that never had a name.
 pub(crate) const EMPTY: u64 = 0;
-/// The bits of a name that count extents of a device; two bits of the pages' are left.
+/// The bits of a name that count extents of an object; two bits of the pages' are left.
 const EXTENTS: u64 = (1 << (PAGE_BITS - 2)) - 1;
 /// Part of every name, so that none is [`EMPTY`].
 const NAMED: u64 = 1 << (PAGE_BITS - 2);
@@ -155,16 +155,16 @@ impl Line {
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // less than the pages of an extent
 pub(crate) fn extent_of(key: u64) -> (u64, usize) {
-    let device = key >> PAGE_BITS << PAGE_BITS;
+    let object = key >> PAGE_BITS << PAGE_BITS;
     let page = key & ((1 << PAGE_BITS) - 1);
-    let extent = device | NAMED | (page / EXTENT_PAGES);
+    let extent = object | NAMED | (page / EXTENT_PAGES);
     (extent, (page % EXTENT_PAGES) as usize)
 }
 
 /// The page of an extent.
 pub(crate) fn key_in(extent: u64, at: usize) -> u64 {
-    let device = extent >> PAGE_BITS << PAGE_BITS;
-    device | ((extent & EXTENTS) * EXTENT_PAGES + at as u64)
+    let object = extent >> PAGE_BITS << PAGE_BITS;
+    object | ((extent & EXTENTS) * EXTENT_PAGES + at as u64)
 }
 
 /// Lines in huge pages: a lookup misses the processor's caches for a large table, and should not

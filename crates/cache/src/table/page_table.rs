@@ -411,7 +411,6 @@ impl PageTable {
     /// for too: a line keeps the name of an extent that has left it, and may become another's at
     /// any time. So the name is looked at once more behind the state, as it is for a pin. The
     /// answer holds for as long as the caller keeps the page from leaving.
-    #[cfg(test)]
     pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
         let (extent, at) = extent_of(key);
         self.choices(extent).find_map(|index| {

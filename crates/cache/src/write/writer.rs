@@ -77,9 +77,7 @@ impl Writer {
         if source.is_empty() {
             return Ok(());
         }
-        if self.dirty.start() {
-            self.dirty.flusher.enlist(Arc::<Self>::downgrade(self));
-        }
+        self.dirty.store.enlist();
         let mut urgency = Urgency::Later;
         for part in parts(offset..offset + source.len() as u64) {
             let count = part.range().len();
@@ -138,6 +136,7 @@ impl Writer {
     fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode) -> Result<()> {
         let mut taken: Option<Still<u64>> = None;
         loop {
+            let progress = self.dirty.store.progress();
             match self.dirty.admit(extent, mode.may_block) {
                 Admission::Granted => return Ok(()),
                 _ if !mode.may_block => return Err(would_block()),
@@ -154,7 +153,7 @@ impl Writer {
             if self.dirty.is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
-            if !self.wait_for_quota(&mut taken) {
+            if !self.wait_for_quota(&mut taken, progress) {
                 CACHE_TIMEOUTS.add(1);
                 return Err(Error::Full {
                     device: self.queue.name(),
@@ -165,19 +164,26 @@ impl Writer {
         }
     }
 
-    /// Waits until something has ended, or a little; false when the device has taken nothing for
-    /// too long.
-    fn wait_for_quota(self: &Arc<Self>, taken: &mut Option<Still<u64>>) -> bool {
-        let before = self.dirty.lock().taken;
+    /// Waits until something has ended in any object of the store, or a little; false when the
+    /// store has taken nothing for too long. `progress` is that of before the writer was refused.
+    fn wait_for_quota(self: &Arc<Self>, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
+        let store = &self.dirty.store;
+        let before = store.taken();
         let taken = taken.get_or_insert_with(|| Still::new(before));
-        // What is waited for may not have been sent yet.
+        // What is waited for may not have been sent yet, here or elsewhere.
         self.submit();
-        let dirty = self.dirty.lock();
-        if taken.time(dirty.taken) >= self.timeout {
+        store.flusher.wake();
+        let mut dirty = self.dirty.lock();
+        let now = store.taken();
+        if taken.time(now) >= self.timeout {
             return false;
         }
-        if dirty.taken == before && !dirty.has_answer() {
-            drop(self.dirty.wait(dirty, TICK));
+        if now == before && store.progress() == progress && !dirty.has_answer() {
+            // As one that waits it is told when there is room, though nothing is dirty in it.
+            self.dirty.start();
+            dirty.waiters += 1;
+            dirty = self.dirty.wait(dirty, TICK);
+            dirty.waiters -= 1;
         }
         true
     }
@@ -226,7 +232,7 @@ impl Writer {
             let offset = edge - edge % grain;
             // The end of a page is a multiple of a block too.
             let is_inside = edge != offset && layout.units(offset % PAGE, grain) & !valid == 0;
-            let length = grain.min(layout.length_bytes - offset);
+            let length = grain.min(layout.length_bytes().saturating_sub(offset));
             is_inside.then_some(Extent { offset, length })
         })
     }
@@ -278,8 +284,8 @@ impl Writer {
         if urgency == Urgency::Later {
             return;
         }
-        if self.dirty.flusher.is_running() {
-            self.dirty.flusher.wake();
+        if self.dirty.store.flusher.is_running() {
+            self.dirty.store.flusher.wake();
         } else {
             self.submit();
         }

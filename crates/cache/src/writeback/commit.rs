@@ -67,6 +67,15 @@ impl Drop for Committing<'_> {
     }
 }
 
+/// A thread that waits for a tag.
+struct TagWaiter<'a>(&'a DirtySet);
+
+impl Drop for TagWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiters -= 1;
+    }
+}
+
 impl Writer {
     /// Waits until what was written to a range before is durable.
     pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
@@ -84,7 +93,7 @@ impl Writer {
 
     /// What of a range is on the device.
     pub(crate) fn inside(&self, offset: u64, length: u64) -> Extent {
-        let length = length.min(self.own.layout.length_bytes.saturating_sub(offset));
+        let length = length.min(self.own.layout.length_bytes().saturating_sub(offset));
         Extent { offset, length }
     }
 
@@ -160,7 +169,7 @@ impl Writer {
     /// what is dirty is written first. How often something was lost until now, or nothing when
     /// that did not get to its end; and how often it was to be done again.
     fn settled(self: &Arc<Self>, extent: Extent, patience: Duration) -> (Option<u64>, u64) {
-        let all = self.inside(0, self.own.layout.length_bytes);
+        let all = self.inside(0, self.own.layout.length_bytes());
         let (mut left, mut least, mut since) = (u64::MAX, u64::MAX, Instant::now());
         loop {
             self.settle();
@@ -199,16 +208,18 @@ impl Writer {
     fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.dirty.lock();
         let tag = dirty.policy.tag(extent, self.dirty.now());
-        let mut taken = Still::new(dirty.taken);
+        let mut taken = Still::new(self.dirty.store.taken());
         let mut left = Still::new(dirty.policy.tag_left(tag));
+        dirty.waiters += 1;
         drop(dirty);
+        let _waiting = TagWaiter(&self.dirty);
         loop {
             self.submit();
             let mut dirty = self.dirty.lock();
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
                 TagState::Failed => {
-                    let device = self.queue.device.name();
+                    let device = self.queue.store.name();
                     let unknown = || DeviceError::failed(device, extent.offset, Errno::IO);
                     return Err(dirty.failure.clone().unwrap_or_else(unknown).into());
                 }
@@ -222,7 +233,8 @@ impl Writer {
             let out = out_since.map(|since| self.dirty.now().saturating_sub(since));
             let is_hung = out.is_some_and(|out| out >= patience);
             let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
-            if taken.time(dirty.taken) >= patience || is_hung && is_still {
+            let now = self.dirty.store.taken();
+            if taken.time(now) >= patience || is_hung && is_still {
                 dirty.policy.untag(tag);
                 return Err(self.no_answer(extent.offset, patience).into());
             }
@@ -246,10 +258,16 @@ impl Writer {
         }
     }
 
+    /// [`Self::commit`] of everything, with another patience.
+    pub(crate) fn commit_all_within(self: &Arc<Self>, patience: Duration) -> Result<()> {
+        let all = self.inside(0, self.own.layout.length_bytes());
+        self.commit_within(all, patience)
+    }
+
     /// Commits everything, and gives up what is left when nothing has got any further for so long.
     /// Says how many bytes that were.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
-        let committed = self.commit_within(self.inside(0, self.own.layout.length_bytes), patience);
+        let committed = self.commit_all_within(patience);
         let bytes = self.dirty.abandon();
         if let Err(error) = committed {
             tracing::error!("{error}");

@@ -1,4 +1,4 @@
-//! Flushes: one at a time for a device, shared by all that wait, begun by them or by the flusher.
+//! Flushes: one at a time for an object, shared by all that wait, begun by them or by the flusher.
 //!
 //! A flush is sent and answered like any request; no thread is kept by it. One that waits for it
 //! looks for the answer and does what follows; where none waits, the flusher does. There are two
@@ -20,7 +20,6 @@
 //! they become one, with the bytes between them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pagewell_base::spans::Spans;
@@ -30,7 +29,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Admission;
 
 use crate::dirty::set::{TICK, abandoned};
-use crate::dirty::state::{Dirty, Flush, Flushing, SPANS_MAX};
+use crate::dirty::state::{Dirty, Flush, Flushing, LazyDirty, SPANS_MAX};
 use crate::page::{PAGE, Part};
 use crate::sync::Guard;
 use crate::writeback::Writer;
@@ -92,14 +91,14 @@ impl Writer {
         }
     }
 
-    fn start_flush(self: &Arc<Self>, mut dirty: Guard<'_, Dirty>) {
+    fn start_flush(self: &Arc<Self>, mut dirty: Guard<'_, LazyDirty>) {
         let flush = dirty.begin_flush();
         drop(dirty);
         let this = self.clone();
         let request = Request::flush(Issuer::Flusher, move |outcome| {
             this.flush_answered(&flush, outcome.result);
         });
-        self.queue.device.submit(request);
+        self.own.object.submit(request);
     }
 
     fn flush_answered(&self, flush: &Arc<Flush>, answer: Result<(), DeviceError>) {
@@ -119,7 +118,7 @@ impl Writer {
         drop(dirty);
         self.dirty.notify();
         if !is_waited_for {
-            self.dirty.flusher.wake();
+            self.dirty.store.flusher.wake();
         }
     }
 
@@ -139,28 +138,50 @@ impl Writer {
         }
     }
 
+    /// Another object has found out that the store lost what was not flushed.
+    pub(super) fn replay_flushes(&self, error: DeviceError) {
+        let mut dirty = self.dirty.lock();
+        if dirty.unflushed.is_empty() && dirty.flushing.is_none() {
+            return;
+        }
+        self.failed_late(&mut dirty, error);
+        self.dirty.show(&mut dirty);
+        drop(dirty);
+        self.dirty.notify();
+        self.dirty.store.flusher.wake();
+    }
+
     /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
     /// Of what failed flushes have lost, makes dirty again what there is room for.
     pub(super) fn settle(&self) {
         let mut dirty = self.dirty.lock();
-        let has_ended = self.end_flush(&mut dirty);
+        let ended = self.end_flush(&mut dirty);
         let is_lost = !dirty.unrecovered.is_empty();
-        drop(dirty);
+        let has_ended = ended.is_some();
+        match ended {
+            Some(Err(error @ DeviceError::Replay { .. })) => {
+                drop(dirty);
+                self.dirty
+                    .store
+                    .replay_others(self.own.layout.number, &error);
+            }
+            // Room for other objects, too.
+            Some(_) => self.dirty.let_others_go_on(dirty),
+            None => drop(dirty),
+        }
         let has_changed = is_lost && self.write_again();
         if has_ended || has_changed {
             self.dirty.notify();
         }
     }
 
-    /// Ends the flush on its way if that is over; whether it is.
-    fn end_flush(&self, dirty: &mut Dirty) -> bool {
+    /// Ends the flush on its way if that is over; how.
+    fn end_flush(&self, dirty: &mut Dirty) -> Option<Result<(), DeviceError>> {
         let limit = self.timeout;
         let is_over = |flushing: &mut Flushing| {
             flushing.answer.is_some() || flushing.since.elapsed() >= limit
         };
-        let Some(flushing) = dirty.flushing.take_if(is_over) else {
-            return false;
-        };
+        let flushing = dirty.flushing.take_if(is_over)?;
         let late = || Err(self.no_answer(0, limit));
         let answer = flushing.answer.unwrap_or_else(late);
         match &answer {
@@ -178,10 +199,10 @@ impl Writer {
                 self.flush_failed(dirty, spans, error.clone());
             }
         }
-        dirty.taken += u64::from(answer.is_ok());
-        flushing.flush.end(answer);
+        self.dirty.store.note_taken(answer.is_ok());
+        flushing.flush.end(answer.clone());
         self.dirty.show(dirty);
-        true
+        Some(answer)
     }
 
     /// A flush that had to cover these bytes has failed. A device may say so at any time, and
@@ -210,7 +231,7 @@ impl Writer {
             dirty.unrecovered.melt(SPANS_MAX);
         }
         dirty.loss = Some(error);
-        self.dirty.losses.fetch_add(1, Ordering::AcqRel);
+        self.dirty.lose();
     }
 
     /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page,

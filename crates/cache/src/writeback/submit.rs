@@ -24,7 +24,6 @@
 //! cannot go, and fills leave its bytes alone.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use pagewell_counters::names::{CACHE_STAGED_BYTES, CACHE_WRITE_ERRORS};
 use pagewell_device::{Error as DeviceError, Issuer, Operation};
@@ -33,7 +32,6 @@ use pagewell_policy::writeback::Write;
 
 use crate::dirty::set::DirtySet;
 use crate::dirty::state::{Dirty, Postponed, SPANS_MAX};
-use crate::flusher::Work;
 use crate::io_queue::Transfer;
 use crate::page::{Part, Units, parts};
 use crate::read::claim::{Claims, Wanted};
@@ -66,16 +64,6 @@ impl Drop for Submitting<'_> {
     }
 }
 
-impl Work for Writer {
-    fn run(self: Arc<Self>) {
-        self.submit();
-    }
-
-    fn due_at(&self) -> Option<Instant> {
-        self.dirty.due_at()
-    }
-}
-
 impl Writer {
     /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
@@ -99,7 +87,7 @@ impl Writer {
             }
             let mut dirty = self.dirty.lock();
             let again = std::mem::take(&mut dirty.again);
-            if again && (round < ROUNDS_MAX || !self.dirty.flusher.is_running()) {
+            if again && (round < ROUNDS_MAX || !self.dirty.store.flusher.is_running()) {
                 continue;
             }
             dirty.submitting = false;
@@ -109,7 +97,7 @@ impl Writer {
             }
             drop(dirty);
             if again {
-                self.dirty.flusher.wake();
+                self.dirty.store.flusher.wake();
             }
             return;
         }
@@ -169,7 +157,7 @@ impl Writer {
         let layout = &self.own.layout;
         let offset = extent.offset - extent.offset % layout.grain_bytes;
         let end = extent.end().next_multiple_of(layout.grain_bytes);
-        let length = end.min(layout.blocks_end()) - offset;
+        let length = end.min(layout.blocks_end()).saturating_sub(offset);
         Extent { offset, length }
     }
 
@@ -187,6 +175,11 @@ impl Writer {
         }
         drop(dirty);
         let wide = self.widened(write.extent);
+        if wide.length == 0 {
+            // Behind the end of an object that was cut short.
+            let mut dirty = self.dirty.forget(write.extent);
+            return self.dirty.put_back(&mut dirty, write);
+        }
         #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
         let length = wide.length as usize;
         let alignment = self.queue.memory_alignment_bytes;
@@ -207,7 +200,7 @@ impl Writer {
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
     fn stage(&self, wide: Extent, target: &mut [u8]) -> Option<Vec<(u64, Units)>> {
         let mut missing = Vec::new();
-        let end = wide.end().min(self.own.layout.length_bytes);
+        let end = wide.end().min(self.own.layout.length_bytes());
         for part in parts(wide.offset..end) {
             let done = (part.extent().offset - wide.offset) as usize;
             let target = &mut target[done..done + part.length as usize];
@@ -216,7 +209,7 @@ impl Writer {
                 missing.push((part.page, units));
             }
         }
-        if missing.is_empty() {
+        if missing.is_empty() && end > wide.offset {
             // The last block reaches past the end.
             target[(end - wide.offset) as usize..].fill(0);
             CACHE_STAGED_BYTES.add(end - wide.offset);
@@ -270,6 +263,7 @@ impl Writer {
         drop(dirty);
         let this = self.clone();
         let transfer = Transfer {
+            destination: self.own.destination(),
             operation: Operation::Write,
             durable,
             extent: wide,
@@ -295,12 +289,13 @@ impl Writer {
         (transferred, result): (u64, Result<(), DeviceError>),
     ) {
         // The last block may reach past the end.
-        let needed = wide.end().min(self.own.layout.length_bytes) - wide.offset;
+        let length_bytes = self.own.layout.length_bytes();
+        let needed = wide.end().min(length_bytes).saturating_sub(wide.offset);
         let is_written = transferred >= needed;
         let now = self.dirty.now();
         let mut dirty = self.dirty.lock();
         dirty.at_device.remove(&wide.offset);
-        dirty.taken += u64::from(is_written);
+        self.dirty.store.note_taken(is_written);
         if !is_written {
             CACHE_WRITE_ERRORS.add(1);
             let error = result.err();

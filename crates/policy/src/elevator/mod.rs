@@ -5,6 +5,9 @@
 //! chooses where to go next (`scheduler.rs`, which holds the theory), and takes along what lies
 //! beside it (`queue.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
 //! [`Elevator::complete`].
+//!
+//! A store holds many objects. Requests of two of them never overlap and never travel together; in
+//! the order of addresses all of one object come before those of the next.
 
 mod overlap;
 mod queue;
@@ -29,7 +32,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DispatchId(pub u64);
 
-/// Bytes of the device.
+/// Bytes of one object: of a device, or of a file of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     /// First byte.
@@ -114,9 +117,6 @@ pub struct Settings {
     pub transfer_bytes_max: u64,
     /// Widest hole between two reads that is read over, in bytes; 0 where seeks are free.
     pub read_gap_bytes_max: u64,
-    /// What lies on both sides of a multiple of this does not travel together: another file begins
-    /// there. A single request that does goes alone.
-    pub border_bytes: Option<u64>,
     /// A read that has waited this long goes next; `None` switches deadlines off.
     pub read_deadline: Option<Duration>,
     /// A write that has waited this long goes next.
@@ -152,6 +152,8 @@ pub struct Member {
 pub struct Dispatch {
     /// To be given to [`Elevator::complete`].
     pub id: DispatchId,
+    /// Of which object.
+    pub object: u32,
     /// All bytes, holes included.
     pub extent: Extent,
     /// The most urgent class of its members.

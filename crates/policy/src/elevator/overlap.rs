@@ -3,10 +3,10 @@
 //! Problem: the elevator reorders, but a read must see the write before it and not the one after
 //! it, and of two writes to one byte the later one must win. Reads may pass each other.
 //!
-//! Rule: two requests *conflict* when they overlap and at least one of them writes. The *active*
-//! requests (queued for dispatch, or at the device) never conflict with each other. One that
-//! conflicts with an active request, or with one that waits, stands in a single line; when an
-//! active request is done, the line moves up until its head conflicts again.
+//! Rule: two requests of one object *conflict* when they overlap and at least one of them writes.
+//! The *active* requests (queued for dispatch, or at the device) never conflict with each other.
+//! One that conflicts with an active request, or with one that waits, stands in a single line; when
+//! an active request is done, the line moves up until its head conflicts again.
 //!
 //! To find an overlap without walking, [`Spans`] keeps extents by the power of two of their
 //! length. Of one such group, only extents that begin less than twice that power below the
@@ -34,34 +34,37 @@ const PROBES: usize = 16;
 #[derive(Debug, Default)]
 struct Spans(BTreeMap<Key, u64>);
 
-/// Group, first byte and sequence.
-type Key = (u32, u64, u64);
+/// Object, group, first byte and sequence.
+type Key = (u32, u32, u64, u64);
 
-fn key(extent: Extent, sequence: u64) -> Key {
-    (extent.length.max(1).ilog2(), extent.offset, sequence)
+fn key(object: u32, extent: Extent, sequence: u64) -> Key {
+    let group = extent.length.max(1).ilog2();
+    (object, group, extent.offset, sequence)
 }
 
 impl Spans {
-    fn insert(&mut self, extent: Extent, sequence: u64) {
-        self.0.insert(key(extent, sequence), extent.end());
+    fn insert(&mut self, object: u32, extent: Extent, sequence: u64) {
+        self.0.insert(key(object, extent, sequence), extent.end());
     }
 
-    fn remove(&mut self, extent: Extent, sequence: u64) {
-        self.0.remove(&key(extent, sequence));
+    fn remove(&mut self, object: u32, extent: Extent, sequence: u64) {
+        self.0.remove(&key(object, extent, sequence));
     }
 
-    fn overlaps(&self, extent: Extent) -> bool {
-        let mut next = self.0.first_key_value();
-        while let Some((&(group, ..), _)) = next {
+    fn overlaps(&self, object: u32, extent: Extent) -> bool {
+        let after = |group| self.0.range((object, group, 0, 0)..).next();
+        let mut next = after(0);
+        while let Some((&(of, group, ..), _)) = next.filter(|((of, ..), _)| *of == object) {
             let length_max = u64::MAX >> (u64::BITS - 1 - group);
             let lowest = extent.offset.saturating_sub(length_max - 1);
-            let near = self.0.range((group, lowest, 0)..(group, extent.end(), 0));
+            let near = (of, group, lowest, 0)..(of, group, extent.end(), 0);
+            let near = self.0.range(near);
             for (probe, (_, end)) in near.rev().enumerate() {
                 if *end > extent.offset || probe + 1 == PROBES {
                     return true;
                 }
             }
-            next = self.0.range((group + 1, 0, 0)..).next();
+            next = after(group + 1);
         }
         false
     }
@@ -84,16 +87,19 @@ impl Directions {
     }
 
     fn insert(&mut self, request: &Request) {
-        self.of(request).insert(request.extent, request.sequence);
+        let (object, extent) = (request.object, request.extent);
+        self.of(request).insert(object, extent, request.sequence);
     }
 
     fn remove(&mut self, request: &Request) {
-        self.of(request).remove(request.extent, request.sequence);
+        let (object, extent) = (request.object, request.extent);
+        self.of(request).remove(object, extent, request.sequence);
     }
 
     fn conflict(&self, request: &Request) -> bool {
-        self.writes.overlaps(request.extent)
-            || request.class.is_write() && self.reads.overlaps(request.extent)
+        let (object, extent) = (request.object, request.extent);
+        self.writes.overlaps(object, extent)
+            || request.class.is_write() && self.reads.overlaps(object, extent)
     }
 }
 
@@ -156,16 +162,19 @@ mod tests {
         for length in 1..20 {
             for offset in 0..60 {
                 let mut spans = Spans::default();
-                spans.insert(extent(offset, length), 1);
+                spans.insert(1, extent(offset, length), 1);
                 for other_length in 1..20 {
                     for other in 0..60 {
                         let expected = offset < other + other_length && other < offset + length;
-                        let found = spans.overlaps(extent(other, other_length));
+                        let found = spans.overlaps(1, extent(other, other_length));
                         assert_eq!(found, expected, "{offset}+{length} {other}+{other_length}");
+                        for object in [0, 2] {
+                            assert!(!spans.overlaps(object, extent(other, other_length)));
+                        }
                     }
                 }
-                spans.remove(extent(offset, length), 1);
-                assert!(!spans.overlaps(extent(0, u64::MAX)));
+                spans.remove(1, extent(offset, length), 1);
+                assert!(!spans.overlaps(1, extent(0, u64::MAX)));
                 assert!(spans.0.is_empty());
             }
         }
@@ -174,20 +183,20 @@ mod tests {
     #[test]
     fn the_ends_of_the_addresses_are_no_exception() {
         let mut spans = Spans::default();
-        spans.insert(extent(u64::MAX - 1, 1), 1);
-        assert!(spans.overlaps(extent(0, u64::MAX)));
-        assert!(!spans.overlaps(extent(0, u64::MAX - 1)));
-        spans.insert(extent(0, u64::MAX), 2);
-        assert!(spans.overlaps(extent(5, 1)));
+        spans.insert(1, extent(u64::MAX - 1, 1), 1);
+        assert!(spans.overlaps(1, extent(0, u64::MAX)));
+        assert!(!spans.overlaps(1, extent(0, u64::MAX - 1)));
+        spans.insert(1, extent(0, u64::MAX), 2);
+        assert!(spans.overlaps(1, extent(5, 1)));
     }
 
     #[test]
     fn many_overlapping_extents_are_taken_for_a_conflict() {
         let mut spans = Spans::default();
         for sequence in 0..PROBES as u64 {
-            spans.insert(extent(0, 16), sequence);
+            spans.insert(1, extent(0, 16), sequence);
             let few = sequence + 1 < PROBES as u64;
-            assert_eq!(!spans.overlaps(extent(20, 1)), few);
+            assert_eq!(!spans.overlaps(1, extent(20, 1)), few);
         }
     }
 }

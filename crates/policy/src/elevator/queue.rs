@@ -7,8 +7,8 @@
 //! the nearest request that does not overlap it, as long as all bytes together, holes included,
 //! are at most the longest transfer. The size is tested before a request is added, never after.
 //! Reads step over holes up to `read_gap_bytes_max`; writes over none, because a hole would be
-//! written. Nothing grows over a multiple of `border_bytes`, where another file begins. In C-LOOK
-//! order growth backward stops at the head, so that a dispatch in order never goes back.
+//! written. All of a dispatch is of one object. In C-LOOK order growth backward stops at the head,
+//! so that a dispatch in order never goes back.
 //!
 //! ```text
 //!          head        seed
@@ -28,6 +28,7 @@ use super::{Class, Extent, RequestId, Settings};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) id: RequestId,
+    pub(super) object: u32,
     pub(super) extent: Extent,
     pub(super) class: Class,
     pub(super) arrival: Duration,
@@ -35,13 +36,23 @@ pub(super) struct Request {
     pub(super) sequence: u64,
 }
 
+impl Request {
+    /// Where it begins.
+    pub(super) fn place(&self) -> Place {
+        (self.object, self.extent.offset)
+    }
+}
+
+/// An object and a byte of it: what is ordered.
+pub(super) type Place = (u32, u64);
+
 /// The queued requests of one class.
 #[derive(Debug, Default)]
 struct Lane {
     /// Keyed by first byte and sequence.
-    by_offset: BTreeMap<(u64, u64), Request>,
+    by_place: BTreeMap<(Place, u64), Request>,
     /// Keyed by arrival and sequence; the value is the first byte.
-    by_arrival: BTreeMap<(Duration, u64), u64>,
+    by_arrival: BTreeMap<(Duration, u64), Place>,
 }
 
 /// All requests that may be dispatched.
@@ -54,55 +65,55 @@ impl Queue {
     /// Adds a request. Its sequence is not in the queue.
     pub(super) fn insert(&mut self, request: Request) {
         let lane = &mut self.lanes[request.class as usize];
-        let offset = request.extent.offset;
-        lane.by_offset.insert((offset, request.sequence), request);
+        let place = request.place();
+        lane.by_place.insert((place, request.sequence), request);
         lane.by_arrival
-            .insert((request.arrival, request.sequence), offset);
+            .insert((request.arrival, request.sequence), place);
     }
 
     /// Takes a request out; it is in the queue.
     pub(super) fn remove(&mut self, request: &Request) {
         let lane = &mut self.lanes[request.class as usize];
-        lane.by_offset
-            .remove(&(request.extent.offset, request.sequence));
+        lane.by_place.remove(&(request.place(), request.sequence));
         lane.by_arrival.remove(&(request.arrival, request.sequence));
     }
 
-    /// The lowest request of the class at `offset` or above.
-    pub(super) fn first_from(&self, class: Class, offset: u64) -> Option<Request> {
+    /// The lowest request of the class at a place or above.
+    pub(super) fn first_from(&self, class: Class, place: Place) -> Option<Request> {
         let lane = &self.lanes[class as usize];
-        let found = lane.by_offset.range((offset, 0)..).next();
+        let found = lane.by_place.range((place, 0)..).next();
         found.map(|(_, request)| *request)
     }
 
-    /// The highest request of the class that begins below `offset`.
-    pub(super) fn last_below(&self, class: Class, offset: u64) -> Option<Request> {
+    /// The highest request of the class that begins below a place.
+    pub(super) fn last_below(&self, class: Class, place: Place) -> Option<Request> {
         let lane = &self.lanes[class as usize];
-        let found = lane.by_offset.range(..(offset, 0)).next_back();
+        let found = lane.by_place.range(..(place, 0)).next_back();
         found.map(|(_, request)| *request)
     }
 
     /// The request of the class that came first.
     pub(super) fn oldest(&self, class: Class) -> Option<Request> {
         let lane = &self.lanes[class as usize];
-        let ((_, sequence), offset) = lane.by_arrival.first_key_value()?;
-        lane.by_offset.get(&(*offset, *sequence)).copied()
+        let ((_, sequence), place) = lane.by_arrival.first_key_value()?;
+        lane.by_place.get(&(*place, *sequence)).copied()
     }
 
     /// How many requests of the class are queued.
     pub(super) fn len(&self, class: Class) -> usize {
-        self.lanes[class as usize].by_offset.len()
+        self.lanes[class as usize].by_place.len()
     }
 
     /// Whether the class has nothing queued.
     pub(super) fn is_empty(&self, class: Class) -> bool {
-        self.lanes[class as usize].by_offset.is_empty()
+        self.lanes[class as usize].by_place.is_empty()
     }
 }
 
 /// A dispatch that is being put together.
 #[derive(Debug)]
 pub(super) struct Growth {
+    pub(super) object: u32,
     pub(super) start: u64,
     pub(super) end: u64,
     /// The most urgent class of the members.
@@ -116,6 +127,7 @@ pub(super) struct Growth {
 impl Growth {
     fn of(seed: Request) -> Self {
         Self {
+            object: seed.object,
             start: seed.extent.offset,
             end: seed.extent.end(),
             class: seed.class,
@@ -138,8 +150,8 @@ impl Growth {
 /// Where and how far a dispatch may grow.
 pub(super) struct Limits<'a> {
     pub(super) settings: &'a Settings,
-    /// It does not grow below this address.
-    pub(super) floor: u64,
+    /// It does not grow below this place.
+    pub(super) floor: Place,
     /// Which classes, in the order of [`Class::ALL`], have a place at the device.
     pub(super) has_place: [bool; Class::ALL.len()],
 }
@@ -156,9 +168,7 @@ impl Limits<'_> {
 
     /// Whether so many bytes may be one dispatch.
     fn fits(&self, start: u64, end: u64) -> bool {
-        let borders = self.settings.border_bytes.filter(|bytes| *bytes > 0);
         end - start <= self.settings.transfer_bytes_max
-            && borders.is_none_or(|bytes| start / bytes == (end - 1) / bytes)
     }
 }
 
@@ -182,7 +192,8 @@ pub(super) fn grow(queue: &Queue, seed: Request, limits: &Limits<'_>) -> Growth 
 fn next_above(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
     let candidates = limits
         .joining(growth.class)
-        .filter_map(|class| queue.first_from(class, growth.end));
+        .filter_map(|class| queue.first_from(class, (growth.object, growth.end)))
+        .filter(|request| request.object == growth.object);
     let next = candidates.min_by_key(|request| (request.extent.offset, request.class))?;
     let gap_bytes = next.extent.offset - growth.end;
     let fits = limits.fits(growth.start, next.extent.end());
@@ -193,11 +204,12 @@ fn next_above(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
 fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
     let candidates = limits
         .joining(growth.class)
-        .filter_map(|class| queue.last_below(class, growth.start))
+        .filter_map(|class| queue.last_below(class, (growth.object, growth.start)))
+        .filter(|request| request.object == growth.object)
         .filter(|request| request.extent.end() <= growth.start);
     let next = candidates.max_by_key(|request| (request.extent.offset, request.extent.length))?;
     let gap_bytes = growth.start - next.extent.end();
-    let fits = limits.fits(next.extent.offset, growth.end) && next.extent.offset >= limits.floor;
+    let fits = limits.fits(next.extent.offset, growth.end) && next.place() >= limits.floor;
     let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
     (fits && is_narrow).then_some((next, gap_bytes))
 }

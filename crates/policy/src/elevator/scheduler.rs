@@ -51,7 +51,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::overlap::Overlap;
-use super::queue::{Growth, Limits, Queue, Request, grow};
+use super::queue::{Growth, Limits, Place, Queue, Request, grow};
 use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
@@ -95,7 +95,7 @@ pub struct Elevator {
     in_flight: BTreeMap<DispatchId, InFlight>,
     in_flight_of: [u32; CLASSES],
     /// The end of the last dispatch.
-    head: u64,
+    head: Place,
     run: Option<Run>,
     /// Bytes and seeks since the last pick because of a deadline.
     batch_bytes: u64,
@@ -122,7 +122,7 @@ impl Elevator {
             overlap: Overlap::default(),
             in_flight: BTreeMap::new(),
             in_flight_of: [0; CLASSES],
-            head: 0,
+            head: (0, 0),
             run: None,
             batch_bytes: BATCH_BYTES,
             pick_class: Class::SynchronousRead,
@@ -133,9 +133,15 @@ impl Elevator {
         }
     }
 
-    /// Queues a request that came at `now`. False, and nothing is queued: the extent is empty or
-    /// goes past the end of addresses, or a request of this name is queued.
-    pub fn insert(&mut self, id: RequestId, extent: Extent, class: Class, now: Duration) -> bool {
+    /// Queues a request for bytes of an object that came at `now`. False, and nothing is queued:
+    /// the extent is empty or goes past the end of addresses, or a request of this name is queued.
+    pub fn insert(
+        &mut self,
+        id: RequestId,
+        (object, extent): (u32, Extent),
+        class: Class,
+        now: Duration,
+    ) -> bool {
         let fits = extent.offset.checked_add(extent.length).is_some();
         if extent.length == 0 || !fits || self.requests.contains_key(&id) {
             self.counts.refused += 1;
@@ -143,6 +149,7 @@ impl Elevator {
         }
         let request = Request {
             id,
+            object,
             extent,
             class,
             arrival: now,
@@ -197,7 +204,7 @@ impl Elevator {
         let ordered = self.settings.order == Order::CircularLook && reason == Reason::Order;
         let limits = Limits {
             settings: &self.settings,
-            floor: if ordered { self.head } else { 0 },
+            floor: if ordered { self.head } else { (0, 0) },
             has_place: Class::ALL.map(|class| self.has_place(class)),
         };
         let growth = grow(&self.queue, seed, &limits);
@@ -298,15 +305,16 @@ impl Elevator {
             .into_iter()
             .filter(|class| class.is_write() == run.is_write && self.has_place(*class))
             .filter_map(|class| self.queue.first_from(class, self.head))
-            .filter(|request| self.is_adjacent(request.extent.offset, run.is_write));
+            .filter(|request| self.is_adjacent(request.place(), run.is_write));
         let next = candidates.min_by_key(|request| (request.extent.offset, request.class))?;
         Some((next, Reason::Order))
     }
 
-    fn is_adjacent(&self, start: u64, is_write: bool) -> bool {
+    fn is_adjacent(&self, (object, start): Place, is_write: bool) -> bool {
         let gap_bytes_max = self.settings.gap_bytes_max(is_write);
         let follows = self.run.is_some_and(|run| run.is_write == is_write);
-        let distance = start.checked_sub(self.head);
+        let (head_object, head) = self.head;
+        let distance = start.checked_sub(head).filter(|_| object == head_object);
         follows && distance.is_some_and(|distance| distance <= gap_bytes_max)
     }
 
@@ -326,7 +334,7 @@ impl Elevator {
         let class = owed.or_else(|| ready.next())?;
         match self.queue.first_from(class, self.head) {
             Some(above) => Some((above, Reason::Order)),
-            None => Some((self.queue.first_from(class, 0)?, Reason::Wrap)),
+            None => Some((self.queue.first_from(class, (0, 0))?, Reason::Wrap)),
         }
     }
 
@@ -345,7 +353,8 @@ impl Elevator {
     fn account(&mut self, growth: &Growth, reason: Reason) {
         let length = growth.end - growth.start;
         let is_write = growth.class.is_write();
-        let adjacent = self.is_adjacent(growth.start, is_write);
+        let place = (growth.object, growth.start);
+        let adjacent = self.is_adjacent(place, is_write);
         let run_bytes = match self.run {
             Some(run) if adjacent => run.bytes.saturating_add(length),
             _ => length,
@@ -367,11 +376,11 @@ impl Elevator {
         self.counts.merged += growth.members.len() as u64 - 1;
         self.counts.wraps += u64::from(reason == Reason::Wrap);
         self.counts.deadline_picks += u64::from(reason == Reason::Deadline);
-        self.counts.backward_moves += u64::from(growth.start < self.head);
+        self.counts.backward_moves += u64::from(place < self.head);
         self.counts.run_continuations += u64::from(adjacent);
         self.counts.bridged_gaps += growth.gaps;
         self.counts.bridged_gap_bytes += growth.gap_bytes;
-        self.head = growth.end;
+        self.head = (growth.object, growth.end);
         self.run = Some(Run {
             is_write,
             bytes: run_bytes,
@@ -393,6 +402,7 @@ impl Elevator {
         });
         let dispatch = Dispatch {
             id,
+            object: growth.object,
             extent: Extent::of((growth.start, growth.end)),
             class: growth.class,
             members: members.collect(),

@@ -48,7 +48,6 @@ impl Settings {
             merge: true,
             transfer_bytes_max,
             read_gap_bytes_max: ROTATING_READ_GAP_BYTES_MAX,
-            border_bytes: None,
             read_deadline: Some(READ_DEADLINE),
             write_deadline: Some(WRITE_DEADLINE),
             depths: DEPTHS,

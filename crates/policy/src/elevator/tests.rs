@@ -47,7 +47,7 @@ impl Bench {
         let id = RequestId(self.next);
         self.next += 1;
         let extent = Extent { offset, length };
-        assert!(self.elevator.insert(id, extent, class, now));
+        assert!(self.elevator.insert(id, (0, extent), class, now));
         id
     }
 
@@ -120,35 +120,34 @@ fn a_request_longer_than_the_longest_transfer_goes_alone() {
 }
 
 #[test]
-fn what_lies_on_both_sides_of_a_border_does_not_travel_together() {
+fn objects_neither_travel_together_nor_wait_for_each_other() {
     for settings in [rotating(), Settings::flash(MIB)] {
-        let mut bench = Bench::new(Settings {
-            border_bytes: Some(64 * KIB),
+        let mut elevator = Elevator::new(Settings {
             read_gap_bytes_max: 8 * KIB,
             ..settings
         });
-        for class in [AsynchronousWrite, AsynchronousRead] {
-            let base = if class.is_write() { 0 } else { MIB };
-            // Ahead of the border, behind it, and beyond a hole that begins at the next one.
-            bench.add(class, base + 60 * KIB, 4 * KIB);
-            bench.add(class, base + 64 * KIB, 60 * KIB);
-            bench.add(class, base + 132 * KIB, 4 * KIB);
-            // The nearest behind them: growth goes backward, too.
-            bench.add(class, base + 56 * KIB, 4 * KIB);
-            // A single one that crosses goes alone.
-            bench.add(class, base + 190 * KIB, 4 * KIB);
-            bench.add(class, base + 194 * KIB, KIB);
+        let mut add = |id, object, offset, class| {
+            let length = 4 * KIB;
+            let bytes = (object, Extent { offset, length });
+            assert!(elevator.insert(RequestId(id), bytes, class, START));
+        };
+        // The same bytes of two objects, one read and one written; and what would be adjacent.
+        add(0, 7, 4 * KIB, AsynchronousWrite);
+        add(1, 8, 4 * KIB, SynchronousRead);
+        add(2, 7, 8 * KIB, AsynchronousWrite);
+        add(3, 8, 0, SynchronousRead);
+        let mut seen = Vec::new();
+        while let Some(dispatch) = elevator.dispatch(START) {
+            seen.push((
+                dispatch.object,
+                dispatch.extent.offset / KIB,
+                ids(&dispatch),
+            ));
+            assert!(elevator.complete(dispatch.id));
         }
-        let dispatches = bench.drain(START);
-        let mut seen: Vec<_> = dispatches
-            .iter()
-            .map(|dispatch| (dispatch.extent.offset / KIB, dispatch.extent.length / KIB))
-            .collect();
         seen.sort_unstable();
-        let once = [(56, 8), (64, 60), (132, 4), (190, 4), (194, 1)];
-        let twice = once.iter().copied();
-        let again = once.iter().map(|(offset, length)| (1024 + offset, *length));
-        assert_eq!(seen, twice.chain(again).collect::<Vec<_>>());
+        assert_eq!(seen, [(7, 4, vec![0, 2]), (8, 0, vec![3, 1])]);
+        assert_eq!(elevator.counts().overlapped, 0);
     }
 }
 
@@ -251,10 +250,13 @@ fn an_overdue_request_goes_next() {
     let mut bench = Bench::new(rotating());
     bench.elevator.insert(
         write,
-        Extent {
-            offset: 0,
-            length: 1,
-        },
+        (
+            0,
+            Extent {
+                offset: 0,
+                length: 1,
+            },
+        ),
         AsynchronousWrite,
         START,
     );
@@ -422,7 +424,7 @@ fn what_makes_no_sense_is_refused() {
     let mut insert = |id, offset, length| {
         elevator.insert(
             RequestId(id),
-            Extent { offset, length },
+            (0, Extent { offset, length }),
             SynchronousRead,
             START,
         )

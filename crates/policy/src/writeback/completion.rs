@@ -38,6 +38,8 @@ impl WriteBack {
     fn end(&mut self, id: WriteId, end: End, now: Duration) {
         let now = self.advance(now);
         let start = self.starts.remove(&id);
+        let totals = self.share.totals();
+        totals.flights.remove(start.is_some().into());
         let flight = start.and_then(|start| self.bytes.flights.remove_entry(&start));
         let Some((start, flight)) = flight else {
             return;
@@ -49,6 +51,7 @@ impl WriteBack {
         let after = self.pages.held() - self.pages.only_kept;
         let released = self.pages.memory_bytes(before.saturating_sub(after));
         self.flight_bytes -= bytes;
+        self.share.totals().flight_bytes.remove(bytes);
         let mut gained = 0;
         match end {
             End::Written => {
@@ -63,7 +66,8 @@ impl WriteBack {
             End::PutBack => self.tags.put_back(id, &flight.parts, &mut self.counts),
         }
         self.measure(gained, now);
-        if self.flight_stopped {
+        let is_stopped = self.share.gate().flight_stopped;
+        if is_stopped {
             // Else `next_at` says that only the end of a write can change anything, and after
             // this one nobody would ask again.
             self.is_flight_full();
@@ -116,14 +120,14 @@ impl WriteBack {
 
     /// A write ended; `gained` bytes of memory are clean, 0 when it failed.
     fn measure(&mut self, gained: u64, now: Duration) {
-        let flying = !self.starts.is_empty();
+        let flying = self.share.totals().flights.get() > 0;
         if gained == 0 {
-            self.pacing.failed(flying, now);
+            self.share.gate().pacing.failed(flying, now);
             return;
         }
-        let dirty_bytes = self.dirty_memory_bytes();
+        let dirty_bytes = self.store_memory_bytes();
         let pressed = self.is_device_full();
-        self.pacing.cleaned(
+        self.share.gate().pacing.cleaned(
             gained,
             dirty_bytes,
             (flying, pressed),
@@ -134,11 +138,12 @@ impl WriteBack {
 
     /// Whether the device has as much to do as it can, or would have if more was handed out.
     fn is_device_full(&self) -> bool {
-        let pages = self.pages.held() - self.pages.only_kept;
-        let busy_pages = pages.saturating_sub(self.pages.unwritten);
+        let totals = self.share.totals();
+        let idle_pages = totals.only_kept.get() + totals.unwritten.get();
+        let busy_pages = totals.held.get().saturating_sub(idle_pages);
         let busy_bytes = self.pages.memory_bytes(busy_pages);
-        self.flight_stopped
+        self.share.gate().flight_stopped
             || self.has_background_work()
-            || busy_bytes > self.pacing.limits().background_bytes
+            || busy_bytes > self.limits().background_bytes
     }
 }

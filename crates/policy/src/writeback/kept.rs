@@ -151,8 +151,9 @@ impl WriteBack {
     /// Whether kept pages are in the way of writers.
     fn is_pressed(&self) -> bool {
         let limits = self.limits();
-        let kept_bytes = self.kept_memory_bytes();
-        let held_bytes = self.dirty_memory_bytes();
+        let kept_pages = self.share.totals().only_kept.get();
+        let kept_bytes = self.pages.memory_bytes(kept_pages);
+        let held_bytes = self.store_memory_bytes();
         // The limit need not be a number of pages.
         let is_full = held_bytes.saturating_add(self.settings.page_bytes) > limits.hard_bytes;
         let is_tight = is_full || held_bytes > limits.free_run_bytes;

@@ -29,9 +29,10 @@
 //!
 //! Dirty *memory* is what is limited: a page with one dirty byte counts as a page.
 //!
-//! There are no threads here. One [`WriteBack`] belongs to one device, and knows nothing of the
-//! files on it; the caller keeps it under a lock, and calls `next` whenever something may have
-//! become due: after [`Urgency::Now`], after `finished`, and at [`WriteBack::next_at`].
+//! There are no threads here. One [`WriteBack`] belongs to one object: a device, or a file of a
+//! store, whose objects share limits and bandwidth (`share.rs`). The caller keeps it under a lock,
+//! and calls `next` whenever something may have become due: after [`Urgency::Now`], after
+//! `finished`, at [`WriteBack::next_at`], and of all objects after [`WriteBack::take_waiting`].
 
 mod completion;
 mod discard;
@@ -40,6 +41,7 @@ mod pacing;
 mod pages;
 mod selection;
 pub mod settings;
+mod share;
 mod state;
 mod stream;
 mod tags;
@@ -52,6 +54,7 @@ use std::time::Duration;
 pub use crate::elevator::Extent;
 pub use pacing::Limits;
 pub use settings::Settings;
+pub use share::StoreShare;
 pub use state::WriteBack;
 
 /// Names a write until it is finished.

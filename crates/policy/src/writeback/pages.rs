@@ -8,6 +8,7 @@ use std::time::Duration;
 use pagewell_base::spans::{Span, Spans};
 
 use super::WriteId;
+use super::share::StoreShare;
 
 /// A write that was handed out.
 #[derive(Debug)]
@@ -141,7 +142,7 @@ pub(super) enum Due {
 }
 
 /// All pages with a byte that is dirty, under write-out or kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pages {
     /// Bytes of a page, a power of two.
     pub(super) page_bytes: u64,
@@ -163,9 +164,46 @@ pub(super) struct Pages {
     pub(super) ages: BTreeSet<(Duration, u64)>,
     /// Pages that wait after a failure, by the time when they are tried again.
     pub(super) retries: BTreeSet<(Duration, u64)>,
+    /// Where they are counted together with those of other objects.
+    share: StoreShare,
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let totals = self.share.totals();
+        totals.held.remove(self.held());
+        totals.unwritten.remove(self.unwritten);
+        totals.only_kept.remove(self.only_kept);
+    }
 }
 
 impl Pages {
+    /// None, of an object of a store.
+    pub(super) fn new(share: &StoreShare, page_bytes: u64) -> Self {
+        Self {
+            page_bytes,
+            all: BTreeMap::new(),
+            only_kept: 0,
+            unwritten: 0,
+            ready: BTreeSet::new(),
+            whole: BTreeSet::new(),
+            cheap: BTreeSet::new(),
+            due: BTreeMap::new(),
+            ages: BTreeSet::new(),
+            retries: BTreeSet::new(),
+            share: share.clone(),
+        }
+    }
+
+    /// A page that has a dirty byte from now on.
+    pub(super) fn enter(&mut self, number: u64, make: impl FnOnce() -> Page) -> &mut Page {
+        let share = &self.share;
+        self.all.entry(number).or_insert_with(|| {
+            share.totals().held.add(1);
+            make()
+        })
+    }
+
     /// The bytes of a page.
     pub(super) fn span(&self, number: u64) -> Span {
         let start = number.saturating_mul(self.page_bytes);
@@ -236,18 +274,28 @@ impl Pages {
         let (range, is_one) = bytes.dirty.last_within(start, end);
         let dirty = range.is_some();
         if dirty != std::mem::replace(&mut page.dirty, dirty) {
-            self.unwritten = self
-                .unwritten
-                .wrapping_add_signed(if dirty { 1 } else { -1 });
+            let total = &self.share.totals().unwritten;
+            if dirty {
+                self.unwritten += 1;
+                total.add(1);
+            } else {
+                self.unwritten -= 1;
+                total.remove(1);
+            }
         }
         let is_kept = bytes.is_kept(start, end);
         let only_kept = is_kept && !dirty && page.flights == 0;
         if only_kept != std::mem::replace(&mut page.only_kept, only_kept) {
             // It was written a moment ago.
             page.fresh = false;
-            self.only_kept = self
-                .only_kept
-                .wrapping_add_signed(if only_kept { 1 } else { -1 });
+            let total = &self.share.totals().only_kept;
+            if only_kept {
+                self.only_kept += 1;
+                total.add(1);
+            } else {
+                self.only_kept -= 1;
+                total.remove(1);
+            }
         }
         let may_write = dirty
             && !page.waiting
@@ -271,6 +319,7 @@ impl Pages {
                 self.retries.remove(&retry);
             }
             self.all.remove(&number);
+            self.share.totals().held.remove(1);
         }
     }
 

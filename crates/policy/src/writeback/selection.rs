@@ -49,6 +49,7 @@ use pagewell_base::spans::Span;
 
 use super::pages::{Due, Flight};
 use super::settings::TICK;
+use super::share::TAG_WRITES;
 use super::tags::Tagged;
 use super::{Extent, Tag, Write, WriteBack, WriteId};
 
@@ -60,8 +61,6 @@ enum Reason {
     Background,
 }
 
-/// After tagged bytes of so many of the longest writes the others have one.
-const TAG_WRITES: u64 = 4;
 /// Pages that are dirty for longer than this part of the expiry time go along with expired ones.
 const EXPIRE_ALONG_DIVISOR: u32 = 2;
 
@@ -71,11 +70,23 @@ impl WriteBack {
         let now = self.advance(now);
         self.end_waits(now);
         self.expire(now);
-        self.thinning = self.is_thinning();
-        if self.is_flight_full() {
+        let is_thinning = self.is_thinning();
+        self.share.gate().thinning = is_thinning;
+        let (is_full, has_tagged) = (self.is_flight_full(), self.has_tagged());
+        let cluster_bytes = self.cluster_bytes();
+        if is_full || self.share.gate().yields(has_tagged, cluster_bytes) {
+            if has_tagged || self.has_work() {
+                self.share.gate().wait(self.object, has_tagged);
+            }
             return None;
         }
-        let (span, reason) = self.choose()?;
+        let chosen = self.choose();
+        let tag_bytes = match &chosen {
+            Some(((start, end), Reason::Tag)) => end - start,
+            _ => 0,
+        };
+        self.share.gate().serve(self.object, tag_bytes);
+        let (span, reason) = chosen?;
         Some(self.hand_out(span, reason))
     }
 
@@ -85,7 +96,8 @@ impl WriteBack {
     #[must_use]
     pub fn next_at(&self, now: Duration) -> Option<Duration> {
         let now = self.now.max(now);
-        if self.flight_stopped {
+        let is_stopped = self.share.gate().flight_stopped;
+        if is_stopped {
             return self.flush_at().map(|at| at.max(now));
         }
         if self.has_work() {
@@ -100,13 +112,13 @@ impl WriteBack {
 
     /// Whether there is something to write at once.
     pub(super) fn has_work(&self) -> bool {
-        !self.pages.due.is_empty()
-            || self.has_background_work()
-            || self
-                .tags
-                .pending
-                .values()
-                .any(|tagged| self.tagged(tagged).is_some())
+        !self.pages.due.is_empty() || self.has_background_work() || self.has_tagged()
+    }
+
+    /// Whether a commit waits for something that can be handed out.
+    fn has_tagged(&self) -> bool {
+        let mut pending = self.tags.pending.values();
+        pending.any(|tagged| self.tagged(tagged).is_some())
     }
 
     /// Whether pages are to be written because so much memory is dirty.
@@ -118,7 +130,7 @@ impl WriteBack {
     /// that do not commit (`is_turn`), whole pages come first only as long as others may wait.
     fn background_pages(&self, is_turn: bool) -> Option<&BTreeSet<u64>> {
         let (whole, cheap, ready) = (&self.pages.whole, &self.pages.cheap, &self.pages.ready);
-        if self.unwritten_bytes() <= self.pacing.limits().background_bytes {
+        if self.unwritten_bytes() <= self.limits().background_bytes {
             return None;
         }
         let thins = self.is_thinning() && !ready.is_empty();
@@ -129,13 +141,16 @@ impl WriteBack {
     }
 
     fn unwritten_bytes(&self) -> u64 {
-        self.pages.memory_bytes(self.pages.unwritten)
+        let pages = self.share.totals().unwritten.get();
+        self.pages.memory_bytes(pages)
     }
 
     /// Whether pages with gaps are written: from the one limit down to the other.
     pub(super) fn is_thinning(&self) -> bool {
-        let limits = self.pacing.limits();
-        let most_bytes = match self.thinning {
+        let gate = self.share.gate();
+        let (limits, is_thinning) = (gate.pacing.limits(), gate.thinning);
+        drop(gate);
+        let most_bytes = match is_thinning {
             true => limits.background_bytes.midpoint(limits.thin_bytes),
             false => limits.thin_bytes,
         };
@@ -181,21 +196,23 @@ impl WriteBack {
 
     /// Whether so much is under write-out that nothing more is handed out.
     pub(super) fn is_flight_full(&mut self) -> bool {
-        let most = self.pacing.limits().flight_bytes_max;
-        let full = self.flight_bytes > 0 && self.flight_bytes + self.cluster_bytes() > most;
-        if self.flight_stopped {
-            self.flight_stopped = full || self.flight_bytes > most / 3 * 2;
+        let most = self.limits().flight_bytes_max;
+        let flight_bytes = self.share.totals().flight_bytes.get();
+        let full = flight_bytes > 0 && flight_bytes + self.cluster_bytes() > most;
+        let mut gate = self.share.gate();
+        if gate.flight_stopped {
+            gate.flight_stopped = full || flight_bytes > most / 3 * 2;
         } else if full {
-            self.flight_stopped = true;
+            gate.flight_stopped = true;
             self.counts.flight_stops += 1;
-            self.pacing.pressed();
+            gate.pacing.pressed();
         }
-        self.flight_stopped
+        gate.flight_stopped
     }
 
     /// The longest write now: whole pages, if it is at least one.
     pub(super) fn cluster_bytes(&self) -> u64 {
-        let third = self.pacing.limits().flight_bytes_max / 3;
+        let third = self.limits().flight_bytes_max / 3;
         let bytes = self.settings.cluster_bytes_max.min(third);
         let pages = bytes / self.settings.page_bytes * self.settings.page_bytes;
         if pages > 0 { pages } else { bytes.max(1) }
@@ -324,7 +341,10 @@ impl WriteBack {
         self.habit.note(numbers, self.now, self.settings.expire);
         self.tags.begin(id, start, end);
         self.flight_bytes += end - start;
-        self.pacing.began(self.now);
+        let totals = self.share.totals();
+        totals.flight_bytes.add(end - start);
+        totals.flights.add(1);
+        self.share.gate().pacing.began(self.now);
         self.counts.writes += 1;
         self.counts.write_bytes += end - start;
         match reason {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use pagewell_base::spans::Span;
 
 use super::kept::Flushes;
-use super::pacing::Pacing;
 use super::pages::{Bytes, Flight, Pages};
+use super::share::StoreShare;
 use super::stream::Habit;
 use super::tags::Tags;
 use super::{Counts, Extent, Limits, Settings, WriteId};
 
-/// Write-back of one device.
+/// Write-back of one object.
 #[derive(Debug)]
 pub struct WriteBack {
     pub(super) settings: Settings,
@@ -23,40 +23,40 @@ pub struct WriteBack {
     pub(super) starts: BTreeMap<WriteId, u64>,
     pub(super) next_id: u64,
     pub(super) flight_bytes: u64,
-    /// Enough is under write-out; until it is 2/3 of that.
-    pub(super) flight_stopped: bool,
-    /// Pages with gaps are written, as there was no room.
-    pub(super) thinning: bool,
     /// Where the last write ended.
     pub(super) cursor: u64,
     pub(super) tags: Tags,
-    pub(super) pacing: Pacing,
+    pub(super) share: StoreShare,
+    /// Its number in the share.
+    pub(super) object: u64,
     pub(super) habit: Habit,
     pub(super) flushes: Flushes,
     pub(super) counts: Counts,
 }
 
 impl WriteBack {
-    /// Nothing is dirty.
+    /// Nothing is dirty of the only object of a store.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
+        Self::of_store(settings, &StoreShare::new(settings))
+    }
+
+    /// Nothing is dirty of an object of a store.
+    #[must_use]
+    pub fn of_store(settings: Settings, share: &StoreShare) -> Self {
         let settings = settings.normalised();
         Self {
             settings,
             now: Duration::ZERO,
             bytes: Bytes::default(),
-            pages: Pages {
-                page_bytes: settings.page_bytes,
-                ..Pages::default()
-            },
+            pages: Pages::new(share, settings.page_bytes),
             starts: BTreeMap::new(),
             next_id: 0,
             flight_bytes: 0,
-            flight_stopped: false,
-            thinning: false,
             cursor: 0,
             tags: Tags::default(),
-            pacing: Pacing::new(&settings),
+            share: share.clone(),
+            object: share.gate().add_object(),
             habit: Habit::default(),
             flushes: Flushes::default(),
             counts: Counts::default(),
@@ -114,10 +114,22 @@ impl WriteBack {
         self.pages.memory_bytes(self.pages.held())
     }
 
-    /// The limits of dirty memory now.
+    /// The memory of those pages of all objects of the store, in bytes.
+    #[must_use]
+    pub fn store_memory_bytes(&self) -> u64 {
+        self.pages.memory_bytes(self.share.totals().held.get())
+    }
+
+    /// Whether an object of the store had to wait, for a place under write-out or for room for its
+    /// writer, and may try again: then the caller looks at all of them. It is said once.
+    pub fn take_waiting(&mut self) -> bool {
+        self.share.gate().take_waiting()
+    }
+
+    /// The limits of dirty memory of the store now.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        self.pacing.limits()
+        self.share.gate().pacing.limits()
     }
 
     /// What has happened so far.
@@ -129,7 +141,7 @@ impl WriteBack {
     /// From now on there is another share of the arena for dirty memory, in bytes. When it is less
     /// than what is dirty, writers of new pages are refused until it is not.
     pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
-        self.pacing.set_dirty_bytes_max(bytes);
+        self.share.gate().pacing.set_dirty_bytes_max(bytes);
     }
 
     /// The write of this name.
@@ -151,5 +163,14 @@ impl WriteBack {
     pub(super) fn advance(&mut self, now: Duration) -> Duration {
         self.now = self.now.max(now);
         self.now
+    }
+}
+
+impl Drop for WriteBack {
+    fn drop(&mut self) {
+        let totals = self.share.totals();
+        totals.flight_bytes.remove(self.flight_bytes);
+        totals.flights.remove(self.starts.len() as u64);
+        self.share.gate().serve(self.object, 0);
     }
 }

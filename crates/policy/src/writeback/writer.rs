@@ -24,19 +24,23 @@ impl WriteBack {
         let (held, dirty) = self.pages.count(numbers);
         let new_held = self.pages.memory_bytes(pages - held);
         let new_dirty = self.pages.memory_bytes(pages - dirty);
-        let memory = self.dirty_memory_bytes();
-        let hard_bytes = self.pacing.limits().hard_bytes;
+        let memory = self.store_memory_bytes();
+        let hard_bytes = self.limits().hard_bytes;
         if new_held > 0 && memory > 0 && memory.saturating_add(new_held) > hard_bytes {
             self.counts.refused += 1;
+            self.share.gate().refuse();
             return Admission::Refused;
         }
         if new_dirty == 0 {
             self.counts.granted += 1;
             return Admission::Granted;
         }
-        let Some(pause) = self.pacing.pause(new_dirty, memory, may_pause, now) else {
+        let mut gate = self.share.gate();
+        let Some(pause) = gate.pacing.pause(new_dirty, memory, may_pause, now) else {
+            gate.refuse();
             return Admission::Refused;
         };
+        drop(gate);
         if pause.is_zero() {
             self.counts.granted += 1;
             return Admission::Granted;
@@ -67,8 +71,9 @@ impl WriteBack {
             self.cursor = 0; // nothing is left to go on with
         }
         for number in self.pages.numbers(start, end) {
-            let page = self.pages.all.entry(number).or_insert_with(|| Page {
-                fresh: once && !self.habit.is_recent(number, now, expire),
+            let habit = &mut self.habit;
+            let page = self.pages.enter(number, || Page {
+                fresh: once && !habit.is_recent(number, now, expire),
                 ..Page::default()
             });
             page.fresh &= once;
@@ -81,7 +86,8 @@ impl WriteBack {
         if new > 0 {
             self.follow_streams(start, end, now);
         }
-        if !self.flight_stopped && self.has_work() {
+        let is_stopped = self.share.gate().flight_stopped;
+        if !is_stopped && self.has_work() {
             return Urgency::Now;
         }
         Urgency::Later

@@ -1,7 +1,8 @@
 //! What the elevator must do, written down with nothing but lists that are walked.
 //!
 //! The model is told what is inserted, promoted and completed. It says which request
-//! must be chosen next and why, and checks a dispatch against every rule.
+//! must be chosen next and why, and checks a dispatch against every rule. To the model objects are
+//! parts of one address space, so wide apart that nothing reaches from one to the next.
 
 use std::time::Duration;
 
@@ -36,6 +37,15 @@ pub(crate) struct Model {
     pub(crate) wraps: u64,
     pub(crate) picks: u64,
     pub(crate) backward: u64,
+}
+
+/// Bytes from one object to the next.
+const OBJECT_BYTES: u64 = 1 << 40;
+
+/// Bytes of an object in the address space of the model.
+pub(crate) fn lifted(object: u32, extent: Extent) -> Extent {
+    let offset = u64::from(object) * OBJECT_BYTES + extent.offset;
+    Extent { offset, ..extent }
 }
 
 fn overlap(a: Extent, b: Extent) -> bool {
@@ -256,7 +266,6 @@ impl Model {
         if members.len() > 1 {
             assert!(self.settings.merge);
             assert!(dispatch.extent.length <= self.settings.transfer_bytes_max);
-            assert!(self.is_within_borders(dispatch.extent));
         }
         for pair in members.windows(2) {
             let (below, above) = (pair[0].extent, pair[1].extent);
@@ -307,20 +316,13 @@ impl Model {
                 || known.extent.end() == dispatch.extent.offset && known.extent.offset >= floor;
             let joins = known.class.is_write() == dispatch.class.is_write()
                 && (known.class >= dispatch.class || self.has_place(known.class));
-            let offset = known.extent.offset.min(dispatch.extent.offset);
             let length = known.extent.length + dispatch.extent.length;
-            let fits = length <= self.settings.transfer_bytes_max
-                && self.is_within_borders(Extent { offset, length });
+            let fits = length <= self.settings.transfer_bytes_max;
             assert!(
                 !(beside && joins && fits),
                 "{known:?} stayed behind {dispatch:?}"
             );
         }
-    }
-
-    fn is_within_borders(&self, extent: Extent) -> bool {
-        let is_border = |bytes: u64| (extent.offset + 1).next_multiple_of(bytes) < extent.end();
-        !self.settings.border_bytes.is_some_and(is_border)
     }
 
     fn move_head(&mut self, dispatch: &Dispatch) {

@@ -8,7 +8,7 @@ use pagewell_policy::elevator::{
 };
 
 use crate::choices::Choices;
-use crate::model::Model;
+use crate::model::{Model, lifted};
 
 /// Requests not dispatched at a time: so few that overlaps are always told exactly.
 const QUEUED_MAX: usize = 12;
@@ -47,7 +47,6 @@ fn settings(choices: &mut impl Choices) -> Settings {
         merge: choices.below(8) > 0,
         transfer_bytes_max: UNIT * (1 + choices.below(8)),
         read_gap_bytes_max: UNIT * choices.below(3),
-        border_bytes: (choices.below(3) == 0).then(|| UNIT * (1 + choices.below(12))),
         read_deadline: deadline[choices.below(3) as usize],
         write_deadline: deadline[choices.below(3) as usize],
         depths: std::array::from_fn(|_| depth(choices)),
@@ -128,19 +127,26 @@ impl Schedule {
         };
         self.next_id += 1;
         self.inserted += 1;
-        assert!(self.elevator.insert(id, extent, class, self.now));
+        let object = choices.below(8).saturating_sub(5) as u32;
+        let bytes = (object, extent);
+        assert!(self.elevator.insert(id, bytes, class, self.now));
+        let extent = lifted(object, extent);
         self.model.insert(id, extent, class, self.now);
-        let taken = self.elevator.insert(id, extent, class, self.now);
+        let taken = self.elevator.insert(id, bytes, class, self.now);
         assert!(!taken, "a name was taken twice");
     }
 
     /// False when nothing may go.
     fn dispatch(&mut self) -> bool {
         let expected = self.model.expected(self.now);
-        let Some(dispatch) = self.elevator.dispatch(self.now) else {
+        let Some(mut dispatch) = self.elevator.dispatch(self.now) else {
             assert_eq!(expected, None, "{:?}", self.model);
             return false;
         };
+        dispatch.extent = lifted(dispatch.object, dispatch.extent);
+        for member in &mut dispatch.members {
+            member.extent = lifted(dispatch.object, member.extent);
+        }
         self.travelled += dispatch.members.len() as u64;
         self.model.dispatched(&dispatch, self.now);
         true

@@ -96,7 +96,7 @@ impl Simulation {
         self.next_id += 1;
         self.purpose.insert(id, purpose);
         self.by_place.insert(purpose, id);
-        assert!(self.elevator.insert(id, extent, class, self.now));
+        assert!(self.elevator.insert(id, (0, extent), class, self.now));
     }
 
     fn random_read(&mut self, reader: u64) {

@@ -1,21 +1,19 @@
-//! All files of a mount as one device, which the page cache reads and writes.
+//! The files of a mount as objects of one store, which the page cache reads and writes.
 //!
 //! ```text
-//!   request at an address ──> region ──> file, offset ──> pieces of rsize, wsize ──> READ, WRITE
-//!   flush ──────────────────────────────> every file with unstable writes ─────────> COMMIT
+//!   request for bytes of a file ──> pieces of rsize, wsize ──> READ, WRITE
+//!   flush of a file ─────────────> what the server has taken as unstable ──> COMMIT
 //! ```
-//!
-//! **Where.** A request that is not of one file is an error and never zeros: read-ahead, merging
-//! and this device each see to it that there is none.
 //!
 //! **Reading.** Bytes behind the end of the file as the server knows it are zeros and cost nothing:
 //! a file that is laid out by appending is never read. Data goes straight to the pages.
 //!
 //! **Writing.** Unstable, unless the request is durable or the mount is synchronous. The verifier
-//! of the answer is kept with the file. A flush commits each such file; when a verifier is another
-//! than before, the server has forgotten what it was given. The flush ends with
+//! of the answer is kept with the file. A flush commits the file; when a verifier is another than
+//! before, the server has forgotten what it was given. The flush ends with
 //! [`DeviceError::Replay`], and the cache, which keeps pages until a flush was good, writes them
-//! again. Nobody is told, and nothing is lost.
+//! again. No program is told, and nothing is lost. Of other files that shows when they are
+//! committed.
 //!
 //! **Errors.** A write that the server refuses for good will not be taken next time either. Keeping
 //! it dirty would stop all other files of the mount in the end, so it counts as done; the error is
@@ -24,19 +22,16 @@
 //!
 //! **Patience.** What the server is not ready for is sent again after a pause, by one thread, which
 //! begins with the first such call. At the end of the mount all of it ends at once.
-//!
-//! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
-//! one that a thread waits for.
 
 mod write;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_base::timer::Timer;
 use pagewell_counters::names::PANICS;
-use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request};
+use pagewell_device::{Error as DeviceError, Geometry, Object, Operation, Request, Store};
 use pagewell_fs::{Change, Credentials, Error, Result};
 use pagewell_sunrpc::client::{
     BorrowedSlice, CallError, EncodedCredential, Outcome, Outgoing, Sink,
@@ -51,18 +46,25 @@ use super::calls::{Calls, Patience};
 use super::convert;
 use super::files::Files;
 use super::node::{Node, User};
-use super::regions::SPACE_BYTES;
 
 /// Requests worked on at a time.
 const QUEUE_DEPTH: u32 = 64;
 
-/// See the module's text.
-pub(super) struct RemoteDevice(pub(super) Arc<Remote>);
+/// All files of a mount.
+pub(super) struct RemoteStore(pub(super) Arc<Remote>);
+
+/// One file of a mount.
+pub(super) struct RemoteFile {
+    remote: Arc<Remote>,
+    /// It has this, as long as it has data in the cache or on its way there.
+    node: Weak<Node>,
+}
 
 /// What requests on their way share.
 pub(super) struct Remote {
     pub(super) calls: Arc<Calls>,
-    pub(super) files: Arc<Files>,
+    /// Those of the mount, each of which has this.
+    pub(super) files: Weak<Files>,
     /// What waits until a pause is over.
     pub(super) deferred: OnceLock<Timer>,
     pub(super) read_bytes: u32,
@@ -73,13 +75,9 @@ pub(super) struct Remote {
     pub(super) lacks_commit: AtomicBool,
 }
 
-impl Device for RemoteDevice {
+impl Store for RemoteStore {
     fn name(&self) -> &str {
         &self.0.calls.name
-    }
-
-    fn length_bytes(&self) -> u64 {
-        SPACE_BYTES
     }
 
     fn geometry(&self) -> Geometry {
@@ -93,19 +91,31 @@ impl Device for RemoteDevice {
         }
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        true
+    }
+}
+
+impl RemoteFile {
+    pub(super) fn new(remote: &Arc<Remote>, node: &Arc<Node>) -> Self {
+        let (remote, node) = (remote.clone(), Arc::downgrade(node));
+        Self { remote, node }
+    }
+}
+
+impl Object for RemoteFile {
     fn submit(&self, request: Request) {
-        if self.0.calls.have_ended() {
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
+        if self.remote.calls.have_ended() {
             return;
         }
         match request.operation() {
-            Operation::Read => self.0.read(request),
-            Operation::Write => self.0.write(request),
-            Operation::Flush => self.0.flush(request),
+            Operation::Read => self.remote.read(&node, request),
+            Operation::Write => self.remote.write(&node, request),
+            Operation::Flush => self.remote.flush(&node, request),
         }
-    }
-
-    fn keeps_until_flush(&self) -> bool {
-        true
     }
 }
 
@@ -161,7 +171,14 @@ impl Remote {
             return Ok(());
         };
         let looked = node.look(&self.calls.reported(&node.id, attributes, sent));
-        looked.inspect_err(|_| self.files.forget(node))
+        looked.inspect_err(|_| self.forget(node))
+    }
+
+    /// It means another object by now.
+    fn forget(&self, node: &Node) {
+        if let Some(files) = self.files.upgrade() {
+            files.forget(node);
+        }
     }
 
     /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
@@ -171,7 +188,7 @@ impl Remote {
             .map(|after| self.calls.reported(&node.id, &after, sent));
         let before = wcc.before.map(convert::wcc);
         let (after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
-        let after = after.inspect_err(|_| self.files.forget(node));
+        let after = after.inspect_err(|_| self.forget(node));
         let after = after.unwrap_or_default();
         (Change { before, after }, stamp)
     }
@@ -188,23 +205,25 @@ impl Remote {
         state.failures.note(user, error);
         state.doubt();
         drop(state);
-        self.files.note_failed(node);
+        if let Some(files) = self.files.upgrade() {
+            files.note_failed(node);
+        }
     }
 
-    fn failed(&self, address: u64, error: &Error) -> DeviceError {
-        DeviceError::failed(&self.calls.name, address, error.to_errno())
+    fn failed(&self, offset: u64, error: &Error) -> DeviceError {
+        DeviceError::failed(&self.calls.name, offset, error.to_errno())
     }
 
     /// A call without an answer, as a device says it.
-    fn unanswered(&self, address: u64, error: &CallError) -> DeviceError {
+    fn unanswered(&self, offset: u64, error: &CallError) -> DeviceError {
         match error {
-            CallError::Stopped => DeviceError::Abandoned { offset: address },
+            CallError::Stopped => DeviceError::Abandoned { offset },
             CallError::TimedOut { after } => DeviceError::TimedOut {
                 device: self.calls.name.clone(),
-                offset: address,
+                offset,
                 seconds: after.as_secs(),
             },
-            other => self.failed(address, &self.calls.failure(other)),
+            other => self.failed(offset, &self.calls.failure(other)),
         }
     }
 }
@@ -212,8 +231,6 @@ impl Remote {
 /// A read of at most one READ's bytes.
 struct Reading {
     node: Arc<Node>,
-    /// Of its first byte in the file.
-    offset: u64,
     request: Request,
     /// Bytes that have come.
     done: usize,
@@ -232,22 +249,16 @@ impl Reading {
 }
 
 impl Remote {
-    fn read(self: &Arc<Self>, request: Request) {
+    fn read(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         debug_assert_eq!(request.operation(), Operation::Read);
-        let address = request.offset();
-        let Some((node, offset)) = self.files.at(address, request.len()) else {
-            // Of a file that was thrown away meanwhile no reader is left.
-            let error = Error::Io("no file has these bytes".to_owned());
-            return request.fail(0, self.failed(address, &error));
-        };
+        let (offset, length) = (request.offset(), request.len());
         let known = node.lock().length.at_server().saturating_sub(offset);
-        let length = request.len();
         let inside = usize::try_from(known).unwrap_or(usize::MAX).min(length);
         let mut lengths = pieces(inside, self.read_bytes);
         if inside < length {
             lengths.push(length - inside);
         }
-        let outside = address + inside as u64;
+        let outside = offset + inside as u64;
         for request in split(request, &lengths) {
             if request.offset() >= outside {
                 fill_with_zeros(request, 0);
@@ -255,7 +266,6 @@ impl Remote {
             }
             self.send_read(Reading {
                 node: node.clone(),
-                offset: offset + (request.offset() - address),
                 request,
                 done: 0,
                 refusals: 0,
@@ -268,7 +278,7 @@ impl Remote {
         let rest = reading.request.len() - reading.done;
         let arguments = ReadArguments {
             file: convert::handle(&reading.node.id),
-            offset: reading.offset + reading.done as u64,
+            offset: reading.request.offset() + reading.done as u64,
             count: u32::try_from(rest).unwrap_or(u32::MAX),
         };
         let credential = self.credential(reading.node.lock().reads_for(reading.refusals));
@@ -284,7 +294,7 @@ impl Remote {
     }
 
     fn end_read(self: &Arc<Self>, mut reading: Reading, sent: Moment, outcome: Outcome<'_>) {
-        let address = reading.request.offset();
+        let offset = reading.request.offset();
         let answer = outcome.and_then(|reply| {
             let answer = reply.decode_with(ReadHeadReply::decode_reply)?;
             match &answer {
@@ -318,12 +328,12 @@ impl Remote {
             Ok(Err(failure)) => {
                 let _ = self.look(&reading.node, failure.body.as_ref(), sent);
                 reading.node.lock().doubt();
-                let error = self.failed(address, &convert::error_of_object(failure.status));
+                let error = self.failed(offset, &convert::error_of_object(failure.status));
                 reading.request.fail(reading.done, error);
             }
             Err(CallError::QueueFull) => self.read_later(reading),
             Err(error) => {
-                let error = self.unanswered(address, &error);
+                let error = self.unanswered(offset, &error);
                 reading.request.fail(reading.done, error);
             }
         }
@@ -356,7 +366,7 @@ impl Remote {
 /// Whether a READ brought nothing because there was nothing, which some servers tell by the length
 /// of the file alone.
 fn is_past_end(reading: &Reading, head: &ReadHead) -> bool {
-    let position = reading.offset + reading.done as u64;
+    let position = reading.request.offset() + reading.done as u64;
     let size = head.file_attributes.map(|attributes| attributes.size);
     head.count == 0 && size.is_some_and(|size| size <= position)
 }

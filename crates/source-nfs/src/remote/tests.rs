@@ -7,7 +7,6 @@ use pagewell_fs::FileId;
 use pagewell_sunrpc::client::{Client, Options};
 
 use super::*;
-use crate::regions::{Region, SLOT_BITS};
 use crate::url::Url;
 
 #[test]
@@ -18,11 +17,10 @@ fn pieces_are_as_long_as_one_call_takes() {
     assert!(pieces(0, 100).is_empty());
 }
 
-/// A device of three files, side by side in the address space and a thousand bytes long each, at a
-/// server that takes connections and never answers.
+/// A file of a thousand bytes, at a server that takes connections and never answers.
 struct Rig {
-    device: RemoteDevice,
-    regions: Vec<Region>,
+    remote: Arc<Remote>,
+    node: Arc<Node>,
     _server: TcpListener,
 }
 
@@ -32,16 +30,11 @@ impl Rig {
         let options = Options::new("nobody", vec![server.local_addr().unwrap()]);
         let client = Client::connect(100_003, 3, options).unwrap();
         let calls = Calls::new(client, &Url::parse("nfs://nobody/").unwrap(), 1);
-        let files = Arc::new(Files::new(100, 10));
-        let region = |name: &[u8]| {
-            let node = files.node(&FileId::new(name).unwrap());
-            node.lock().length.reported(1000);
-            files.take_region(&node, 1000).unwrap()
-        };
-        let regions = [b"a", b"b", b"c"].map(|name| region(name)).to_vec();
+        let node = Arc::new(Node::new(FileId::new(b"a").unwrap(), 1));
+        node.lock().length.reported(1000);
         let remote = Arc::new(Remote {
             calls: Arc::new(calls),
-            files,
+            files: Weak::new(),
             deferred: OnceLock::new(),
             read_bytes: 1 << 16,
             write_bytes: 1 << 16,
@@ -49,80 +42,51 @@ impl Rig {
             lacks_commit: AtomicBool::new(false),
         });
         Self {
-            device: RemoteDevice(remote),
-            regions,
+            remote,
+            node,
             _server: server,
         }
     }
 
-    /// What becomes at once of a request, and of its memory; nothing when it went to the server.
-    fn ask(&self, operation: Operation, offset: u64, length: usize) -> Option<(Outcome, Vec<u8>)> {
+    /// What becomes at once of a read, and of its memory; nothing when it went to the server.
+    fn read(&self, offset: u64, length: usize) -> Option<(Outcome, Vec<u8>)> {
         let mut buffer = Buffer::new(length, 1);
         buffer.fill(0xee);
         let (sender, receiver) = mpsc::channel();
         let request = Request::owned(
-            operation,
+            Operation::Read,
             offset,
             buffer,
             Issuer::ReadAhead,
             move |outcome, buffer| drop(sender.send((outcome, buffer.to_vec()))),
         );
-        self.device.submit(request);
+        RemoteFile::new(&self.remote, &self.node).submit(request);
         receiver.try_recv().ok()
     }
 }
 
 #[test]
-fn bytes_without_an_owner_are_an_error_and_never_zeros() {
-    let rig = Rig::new();
-    let slot = 1u64 << SLOT_BITS;
-    let [first, second, third] = [0, 1, 2].map(|index| rig.regions[index].start());
-    assert_eq!((second, third), (first + slot, second + slot));
-    for (offset, length) in [
-        // Before the beginning of a file, and over it.
-        (second - 4096, 4096),
-        (second - 4096, 8192),
-        (second - 1, 2),
-        (third - (1 << 20), 1 << 20),
-        // At the end of what a file may come to.
-        (first + rig.regions[0].capacity(), 4096),
-        (first + rig.regions[0].capacity() - 4096, 8192),
-        // Where no file is.
-        (third + slot, 4096),
-        (third + 7 * slot, 1),
-        (SPACE_BYTES - 4096, 4096),
-    ] {
-        for operation in [Operation::Read, Operation::Write] {
-            let (outcome, memory) = rig.ask(operation, offset, length).unwrap();
-            assert!(
-                outcome.result.is_err(),
-                "{operation:?} {length} at {offset}"
-            );
-            assert_eq!(outcome.transferred_bytes, 0);
-            assert!(
-                memory.iter().all(|byte| *byte == 0xee),
-                "{length} at {offset}"
-            );
-        }
-    }
-}
-
-#[test]
 fn bytes_of_a_file_are_asked_for_and_those_behind_its_end_are_zeros() {
-    let rig = Rig::new();
-    let second = rig.regions[1].start();
-    assert!(rig.ask(Operation::Read, second, 1000).is_none());
-    assert!(rig.ask(Operation::Read, second + 999, 1).is_none());
-    let (outcome, memory) = rig.ask(Operation::Read, second + 4096, 4096).unwrap();
-    assert!(outcome.result.is_ok());
-    assert_eq!(memory, [0; 4096]);
-    rig.device.0.calls.end();
+    let mut rig = Rig::new();
+    assert!(rig.read(0, 1000).is_none());
+    assert!(rig.read(999, 1).is_none());
+    for offset in [4096, 1 << 45] {
+        let (outcome, memory) = rig.read(offset, 4096).unwrap();
+        assert!(outcome.result.is_ok());
+        assert_eq!(memory, [0; 4096]);
+    }
+    // Of a file that is known no more nothing is said: zeros would be taken for its bytes.
+    rig.remote.calls.end();
+    rig.node = Arc::new(Node::new(FileId::new(b"b").unwrap(), 2));
+    let (outcome, memory) = rig.read(4096, 4096).unwrap();
+    assert!(matches!(outcome.result, Err(DeviceError::Abandoned { .. })));
+    assert_eq!(memory, [0xee; 4096]);
 }
 
 #[test]
 fn what_waits_for_a_pause_ends_with_the_mount() {
     let rig = Rig::new();
-    let remote = &rig.device.0;
+    let remote = &rig.remote;
     let (sender, receiver) = mpsc::channel();
     let add = |pause, number| {
         let sender = sender.clone();

@@ -1,5 +1,5 @@
-//! WRITE, from pages straight to the server; and COMMIT, of each file with unstable writes, a few
-//! at a time, and of one that a write needs by itself.
+//! WRITE, from pages straight to the server; and COMMIT, of a file that is flushed, or that a write
+//! needs by itself.
 //!
 //! **A server without COMMIT** is asked for it once. What it has taken and may forget is then
 //! written again, as after a restart, and from there on each WRITE is asked to be stable
@@ -8,12 +8,11 @@
 //!
 //! What a flush covers was complete before it. So the file's record of unstable writes is taken
 //! away when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next
-//! flush.
+//! flush of the file.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use pagewell_base::sync::Mutex;
 use pagewell_device::{Error as DeviceError, Request};
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
@@ -31,8 +30,6 @@ use crate::node::{Node, Uncommitted};
 /// A write of at most one WRITE's bytes.
 struct Writing {
     node: Arc<Node>,
-    /// Of its first byte in the file.
-    offset: u64,
     request: Request,
     /// Bytes that the server has taken.
     done: usize,
@@ -46,19 +43,12 @@ struct Writing {
 }
 
 impl Remote {
-    pub(super) fn write(self: &Arc<Self>, request: Request) {
-        let address = request.offset();
-        let Some((node, offset)) = self.files.at(address, request.len()) else {
-            // A region is given back only when nothing of it is dirty or on its way.
-            let error = Error::Io("no file has these bytes".to_owned());
-            return request.fail(0, self.failed(address, &error));
-        };
+    pub(super) fn write(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         let lengths = pieces(request.len(), self.write_bytes);
         let said = Arc::new(OnceLock::new());
         for request in split(request, &lengths) {
             self.send_write(Writing {
                 node: node.clone(),
-                offset: offset + (request.offset() - address),
                 request,
                 done: 0,
                 said: said.clone(),
@@ -82,7 +72,7 @@ impl Remote {
         writing.is_asked_stable = is_stable;
         let head = WriteHead {
             file: convert::handle(&writing.node.id),
-            offset: writing.offset + writing.done as u64,
+            offset: writing.request.offset() + writing.done as u64,
             count,
             stable: if is_stable {
                 StableHow::FileSync
@@ -140,7 +130,7 @@ impl Remote {
             return self.refuse(writing, Error::Io("WRITE takes nothing".to_owned()));
         }
         writing.done += count;
-        let end = writing.offset + writing.done as u64;
+        let end = writing.request.offset() + writing.done as u64;
         let mut state = writing.node.lock();
         if answer.file_wcc.after.is_none() {
             state.length.grew(end);
@@ -168,8 +158,6 @@ impl Remote {
             let known = state.uncommitted.get_or_insert(fresh);
             known.differs |= first != verifier || known.verifier != verifier;
             drop(state);
-            // Before the request ends: the flush after it must find the file.
-            self.files.note_uncommitted(&writing.node);
         }
         if writing.done < writing.request.len() {
             return self.send_write(writing);
@@ -208,22 +196,6 @@ fn not_ready() -> Error {
     Error::Io("the server was not ready for too long".to_owned())
 }
 
-/// COMMITs of one flush on their way.
-const AT_A_TIME: usize = 32;
-
-/// A flush on its way.
-struct Flushing {
-    request: Request,
-    waiting: Vec<Arc<Node>>,
-    /// Files that are not done.
-    left: usize,
-    /// Why what was written before is not safe.
-    failure: Option<DeviceError>,
-}
-
-/// What the COMMITs of a flush share; the last one takes it.
-type SharedFlush = Arc<Mutex<Option<Flushing>>>;
-
 /// How a COMMIT ended: well, which it is also with an error that is kept with the file;
 /// [`DeviceError::Replay`] when the server has forgotten what it was given; else the mount ends.
 type Ended = std::result::Result<(), DeviceError>;
@@ -241,45 +213,18 @@ struct Committing {
 }
 
 impl Remote {
-    pub(super) fn flush(self: &Arc<Self>, request: Request) {
-        let nodes = self.files.take_uncommitted();
-        if nodes.is_empty() {
-            return request.succeed();
-        }
-        let flushing = Arc::new(Mutex::new(Some(Flushing {
-            request,
-            left: nodes.len(),
-            waiting: nodes,
-            failure: None,
-        })));
-        for _ in 0..AT_A_TIME {
-            self.commit_next(&flushing);
-        }
-    }
-
-    /// Sends the COMMIT of the next file that needs one.
-    fn commit_next(self: &Arc<Self>, flushing: &SharedFlush) {
-        loop {
-            let next = flushing.lock().as_mut().and_then(|one| one.waiting.pop());
-            let Some(node) = next else {
-                return;
-            };
-            let taken = node.lock().uncommitted.take();
-            let ended = match taken {
-                None => Ok(()),
-                // Completions would run here, one inside the other.
-                Some(_) if self.calls.have_ended() => Err(DeviceError::Abandoned { offset: 0 }),
-                // It has said already that it has forgotten, or may.
-                Some(taken) if taken.differs || self.lacks_commit() => self.forgotten(),
-                Some(taken) => {
-                    let flushing = flushing.clone();
-                    return self.commit(node, taken.verifier, move |this, ended| {
-                        this.one_done(&flushing, ended);
-                        this.commit_next(&flushing);
-                    });
-                }
-            };
-            self.one_done(flushing, ended);
+    /// Commits a file, if the server has taken unstable writes of it.
+    pub(super) fn flush(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
+        let taken = node.lock().uncommitted.take();
+        let answer = |ended: Ended| match ended {
+            Ok(()) => request.succeed(),
+            Err(error) => request.fail(0, error),
+        };
+        match taken {
+            None => answer(Ok(())),
+            // It has said already that it has forgotten, or may.
+            Some(taken) if taken.differs || self.lacks_commit() => answer(self.forgotten()),
+            Some(taken) => self.commit(node.clone(), taken.verifier, |_, ended| answer(ended)),
         }
     }
 
@@ -364,35 +309,5 @@ impl Remote {
     fn forgotten(&self) -> Ended {
         let device = self.calls.name.clone();
         Err(DeviceError::Replay { device })
-    }
-
-    /// A file is done; the last one ends the flush.
-    fn one_done(&self, flushing: &SharedFlush, ended: Ended) {
-        let mut shared = flushing.lock();
-        let Some(flush) = &mut *shared else {
-            return;
-        };
-        match ended {
-            Err(error @ DeviceError::Replay { .. }) => {
-                flush.failure.get_or_insert(error);
-            }
-            Err(error) => flush.failure = Some(error),
-            Ok(()) => {}
-        }
-        flush.left -= 1;
-        if flush.left > 0 {
-            return;
-        }
-        let Some(Flushing {
-            request, failure, ..
-        }) = shared.take()
-        else {
-            return;
-        };
-        drop(shared);
-        match failure {
-            Some(failure) => request.fail(0, failure),
-            None => request.succeed(),
-        }
     }
 }

@@ -149,15 +149,17 @@ fn nothing_is_lost_when_the_server_forgets_what_it_was_given() {
     for round in 0..6 {
         for (index, id) in ids.iter().enumerate() {
             let bytes = pattern(200_000, round * 100 + index as u64);
-            let at = expected[index].len();
+            // With holes, so that what is written again needs a COMMIT.
+            let at = expected[index].len() + 100_000;
+            expected[index].resize(at, 0);
             mount.write(id, at as u64, &bytes).unwrap();
             expected[index].extend_from_slice(&bytes);
         }
+        // Everything is at the server, and nothing committed.
+        for id in &ids {
+            mount.attributes(id);
+        }
         if round % 2 == 0 {
-            // Everything is at the server, and nothing committed.
-            for id in &ids {
-                mount.attributes(id);
-            }
             hook.crash();
         } else {
             hook.crashes_before_commit.store(3, Ordering::Release);

@@ -13,6 +13,7 @@ mod making;
 mod model;
 mod names;
 mod numbers;
+mod objects;
 mod resent;
 mod restarted;
 #[cfg(debug_assertions)]

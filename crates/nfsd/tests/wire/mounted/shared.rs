@@ -57,7 +57,7 @@ fn reads_of_two_files_from_memory_take_no_lock_in_common() {
     assert_eq!(shared, 0);
 }
 
-/// What is dirty of a mount is under one lock of the cache, and how much all mounts have under
+/// How much of a mount is dirty is under one lock of the policy, and how much of all mounts under
 /// another.
 #[test]
 fn writes_to_two_files_take_the_locks_of_what_is_dirty_in_common_alone() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use pagewell_base::size;
-use pagewell_cache::CachedDevice;
+use pagewell_cache::DirtyLimit;
 use pagewell_fs::FileSystem;
 use pagewell_monitor::status::{ExportStatus, Warnings};
 use pagewell_nfsd::Export;
@@ -26,8 +26,8 @@ pub(super) struct OpenExport {
     pub(super) filesystem: Arc<dyn FileSystem>,
     /// What is known of it while it is served.
     pub(super) watch: Arc<ExportWatch>,
-    /// What is behind it in the page cache and can be written, if anything is.
-    device: Option<CachedDevice>,
+    /// How much of memory may wait to be written to it, if it is written through the page cache.
+    dirty_limit: Option<DirtyLimit>,
     /// What the source was opened for.
     writes: Writes,
     /// Whether the source is the same, whatever it is opened for.
@@ -41,8 +41,8 @@ fn writes_of(settings: &ExportSettings) -> Writes {
 }
 
 /// Refuses a limit of what there is none of.
-fn check_dirty(settings: &ExportSettings, device: Option<&CachedDevice>) -> anyhow::Result<()> {
-    if settings.dirty_bytes_max.is_some() && device.is_none() {
+fn check_dirty(settings: &ExportSettings, dirty_limit: Option<&DirtyLimit>) -> anyhow::Result<()> {
+    if settings.dirty_bytes_max.is_some() && dirty_limit.is_none() {
         let name = &settings.argument.name;
         bail!(
             "export {name}: dirty is for images and exports of other servers, which are written \
@@ -94,7 +94,7 @@ impl OpenExport {
         sandbox::admit(&argument.source, writes)?;
         let opened = open_source(settings, engine)?;
         let is_local = opened.tree.is_local();
-        check_dirty(settings, opened.device.as_ref())?;
+        check_dirty(settings, opened.dirty_limit.as_ref())?;
         Ok(Self {
             settings: settings.clone(),
             writes,
@@ -102,7 +102,7 @@ impl OpenExport {
             is_local,
             watch: Arc::new(ExportWatch::of(&argument.source)),
             filesystem: opened.tree.filesystem,
-            device: opened.device,
+            dirty_limit: opened.dirty_limit,
         })
     }
 
@@ -114,20 +114,20 @@ impl OpenExport {
 
     /// The same source with these settings.
     pub(super) fn with(&self, settings: &ExportSettings) -> anyhow::Result<Self> {
-        check_dirty(settings, self.device.as_ref())?;
+        check_dirty(settings, self.dirty_limit.as_ref())?;
         Ok(Self {
             settings: settings.clone(),
             filesystem: self.filesystem.clone(),
             watch: self.watch.clone(),
-            device: self.device.clone(),
+            dirty_limit: self.dirty_limit.clone(),
             ..*self
         })
     }
 
     /// Has its limit of memory that waits to be written hold from now on.
     pub(super) fn limit_dirty(&self) {
-        if let Some(device) = &self.device {
-            device.limit_dirty(self.settings.dirty_bytes_max);
+        if let Some(limit) = &self.dirty_limit {
+            limit.set(self.settings.dirty_bytes_max);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A read of what is in memory beside what it cannot beat: a bare copy out of huge pages.
 //!
 //! Random reads of 8 KiB over a working set, by turns: memcpy,
-//! [`pagewell_cache::CachedDevice::read_at`], pread(2)
+//! [`pagewell_cache::CachedObject::read_at`], pread(2)
 //! from the kernel's page cache, a pin without a copy, `read_at` by two threads at once, and the
 //! bare copy by two, which says how much of two processors there is. The
 //! bare copy pays for the processor's caches and address caches as the others do; what is above

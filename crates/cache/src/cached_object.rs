@@ -1,5 +1,7 @@
-//! A device seen through the cache: what callers may do with it.
+//! An object seen through the cache: what callers may do with it; and a device, which is the only
+//! object of its store.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,30 +9,88 @@ use std::time::Duration;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
+use crate::dirty::written::WrittenStore;
 use crate::read::reader::Reader;
 use crate::writeback::Users;
 use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
-/// A device seen through the cache. Cloning shares it; when the last clone and all that was pinned
-/// are gone, its pages are. When the last clone goes, what was written and is not durable is
-/// [committed](Self::commit), which may wait.
+/// An object of a store seen through the cache. Cloning shares it; when the last clone and all that
+/// was pinned are gone, its pages are. When the last clone goes, what was written and is not
+/// durable is [committed](Self::commit), which may wait.
 #[derive(Clone)]
-pub struct CachedDevice {
+pub struct CachedObject {
     pub(crate) reader: Arc<Reader>,
     pub(crate) writer: Arc<Users>,
 }
 
+/// A device seen through the cache: the only object of its store.
+#[derive(Clone)]
+pub struct CachedDevice {
+    pub(crate) object: CachedObject,
+}
+
+impl Deref for CachedDevice {
+    type Target = CachedObject;
+    fn deref(&self) -> &CachedObject {
+        &self.object
+    }
+}
+
+/// How much of memory may have something that is not at a store.
+#[derive(Clone)]
+pub struct DirtyLimit(pub(crate) Arc<WrittenStore>);
+
+impl DirtyLimit {
+    /// Has writers of all objects of the store wait when so much memory has something that is not
+    /// there; `None`: what the store was opened with ([`crate::OpenOptions::dirty_bytes_max`], and
+    /// its bounds). What is above it goes as it is written.
+    pub fn set(&self, bytes_max: Option<u64>) {
+        self.0.limit(bytes_max);
+    }
+}
+
 impl CachedDevice {
-    /// [`pagewell_device::Device::name`].
+    /// The object.
+    #[must_use]
+    pub fn into_object(self) -> CachedObject {
+        self.object
+    }
+}
+
+impl std::fmt::Debug for CachedObject {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let layout = &self.reader.own.layout;
+        write!(formatter, "{} ({:x})", self.name(), layout.number)
+    }
+}
+
+impl CachedObject {
+    /// [`pagewell_device::Store::name`]: of the store that it is in.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.reader.queue.device.name()
+        self.reader.queue.store.name()
     }
 
-    /// [`pagewell_device::Device::length_bytes`].
+    /// Where it ends now.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
-        self.reader.own.layout.length_bytes
+        self.reader.own.layout.length_bytes()
+    }
+
+    /// Moves its end, at the most to 256 TiB. What memory has behind the new one is forgotten,
+    /// dirty or not, as by [`Self::discard`]; what comes before it stays. To be called when the
+    /// store has the new length, and while no caller writes to the object: what is read meanwhile
+    /// is of the old length or of the new one.
+    pub fn set_length(&self, length_bytes: u64) {
+        self.writer.set_length(length_bytes);
+    }
+
+    /// Whether memory has pages of it: false where that would have to be searched for, of the
+    /// object of a device.
+    #[must_use]
+    pub fn has_pages(&self) -> bool {
+        let own = &self.reader.own;
+        own.pages.has_pages(own.layout.number)
     }
 
     /// What its read-ahead policy has seen and done.
@@ -39,7 +99,7 @@ impl CachedDevice {
         self.reader.streams.lock().counts()
     }
 
-    /// Pages of this device in memory, and how many of them wholly.
+    /// Pages of this object in memory, and how many of them wholly.
     #[must_use]
     pub fn resident_pages(&self) -> (u64, u64) {
         let own = &self.reader.own;
@@ -194,15 +254,13 @@ impl CachedDevice {
     /// Bytes in memory that are not on the device yet, those on their way included.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
-        let dirty = self.writer.dirty.lock();
-        dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
+        self.writer.dirty.bytes()
     }
 
-    /// Has writers wait when so much memory has something that is not on the device; `None`: what
-    /// the device was opened with ([`crate::OpenOptions::dirty_bytes_max`], and its bounds). What
-    /// is above it goes as it is written.
-    pub fn limit_dirty(&self, bytes_max: Option<u64>) {
-        self.writer.dirty.limit(bytes_max);
+    /// How much of memory may wait to be written to the store that it is in.
+    #[must_use]
+    pub fn dirty_limit(&self) -> DirtyLimit {
+        DirtyLimit(self.writer.dirty.store.clone())
     }
 
     /// Pages that hold them: what the limits are about.

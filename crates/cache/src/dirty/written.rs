@@ -1,0 +1,250 @@
+//! What the objects of a store have in common where they are written: the quota, the policy's
+//! share, and which of them are *active*, as something in them is not durable.
+//!
+//! The flusher looks at active objects, and a sync, a close and an end of the store is about them.
+//! An object becomes active under the lock of its dirty set, and is no more when the flusher finds
+//! nothing in it that was not made durable. So the many objects of a store that are only read cost
+//! nothing here.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use pagewell_device::Error as DeviceError;
+use pagewell_policy::writeback::{Settings, StoreShare};
+
+use crate::Result;
+use crate::dirty::quota::Quota;
+use crate::flusher::{Flusher, Work};
+use crate::sync::{Mutex, Rank};
+
+/// So many objects are committed at a time when all are.
+const COMMITTED_AT_ONCE: usize = 16;
+
+/// An object in which something was written, as its store sees it.
+pub(crate) trait Active: Send + Sync {
+    /// Sends what may go now, and leaves the active objects when nothing is left.
+    fn drive(self: Arc<Self>);
+    /// When there may be something to send, if nothing else happens.
+    fn due_at(&self) -> Option<Instant>;
+    /// The threads that wait in it look again.
+    fn notify(&self);
+    /// Another object has found out that the store lost what was not flushed.
+    fn replay(&self, error: DeviceError);
+    /// Waits until everything of it is durable; `None`: with its own patience.
+    fn commit_all(self: Arc<Self>, patience: Option<Duration>) -> Result<()>;
+    /// Gives up what is dirty; how many bytes that were.
+    fn abandon(&self) -> u64;
+    /// Bytes that are not at the store.
+    fn dirty_bytes(&self) -> u64;
+    /// Whether anything is not durable.
+    fn has_uncommitted(&self) -> bool;
+}
+
+/// See the module.
+pub(crate) struct WrittenStore {
+    pub(crate) quota: Arc<Quota>,
+    pub(crate) flusher: Arc<Flusher>,
+    /// What the write-back of all objects has in common, and the settings of each.
+    pub(crate) share: StoreShare,
+    pub(crate) settings: Settings,
+    /// When the time of its policies began.
+    pub(crate) origin: Instant,
+    /// In the quota.
+    number: u32,
+    /// Most memory of pages with something dirty, if no other store has any, and as it was opened.
+    bytes_max: AtomicU64,
+    bytes_max_usual: Option<u64>,
+    active: Mutex<BTreeMap<u32, Weak<dyn Active>>>,
+    /// The flusher knows the store.
+    is_enlisted: AtomicBool,
+    is_abandoned: AtomicBool,
+    losses: AtomicU64,
+    /// Writes and flushes that have succeeded.
+    taken: AtomicU64,
+    /// How often objects that had to wait were to try again.
+    progress: AtomicU64,
+}
+
+impl WrittenStore {
+    /// Of which nothing is written. The settings are those of each object, but for the limit.
+    pub(crate) fn new(
+        quota: Arc<Quota>,
+        flusher: Arc<Flusher>,
+        bytes_max_usual: Option<u64>,
+        settings: impl FnOnce(u64) -> Settings,
+    ) -> Self {
+        let bytes_max = quota.store_bytes_max(bytes_max_usual);
+        let settings = settings(bytes_max);
+        Self {
+            number: quota.add(),
+            quota,
+            flusher,
+            share: StoreShare::new(settings),
+            settings,
+            origin: Instant::now(),
+            bytes_max: AtomicU64::new(bytes_max),
+            bytes_max_usual,
+            active: Mutex::default(),
+            is_enlisted: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
+            losses: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            progress: AtomicU64::new(0),
+        }
+    }
+
+    /// The flusher takes care of the store from the first write on.
+    pub(crate) fn enlist(self: &Arc<Self>) {
+        if !self.is_enlisted.load(Ordering::Relaxed)
+            && !self.is_enlisted.swap(true, Ordering::AcqRel)
+        {
+            self.flusher.enlist(Arc::<Self>::downgrade(self));
+        }
+    }
+
+    /// How much memory may have something dirty now.
+    pub(crate) fn allowance(&self) -> u64 {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        self.quota.allowance(self.number, bytes_max)
+    }
+
+    /// So much memory has something dirty.
+    pub(crate) fn note_memory(&self, bytes: u64) {
+        self.quota.set(self.number, bytes);
+    }
+
+    /// Writers may have so much from now on; `None`: as when the store was opened. Those that wait
+    /// look again.
+    pub(crate) fn limit(&self, bytes_max: Option<u64>) {
+        let wanted = bytes_max.or(self.bytes_max_usual);
+        let bytes_max = self.quota.store_bytes_max(wanted);
+        if self.bytes_max.swap(bytes_max, Ordering::Relaxed) != bytes_max {
+            self.active().iter().for_each(|object| object.notify());
+        }
+    }
+
+    /// An object becomes active. The caller has the lock of its dirty set.
+    pub(crate) fn activate(&self, number: u32, object: &Weak<dyn Active>) {
+        self.active.lock().insert(number, object.clone());
+    }
+
+    /// It is active no more. The caller has the lock of its dirty set, or is its end.
+    pub(crate) fn retire(&self, number: u32) {
+        self.active.lock().remove(&number);
+    }
+
+    fn active(&self) -> Vec<Arc<dyn Active>> {
+        let active = self.active.lock();
+        active.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// An object of the store had to wait, and may try again: the flusher looks at all of them, and
+    /// so do the threads that wait in them.
+    pub(crate) fn go_on(&self) {
+        self.progress.fetch_add(1, Ordering::AcqRel);
+        self.active().iter().for_each(|object| object.notify());
+        self.flusher.wake();
+    }
+
+    /// A write or a flush of an object has ended.
+    pub(crate) fn note_taken(&self, is_taken: bool) {
+        self.taken.fetch_add(is_taken.into(), Ordering::AcqRel);
+    }
+
+    /// How much the store has taken: while that changes, it is slow and not dead.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Changes when objects that had to wait are to try again.
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Acquire)
+    }
+
+    /// The store said of an object that it has lost what was not flushed. That is known of it; of
+    /// the others what is kept is dirty again: none of it is there any more.
+    pub(crate) fn replay_others(&self, number: u32, error: &DeviceError) {
+        let active = self.active.lock();
+        let others = active.iter().filter(|(other, _)| **other != number);
+        let others: Vec<_> = others.filter_map(|(_, object)| object.upgrade()).collect();
+        drop(active);
+        for object in others {
+            object.replay(error.clone());
+        }
+    }
+
+    /// Something that was written to an object may be lost.
+    pub(crate) fn lose(&self) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Acquire)
+    }
+
+    /// Gives up what is dirty of all objects; how many bytes that were.
+    pub(crate) fn abandon(&self) -> u64 {
+        self.is_abandoned.store(true, Ordering::Release);
+        self.active().iter().map(|object| object.abandon()).sum()
+    }
+
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        let active = self.active();
+        active.iter().map(|object| object.dirty_bytes()).sum()
+    }
+
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.active().iter().any(|object| object.has_uncommitted())
+    }
+
+    /// Commits all objects, a few at a time; how each ended.
+    pub(crate) fn commit_each(&self, patience: Option<Duration>) -> Vec<Result<()>> {
+        let active = self.active();
+        let (count, waiting) = (active.len(), Mutex::new(Rank::Leaf, active));
+        let done = Mutex::<Vec<Result<()>>>::default();
+        let help = || {
+            loop {
+                let next = waiting.lock().pop();
+                let Some(object) = next else {
+                    return;
+                };
+                let result = object.commit_all(patience);
+                done.lock().push(result);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..COMMITTED_AT_ONCE.min(count) {
+                let thread = std::thread::Builder::new().name("cache-sync".to_owned());
+                // Without others this one does it all.
+                let _ = thread.spawn_scoped(scope, help);
+            }
+            help();
+        });
+        std::mem::take(&mut *done.lock())
+    }
+}
+
+impl Drop for WrittenStore {
+    fn drop(&mut self) {
+        self.quota.remove(self.number);
+    }
+}
+
+impl Work for WrittenStore {
+    fn run(self: Arc<Self>) {
+        for object in self.active() {
+            object.drive();
+        }
+    }
+
+    fn due_at(&self) -> Option<Instant> {
+        let active = self.active();
+        active.iter().filter_map(|object| object.due_at()).min()
+    }
+}
