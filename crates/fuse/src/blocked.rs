@@ -46,20 +46,11 @@ struct State {
 struct Waiting {
     thread: u32,
     since: Instant,
-    reply: Arc<dyn Interrupt>,
+    interrupt: Arc<Interrupt>,
 }
 
-trait Interrupt: Send + Sync {
-    /// Answers "interrupted", unless the answer was given.
-    fn interrupt(&self) -> bool;
-}
-
-impl<R: Refuse> Interrupt for Mutex<Option<R>> {
-    fn interrupt(&self) -> bool {
-        let reply = self.lock().take();
-        reply.map(|reply| reply.refuse(Errno::EINTR)).is_some()
-    }
-}
+/// Answers "interrupted"; false if the answer was given before.
+type Interrupt = dyn Fn() -> bool + Send + Sync;
 
 /// The right to answer a request that waits.
 pub(crate) struct Ticket<R: Refuse> {
@@ -103,17 +94,20 @@ impl Blocked {
     /// Registers a request that is about to wait.
     pub(crate) fn enter<R: Refuse>(self: &Arc<Self>, thread: u32, reply: R) -> Ticket<R> {
         let reply = Arc::new(Mutex::new(Some(reply)));
+        let waiting = Arc::clone(&reply);
+        let interrupt = move || {
+            let reply = waiting.lock().take();
+            reply.map(|reply| reply.refuse(Errno::EINTR)).is_some()
+        };
+        let waiting = Waiting {
+            thread,
+            since: Instant::now(),
+            interrupt: Arc::new(interrupt),
+        };
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
-        state.waiting.insert(
-            number,
-            Waiting {
-                thread,
-                since: Instant::now(),
-                reply: Arc::clone(&reply) as Arc<dyn Interrupt>,
-            },
-        );
+        state.waiting.insert(number, waiting);
         if state.parked {
             state.parked = false;
             self.wake.notify_one();
@@ -136,16 +130,14 @@ impl Blocked {
             }
             state = self.wake.wait_timeout(state, PERIOD);
             let now = Instant::now();
-            let long: Vec<(u32, Arc<dyn Interrupt>)> = state
-                .waiting
-                .values()
-                .filter(|waiting| now.duration_since(waiting.since) >= PERIOD)
-                .map(|waiting| (waiting.thread, Arc::clone(&waiting.reply)))
-                .collect();
+            let waiting = state.waiting.values();
+            let long = waiting.filter(|waiting| now.duration_since(waiting.since) >= PERIOD);
+            let long = long.map(|waiting| (waiting.thread, Arc::clone(&waiting.interrupt)));
+            let long: Vec<(u32, Arc<Interrupt>)> = long.collect();
             drop(state);
             let mut interrupted = false;
-            for (thread, reply) in long {
-                interrupted |= is_being_killed(thread) && reply.interrupt();
+            for (thread, interrupt) in long {
+                interrupted |= is_being_killed(thread) && interrupt();
             }
             if interrupted {
                 let_go();

@@ -1,7 +1,7 @@
-//! On whose behalf a request is made.
+//! The program that makes a request.
 //!
-//! The kernel tells user, group and thread of a caller, not the supplementary groups. They are
-//! read from `/proc`, which takes some 20 microseconds, and only where they can matter: when a
+//! The kernel passes user, group and thread of a caller, not the supplementary groups. `/proc` has
+//! them, which takes some 20 microseconds, so they are read only where they can matter: when a
 //! call was refused without them, and before changes whose outcome depends on them (set-group-id).
 //! The caller waits for the answer meanwhile, so its thread is there.
 
@@ -13,7 +13,7 @@ use pagewell_fs::{Call, Credentials, Error, Result, SetAttributes};
 
 static ROOT: LazyLock<Credentials> = LazyLock::new(Credentials::root);
 
-/// A call as root: where the kernel has judged, or nobody in particular asks.
+/// A call as root: where the kernel has judged, or names no caller.
 pub(crate) fn as_root(may_block: bool) -> Call<'static> {
     Call::new(&ROOT, may_block)
 }
@@ -21,7 +21,7 @@ pub(crate) fn as_root(may_block: bool) -> Call<'static> {
 /// The program that asks.
 pub(crate) struct Caller {
     /// Whether the thread that works for it may wait for storage.
-    pub(crate) may_block: Cell<bool>,
+    may_block: Cell<bool>,
     /// The thread, or 0 when it cannot be seen from here.
     thread: u32,
     plain: Credentials,
@@ -29,7 +29,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Of a request; as root where the kernel alone judges.
+    /// The caller of a request; root where the kernel alone judges.
     pub(crate) fn of(request: &Request, kernel_judges: bool) -> Self {
         let (uid, gid) = match kernel_judges {
             true => (0, 0),
@@ -43,7 +43,7 @@ impl Caller {
         }
     }
 
-    /// Of the user that runs a test; it may wait.
+    /// The user that runs a test; it may wait.
     #[cfg(test)]
     pub(crate) fn of_test() -> Self {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
@@ -53,6 +53,14 @@ impl Caller {
             plain: Credentials::new(uid.as_raw(), gid.as_raw(), &[]),
             with_groups: OnceCell::new(),
         }
+    }
+
+    pub(crate) fn may_block(&self) -> bool {
+        self.may_block.get()
+    }
+
+    pub(crate) fn set_may_block(&self, may_block: bool) {
+        self.may_block.set(may_block);
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -71,7 +79,7 @@ impl Caller {
     }
 
     /// Makes a call that changes nothing when it is refused: with supplementary groups only if
-    /// it is refused without.
+    /// it is refused without them.
     pub(crate) fn ask<T>(&self, operation: impl Fn(&Call<'_>) -> Result<T>) -> Result<T> {
         let answer = operation(&self.call_as(&self.plain));
         let is_refused = matches!(answer, Err(Error::AccessDenied | Error::NotPermitted));
@@ -86,7 +94,7 @@ impl Caller {
         self.call_as(self.complete())
     }
 
-    /// A call for this caller, as somebody else.
+    /// A call for this caller with other credentials.
     pub(crate) fn call_as<'a>(&self, credentials: &'a Credentials) -> Call<'a> {
         Call::new(credentials, self.may_block.get())
     }
@@ -110,16 +118,20 @@ fn groups_in(status: &[u8]) -> Vec<u32> {
         .unwrap_or_default()
 }
 
-/// Permissions of what a program makes, and what it keeps back of them.
+/// Permissions of a new object, and the umask that cuts them.
 #[derive(Clone, Copy)]
 pub(crate) struct Permissions {
-    pub(crate) mode: u32,
-    pub(crate) umask: u32,
+    mode: u32,
+    umask: u32,
 }
 
 impl Permissions {
-    /// Where a program has no say.
-    pub(crate) const NONE: Self = Self { mode: 0, umask: 0 };
+    pub(crate) const fn new(mode: u32, umask: u32) -> Self {
+        Self { mode, umask }
+    }
+
+    /// For objects without permissions of their own.
+    pub(crate) const NONE: Self = Self::new(0, 0);
 
     pub(crate) fn attributes(self) -> SetAttributes {
         SetAttributes {
@@ -128,8 +140,8 @@ impl Permissions {
         }
     }
 
-    /// As whom it makes something.
-    pub(crate) fn of(self, caller: &Caller) -> Credentials {
+    /// The credentials that the new object is made with.
+    pub(crate) fn credentials_of(self, caller: &Caller) -> Credentials {
         caller.complete().clone().with_umask(self.umask)
     }
 }

@@ -118,6 +118,7 @@ pub(crate) struct Dispatch {
     let_go: Condvar,
 }
 
+#[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
     /// Leases of reads.
@@ -126,7 +127,7 @@ struct Queue {
     bytes: usize,
     working_bytes: usize,
     /// When data was let go last, or began to be held.
-    moved: Instant,
+    moved: Option<Instant>,
     workers: usize,
     /// Workers that have not looked for a job yet.
     starting: usize,
@@ -176,17 +177,7 @@ impl Dispatch {
             readers,
             waiting_readers: AtomicUsize::new(0),
             workers_max: workers_max.max(1),
-            queue: Mutex::new(Queue {
-                jobs: VecDeque::new(),
-                lent_bytes: 0,
-                bytes: 0,
-                working_bytes: 0,
-                moved: Instant::now(),
-                workers: 0,
-                starting: 0,
-                idle: 0,
-                stopping: false,
-            }),
+            queue: Mutex::default(),
             ready: Condvar::new(),
             let_go: Condvar::new(),
         }
@@ -245,10 +236,11 @@ impl Dispatch {
     /// Waits until `bytes` more may be held; see the top of the file.
     fn hold<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, bytes: usize) -> MutexGuard<'a, Queue> {
         if queue.bytes == 0 {
-            queue.moved = Instant::now();
+            queue.moved = Some(Instant::now());
         }
         while queue.bytes > 0 && queue.bytes + bytes > HELD_BYTES_MAX && !queue.stopping {
-            let rest = PATIENCE.saturating_sub(queue.moved.elapsed());
+            let still = queue.moved.map_or(PATIENCE, |moved| moved.elapsed());
+            let rest = PATIENCE.saturating_sub(still);
             if !rest.is_zero() {
                 queue = self.let_go.wait_timeout(queue, rest);
             } else if queue.bytes + bytes <= OVERDUE_BYTES_MAX {
@@ -330,7 +322,7 @@ impl Dispatch {
     fn let_go(&self, queue: &mut Queue, bytes: usize) {
         if bytes > 0 {
             queue.bytes -= bytes;
-            queue.moved = Instant::now();
+            queue.moved = Some(Instant::now());
             self.let_go.notify_all();
         }
     }

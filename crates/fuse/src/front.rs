@@ -1,147 +1,151 @@
-//! What each request does with the source.
+//! A mount: its parts, and how each request comes to an answer.
 
-use std::collections::HashMap;
+mod service;
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fuser::{Errno, INodeNo, Notifier, Request};
-use pagewell_base::shards::Shards;
+use fuser::{
+    Errno, Filesystem, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs,
+    ReplyWrite, Request, Session,
+};
 use pagewell_counters::names;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, CreateMode, Credentials, Entry, Error, FileId,
-    FileSystem, FileType, Hold, Opened, Result, SetAttributes,
+    Attributes, Call, Coherence, Created, Entry, Error, ExtendedAttributes, FileId, FileSystem,
+    Result, Statistics,
 };
 
-use crate::attributes::Appearance;
 use crate::blocked::{Blocked, Ticket};
+use crate::buffer_pool;
 use crate::caller::{Caller, Permissions};
+use crate::convert::unknown;
 use crate::dispatch::{Dispatch, Memory, ReadLease};
-use crate::handles::{Handles, OpenFile, READING, Target, asked_for};
-use crate::listing::Sizes;
-use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
-use crate::passthrough::Passthrough;
-use crate::pushing::Pushing;
+use crate::handles::{READING, Target};
+use crate::invalidation::Invalidation;
+use crate::kernel_prefill::KernelPrefill;
+use crate::kernel_view::KernelView;
+use crate::listing::Listing;
+use crate::negotiation::Negotiation;
+use crate::nodes::Nodes;
+use crate::opening::Opening;
+use crate::options::Options;
+use crate::privileges::Privileges;
+use crate::pruning::Pruning;
 use crate::reply::{Data, Device, Refuse};
-use crate::telling::ToTell;
+use crate::writing::{Place, Writing};
 
-/// Set-user-id and set-group-id.
-pub(crate) const PRIVILEGE_BITS: u32 = 0o6000;
-/// What is kept for so long never changes.
-const FOR_EVER: Duration = Duration::from_secs(60 * 60);
+/// Unit of the numbers of statfs.
+const STATISTICS_BLOCK_BYTES: u32 = 4096;
 
-/// What of a file no commit has covered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Uncommitted {
-    /// Of the first write.
-    pub(crate) verifier: [u8; 8],
-    pub(crate) writes: u64,
-}
+type Files = dyn FileSystem;
 
 /// A source behind a mount.
 pub(crate) struct Front {
-    pub(crate) filesystem: Arc<dyn FileSystem>,
-    pub(crate) coherence: Coherence,
-    pub(crate) nodes: Nodes,
-    pub(crate) handles: Handles<OpenFile>,
-    /// Directories that programs have open, where the source keeps them.
-    pub(crate) directories: Handles<Hold>,
-    pub(crate) sizes: Sizes,
-    pub(crate) passthrough: Arc<Passthrough>,
-    pub(crate) pushing: Pushing,
-    pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) blocked: Arc<Blocked>,
-    /// By node.
-    pub(crate) written: Shards<HashMap<u64, Uncommitted>>,
-    /// Files whose pages the kernel is to give up.
-    pub(crate) forgetting: ToTell<u64>,
-    /// Parts of the objects that it is to forget, and how many times one was chosen.
-    pub(crate) pruning: ToTell<usize>,
-    pub(crate) parts_pruned: AtomicUsize,
-    pub(crate) appearance: Appearance,
-    /// Data is on the device when a change of it is answered: of writes the kernel sees to that.
-    pub(crate) is_synchronous: bool,
-    pub(crate) device: Device,
-    pub(crate) notifier: OnceLock<Notifier>,
-    /// The source's own number of the root, once anybody asked.
-    pub(crate) root_file_id: OnceLock<u64>,
+    files: Arc<Files>,
+    view: KernelView,
+    nodes: Arc<Nodes>,
+    opening: Opening,
+    listing: Listing,
+    writing: Arc<Writing>,
+    privileges: Arc<Privileges>,
+    prefill: Arc<KernelPrefill>,
+    invalidation: Arc<Invalidation>,
+    pruning: Arc<Pruning>,
+    dispatch: Arc<Dispatch>,
+    blocked: Arc<Blocked>,
+    device: Arc<Device>,
 }
 
 impl Front {
-    pub(crate) fn new(
-        filesystem: Arc<dyn FileSystem>,
-        coherence: Coherence,
-        dispatch: Dispatch,
-    ) -> Self {
-        let objects_max = if filesystem.limits().coherence == Coherence::UNCHANGED {
-            OBJECTS_UNCHANGED_MAX
-        } else {
-            OBJECTS_MAX
-        };
-        let mut front = Self {
-            nodes: Nodes::new(filesystem.root(), objects_max),
-            filesystem,
-            coherence,
-            handles: Handles::default(),
-            directories: Handles::default(),
-            sizes: Sizes::default(),
-            passthrough: Arc::default(),
-            pushing: Pushing::default(),
-            dispatch: Arc::new(dispatch),
+    pub(crate) fn new(files: Arc<Files>, coherence: Coherence, options: &Options) -> Self {
+        let readers = options.readers();
+        let dispatch = Dispatch::new(readers, options.threads.saturating_sub(readers));
+        let dispatch = Arc::new(dispatch);
+        let view = KernelView::new(coherence, options.appearance, files.limits().read_only);
+        let (device, invalidation) = (Arc::<Device>::default(), Arc::<Invalidation>::default());
+        let nodes = Arc::new(Nodes::new(&files));
+        let privileges = Privileges::new(&files, &invalidation, view.keeps_attributes());
+        let privileges = Arc::new(privileges);
+        let writing = Writing::new(&files, &nodes, &privileges, options.synchronous);
+        let writing = Arc::new(writing);
+        let is_on = view.is_immutable();
+        let prefill = Arc::new(KernelPrefill::new(
+            is_on, &files, &nodes, &dispatch, &device,
+        ));
+        Self {
+            view,
+            opening: Opening::new(&files, &writing),
+            listing: Listing::new(&files, &nodes, view, &prefill),
+            pruning: Arc::new(Pruning::new(&nodes, &writing, &device)),
+            files,
+            nodes,
+            writing,
+            privileges,
+            prefill,
+            invalidation,
+            dispatch,
             blocked: Arc::default(),
-            written: Shards::default(),
-            forgetting: ToTell::default(),
-            pruning: ToTell::default(),
-            parts_pruned: AtomicUsize::new(0),
-            appearance: Appearance::default(),
-            is_synchronous: false,
-            device: Device::default(),
-            notifier: OnceLock::new(),
-            root_file_id: OnceLock::new(),
-        };
-        front.pushing.is_on = front.is_immutable();
-        front
+            device,
+        }
     }
 
-    /// Whether nobody but this mount changes the source.
-    pub(crate) fn is_private(&self) -> bool {
-        self.coherence.attributes >= FOR_EVER && self.coherence.names >= FOR_EVER
+    /// What is mounted.
+    pub(crate) fn filesystem(&self) -> &Files {
+        &*self.files
     }
 
-    /// Whether nothing in the source ever changes, so that opening and closing mean nothing.
-    pub(crate) fn is_immutable(&self) -> bool {
-        self.is_private() && self.filesystem.limits().read_only
+    /// The connection to the kernel.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
-    /// The object that the kernel means.
-    pub(crate) fn id(&self, node: u64) -> Result<FileId> {
-        let known = self.nodes.id(node);
-        let id = known.or_else(|| self.filesystem.id_of_number(node));
-        id.ok_or(Error::Stale)
+    /// Begins to look for callers that are killed while they wait.
+    pub(crate) fn watch_callers(&self) -> std::io::Result<()> {
+        let dispatch = Arc::clone(&self.dispatch);
+        self.blocked.start(move || dispatch.drop_unwanted())
+    }
+
+    /// Begins to send notices to the kernel.
+    pub(crate) fn notify_through<F: Filesystem>(
+        &self,
+        session: &Session<F>,
+    ) -> std::io::Result<()> {
+        self.device.set(session.as_fd().try_clone_to_owned()?);
+        self.invalidation.start(session.notifier())?;
+        self.pruning.start()
+    }
+
+    /// Ends the threads of an unmounted mount.
+    pub(crate) fn stop(&self) {
+        self.dispatch.stop();
+        self.blocked.stop();
+        self.invalidation.stop();
+        self.pruning.stop();
     }
 
     /// Answers a request of an object: here if nothing has to be waited for, else where waiting is
-    /// allowed. `finish` is given the reply unless the caller was let go meanwhile.
-    pub(crate) fn answer<R: Refuse, T>(
+    /// allowed. `finish` gets the reply unless the caller is killed meanwhile.
+    fn answer<R: Refuse, T>(
         self: &Arc<Self>,
-        request: &Request,
-        node: INodeNo,
-        reply: R,
+        (request, node, reply): (&Request, INodeNo, R),
         work: impl Fn(&Self, &Caller, &FileId) -> Result<T> + Send + 'static,
         finish: impl FnOnce(&Self, R, T) + Send + 'static,
     ) {
-        let caller = Caller::of(request, self.appearance.differs());
+        let caller = Caller::of(request, self.view.hides_owners());
         let work = move |front: &Self, may_block, _| {
-            caller.may_block.set(may_block);
-            work(front, &caller, &front.id(node.0)?)
+            caller.set_may_block(may_block);
+            work(front, &caller, &front.nodes.id(node.0)?)
         };
         self.answer_with(request, Memory::None, reply, work, finish);
     }
 
     /// As [`Front::answer`], for a request that takes `memory`: once it waits it has the lease of
-    /// that, and it is not done when its caller was let go before its turn.
-    pub(crate) fn answer_with<R: Refuse, T>(
+    /// that, and it is dropped when its caller is killed before its turn.
+    fn answer_with<R: Refuse, T>(
         self: &Arc<Self>,
         request: &Request,
         memory: Memory,
@@ -166,8 +170,44 @@ impl Front {
         }
     }
 
-    /// Has what waits done by a worker.
-    pub(crate) fn hand_over<R: Refuse, T>(
+    /// As [`Front::answer_with`], without a copy of the data unless another thread must wait.
+    fn answer_write(
+        self: &Arc<Self>,
+        request: &Request,
+        (node, place): (INodeNo, Place),
+        data: &[u8],
+        reply: ReplyWrite,
+    ) {
+        let write = move |front: &Self, may_block, data: &[u8]| {
+            guarded(|| front.writing.write(&place, may_block, data))
+        };
+        let finish = move |front: &Self, reply: ReplyWrite, (count, is_elsewhere)| {
+            reply.written(count);
+            if is_elsewhere {
+                front.invalidation.drop_pages(node.0);
+            }
+        };
+        match write(self, false, data) {
+            Err(Error::WouldBlock) => {}
+            done => return self.finish(reply, done, finish),
+        }
+        let ticket = self.blocked.enter(request.pid(), reply);
+        if let Some(_here) = self.dispatch.here(Memory::None) {
+            return self.settle(ticket, write(self, true, data), finish);
+        }
+        let data = buffer_pool::copy_of(data);
+        names::COPIED_BYTES.add(data.len() as u64);
+        let memory = Memory::Data(data.len());
+        let write = move |front: &Self, _| {
+            let done = write(front, true, &data);
+            buffer_pool::give_back(data);
+            done
+        };
+        self.hand_over(ticket, memory, write, finish);
+    }
+
+    /// Leaves a request that waits to a worker.
+    fn hand_over<R: Refuse, T>(
         self: &Arc<Self>,
         ticket: Ticket<R>,
         memory: Memory,
@@ -183,8 +223,8 @@ impl Front {
         self.dispatch.hand_over(memory, wanted, Box::new(job));
     }
 
-    /// Gives the answer to a request that waited, unless its caller was let go.
-    pub(crate) fn settle<R: Refuse, T>(
+    /// Answers a request that waited, unless its caller was killed.
+    fn settle<R: Refuse, T>(
         &self,
         ticket: Ticket<R>,
         answer: Result<T>,
@@ -195,90 +235,92 @@ impl Front {
         }
     }
 
-    pub(crate) fn finish<R: Refuse, T>(
-        &self,
-        reply: R,
-        answer: Result<T>,
-        finish: impl FnOnce(&Self, R, T),
-    ) {
+    fn finish<R: Refuse, T>(&self, reply: R, answer: Result<T>, finish: impl FnOnce(&Self, R, T)) {
         match answer {
             Ok(answer) => finish(self, reply, answer),
             Err(error) => reply.refuse(Errno::from_i32(error.to_errno().raw_os_error())),
         }
     }
 
-    pub(crate) fn attributes(&self, caller: &Caller, id: &FileId) -> Result<Attributes> {
-        let attributes = caller.ask(|call| self.filesystem.attributes(call, id))?;
-        if *id == self.filesystem.root() {
-            let _ = self.root_file_id.set(attributes.file_id);
+    /// As [`Front::answer`], for a request without a result.
+    fn answer_done(
+        self: &Arc<Self>,
+        asked: (&Request, INodeNo, ReplyEmpty),
+        work: impl Fn(&Self, &Caller, &FileId) -> Result<()> + Send + 'static,
+    ) {
+        self.answer(asked, work, |_, reply, ()| reply.ok());
+    }
+
+    /// Makes an object that is not a regular file, and answers with it.
+    fn answer_make(
+        self: &Arc<Self>,
+        asked: (&Request, INodeNo, ReplyEntry),
+        (name, permissions): (&OsStr, Permissions),
+        make: impl Fn(&Files, &Call<'_>, &FileId, &[u8]) -> Result<Created> + Send + 'static,
+    ) {
+        let name = name.as_bytes().to_vec();
+        let work = move |front: &Self, caller: &Caller, directory: &FileId| {
+            let credentials = permissions.credentials_of(caller);
+            let call = caller.call_as(&credentials);
+            let made = make(&*front.files, &call, directory, &name)?;
+            Ok(Some(made.entry))
+        };
+        self.answer(asked, work, Self::reply_entry);
+    }
+
+    /// Ends the use of an open object, which may wait.
+    fn release<T: Send + Sync + 'static>(&self, open: Option<Arc<T>>, reply: ReplyEmpty) {
+        match self.dispatch.here(Memory::None) {
+            Some(_here) => drop(open),
+            None => {
+                let job = Box::new(move |_| drop(open));
+                self.dispatch.hand_over(Memory::None, None, job);
+            }
         }
+        reply.ok();
+    }
+
+    /// The extended attributes that programs may ask for. None where owner and permissions are not
+    /// the source's, which would judge by its own.
+    fn extended(&self) -> Result<&dyn ExtendedAttributes> {
+        let extended = self.files.extended_attributes();
+        let shown = extended.filter(|_| !self.view.hides_owners());
+        shown.ok_or(Error::NotSupported)
+    }
+
+    fn attributes(&self, caller: &Caller, id: &FileId) -> Result<Attributes> {
+        let attributes = caller.ask(|call| self.files.attributes(call, id))?;
+        self.nodes.note_number(id, attributes.file_id);
         Ok(attributes)
     }
 
-    /// Opens an object for the caller. The kernel has judged the mode bits; the source may know
-    /// more.
-    pub(crate) fn open(&self, caller: &Caller, id: &FileId, wanted: Access) -> Result<Opened> {
-        caller.ask(|call| {
-            let (granted, _) = self.filesystem.access(call, id, wanted)?;
-            if granted & wanted == wanted {
-                Ok(())
-            } else {
-                Err(Error::AccessDenied)
-            }
-        })?;
-        caller.ask(|call| self.filesystem.open(call, id))
-    }
-
-    /// Makes a regular file, or finds the one that is there unless `exclusive`.
-    pub(crate) fn create(
-        &self,
-        caller: &Caller,
-        (directory, name): (&FileId, &[u8]),
-        permissions: Permissions,
-        flags: i32,
-    ) -> Result<(Entry, Opened)> {
-        let credentials = permissions.of(caller);
-        let call = caller.call_as(&credentials);
-        let guarded = CreateMode::Guarded(permissions.attributes());
-        match self.filesystem.create(&call, directory, name, &guarded) {
-            // A program that made a file may use it, whatever its mode says.
-            Ok(created) => {
-                let opened = self.filesystem.open(&call, &created.entry.id)?;
-                Ok((created.entry, opened))
-            }
-            Err(Error::Exists) if flags & libc::O_EXCL == 0 => {
-                let found = self.filesystem.lookup(&call, directory, name)?;
-                // Made by others since the kernel found nothing here. It takes nothing but a file
-                // for an answer, and looks the name up again when it is told that it is stale.
-                Error::Stale.unless(found.attributes.file_type == FileType::Regular)?;
-                let opened = self.open(caller, &found.id, asked_for(flags))?;
-                if flags & libc::O_TRUNC != 0 {
-                    let empty = SetAttributes {
-                        size: Some(0),
-                        ..SetAttributes::default()
-                    };
-                    let filesystem = &self.filesystem;
-                    filesystem.set_attributes(&call, &found.id, &empty, None)?;
-                }
-                let attributes = self.filesystem.attributes(&call, &found.id)?;
-                let id = found.id;
-                Ok((Entry { id, attributes }, opened))
-            }
-            Err(error) => Err(error),
+    /// Finds a name; nothing where the kernel may keep that it is missing.
+    fn lookup(&self, caller: &Caller, directory: &FileId, name: &[u8]) -> Result<Option<Entry>> {
+        // Of whatever object: the kernel has a file handle of it and has forgotten the rest.
+        let found = if name == b"." {
+            let id = *directory;
+            let attributes = self.attributes(caller, directory);
+            attributes.map(|attributes| Entry { id, attributes })
+        } else {
+            caller.ask(|call| self.files.lookup(call, directory, name))
+        };
+        match found {
+            Err(Error::NotFound) if !self.view.missing_name_lifetime().is_zero() => Ok(None),
+            found => found.map(Some),
         }
     }
 
     /// Reads until there is all that was asked for, or the end: the kernel takes less for the end.
-    pub(crate) fn read(
+    fn read(
         &self,
         target: &Target,
         may_block: bool,
         (offset, size): (u64, u32),
         lease: Option<ReadLease>,
     ) -> Result<Data> {
-        let id = match &target.file {
-            Some(file) => file.id,
-            None => self.id(target.node)?,
+        let id = match target.file() {
+            Some(file) => file.id(),
+            None => self.nodes.id(target.node())?,
         };
         let wanted = size as usize;
         let mut data = Data::with_lease(lease);
@@ -286,7 +328,7 @@ impl Front {
             let at = offset + data.len() as u64;
             let rest = u32::try_from(wanted - data.len()).unwrap_or(size);
             let reply = target.ask(may_block, READING, |call| {
-                self.filesystem.read(call, &id, at, rest)
+                self.files.read(call, &id, at, rest)
             })?;
             let came = data.add(reply.payload, may_block)?;
             if reply.end_of_file || came == 0 {
@@ -296,88 +338,60 @@ impl Front {
         Ok(data)
     }
 
-    /// Changes attributes. The kernel has judged the caller. It also takes set-user-id away when
-    /// another user changes a file, in the name of that user, who may not: such a change is made
-    /// as the owner. With a change of length or owner it only says what it would take, by an old
-    /// rule: the source does that by itself as the system beneath does it, and what it does not
-    /// take is taken thereafter.
-    pub(crate) fn set_attributes(
-        &self,
-        caller: &Caller,
-        id: &FileId,
-        target: &Target,
-        wanted: &SetAttributes,
-    ) -> Result<Attributes> {
-        let call = caller.call();
-        let rest = SetAttributes {
-            mode: None,
-            ..*wanted
+    /// Answers with an object, or with nothing for a name that means none.
+    fn reply_entry(&self, reply: ReplyEntry, entry: Option<Entry>) {
+        let Some(entry) = entry else {
+            let lifetime = self.view.missing_name_lifetime();
+            let none = Generation(0);
+            return reply.entry_with_ttls(&Duration::ZERO, &lifetime, &unknown(0), none);
         };
-        let change = match wanted.mode {
-            Some(mode) if rest != SetAttributes::default() => {
-                let before = self.filesystem.attributes(&call, id)?.mode;
-                self.change_attributes(&call, id, target, &rest)?;
-                self.take_privileges(&call, id, before & !mode)?
-            }
-            Some(mode) => match self.change_attributes(&call, id, target, wanted) {
-                Err(Error::NotPermitted) => {
-                    let before = self.filesystem.attributes(&call, id)?;
-                    let (lost, gained) = (before.mode & !mode, mode & !before.mode);
-                    let is_owner = before.uid == call.credentials.uid;
-                    let is_other_change = gained != 0 || lost & !PRIVILEGE_BITS != 0;
-                    Error::NotPermitted.when(is_other_change || is_owner)?;
-                    self.take_privileges(&call, id, lost)?
-                }
-                change => change?,
-            },
-            None => self.change_attributes(&call, id, target, wanted)?,
-        };
-        match change.after {
-            Some(attributes) => Ok(attributes),
-            None => self.filesystem.attributes(&call, id),
-        }
+        let node = self.nodes.remember(&entry);
+        reply.entry_with_ttls(
+            &self.view.attributes_lifetime(&entry.attributes),
+            &self.view.name_lifetime(),
+            &self.view.shown(&entry.attributes, node),
+            self.nodes.generation(node, &entry.id),
+        );
+        self.pruning.prune_if_crowded();
     }
 
-    /// Changes attributes as the caller, or through the file that it has open.
-    fn change_attributes(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        target: &Target,
-        wanted: &SetAttributes,
-    ) -> Result<Change> {
-        match self.filesystem.set_attributes(call, id, wanted, None) {
-            Err(Error::AccessDenied) if wanted.size.is_some() && target.file.is_some() => target
-                .ask(call.may_block, Access::MODIFY, |call| {
-                    if call.credentials.uid == 0 {
-                        self.drop_privileges(call, id)?;
-                    }
-                    self.filesystem.set_attributes(call, id, wanted, None)
-                }),
-            change => change,
-        }
+    fn reply_attributes(&self, node: INodeNo, reply: ReplyAttr, found: &Attributes) {
+        let lifetime = self.view.attributes_lifetime(found);
+        reply.attr(&lifetime, &self.view.shown(found, node.0));
     }
 
-    /// Takes those of set-user-id and set-group-id that are among the bits `lost`, as the owner.
-    fn take_privileges(&self, call: &Call<'_>, id: &FileId, lost: u32) -> Result<Change> {
-        let before = self.filesystem.attributes(call, id)?;
-        let left = before.mode & !(lost & PRIVILEGE_BITS);
-        if left == before.mode {
-            return Ok(Change::default());
+    fn reply_statistics(&self, reply: ReplyStatfs, found: Statistics) {
+        let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);
+        reply.statfs(
+            blocks(found.bytes_total),
+            blocks(found.bytes_free),
+            blocks(found.bytes_available),
+            found.files_total,
+            found.files_free,
+            STATISTICS_BLOCK_BYTES,
+            self.files.limits().name_bytes_max,
+            STATISTICS_BLOCK_BYTES,
+        );
+    }
+}
+
+/// A mount, for the crate `fuser`.
+pub(crate) struct Service {
+    front: Arc<Front>,
+    negotiation: Negotiation,
+}
+
+impl Service {
+    pub(crate) fn new(front: Arc<Front>, options: &Options) -> Self {
+        Self {
+            front,
+            negotiation: Negotiation::new(options),
         }
-        let only_mode = SetAttributes {
-            mode: Some(left),
-            ..SetAttributes::default()
-        };
-        let owner = Credentials::new(before.uid, before.gid, &[]);
-        let as_owner = Call::new(&owner, call.may_block);
-        self.filesystem
-            .set_attributes(&as_owner, id, &only_mode, None)
     }
 }
 
 /// A defect in a source costs the one request that met it.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         names::PANICS.add(1);
         Err(Error::Io("defect of the program".to_owned()))

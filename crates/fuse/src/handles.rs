@@ -14,11 +14,11 @@ use crate::passthrough::Pass;
 /// Linux' flag of an open that is for running the file (`FMODE_EXEC`), seen in no header.
 const OPEN_TO_RUN: i32 = 0x20;
 
-/// A file is read when it was opened for reading, or to be run.
+/// An open for reading, or to run the file, allows to read it.
 pub(crate) const READING: Access = Access(Access::READ.0 | Access::EXECUTE.0);
 
 /// What an open with these flags asks for.
-pub(crate) fn asked_for(flags: i32) -> Access {
+pub(crate) fn access_of(flags: i32) -> Access {
     let data = if flags & OPEN_TO_RUN != 0 {
         Access::EXECUTE
     } else {
@@ -33,16 +33,16 @@ pub(crate) fn asked_for(flags: i32) -> Access {
 
 /// A file that a program has open.
 pub(crate) struct OpenFile {
-    pub(crate) id: FileId,
+    id: FileId,
     /// The user that opened it: what was allowed then is allowed for as long as it is open.
     credentials: Credentials,
     /// What it was opened for.
-    pub(crate) allowed: Access,
-    /// The file's verifier when it was last told whether something was lost.
-    told: AtomicU64,
+    allowed: Access,
+    /// The file's verifier at the last report of a loss, or at the open.
+    verifier: AtomicU64,
     /// Keeps the object there.
     _hold: Option<Hold>,
-    /// What the kernel reads and writes by itself, while it does.
+    /// The kernel reads and writes the file itself, while this is there.
     _pass: Option<Pass>,
 }
 
@@ -58,16 +58,25 @@ impl OpenFile {
             id,
             credentials,
             allowed,
-            told: AtomicU64::new(u64::from_ne_bytes(verifier)),
+            verifier: AtomicU64::new(u64::from_ne_bytes(verifier)),
             _hold: hold,
             _pass: pass,
         }
     }
 
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Whether it was opened for reading, or to be run.
+    pub(crate) fn may_read(&self) -> bool {
+        self.allowed.intersects(READING)
+    }
+
     /// Whether the verifier has moved since this was asked last.
-    pub(crate) fn is_untold(&self, verifier: [u8; 8]) -> bool {
+    pub(crate) fn has_moved(&self, verifier: [u8; 8]) -> bool {
         let verifier = u64::from_ne_bytes(verifier);
-        self.told.swap(verifier, Ordering::Relaxed) != verifier
+        self.verifier.swap(verifier, Ordering::Relaxed) != verifier
     }
 }
 
@@ -79,11 +88,27 @@ impl Drop for OpenFile {
 
 /// A node, and the file through which a program uses it.
 pub(crate) struct Target {
-    pub(crate) node: u64,
-    pub(crate) file: Option<Arc<OpenFile>>,
+    node: u64,
+    file: Option<Arc<OpenFile>>,
 }
 
 impl Target {
+    pub(crate) fn new(node: u64, file: Option<Arc<OpenFile>>) -> Self {
+        Self { node, file }
+    }
+
+    pub(crate) fn node(&self) -> u64 {
+        self.node
+    }
+
+    pub(crate) fn file(&self) -> Option<&OpenFile> {
+        self.file.as_deref()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Makes a call through the open file: as the user that opened it, and as root if that is
     /// refused and any of `needed` was allowed at the open.
     pub(crate) fn ask<T>(
@@ -92,12 +117,11 @@ impl Target {
         needed: Access,
         operation: impl Fn(&Call<'_>) -> Result<T>,
     ) -> Result<T> {
-        // Without an open file the kernel has judged, and tells of nobody in particular.
+        // Without an open file the kernel has judged, and names no caller.
         let Some(file) = &self.file else {
             return operation(&as_root(may_block));
         };
-        let answer = operation(&Call::new(&file.credentials, may_block));
-        match answer {
+        match operation(&Call::new(&file.credentials, may_block)) {
             Err(Error::AccessDenied) if file.allowed.intersects(needed) => {
                 operation(&as_root(may_block))
             }
@@ -110,7 +134,7 @@ impl Target {
 /// open file of a program.
 pub(crate) struct Handles<T> {
     open: Shards<HashMap<u64, Arc<T>>>,
-    /// 0 is never given out: the kernel uses it for files that were opened without asking.
+    /// The kernel uses 0 for files that it opened without asking.
     last: AtomicU64,
 }
 
@@ -124,7 +148,6 @@ impl<T> Default for Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// The handle of what was just opened.
     pub(crate) fn insert(&self, file: T) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let mut open = self.open.lock(handle);
@@ -132,13 +155,12 @@ impl<T> Handles<T> {
         handle
     }
 
-    /// What a handle means.
     pub(crate) fn get(&self, handle: u64) -> Option<Arc<T>> {
         let open = self.open.lock(handle);
         open.get(&handle).cloned()
     }
 
-    /// The last descriptor is closed.
+    /// Ends the use of a handle, after its last descriptor is closed.
     pub(crate) fn remove(&self, handle: u64) -> Option<Arc<T>> {
         let mut open = self.open.lock(handle);
         open.remove(&handle)

@@ -13,10 +13,10 @@
 //! not answer cannot make the mount deaf (`dispatch`). A program that waits and is killed meanwhile
 //! is let go (`blocked`).
 //!
-//! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
-//! sends them), `front`, `naming`, `opening`, `writing`, `ranges`, `extended` and `listing` (what
-//! each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch` and `blocked`
-//! (what waits), `caller`, `passthrough`, `telling`, `pruning`, `pushing`, `reading_around`,
+//! Reading order: [`mount()`] (a mount from outside), `front::service` (requests as the kernel
+//! sends them), `front` (how they are answered), `opening`, `writing`, `privileges` and `listing` (what each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch`
+//! and `blocked` (what waits), `kernel_view` and `negotiation` (what the kernel keeps and does),
+//! `caller`, `passthrough`, `notify`, `invalidation`, `pruning`, `kernel_prefill`, `read_around`,
 //! `reply`, `buffer_pool`.
 //!
 //! Decided, with reasons:
@@ -35,38 +35,36 @@
 //! answers requests to interrupt with "not supported", so a program that catches a signal waits
 //! on, and only one that is killed is let go.
 
-mod appending;
 mod attach;
-mod attributes;
 mod blocked;
 mod buffer_pool;
 mod busy;
 mod caller;
+mod convert;
 mod dispatch;
-mod extended;
 mod front;
 mod handles;
+mod invalidation;
+mod kernel_prefill;
+mod kernel_view;
 mod listing;
 mod mount;
 mod mounts;
-mod naming;
 mod negotiation;
 mod nodes;
+mod notify;
 mod opening;
 mod options;
 mod passthrough;
+mod privileges;
 mod pruning;
-mod pushing;
-mod ranges;
-mod reading_around;
+mod read_around;
 mod reply;
-mod service;
-mod telling;
 mod unmount;
 mod writing;
 
-pub use attributes::Appearance;
 pub use busy::{User, users_of};
+pub use convert::Appearance;
 pub use mount::{MountError, Mounted, mount};
 pub use mounts::{Entry, mounted_on};
 pub use options::Options;

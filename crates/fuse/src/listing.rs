@@ -1,30 +1,30 @@
 //! Listing directories.
 //!
 //! The crate `fuser` does not say how much room an answer has: it says when an entry did not fit.
-//! So entries are collected first (a listing waits, and its caller may be let go meanwhile), about
+//! So entries are collected first (a listing waits, and its caller may be killed meanwhile), about
 //! as many as fitted the last time, and a few more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
+use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use pagewell_counters::names;
-use pagewell_fs::{Entry, Error, FileId, Result};
+use pagewell_fs::{DirectoryEntry, Entry, Error, FileId, FileSystem, Result};
 
-use crate::attributes::{kind, unknown};
 use crate::caller::Caller;
-use crate::front::Front;
-use crate::nodes::ROOT;
-use crate::reply::Refuse;
+use crate::convert::{kind, unknown};
+use crate::kernel_prefill::KernelPrefill;
+use crate::kernel_view::KernelView;
+use crate::nodes::Nodes;
 
-/// Entries that are collected at least, and at most.
+/// Bounds of the entries collected at once.
 const ENTRIES_MIN: usize = 16;
 const ENTRIES_MAX: usize = 4096;
 
-/// How many entries fitted lately, without and with attributes.
+/// How many entries fitted the last time, without and with attributes.
 #[derive(Default)]
-pub(crate) struct Sizes([AtomicUsize; 2]);
+struct Sizes([AtomicUsize; 2]);
 
 impl Sizes {
     fn to_collect(&self, with_attributes: bool) -> usize {
@@ -44,7 +44,7 @@ impl Sizes {
 }
 
 /// One name.
-pub(crate) struct Named {
+struct Named {
     name: Vec<u8>,
     file_id: u64,
     cookie: u64,
@@ -57,34 +57,45 @@ pub(crate) struct Page {
     is_end: bool,
 }
 
-impl Front {
-    /// Answers a request for what is in a directory after a cookie.
-    pub(crate) fn answer_list<R: Refuse>(
-        self: &Arc<Self>,
-        request: &Request,
-        (node, cookie): (INodeNo, u64),
-        plus: bool,
-        reply: R,
-        finish: fn(&Self, R, Page),
-    ) {
-        self.answer(
-            request,
-            node,
-            reply,
-            move |front, caller, directory| front.list(caller, directory, cookie, plus),
-            finish,
-        );
+/// Lists the directories of a mount.
+pub(crate) struct Listing {
+    files: Arc<dyn FileSystem>,
+    nodes: Arc<Nodes>,
+    view: KernelView,
+    prefill: Arc<KernelPrefill>,
+    sizes: Sizes,
+}
+
+impl Listing {
+    pub(crate) fn new(
+        files: &Arc<dyn FileSystem>,
+        nodes: &Arc<Nodes>,
+        view: KernelView,
+        prefill: &Arc<KernelPrefill>,
+    ) -> Self {
+        Self {
+            files: Arc::clone(files),
+            nodes: Arc::clone(nodes),
+            view,
+            prefill: Arc::clone(prefill),
+            sizes: Sizes::default(),
+        }
     }
 
-    /// Collects what comes after `cookie`, for an answer with attributes (`plus`) or without. They
-    /// are asked for in any case, and where a listing does not have them by a lookup: an answer
-    /// without them tells the type of each name all the same, and `rm -r` and `find` believe it.
-    fn list(&self, caller: &Caller, directory: &FileId, cookie: u64, plus: bool) -> Result<Page> {
+    /// Collects the entries after `cookie`, for an answer with attributes (`plus`) or without. Both
+    /// need attributes, where a listing does not have them by a lookup: an answer without them has
+    /// the type of each name all the same, and `rm -r` and `find` rely on it.
+    pub(crate) fn collect(
+        &self,
+        caller: &Caller,
+        directory: &FileId,
+        cookie: u64,
+        plus: bool,
+    ) -> Result<Page> {
         let count = self.sizes.to_collect(plus);
-        let files = &self.filesystem;
         caller.ask(|call| {
             let mut entries = Vec::with_capacity(count);
-            let page = files.read_directory(call, directory, cookie, true, &mut |entry| {
+            let mut visit = |entry: &DirectoryEntry<'_>| {
                 if entries.len() == count {
                     return false;
                 }
@@ -95,12 +106,14 @@ impl Front {
                     entry: entry.entry,
                 });
                 true
-            })?;
+            };
+            let files = &self.files;
+            let page = files.read_directory(call, directory, cookie, true, &mut visit)?;
             for named in entries.iter_mut().filter(|named| named.entry.is_none()) {
                 match files.lookup(call, directory, &named.name) {
                     Ok(entry) => named.entry = Some(entry),
                     Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                    // It has gone since, or the caller may not know.
+                    // It has gone since, or the caller has no right to it.
                     Err(_) => {}
                 }
             }
@@ -112,70 +125,62 @@ impl Front {
     }
 
     /// Answers with names only.
-    pub(crate) fn reply_names(&self, mut reply: ReplyDirectory, page: Page) {
-        let mut fitted = 0;
-        for named in &page.entries {
+    pub(crate) fn reply_names(&self, mut reply: ReplyDirectory, page: &Page) {
+        let fitted = page.entries.iter().take_while(|named| {
             let file_type = match &named.entry {
                 Some(entry) => kind(entry.attributes.file_type),
                 None => fuser::FileType::RegularFile,
             };
-            let number = INodeNo(self.number_shown(named.file_id));
-            if reply.add(number, named.cookie, file_type, name_of(named)) {
-                break;
-            }
-            fitted += 1;
-        }
-        self.learn(false, fitted, &page);
+            let number = INodeNo(self.nodes.number_shown(named.file_id));
+            !reply.add(number, named.cookie, file_type, name_of(named))
+        });
+        let fitted = fitted.count();
+        self.learn(false, fitted, page);
         reply.ok();
     }
 
-    /// Answers with names and what they mean.
-    pub(crate) fn reply_entries(&self, mut reply: ReplyDirectoryPlus, page: Page) {
-        let mut fitted = 0;
-        for named in &page.entries {
-            if self.add_entry(&mut reply, named) {
-                break;
-            }
-            fitted += 1;
-        }
+    /// Answers with names and attributes.
+    pub(crate) fn reply_entries(&self, mut reply: ReplyDirectoryPlus, page: &Page) {
+        let entries = page.entries.iter();
+        let fitted = entries.take_while(|named| !self.add_entry(&mut reply, named));
+        let fitted = fitted.count();
         names::FUSE_ENTRIES_LISTED.add(fitted as u64);
-        self.learn(true, fitted, &page);
+        self.learn(true, fitted, page);
         reply.ok();
-        self.prune_if_crowded();
     }
 
     /// Adds an entry; true when it did not fit.
     fn add_entry(&self, reply: &mut ReplyDirectoryPlus, named: &Named) -> bool {
-        // The kernel does not count what it is told of these two.
+        // The kernel does not count answers that name these two.
         let is_dot = named.name == b"." || named.name == b"..";
         let counted = named.entry.as_ref().filter(|_| !is_dot);
-        let counted = counted.map(|it| (it, self.nodes.remember(&*self.filesystem, it)));
-        let told = counted.map_or(0, |(_, node)| node);
-        let shown = counted.map_or_else(|| self.number_shown(named.file_id), |(_, node)| node);
+        let counted = counted.map(|entry| (entry, self.nodes.remember(entry)));
+        let node = counted.map_or(0, |(_, node)| node);
+        let shown =
+            counted.map_or_else(|| self.nodes.number_shown(named.file_id), |(_, node)| node);
         let generation = counted.map_or(Generation(0), |(entry, node)| {
-            self.generation(node, &entry.id)
+            self.nodes.generation(node, &entry.id)
         });
-        let (attributes, keep_for) = match &named.entry {
-            Some(entry) => (
-                self.appearance.shown(&entry.attributes, shown),
-                // One time for both.
-                self.keep_for(&entry.attributes).min(self.coherence.names),
+        let (attributes, lifetime) = match &named.entry {
+            Some(Entry { attributes, .. }) => (
+                self.view.shown(attributes, shown),
+                self.view.entry_lifetime(attributes),
             ),
             None => (unknown(shown), Duration::ZERO),
         };
         let is_full = reply.add(
-            INodeNo(told),
+            INodeNo(node),
             named.cookie,
             name_of(named),
-            &keep_for,
+            &lifetime,
             &attributes,
             generation,
         );
         match counted {
             Some((_, node)) if is_full => {
-                self.nodes.forget(&*self.filesystem, node, 1);
+                self.nodes.forget(node, 1);
             }
-            Some((entry, node)) => self.pushing.listed(node, entry),
+            Some((entry, node)) => self.prefill.listed(node, entry),
             None => {}
         }
         is_full
@@ -185,14 +190,6 @@ impl Front {
         if !page.is_end || fitted < page.entries.len() {
             let sizes = &self.sizes;
             sizes.learn(with_attributes, fitted, page.entries.len());
-        }
-    }
-
-    /// The inode number that a listing shows: the root has the kernel's, as in its attributes.
-    fn number_shown(&self, file_id: u64) -> u64 {
-        match self.root_file_id.get() {
-            Some(root) if *root == file_id => ROOT,
-            _ => file_id,
         }
     }
 }

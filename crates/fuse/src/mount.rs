@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +14,9 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::FileSystem;
 
 use crate::attach::{Attached, attach};
-use crate::dispatch::Dispatch;
-use crate::front::Front;
+use crate::front::{Front, Service};
 use crate::mounts::mounted_on;
-use crate::negotiation::Negotiation;
 use crate::options::Options;
-use crate::service::Service;
 use crate::unmount::UnmountError;
 
 /// What the kernel reads ahead of a program, where it lets itself be told: enough that the next
@@ -70,12 +67,9 @@ impl Drop for Mounted {
 /// Waits for the end of a session and ends what worked for it.
 fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io::Result<()> {
     let ended = session.join();
-    front.dispatch.stop();
-    front.blocked.stop();
-    front.forgetting.stop();
-    front.pruning.stop();
+    front.stop();
     let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")));
-    if front.device.answered_past_library() {
+    if front.device().answered_past_library() {
         release_connection(number).and(ended)
     } else {
         ended
@@ -111,19 +105,9 @@ pub fn mount(
     let limits = filesystem.limits();
     let coherence = options.coherence.unwrap_or(limits.coherence);
     let read_only = options.read_only || limits.read_only;
-    let readers = options.readers();
-    let dispatch = Dispatch::new(readers, options.threads.saturating_sub(readers));
-    let mut front = Front::new(filesystem, coherence, dispatch);
-    front.appearance = options.appearance;
-    front.is_synchronous = options.synchronous;
-    let front = Arc::new(front);
-    let service = Service {
-        front: Arc::clone(&front),
-        negotiation: Negotiation::new(options),
-    };
-    let dispatch = Arc::clone(&front.dispatch);
-    let let_go = move || dispatch.drop_unwanted();
-    front.blocked.start(let_go).map_err(failed)?;
+    let front = Arc::new(Front::new(filesystem, coherence, options));
+    let service = Service::new(Arc::clone(&front), options);
+    front.watch_callers().map_err(failed)?;
     let (connection, attached) = attach(&place, options, read_only).map_err(failed)?;
     let number = connection.as_raw_fd();
     let running = start(service, connection, &front, options).map_err(|error| {
@@ -148,9 +132,7 @@ fn start(
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let config = options.for_library();
     let session = Session::from_fd(service, connection, config.acl, config)?;
-    front.device.set(session.as_fd().try_clone_to_owned()?);
-    front.notify_through(session.notifier())?;
-    front.start_pruning()?;
+    front.notify_through(&session)?;
     let thread = std::thread::Builder::new().name("fuse-session".to_owned());
     thread.spawn(move || session.run())
 }
@@ -223,7 +205,7 @@ impl Mounted {
     /// still be worked on.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.front.device.has_ended()
+        self.front.device().has_ended()
     }
 
     /// Waits until [`Mounted::has_ended`] and the last request is done.
@@ -246,6 +228,6 @@ impl Mounted {
     /// What is mounted.
     #[must_use]
     pub fn filesystem(&self) -> &dyn FileSystem {
-        &*self.front.filesystem
+        self.front.filesystem()
     }
 }

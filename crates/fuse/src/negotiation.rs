@@ -1,23 +1,22 @@
 //! What is agreed with the kernel when a mount begins.
 
 use fuser::{InitFlags, KernelConfig};
-use pagewell_fs::Coherence;
+use pagewell_fs::{Coherence, Limits};
 
 use crate::caller::Permissions;
-use crate::front::Front;
+use crate::kernel_view::KernelView;
 use crate::options::Options;
 
 /// Largest write that the kernel sends at once, and largest read that it asks for.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Requests of the kernel's own, such as read-ahead, that may be under way at once.
+/// Most requests of the kernel's own, such as read-ahead, in flight at once.
 const BACKGROUND_MAX: u16 = 64;
 
 /// What was agreed with the kernel.
 pub(crate) struct Negotiation {
-    pub(crate) kernel_write_back: bool,
+    kernel_write_back: bool,
     passthrough: bool,
-    /// The kernel opens files without asking.
-    pub(crate) opens_are_free: bool,
+    opens_are_free: bool,
     leaves_umask: bool,
 }
 
@@ -26,23 +25,37 @@ impl Negotiation {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             kernel_write_back: options.kernel_write_back,
-            // What the kernel writes by itself it does not bring to the device at once.
+            // A write of the kernel itself does not reach the device at once.
             passthrough: options.passthrough && !options.synchronous,
             opens_are_free: false,
             leaves_umask: false,
         }
     }
 
-    /// Permissions of what a program makes: the umask is left to the source where directories may
-    /// say otherwise, and where the kernel has applied it there is none.
-    pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
-        Permissions {
-            mode: mode & 0o7777,
-            umask: if self.leaves_umask { umask } else { 0 },
-        }
+    /// Whether the kernel has written data that the source does not have yet.
+    pub(crate) fn kernel_write_back(&self) -> bool {
+        self.kernel_write_back
     }
 
-    pub(crate) fn agree(&mut self, front: &Front, config: &mut KernelConfig) {
+    /// Whether the kernel opens and closes files without asking.
+    pub(crate) fn opens_are_free(&self) -> bool {
+        self.opens_are_free
+    }
+
+    /// Permissions of a new object. The source applies the umask where a directory may have a
+    /// default list; else the kernel has applied it.
+    pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
+        Permissions::new(mode & 0o7777, if self.leaves_umask { umask } else { 0 })
+    }
+
+    /// Agrees with the kernel, and returns whether the kernel may read and write files itself.
+    pub(crate) fn agree(
+        &mut self,
+        config: &mut KernelConfig,
+        view: &KernelView,
+        limits: &Limits,
+        has_extended: bool,
+    ) -> bool {
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
         let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
@@ -51,7 +64,7 @@ impl Negotiation {
         want(InitFlags::FUSE_ASYNC_DIO);
         want(InitFlags::FUSE_EXPORT_SUPPORT);
         want(InitFlags::FUSE_DO_READDIRPLUS);
-        if front.is_private() {
+        if view.is_private() {
             want(InitFlags::FUSE_CACHE_SYMLINKS);
             want(InitFlags::FUSE_EXPLICIT_INVAL_DATA);
         } else {
@@ -59,42 +72,32 @@ impl Negotiation {
             want(InitFlags::FUSE_READDIRPLUS_AUTO);
             want(InitFlags::FUSE_AUTO_INVAL_DATA);
         }
-        if front.is_immutable()
+        self.opens_are_free = view.is_immutable()
             && want(InitFlags::FUSE_NO_OPEN_SUPPORT)
-            && want(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
-        {
-            self.opens_are_free = true;
-        }
-        // What others change as well may be a file of this machine.
+            && want(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+        // A source that others change without its knowledge may have files of this machine.
         let passes = !self.kernel_write_back
             && self.passthrough
-            && front.filesystem.limits().coherence == Coherence::NONE
+            && limits.coherence == Coherence::NONE
             && want(InitFlags::FUSE_PASSTHROUGH);
         if self.kernel_write_back {
             want(InitFlags::FUSE_WRITEBACK_CACHE);
         }
-        // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
-        if front.extended().is_some() && (!passes || front.coherence.attributes.is_zero()) {
+        // After a write of the kernel itself this program could not report that set-user-id is
+        // gone.
+        if has_extended && (!passes || !view.keeps_attributes()) {
             want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         }
-        // The kernel asks for lists, goes by them, and lets them be set.
-        if front.extended().is_some()
-            && front.filesystem.limits().access_lists
+        // The kernel asks for access lists, judges by them, and sets them.
+        self.leaves_umask = has_extended
+            && limits.access_lists
             && want(InitFlags::FUSE_POSIX_ACL)
-            && want(InitFlags::FUSE_DONT_MASK)
-        {
-            self.leaves_umask = true;
-        }
+            && want(InitFlags::FUSE_DONT_MASK);
         if passes {
             // One more than that of the file system beneath. The kernel takes two at most, and on a
             // mount that has both nothing can be stacked: so only where they are needed.
-            let depth = if front.filesystem.limits().stacked {
-                2
-            } else {
-                1
-            };
-            let _ = config.set_max_stack_depth(depth);
-            front.passthrough.allow();
+            let _ = config.set_max_stack_depth(if limits.stacked { 2 } else { 1 });
         }
+        passes
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel's node numbers mean.
+//! The objects that the kernel knows, by its node numbers.
 //!
 //! Problem: the kernel names an object by a number of 64 bits, which programs see as the inode
 //! number; the source names it by a [`FileId`]. The number must lead back to the identifier for
@@ -6,26 +6,28 @@
 //! program may compare.
 //!
 //! Rule: the number is the source's own file number, so it is the same after the kernel forgot
-//! the object, and in another mount. Only when the kernel still uses that number for another
-//! object (an inode number that was given to a new file while the old one is open) is a number
-//! above 2^63 made up, for as long as the kernel knows the object. Each answer that names an
-//! object is counted; the kernel gives the counts back ("forget"), and at zero the entry goes.
+//! the object, and in another mount. While the kernel uses that number for another object (an inode
+//! number of a new file while the old one is open), the object gets a number above 2^63 instead.
+//! The table counts each answer that names an object; the kernel gives the counts back ("forget"),
+//! and the entry goes at zero.
 //!
-//! The kernel forgets when memory is short, which may be never; so it is asked to
-//! ([`crate::pruning`]) when the table has too many: [`OBJECTS_MAX`], as sources that others change
-//! have tables of their own and the kernel asks for most of it again anyway, or
-//! [`OBJECTS_UNCHANGED_MAX`] where it never has to.
+//! A kernel with enough memory never forgets. [`crate::pruning`] asks it to when the table has more
+//! than [`OBJECTS_MAX`], as sources that others change have tables of their own and the kernel asks
+//! for most objects again anyway, or [`OBJECTS_UNCHANGED_MAX`] where it never has to.
 //!
 //! Weakness: an object that got a made-up number gets another one when it is looked up after the
 //! kernel forgot it.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use fuser::Generation;
 use pagewell_base::shards::Shards;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{CompactId, Entry, FileId, FileSystem};
+use pagewell_fs::{Coherence, CompactId, Entry, Error, FileId, FileSystem, Result};
 
 /// The kernel's number of the root.
 pub(crate) const ROOT: u64 = 1;
@@ -33,10 +35,10 @@ pub(crate) const ROOT: u64 = 1;
 const MADE_UP: u64 = 1 << 63;
 /// Parts that the kernel is asked to forget one after the other.
 pub(crate) const PARTS: usize = 16;
-/// Objects from which on the kernel is asked to forget some: some 3 MiB.
-pub(crate) const OBJECTS_MAX: usize = 50_000;
+/// Objects above which the kernel is asked to forget some: some 3 MiB.
+const OBJECTS_MAX: usize = 50_000;
 /// The same where only the mount itself changes anything: some 30 MiB.
-pub(crate) const OBJECTS_UNCHANGED_MAX: usize = 400_000;
+const OBJECTS_UNCHANGED_MAX: usize = 400_000;
 
 struct Node {
     id: CompactId,
@@ -45,22 +47,32 @@ struct Node {
 
 /// The table.
 pub(crate) struct Nodes {
+    files: Arc<dyn FileSystem>,
     root: FileId,
+    /// The source's own number of the root, from the first answer about it on.
+    root_number: OnceLock<u64>,
     shards: Shards<HashMap<u64, Node>>,
     /// Objects ([`FileSystem::object_of`]) with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
     next: AtomicU64,
-    /// Objects, how many there may be, and how many there have to be until the kernel is asked to
-    /// forget some.
     count: AtomicUsize,
     objects_max: usize,
+    /// The count at which the kernel is asked next.
     crowded_at: AtomicUsize,
 }
 
 impl Nodes {
-    pub(crate) fn new(root: FileId, objects_max: usize) -> Self {
+    /// The table of a mount of `files`.
+    pub(crate) fn new(files: &Arc<dyn FileSystem>) -> Self {
+        let objects_max = if files.limits().coherence == Coherence::UNCHANGED {
+            OBJECTS_UNCHANGED_MAX
+        } else {
+            OBJECTS_MAX
+        };
         Self {
-            root,
+            root: files.root(),
+            files: Arc::clone(files),
+            root_number: OnceLock::new(),
             shards: Shards::default(),
             others: Mutex::default(),
             next: AtomicU64::new(MADE_UP),
@@ -70,58 +82,61 @@ impl Nodes {
         }
     }
 
-    /// The object that a number means.
-    pub(crate) fn id(&self, number: u64) -> Option<FileId> {
+    /// The object of a number: of the table, or one that the source finds by its number, as a file
+    /// handle outlives the kernel's memory of the object.
+    pub(crate) fn id(&self, number: u64) -> Result<FileId> {
+        let id = self.known(number);
+        let id = id.or_else(|| self.files.id_of_number(number));
+        id.ok_or(Error::Stale)
+    }
+
+    /// The object of a number that the kernel uses.
+    pub(crate) fn known(&self, number: u64) -> Option<FileId> {
         if number == ROOT {
             return Some(self.root);
         }
-        self.shards
-            .lock(number)
-            .get(&number)
-            .map(|node| node.id.whole())
+        let shard = self.shards.lock(number);
+        shard.get(&number).map(|node| node.id.whole())
     }
 
-    /// The number of an object that the kernel is about to be told of once more.
-    pub(crate) fn remember(&self, filesystem: &dyn FileSystem, entry: &Entry) -> u64 {
+    /// The number of an object, for one more answer to the kernel that names it.
+    pub(crate) fn remember(&self, entry: &Entry) -> u64 {
         if entry.id == self.root {
             return ROOT;
         }
         let number = entry.attributes.file_id;
         let is_own = number > ROOT && number < MADE_UP;
-        // Its own number may be free by now: one that was made up stays while the kernel knows it.
+        // The object's own number may be free by now, but a made-up one stays while the kernel
+        // knows the object.
         let other = || {
-            self.others
-                .lock()
-                .get(&filesystem.object_of(&entry.id))
-                .copied()
+            let object = self.files.object_of(&entry.id);
+            self.others.lock().get(&object).copied()
         };
         let has_others = self.next.load(Ordering::Relaxed) > MADE_UP;
-        if is_own && !(has_others && other().is_some()) && self.count(filesystem, number, entry.id)
-        {
+        if is_own && !(has_others && other().is_some()) && self.count(number, entry.id) {
             return number;
         }
         loop {
             let number = other().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
-            if self.count(filesystem, number, entry.id) {
-                let object = filesystem.object_of(&entry.id);
+            if self.count(number, entry.id) {
+                let object = self.files.object_of(&entry.id);
                 self.others.lock().insert(object, number);
                 return number;
             }
         }
     }
 
-    /// Counts once more that the kernel was told that `number` means `id`; false when it means
-    /// something else.
-    fn count(&self, filesystem: &dyn FileSystem, number: u64, id: FileId) -> bool {
+    /// Counts one more answer in which `number` means `id`; false when it means something else.
+    fn count(&self, number: u64, id: FileId) -> bool {
         let mut shard = self.shards.lock(number);
         match shard.get_mut(&number) {
             Some(node) => {
                 let known = node.id.whole();
                 if known != id {
-                    if filesystem.object_of(&known) != filesystem.object_of(&id) {
+                    if self.files.object_of(&known) != self.files.object_of(&id) {
                         return false;
                     }
-                    node.id = CompactId::new(&id); // which may tell better where the object is
+                    node.id = CompactId::new(&id); // its path hints may be newer
                 }
                 node.lookups += 1;
                 true
@@ -137,7 +152,7 @@ impl Nodes {
     }
 
     /// The kernel gives `lookups` counts back. Returns whether it does not know the object now.
-    pub(crate) fn forget(&self, filesystem: &dyn FileSystem, number: u64, lookups: u64) -> bool {
+    pub(crate) fn forget(&self, number: u64, lookups: u64) -> bool {
         let mut shard = self.shards.lock(number);
         let Some(node) = shard.get_mut(&number) else {
             return false;
@@ -149,7 +164,7 @@ impl Nodes {
         if let Some(node) = shard.remove(&number)
             && number >= MADE_UP
         {
-            let object = filesystem.object_of(&node.id.whole());
+            let object = self.files.object_of(&node.id.whole());
             let mut others = self.others.lock();
             if others.get(&object) == Some(&number) {
                 others.remove(&object);
@@ -160,12 +175,38 @@ impl Nodes {
         true
     }
 
-    /// Whether the kernel is to be asked now to forget some: once for each step that come.
+    /// Tells two objects apart that had the same number one after the other: a file handle of the
+    /// earlier one must not lead to the later one. The kernel keeps 31 bits of it.
+    pub(crate) fn generation(&self, number: u64, id: &FileId) -> Generation {
+        if number == ROOT {
+            return Generation(0); // as the kernel has it from the mount on
+        }
+        let mut hasher = DefaultHasher::new();
+        hasher.write(self.files.object_of(id).as_bytes());
+        Generation(hasher.finish() >> 33)
+    }
+
+    /// Learns the source's own number of the root from attributes of an object.
+    pub(crate) fn note_number(&self, id: &FileId, file_id: u64) {
+        if *id == self.root {
+            let _ = self.root_number.set(file_id);
+        }
+    }
+
+    /// The inode number that a listing shows: the root has the kernel's, as in its attributes.
+    pub(crate) fn number_shown(&self, file_id: u64) -> u64 {
+        match self.root_number.get() {
+            Some(root) if *root == file_id => ROOT,
+            _ => file_id,
+        }
+    }
+
+    /// Whether the kernel is to be asked now to forget some: once for each step of new objects.
     pub(crate) fn is_crowded(&self) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         let crowded_at = self.crowded_at.load(Ordering::Relaxed);
         if count < crowded_at {
-            // Once it has forgotten some, the next time comes sooner.
+            // The kernel has forgotten some, so the next time comes sooner.
             let lowest = self.objects_max.max(count + self.step());
             if lowest < crowded_at {
                 self.crowded_at.fetch_min(lowest, Ordering::Relaxed);
@@ -178,7 +219,7 @@ impl Nodes {
             .is_ok()
     }
 
-    /// Objects that come between two times that the kernel is asked.
+    /// New objects between two times that the kernel is asked.
     fn step(&self) -> usize {
         self.objects_max / PARTS
     }
@@ -213,55 +254,57 @@ mod tests {
         }
     }
 
-    /// Some files, and the attributes of one.
-    fn files() -> (RamFileSystem, Attributes) {
+    /// A table, and the attributes of an object.
+    fn nodes() -> (Nodes, Attributes) {
         let files = RamFileSystem::new(1 << 20).unwrap();
         let credentials = Credentials::root();
         let call = Call::new(&credentials, true);
         let like = files.attributes(&call, &files.root()).unwrap();
-        (files, like)
+        let files: Arc<dyn FileSystem> = Arc::new(files);
+        let mut nodes = Nodes::new(&files);
+        nodes.objects_max = OBJECTS_MAX;
+        nodes.crowded_at = AtomicUsize::new(OBJECTS_MAX);
+        (nodes, like)
     }
 
     #[test]
     fn a_number_means_one_object_for_as_long_as_the_kernel_uses_it() {
-        let (files, like) = files();
-        let root = entry(b'r', 5, &like);
-        let nodes = Nodes::new(root.id, OBJECTS_MAX);
-        assert_eq!(nodes.remember(&files, &root), ROOT);
-        assert_eq!(nodes.id(ROOT), Some(root.id));
+        let (nodes, like) = nodes();
+        let root = Entry {
+            id: nodes.root,
+            attributes: like,
+        };
+        assert_eq!(nodes.remember(&root), ROOT);
+        assert_eq!(nodes.known(ROOT), Some(root.id));
 
         let (old, new) = (entry(b'a', 7, &like), entry(b'b', 7, &like));
-        assert_eq!(nodes.remember(&files, &old), 7);
-        assert_eq!(nodes.remember(&files, &old), 7);
-        let made_up = nodes.remember(&files, &new);
+        assert_eq!(nodes.remember(&old), 7);
+        assert_eq!(nodes.remember(&old), 7);
+        let made_up = nodes.remember(&new);
         assert!(made_up >= MADE_UP);
-        assert_eq!(nodes.remember(&files, &new), made_up);
-        assert_eq!(nodes.id(7), Some(old.id));
-        assert_eq!(nodes.id(made_up), Some(new.id));
+        assert_eq!(nodes.remember(&new), made_up);
+        assert_eq!(nodes.known(7), Some(old.id));
+        assert_eq!(nodes.known(made_up), Some(new.id));
 
-        assert!(!nodes.forget(&files, 7, 1));
-        assert!(nodes.forget(&files, 7, 1));
-        assert_eq!(nodes.id(7), None);
-        assert!(
-            !nodes.forget(&files, 7, 1),
-            "what is not known cannot be forgotten"
-        );
-        assert_eq!(nodes.remember(&files, &new), made_up, "it is known by that");
-        assert!(nodes.forget(&files, made_up, u64::MAX));
-        assert_eq!(nodes.remember(&files, &new), 7);
+        assert!(!nodes.forget(7, 1));
+        assert!(nodes.forget(7, 1));
+        assert_eq!(nodes.known(7), None);
+        assert!(!nodes.forget(7, 1), "what is not known cannot be forgotten");
+        assert_eq!(nodes.remember(&new), made_up, "it is known by that");
+        assert!(nodes.forget(made_up, u64::MAX));
+        assert_eq!(nodes.remember(&new), 7);
 
         // Numbers that have another meaning are never given out.
         for taken in [0, ROOT, MADE_UP, u64::MAX] {
-            let number = nodes.remember(&files, &entry(b'c', taken, &like));
+            let number = nodes.remember(&entry(b'c', taken, &like));
             assert!(number >= MADE_UP);
-            assert!(nodes.forget(&files, number, 1));
+            assert!(nodes.forget(number, 1));
         }
     }
 
     #[test]
     fn the_kernel_is_asked_to_forget_as_many_as_come() {
-        let (files, like) = files();
-        let nodes = Nodes::new(files.root(), OBJECTS_MAX);
+        let (nodes, like) = nodes();
         let (mut asked, mut most) = (0, 0);
         let numbers = 2..3 * OBJECTS_MAX as u64;
         for number in numbers.clone() {
@@ -270,13 +313,16 @@ mod tests {
                 file_id: number,
                 ..like
             };
-            assert_eq!(nodes.remember(&files, &Entry { id, attributes }), number);
+            assert_eq!(nodes.remember(&Entry { id, attributes }), number);
             most = most.max(nodes.count.load(Ordering::Relaxed));
             if nodes.is_crowded() {
-                assert!(!nodes.is_crowded(), "only one is told");
+                assert!(!nodes.is_crowded(), "only one is asked");
                 for number in nodes.part(asked) {
-                    assert_eq!(nodes.id(number).unwrap().as_bytes(), number.to_ne_bytes());
-                    assert!(nodes.forget(&files, number, 1));
+                    assert_eq!(
+                        nodes.known(number).unwrap().as_bytes(),
+                        number.to_ne_bytes()
+                    );
+                    assert!(nodes.forget(number, 1));
                 }
                 asked += 1;
             }
@@ -286,19 +332,18 @@ mod tests {
             "{asked} {most}"
         );
         for number in numbers {
-            nodes.forget(&files, number, 1);
+            nodes.forget(number, 1);
         }
         assert_eq!(nodes.count.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn of_a_kernel_that_uses_all_it_is_not_asked_all_the_time() {
-        let files = RamFileSystem::new(1 << 20).unwrap();
-        let nodes = Nodes::new(files.root(), OBJECTS_MAX);
+        let (nodes, _) = nodes();
         let mut asked = 0;
         for number in 2..2 * OBJECTS_MAX as u64 {
             let id = FileId::new(&number.to_ne_bytes()).unwrap();
-            assert!(nodes.count(&files, number, id));
+            assert!(nodes.count(number, id));
             asked += usize::from(nodes.is_crowded());
         }
         assert!((PARTS - 1..=PARTS + 1).contains(&asked), "{asked}");

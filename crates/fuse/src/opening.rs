@@ -1,182 +1,177 @@
-//! Opening and creating files.
+//! Opening and creating files, and what programs have open.
 
-use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use fuser::{BackingId, FileHandle, FopenFlags, INodeNo, ReplyCreate, ReplyOpen, Request};
-use pagewell_fs::{Access, Credentials, FileId, Opened};
+use fuser::{
+    BackingId, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyCreate, ReplyOpen,
+};
+use pagewell_fs::{
+    Access, CreateMode, Credentials, Entry, Error, FileId, FileSystem, FileType, Hold, Opened,
+    Result, SetAttributes,
+};
 
-use crate::caller::Permissions;
-use crate::dispatch::Memory;
-use crate::front::{Front, PRIVILEGE_BITS};
-use crate::handles::{OpenFile, asked_for};
+use crate::caller::{Caller, Permissions};
+use crate::handles::{Handles, OpenFile, Target, access_of};
+use crate::passthrough::Passthrough;
+use crate::privileges::PRIVILEGE_BITS;
+use crate::writing::Writing;
 
-/// A file that was opened, as the kernel is told of it.
-struct Told {
+/// An open file, as the kernel hears of it.
+pub(crate) struct Kept {
     handle: FileHandle,
     flags: FopenFlags,
     /// The kernel reads and writes this instead of asking.
     backing: Option<Arc<BackingId>>,
 }
 
-impl Front {
-    /// Answers a request to open a file.
-    pub(crate) fn answer_open(
-        self: &Arc<Self>,
-        request: &Request,
-        node: INodeNo,
-        flags: i32,
-        reply: ReplyOpen,
+impl Kept {
+    /// Answers the request to open it.
+    pub(crate) fn opened(self, reply: ReplyOpen) {
+        match self.backing {
+            Some(backing) => reply.opened_passthrough(self.handle, self.flags, &backing),
+            None => reply.opened(self.handle, self.flags),
+        }
+    }
+
+    /// Answers the request to create it.
+    pub(crate) fn created(
+        self,
+        reply: ReplyCreate,
+        lifetime: std::time::Duration,
+        attributes: &FileAttr,
+        generation: Generation,
     ) {
-        let wanted = asked_for(flags);
-        self.answer(
-            request,
-            node,
-            reply,
-            move |front, caller, id| {
-                let opened = front.open(caller, id, wanted)?;
-                Ok((*id, (caller.complete().clone(), wanted), opened))
-            },
-            move |front, reply, (id, allowed, opened)| {
-                front.forget_attributes(node);
-                let register = |file: BorrowedFd<'_>| reply.open_backing(file);
-                let told = front.keep(node.0, id, allowed, opened, register);
-                match told.backing {
-                    Some(backing) => reply.opened_passthrough(told.handle, told.flags, &backing),
-                    None => reply.opened(told.handle, told.flags),
-                }
-            },
-        );
+        let (handle, flags) = (self.handle, self.flags);
+        match self.backing {
+            Some(backing) => reply
+                .created_passthrough(&lifetime, attributes, generation, handle, flags, &backing),
+            None => reply.created(&lifetime, attributes, generation, handle, flags),
+        }
     }
+}
 
-    /// Answers a request to open a directory.
-    pub(crate) fn answer_open_directory(
-        self: &Arc<Self>,
-        request: &Request,
-        node: INodeNo,
-        reply: ReplyOpen,
-    ) {
-        self.answer(
-            request,
-            node,
-            reply,
-            |front, caller, id| caller.ask(|call| front.filesystem.hold(call, id)),
-            |front, reply, held| {
-                let handle = held.map_or(0, |hold| front.directories.insert(hold));
-                let flags = if front.is_private() {
-                    FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
-                } else {
-                    FopenFlags::empty()
-                };
-                reply.opened(FileHandle(handle), flags);
-            },
-        );
-    }
+/// The open files and directories of a mount.
+pub(crate) struct Opening {
+    source: Arc<dyn FileSystem>,
+    writing: Arc<Writing>,
+    files: Handles<OpenFile>,
+    /// Those that the source holds.
+    directories: Handles<Hold>,
+    passthrough: Arc<Passthrough>,
+}
 
-    /// Lets go of what was open, which may wait: the object may have lost its name meanwhile.
-    pub(crate) fn let_go<T: Send + Sync + 'static>(&self, open: Option<Arc<T>>) {
-        match self.dispatch.here(Memory::None) {
-            Some(_here) => drop(open),
-            None => {
-                let job = Box::new(move |_| drop(open));
-                self.dispatch.hand_over(Memory::None, None, job);
-            }
+impl Opening {
+    pub(crate) fn new(source: &Arc<dyn FileSystem>, writing: &Arc<Writing>) -> Self {
+        Self {
+            source: Arc::clone(source),
+            writing: Arc::clone(writing),
+            files: Handles::default(),
+            directories: Handles::default(),
+            passthrough: Arc::default(),
         }
     }
 
-    /// Before an open is answered: what the kernel keeps of the file's attributes may be older than
-    /// what the open has found out, so it is to ask for them when it wants them next. Then it also
-    /// drops the pages of a file that has changed.
-    fn forget_attributes(&self, node: INodeNo) {
-        if !self.is_private() && !self.coherence.attributes.is_zero() {
-            self.make_kernel_ask(node);
-        }
+    /// From here on the kernel may read and write files itself.
+    pub(crate) fn allow_passthrough(&self) {
+        self.passthrough.allow();
     }
 
-    /// The kernel is to ask for the attributes of a file when it wants them next.
-    pub(crate) fn make_kernel_ask(&self, node: INodeNo) {
-        if let Some(notifier) = self.notifier.get() {
-            // An offset below zero means no pages, whose locks would have to be waited for.
-            let _ = notifier.inval_inode(node, -1, 0);
-        }
+    /// The file that a request means.
+    pub(crate) fn target(&self, node: INodeNo, handle: Option<FileHandle>) -> Target {
+        let file = handle.and_then(|handle| self.files.get(handle.0));
+        Target::new(node.0, file)
     }
 
-    /// Answers a request to create a file and open it.
-    pub(crate) fn answer_create(
-        self: &Arc<Self>,
-        request: &Request,
-        (parent, name): (INodeNo, &OsStr),
+    /// Ends the use of a file. The caller drops the answer, which may wait: the object may have
+    /// lost its name meanwhile.
+    pub(crate) fn release(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
+        self.files.remove(handle.0)
+    }
+
+    /// The handle of an open directory; 0 if the source needs to know nothing of it.
+    pub(crate) fn keep_directory(&self, hold: Option<Hold>) -> FileHandle {
+        FileHandle(hold.map_or(0, |hold| self.directories.insert(hold)))
+    }
+
+    /// As [`Opening::release`], of a directory.
+    pub(crate) fn release_directory(&self, handle: FileHandle) -> Option<Arc<Hold>> {
+        self.directories.remove(handle.0)
+    }
+
+    /// Opens an object for the caller. The kernel has judged the mode bits; the source may know
+    /// more.
+    pub(crate) fn open(&self, caller: &Caller, id: &FileId, wanted: Access) -> Result<Opened> {
+        caller.ask(|call| {
+            let (granted, _) = self.source.access(call, id, wanted)?;
+            Error::AccessDenied.unless(granted & wanted == wanted)
+        })?;
+        caller.ask(|call| self.source.open(call, id))
+    }
+
+    /// Makes a regular file, or finds the one that is there unless `flags` exclude it.
+    pub(crate) fn create(
+        &self,
+        caller: &Caller,
+        (directory, name): (&FileId, &[u8]),
         permissions: Permissions,
         flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let name = name.as_bytes().to_vec();
-        self.answer(
-            request,
-            parent,
-            reply,
-            move |front, caller, directory| {
-                let made = front.create(caller, (directory, &name), permissions, flags)?;
-                Ok((made, (caller.complete().clone(), asked_for(flags))))
-            },
-            |front, reply, ((entry, opened), allowed)| {
-                let node = front.nodes.remember(&*front.filesystem, &entry);
-                front.prune_if_crowded();
-                let register = |file: BorrowedFd<'_>| reply.open_backing(file);
-                let told = front.keep(node, entry.id, allowed, opened, register);
-                let keep_for = front.keep_for(&entry.attributes);
-                let ttl = keep_for.min(front.coherence.names);
-                let attributes = front.appearance.shown(&entry.attributes, node);
-                let (handle, flags) = (told.handle, told.flags);
-                let generation = front.generation(node, &entry.id);
-                match told.backing {
-                    Some(backing) => {
-                        reply.created_passthrough(
-                            &ttl,
-                            &attributes,
-                            generation,
-                            handle,
-                            flags,
-                            &backing,
-                        );
-                    }
-                    None => reply.created(&ttl, &attributes, generation, handle, flags),
+    ) -> Result<(Entry, Opened)> {
+        let credentials = permissions.credentials_of(caller);
+        let (source, call) = (&self.source, caller.call_as(&credentials));
+        let guarded = CreateMode::Guarded(permissions.attributes());
+        match source.create(&call, directory, name, &guarded) {
+            // A program that made a file may use it, whatever its mode says.
+            Ok(created) => {
+                let opened = source.open(&call, &created.entry.id)?;
+                Ok((created.entry, opened))
+            }
+            Err(Error::Exists) if flags & libc::O_EXCL == 0 => {
+                let Entry { id, attributes } = source.lookup(&call, directory, name)?;
+                // Another client has made it since the kernel found nothing here. The kernel takes
+                // nothing but a file for an answer, and repeats the lookup after "stale".
+                Error::Stale.unless(attributes.file_type == FileType::Regular)?;
+                let opened = self.open(caller, &id, access_of(flags))?;
+                if flags & libc::O_TRUNC != 0 {
+                    let empty = SetAttributes {
+                        size: Some(0),
+                        ..SetAttributes::default()
+                    };
+                    source.set_attributes(&call, &id, &empty, None)?;
                 }
-            },
-        );
+                let attributes = source.attributes(&call, &id)?;
+                Ok((Entry { id, attributes }, opened))
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Keeps a file that was opened until the kernel releases it.
-    fn keep(
+    /// Keeps a file that was opened until the kernel releases it. `register` makes it one that the
+    /// kernel reads and writes itself.
+    pub(crate) fn keep(
         &self,
         node: u64,
         id: FileId,
         allowed: (Credentials, Access),
         opened: Opened,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
-    ) -> Told {
-        // What a write takes of set-user-id and set-group-id depends on who writes, and the file
-        // system beneath does not learn that of what the kernel writes by itself.
+    ) -> Kept {
+        // What a write takes of set-user-id and set-group-id depends on the writer, which the file
+        // system beneath does not learn when the kernel writes itself.
         let has_privileges = opened.attributes.mode & PRIVILEGE_BITS != 0;
         let file = opened.file.as_ref().filter(|_| !has_privileges);
         let file = file.map(AsFd::as_fd);
         let pass = self.passthrough.open(node, file, register);
-        let backing = pass.as_ref().and_then(|pass| pass.backing.clone());
+        let backing = pass.as_ref().and_then(|pass| pass.backing());
         let flags = if opened.keep_cache && backing.is_none() {
             FopenFlags::FOPEN_KEEP_CACHE
         } else {
             FopenFlags::empty()
         };
-        let file = OpenFile::new(
-            (id, self.verifier_since(node, &id)),
-            allowed,
-            opened.hold,
-            pass,
-        );
-        Told {
-            handle: FileHandle(self.handles.insert(file)),
+        let verifier = self.writing.verifier_since(node, &id);
+        let file = OpenFile::new((id, verifier), allowed, opened.hold, pass);
+        Kept {
+            handle: FileHandle(self.files.insert(file)),
             flags,
             backing,
         }
@@ -186,26 +181,26 @@ impl Front {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Caller;
-    use crate::dispatch::Dispatch;
-    use pagewell_fs::{Coherence, Error, FileSystem};
+    use crate::nodes::Nodes;
+    use crate::privileges::Privileges;
     use pagewell_source_dir::{Directory, Options};
 
     #[test]
-    fn what_others_have_made_there_is_opened_only_when_it_is_a_file() {
+    fn what_another_client_has_made_is_opened_only_when_it_is_a_file() {
         let place = tempfile::tempdir().unwrap();
         let files = Directory::open(place.path(), Options::default()).unwrap();
         let root = files.root();
-        let front = Front::new(Arc::new(files), Coherence::NONE, Dispatch::new(1, 1));
+        let source: Arc<dyn FileSystem> = Arc::new(files);
+        let privileges = Arc::new(Privileges::new(&source, &Arc::default(), false));
+        let nodes = Arc::new(Nodes::new(&source));
+        let writing = Writing::new(&source, &nodes, &privileges, false);
+        let opening = Opening::new(&source, &Arc::new(writing));
         std::fs::write(place.path().join("file"), b"").unwrap();
         std::fs::create_dir(place.path().join("directory")).unwrap();
         std::os::unix::fs::symlink("file", place.path().join("link")).unwrap();
-        let permissions = Permissions {
-            mode: 0o600,
-            umask: 0,
-        };
+        let permissions = Permissions::new(0o600, 0);
         let create = |name: &[u8]| {
-            let made = front.create(&Caller::of_test(), (&root, name), permissions, libc::O_RDWR);
+            let made = opening.create(&Caller::of_test(), (&root, name), permissions, libc::O_RDWR);
             made.map(drop)
         };
         assert_eq!(create(b"file"), Ok(()));

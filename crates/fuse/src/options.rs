@@ -3,7 +3,7 @@
 use fuser::{Config, SessionACL};
 use pagewell_fs::Coherence;
 
-use crate::attributes::Appearance;
+use crate::convert::Appearance;
 use crate::mounts::SUBTYPE;
 
 /// Threads that receive requests.

@@ -1,4 +1,4 @@
-//! Files that the kernel reads and writes by itself ("passthrough", Linux 6.9, needs root).
+//! Files that the kernel reads and writes itself ("passthrough", Linux 6.9, needs root).
 //!
 //! Problem: a file of a local directory is in the kernel's page cache already. Sending its bytes
 //! through this program would copy them twice and keep them twice.
@@ -8,8 +8,8 @@
 //! it so, and refuses to mix such opens with ordinary ones of the same file. So whichever kind the
 //! first open of a file is, those that come while it lasts are of that kind too.
 //!
-//! Where registering fails once for lack of rights or support it is not tried again; it is
-//! counted, and the mount is as right as with it, only slower.
+//! After a first failure for lack of rights or support the mount does not register again; a
+//! counter shows it, and the mount is as right as with it, only slower.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,13 +21,13 @@ use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use rustix::thread::CapabilitySet;
 
-/// What the open files of a mount are.
+/// The registered files of a mount.
 #[derive(Default)]
 pub(crate) struct Passthrough(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The kernel says that it can, and has not refused for good.
+    /// The kernel supports it, and has not refused for good.
     is_possible: bool,
     open: HashMap<u64, Kind>,
 }
@@ -42,16 +42,23 @@ struct Kind {
 pub(crate) struct Pass {
     passthrough: Arc<Passthrough>,
     node: u64,
-    pub(crate) backing: Option<Arc<BackingId>>,
+    backing: Option<Arc<BackingId>>,
+}
+
+impl Pass {
+    /// What the kernel reads and writes; none when bytes go through this program.
+    pub(crate) fn backing(&self) -> Option<Arc<BackingId>> {
+        self.backing.clone()
+    }
 }
 
 impl Passthrough {
-    /// The kernel says that it can.
+    /// The kernel supports it.
     pub(crate) fn allow(&self) {
         self.0.lock().is_possible = true;
     }
 
-    /// Opens a node, whose file is `file` if it has one; `register` tells the kernel of it.
+    /// Opens a node, whose file is `file` if it has one; `register` registers it with the kernel.
     pub(crate) fn open(
         self: &Arc<Self>,
         node: u64,
@@ -92,8 +99,8 @@ impl Passthrough {
 /// A user that is not root, whether there is one of this number or not.
 const NOBODY: u32 = 65_534;
 
-/// What the kernel writes to a registered file it writes with the rights of the thread that
-/// registered it, whichever program writes. The right to leave set-user-id and set-group-id to a
+/// The kernel writes to a registered file with the rights of the thread that registered it,
+/// whichever program writes. The right to leave set-user-id and set-group-id to a
 /// file that is written (`CAP_FSETID`) must not be among them: then the file system beneath takes
 /// them away. Neither may what root has beyond a quota (`CAP_SYS_RESOURCE`), or of the blocks that
 /// a file system keeps for root.
@@ -130,7 +137,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn what_cannot_be_passed_is_opened_as_ever_and_not_tried_again() {
+    fn a_file_that_cannot_be_registered_is_opened_as_ever_and_not_tried_again() {
         let passthrough = Arc::new(Passthrough::default());
         let file = std::fs::File::open("/dev/null").unwrap();
         let refuse = |_: BorrowedFd<'_>| Err(std::io::Error::from_raw_os_error(libc::EPERM));
@@ -147,6 +154,7 @@ mod tests {
         assert!(passthrough.0.lock().open.is_empty());
         assert!(passthrough.open(8, Some(file.as_fd()), never).is_none());
     }
+
     #[test]
     fn what_is_registered_has_no_rights_of_root_and_the_thread_keeps_its_own() {
         let mine = || {

@@ -1,63 +1,81 @@
 //! Asking the kernel to forget objects.
 //!
-//! Problem: the kernel keeps what it was told of objects until memory is short, which on a large
+//! Problem: the kernel keeps the objects that it learnt of until memory is short, which on a large
 //! machine is never; and for as long [`crate::nodes`] has to know what its numbers mean. A program
 //! that walks through a million files makes a table of a million entries.
 //!
 //! Rule: when there are more than the table may have, and then each time that a sixteenth of that
-//! has come, the kernel is asked to give up a sixteenth of all objects (`FUSE_NOTIFY_PRUNE`, Linux
-//! 6.18). It keeps those that are in use: open, watched, a working directory, or a
-//! directory above one that it keeps. Of the others as many go as come, however many the program
-//! walks through. Which ones is chance: those of one part of the table. No order has to be kept for
-//! that, and a program that uses what went asks again.
+//! has come, the mount asks the kernel to give up a sixteenth of all objects
+//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). The kernel keeps those that are in use: open, watched, a
+//! working directory, or a directory above one that it keeps. Of the others as many go as come,
+//! however many the program walks through. Which ones is chance: those of one part of the table.
+//! That needs no order, and a program that uses what went asks again.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come
 //!          _/                  as many as there may be
 //! ```
 //!
-//! It is done by a thread of its own: the kernel may wait for the pages of an object, which others
-//! have to bring, before it gives it up.
-//!
-//! Weaknesses: with the object go the pages that the kernel keeps of it. A directory in which a
-//! name was looked for that is not there is kept by the kernel as well. Older kernels refuse: then
-//! the table grows with the kernel's own, as long as memory lasts.
+//! Weaknesses: with the object go the pages that the kernel keeps of it. The kernel also keeps a
+//! directory in which a program looked for a missing name. Older kernels refuse: then the table
+//! grows with the kernel's own, as long as memory lasts.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names;
 
-use crate::front::Front;
-use crate::nodes::PARTS;
-use crate::reply::write_message;
+use crate::nodes::{Nodes, PARTS};
+use crate::notify::NoticeQueue;
+use crate::reply::{Device, write_message};
+use crate::writing::Writing;
 
 /// Linux' number of the notification.
 const NOTIFY_PRUNE: i32 = 9;
-/// Objects of one notification: what the kernel takes at a time.
+/// Most objects that the kernel takes in one notification.
 const BATCH: usize = 512;
 
-impl Front {
-    /// The kernel was told of an object.
+/// Keeps the table of nodes at its size.
+pub(crate) struct Pruning {
+    nodes: Arc<Nodes>,
+    writing: Arc<Writing>,
+    device: Arc<Device>,
+    /// Parts that the kernel is to forget.
+    parts: Arc<NoticeQueue<usize>>,
+    /// Parts chosen since the mount began: they take turns.
+    chosen: AtomicUsize,
+}
+
+impl Pruning {
+    pub(crate) fn new(nodes: &Arc<Nodes>, writing: &Arc<Writing>, device: &Arc<Device>) -> Self {
+        Self {
+            nodes: Arc::clone(nodes),
+            writing: Arc::clone(writing),
+            device: Arc::clone(device),
+            parts: Arc::default(),
+            chosen: AtomicUsize::new(0),
+        }
+    }
+
+    /// Runs after each answer that named objects.
     pub(crate) fn prune_if_crowded(&self) {
         if self.nodes.is_crowded() {
-            // One after the other.
-            let part = self.parts_pruned.fetch_add(1, Ordering::Relaxed) % PARTS;
-            self.pruning.want(part);
+            let chosen = self.chosen.fetch_add(1, Ordering::Relaxed);
+            self.parts.add(chosen % PARTS);
         }
     }
 
     /// Starts the thread that asks the kernel.
-    pub(crate) fn start_pruning(self: &Arc<Self>) -> std::io::Result<()> {
-        let front = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("fuse-prune".to_owned());
-        thread.spawn(move || {
-            while let Some(part) = front.pruning.next() {
-                front.prune(part);
-            }
-        })?;
-        Ok(())
+    pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
+        let pruning = Arc::clone(self);
+        let send = move |part| pruning.prune(part);
+        self.parts.start("fuse-prune", send)
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.parts.stop();
     }
 
     fn prune(&self, part: usize) {
@@ -72,11 +90,11 @@ impl Front {
         }
     }
 
-    /// What the kernel may be asked to forget of a part. Not what was written and no commit has
-    /// covered: with the object it would be forgotten whether that was lost since.
+    /// What the kernel may forget of a part. Not files with uncommitted writes: with the node the
+    /// verifier would go that shows their loss.
     pub(crate) fn prunable(&self, part: usize) -> Vec<u64> {
         let mut numbers = self.nodes.part(part);
-        numbers.retain(|number| !self.written.lock(*number).contains_key(number));
+        numbers.retain(|number| !self.writing.has_uncommitted(*number));
         numbers
     }
 }

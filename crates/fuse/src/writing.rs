@@ -1,132 +1,160 @@
 //! Writes and what makes them durable.
 //!
-//! Problem: a source may lose what it took before a commit, and tells so by another verifier. An
-//! NFS client then sends the bytes again; a program cannot be asked to.
+//! Problem: a source may lose what it took before a commit; another verifier says so. An NFS client
+//! then sends the bytes again; a program cannot be asked to.
 //!
-//! Rule: the verifier of a file is remembered from its first write since its last commit, and with
-//! each open file from when it was opened, or from that write if it was before. A commit that comes
-//! under another one is an error, once for each open file, as local file systems tell of a failed
-//! write-back. What is written while a commit is at work may not be covered by it: then the first
-//! write stays remembered, and a loss may be told twice. The file is the kernel's node: that stays
-//! the same while the kernel knows it, and the source's identifier of it need not.
+//! Rule: a mount remembers the verifier of a file from its first write since its last commit, and
+//! with each open file from when it was opened, or from that write if it was before. A commit under
+//! another verifier is an error, once for each open file, as local file systems report a failed
+//! write-back. A commit may not cover what is written during it: then the first write stays
+//! remembered, and a loss may be reported twice. The file is the kernel's node, which stays the
+//! same while the kernel knows it; the source's identifier may not.
+//!
+//! Appends. Problem: the kernel places an append by the length that it heard last. When another
+//! client, or a program below a mounted directory, has made the file longer since, the bytes would
+//! overwrite its data. Rule: a write through a file that is open for appending goes to where the
+//! source says that the file ends. If the kernel took another place, its pages have the bytes in
+//! the wrong place, and it drops them after the answer. A source may write a part of an append
+//! before it says that it would wait, and then has another end. So only a thread that may wait
+//! appends, and it appends to the same place when it has to repeat the call.
+//!
+//! Weakness: between the question for the length and the write, another client may append. NFS has
+//! no operation that does both; programs that append on several clients have to lock.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use fuser::{ReplyWrite, Request};
+use fuser::{OpenFlags, WriteFlags};
+use pagewell_base::shards::Shards;
 use pagewell_counters::names;
-use pagewell_fs::{Access, Error, FileId, Result, Stability};
+use pagewell_fs::{Access, Call, Error, FileId, FileSystem, Result, Stability};
 
-use crate::buffer_pool;
-use crate::dispatch::Memory;
-use crate::front::{Front, Uncommitted, guarded};
+use crate::caller::Caller;
 use crate::handles::Target;
+use crate::nodes::Nodes;
+use crate::privileges::Privileges;
 
 /// Where the kernel wants bytes to go.
 pub(crate) struct Place {
-    pub(crate) target: Target,
-    pub(crate) offset: u64,
-    /// At the end of the file, wherever that is.
-    pub(crate) appends: bool,
-    /// Where an append has found the end.
-    pub(crate) end: OnceCell<u64>,
-    /// Set-user-id goes.
-    pub(crate) takes_privileges: bool,
-}
-
-/// What was written, and where.
-struct Done {
-    count: u32,
+    target: Target,
     offset: u64,
+    /// At the end of the file, wherever that is.
+    is_append: bool,
+    /// The end that an append has found.
+    end: OnceCell<u64>,
+    /// The write takes set-user-id.
+    takes_privileges: bool,
 }
 
-impl Front {
-    /// As [`Front::answer`], without a copy of the data unless another thread must wait.
-    pub(crate) fn answer_write(
-        self: &Arc<Self>,
-        request: &Request,
-        place: Place,
-        data: &[u8],
-        reply: ReplyWrite,
-    ) {
-        let (node, offset) = (place.target.node, place.offset);
-        let write = move |front: &Self, may_block, data: &[u8]| {
-            guarded(|| front.write_at(&place, may_block, data))
-        };
-        let finish = move |front: &Self, reply: ReplyWrite, done: Done| {
-            reply.written(done.count);
-            if done.offset != offset {
-                front.forgetting.want(node);
-            }
-        };
-        match write(self, false, data) {
-            Err(Error::WouldBlock) => {}
-            done => return self.finish(reply, done, finish),
+impl Place {
+    pub(crate) fn new(
+        target: Target,
+        offset: u64,
+        flags: OpenFlags,
+        write_flags: WriteFlags,
+    ) -> Self {
+        Self {
+            target,
+            offset,
+            is_append: is_append(flags, write_flags),
+            end: OnceCell::new(),
+            takes_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         }
-        let ticket = self.blocked.enter(request.pid(), reply);
-        if let Some(_here) = self.dispatch.here(Memory::None) {
-            return self.settle(ticket, write(self, true, data), finish);
+    }
+}
+
+/// Whether a write is an append of a program. Pages that the kernel writes late have a place.
+fn is_append(flags: OpenFlags, write_flags: WriteFlags) -> bool {
+    flags.0 & libc::O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE)
+}
+
+/// The writes to a file that no commit has covered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Uncommitted {
+    /// Of the first write.
+    verifier: [u8; 8],
+    writes: u64,
+}
+
+/// Changes the data of a mount's files.
+pub(crate) struct Writing {
+    files: Arc<dyn FileSystem>,
+    nodes: Arc<Nodes>,
+    privileges: Arc<Privileges>,
+    /// A change of data is on the device when it is answered. For writes the kernel sees to that.
+    is_synchronous: bool,
+    /// By node.
+    uncommitted: Shards<HashMap<u64, Uncommitted>>,
+}
+
+impl Writing {
+    pub(crate) fn new(
+        files: &Arc<dyn FileSystem>,
+        nodes: &Arc<Nodes>,
+        privileges: &Arc<Privileges>,
+        is_synchronous: bool,
+    ) -> Self {
+        Self {
+            files: Arc::clone(files),
+            nodes: Arc::clone(nodes),
+            privileges: Arc::clone(privileges),
+            is_synchronous,
+            uncommitted: Shards::default(),
         }
-        let data = buffer_pool::copy_of(data);
-        names::COPIED_BYTES.add(data.len() as u64);
-        let memory = Memory::Data(data.len());
-        let write = move |front: &Self, _| {
-            let done = write(front, true, &data);
-            buffer_pool::give_back(data);
-            done
-        };
-        self.hand_over(ticket, memory, write, finish);
     }
 
-    fn write_at(&self, place: &Place, may_block: bool, data: &[u8]) -> Result<Done> {
+    /// Returns the count of bytes written, and whether they went to another place than the kernel
+    /// took.
+    pub(crate) fn write(&self, place: &Place, may_block: bool, data: &[u8]) -> Result<(u32, bool)> {
         let target = &place.target;
-        let id = self.id(target.node)?;
+        let id = self.nodes.id(target.node())?;
         let offset = match place.end.get() {
             Some(end) => *end,
-            None if place.appends => {
-                // See [`crate::appending`].
+            None if place.is_append => {
                 Error::WouldBlock.unless(may_block)?;
                 let attributes = target.ask(may_block, Access::ALL, |call| {
-                    self.filesystem.attributes(call, &id)
+                    self.files.attributes(call, &id)
                 })?;
                 *place.end.get_or_init(|| attributes.size)
             }
             None => place.offset,
         };
-        let takes_privileges = place.takes_privileges;
-        let count = self.write(target, may_block, &id, (offset, data), takes_privileges)?;
-        Ok(Done { count, offset })
+        let count = self.write_at(place, may_block, &id, (offset, data))?;
+        Ok((count, offset != place.offset))
     }
 
     /// Writes all of `data`, or what goes before an error: then that is what counts.
-    fn write(
+    fn write_at(
         &self,
-        target: &Target,
+        place: &Place,
         may_block: bool,
         id: &FileId,
         (offset, data): (u64, &[u8]),
-        takes_privileges: bool,
     ) -> Result<u32> {
-        let verifier = self.verifier_since(target.node, id);
+        let node = place.target.node();
+        let verifier = self.verifier_since(node, id);
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
+            let is_first = done == 0;
             // Once a part is written, the rest cannot be left to another thread.
-            let may_block = may_block || done > 0;
-            let written = target.ask(may_block, Access::MODIFY, |call| {
-                self.before_change(call, (target.node, id), takes_privileges && done == 0)?;
-                self.filesystem
-                    .write(call, id, at, rest, Stability::Unstable)
+            let may_block = may_block || !is_first;
+            let written = place.target.ask(may_block, Access::MODIFY, |call| {
+                let takes_privileges = place.takes_privileges && is_first;
+                self.privileges
+                    .before_change(call, (node, id), takes_privileges)?;
+                self.files.write(call, id, at, rest, Stability::Unstable)
             });
             match written {
                 Ok(written) if written.count == 0 => break,
                 Ok(written) => {
                     done += written.count as usize;
                     if written.committed == Stability::Unstable {
-                        self.note_written(target.node, verifier);
+                        self.note_written(node, verifier);
                     }
                 }
-                Err(error) if done == 0 => return Err(error),
+                Err(error) if is_first => return Err(error),
                 Err(_) => break,
             }
         }
@@ -134,19 +162,56 @@ impl Front {
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
     }
 
-    /// The verifier of a file before its first write that no commit has covered; without one, now.
-    pub(crate) fn verifier_since(&self, node: u64, id: &FileId) -> [u8; 8] {
-        let first = self.written.lock(node).get(&node).map(|one| one.verifier);
-        first.unwrap_or_else(|| self.filesystem.write_verifier(Some(id)))
+    /// Makes another change of data through an open file. The next commit reports what is lost of
+    /// it before it is on the device.
+    pub(crate) fn change<T>(
+        &self,
+        caller: &Caller,
+        target: &Target,
+        id: &FileId,
+        change: impl Fn(&Call<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let node = target.node();
+        let verifier = self.verifier_since(node, id);
+        let done = target.ask(caller.may_block(), Access::MODIFY, |call| {
+            self.privileges
+                .before_change(call, (node, id), !caller.is_root())?;
+            change(call)
+        })?;
+        self.note_written(node, verifier);
+        if self.is_synchronous {
+            self.commit(target, caller.may_block(), id, true)?;
+        }
+        Ok(done)
     }
 
-    pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
-        let mut written = self.written.lock(node);
+    /// The verifier of a file before its first write that no commit has covered; without one, now.
+    pub(crate) fn verifier_since(&self, node: u64, id: &FileId) -> [u8; 8] {
+        let first = self.uncommitted(node).map(|first| first.verifier);
+        first.unwrap_or_else(|| self.files.write_verifier(Some(id)))
+    }
+
+    fn uncommitted(&self, node: u64) -> Option<Uncommitted> {
+        self.uncommitted.lock(node).get(&node).copied()
+    }
+
+    fn note_written(&self, node: u64, verifier: [u8; 8]) {
+        let mut uncommitted = self.uncommitted.lock(node);
         let first = Uncommitted {
             verifier,
             writes: 0,
         };
-        written.entry(node).or_insert(first).writes += 1;
+        uncommitted.entry(node).or_insert(first).writes += 1;
+    }
+
+    /// Whether a loss would still have to be reported.
+    pub(crate) fn has_uncommitted(&self, node: u64) -> bool {
+        self.uncommitted.lock(node).contains_key(&node)
+    }
+
+    /// The kernel does not know the node any more.
+    pub(crate) fn forget(&self, node: u64) {
+        self.uncommitted.lock(node).remove(&node);
     }
 
     /// Brings a file to the device. What was lost since it was written is an error, once for each
@@ -158,15 +223,15 @@ impl Front {
         id: &FileId,
         data_only: bool,
     ) -> Result<()> {
-        let node = target.node;
-        let before = self.written.lock(node).get(&node).copied();
+        let node = target.node();
+        let before = self.uncommitted(node);
         let commit = || {
             target.ask(may_block, Access::ALL, |call| {
-                self.filesystem.commit(call, id, 0, 0)
+                self.files.commit(call, id, 0, 0)
             })?;
             if !data_only {
                 target.ask(may_block, Access::ALL, |call| {
-                    self.filesystem.commit_metadata(call, id)
+                    self.files.commit_metadata(call, id)
                 })?;
             }
             Ok(())
@@ -175,26 +240,19 @@ impl Front {
         if matches!(done, Err(Error::WouldBlock | Error::TryLater)) {
             return done;
         }
-        // Another error tells of what was lost, which the next commit is not to tell again.
-        let after = self.filesystem.write_verifier(Some(id));
-        let is_lost = match &target.file {
-            Some(file) => file.is_untold(after),
+        // Another error reports what was lost, so the next commit must not report it again.
+        let after = self.files.write_verifier(Some(id));
+        let is_lost = match target.file() {
+            Some(file) => file.has_moved(after),
             None => before.is_some_and(|before| before.verifier != after),
         };
-        let mut written = self.written.lock(node);
-        if before.is_some() && written.get(&node).copied() == before {
-            written.remove(&node);
+        let mut uncommitted = self.uncommitted.lock(node);
+        if before.is_some() && uncommitted.get(&node).copied() == before {
+            uncommitted.remove(&node);
         }
         match done {
             Ok(()) if is_lost => Err(Error::Io("written data was lost".to_owned())),
             done => done,
-        }
-    }
-
-    /// The kernel does not know an object any more.
-    pub(crate) fn forget(&self, node: u64, lookups: u64) {
-        if self.nodes.forget(&*self.filesystem, node, lookups) {
-            self.written.lock(node).remove(&node);
         }
     }
 }

@@ -1,9 +1,7 @@
 use super::*;
-use crate::dispatch::Dispatch;
 use crate::handles::OpenFile;
-use pagewell_fs::{
-    Call, Coherence, CreateMode, Credentials, Entry, FileSystem, SetAttributes, Written, forward,
-};
+use crate::pruning::Pruning;
+use pagewell_fs::{CreateMode, Credentials, Entry, SetAttributes, Written, forward};
 use pagewell_source_dir::durability::{KernelSync, SyncCalls};
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
@@ -13,7 +11,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 struct Mounted {
-    front: Front,
+    files: Arc<dyn FileSystem>,
+    nodes: Arc<Nodes>,
+    writing: Arc<Writing>,
     user: Credentials,
 }
 
@@ -38,20 +38,19 @@ impl Mounted {
     }
 
     fn of(files: Arc<dyn FileSystem>, user: Credentials) -> Self {
-        let front = Front::new(files, Coherence::NONE, Dispatch::new(1, 1));
-        Self { front, user }
+        let nodes = Arc::new(Nodes::new(&files));
+        let privileges = Arc::new(Privileges::new(&files, &Arc::default(), false));
+        let writing = Writing::new(&files, &nodes, &privileges, false);
+        Self {
+            files,
+            nodes,
+            writing: Arc::new(writing),
+            user,
+        }
     }
 
     fn call(&self) -> Call<'_> {
         Call::new(&self.user, true)
-    }
-
-    fn files(&self) -> &dyn FileSystem {
-        &*self.front.filesystem
-    }
-
-    fn told(&self, entry: &Entry) -> u64 {
-        self.front.nodes.remember(self.files(), entry)
     }
 
     /// A file in the root that the kernel knows.
@@ -61,48 +60,47 @@ impl Mounted {
             ..SetAttributes::default()
         };
         let mode = CreateMode::Guarded(attributes);
-        let root = self.files().root();
-        let created = self.files().create(&self.call(), &root, name, &mode);
-        self.told(&created.unwrap().entry)
+        let root = self.files.root();
+        let created = self.files.create(&self.call(), &root, name, &mode);
+        self.nodes.remember(&created.unwrap().entry)
     }
 
     /// The kernel looks the file up again, and the source does not remember how it called it
     /// before: the same object has another identifier.
     fn look_up_anew(&self, name: &[u8]) -> u64 {
-        let (files, call) = (self.files(), self.call());
+        let (files, call) = (&self.files, self.call());
         let found = files.lookup(&call, &files.root(), name).unwrap();
         let id = FileId::new(&[found.id.as_bytes(), &[7]].concat()).unwrap();
-        self.told(&Entry { id, ..found })
+        self.nodes.remember(&Entry { id, ..found })
     }
 
     fn write(&self, node: u64) {
-        let id = self.front.id(node).unwrap();
-        let target = Target { node, file: None };
-        let written = self.front.write(&target, true, &id, (0, b"bytes"), false);
-        assert_eq!(written, Ok(5));
+        let flags = OpenFlags(libc::O_WRONLY);
+        let place = Place::new(Target::new(node, None), 0, flags, WriteFlags::empty());
+        let written = self.writing.write(&place, true, b"bytes").unwrap();
+        assert_eq!(written, (5, false));
     }
 
     fn commit(&self, node: u64) -> Result<()> {
-        self.commit_through(&Target { node, file: None })
+        self.commit_through(&Target::new(node, None))
     }
 
     fn commit_through(&self, target: &Target) -> Result<()> {
-        let id = self.front.id(target.node).unwrap();
-        self.front.commit(target, true, &id, true)
+        let id = self.nodes.id(target.node()).unwrap();
+        self.writing.commit(target, true, &id, true)
     }
 
     fn open(&self, node: u64) -> Target {
-        let id = self.front.id(node).unwrap();
-        let verifier = self.front.verifier_since(node, &id);
+        let id = self.nodes.id(node).unwrap();
+        let verifier = self.writing.verifier_since(node, &id);
         let allowed = (self.user.clone(), Access::MODIFY);
         let file = OpenFile::new((id, verifier), allowed, None, None);
-        let file = Some(Arc::new(file));
-        Target { node, file }
+        Target::new(node, Some(Arc::new(file)))
     }
 
     /// As if the source had lost all that was written.
     fn lose(&self, node: u64) {
-        let mut written = self.front.written.lock(node);
+        let mut written = self.writing.uncommitted.lock(node);
         written.values_mut().for_each(|one| one.verifier[0] ^= 1);
     }
 }
@@ -194,8 +192,8 @@ fn what_was_written_before_an_open_is_told_through_that() {
     let node = mounted.create(b"file");
     mounted.write(node);
     // Another call than a commit is told.
-    let id = mounted.front.id(node).unwrap();
-    let lost = mounted.files().commit(&mounted.call(), &id, 0, 0);
+    let id = mounted.nodes.id(node).unwrap();
+    let lost = mounted.files.commit(&mounted.call(), &id, 0, 0);
     assert_eq!(lost.map(drop), Err(Error::NoSpace));
     let target = mounted.open(node);
     assert!(mounted.commit_through(&target).is_err());
@@ -249,20 +247,15 @@ fn what_is_appended_in_more_than_one_attempt_is_there_once() {
     let node = mounted.create(b"file");
     mounted.write(node);
     files.1.store(2, Ordering::SeqCst);
-    let place = Place {
-        target: Target { node, file: None },
-        offset: 0,
-        appends: true,
-        end: OnceCell::new(),
-        takes_privileges: false,
-    };
+    let flags = OpenFlags(libc::O_WRONLY | libc::O_APPEND);
+    let place = Place::new(Target::new(node, None), 0, flags, WriteFlags::empty());
     let attempts = [false, true, true, true];
-    let append = |may_block| mounted.front.write_at(&place, may_block, b" more");
+    let append = |may_block| mounted.writing.write(&place, may_block, b" more");
     let done = attempts
         .into_iter()
         .find_map(|may_block| append(may_block).ok());
-    assert_eq!(done.map(|done| (done.offset, done.count)), Some((5, 5)));
-    let id = mounted.front.id(node).unwrap();
+    assert_eq!(done, Some((5, true)));
+    let id = mounted.nodes.id(node).unwrap();
     let read = files.read(&mounted.call(), &id, 0, 100).unwrap();
     let mut found = vec![0; read.payload.len()];
     read.payload.copy_to(&mut found, true).unwrap();
@@ -287,8 +280,8 @@ fn a_generation_is_of_the_object_and_not_of_what_it_is_called() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::new(place.path());
     let generation = |node| {
-        let id = mounted.front.id(node).unwrap();
-        mounted.front.generation(node, &id).0
+        let id = mounted.nodes.id(node).unwrap();
+        mounted.nodes.generation(node, &id).0
     };
     let (one, other) = (mounted.create(b"one"), mounted.create(b"other"));
     let before = generation(one);
@@ -302,11 +295,11 @@ fn the_kernel_is_not_asked_to_forget_what_no_commit_has_covered() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::new(place.path());
     let node = mounted.create(b"file");
+    let pruning = Pruning::new(&mounted.nodes, &mounted.writing, &Arc::default());
     let prunable = || {
         let parts = 0..crate::nodes::PARTS;
-        parts
-            .flat_map(|part| mounted.front.prunable(part))
-            .collect::<Vec<_>>()
+        let numbers = parts.flat_map(|part| pruning.prunable(part));
+        numbers.collect::<Vec<_>>()
     };
     assert_eq!(prunable(), [node]);
     mounted.write(node);
@@ -321,13 +314,22 @@ fn nothing_is_remembered_of_a_file_that_the_kernel_forgot() {
     let mounted = Mounted::new(place.path());
     let node = mounted.create(b"file");
     let remembered = || {
-        let parts = mounted.front.written.each();
+        let parts = mounted.writing.uncommitted.each();
         parts.map(|part| part.len()).sum::<usize>()
     };
     mounted.write(node);
     assert_eq!(remembered(), 1);
     mounted.look_up_anew(b"file");
-    mounted.front.forget(node, 2);
-    assert_eq!(mounted.front.nodes.id(node), None);
+    assert!(mounted.nodes.forget(node, 2));
+    mounted.writing.forget(node);
+    assert_eq!(mounted.nodes.known(node), None);
     assert_eq!(remembered(), 0);
+}
+
+#[test]
+fn late_pages_are_not_appends() {
+    let appending = OpenFlags(libc::O_WRONLY | libc::O_APPEND);
+    assert!(is_append(appending, WriteFlags::empty()));
+    assert!(!is_append(appending, WriteFlags::FUSE_WRITE_CACHE));
+    assert!(!is_append(OpenFlags(libc::O_WRONLY), WriteFlags::empty()));
 }

@@ -1,58 +1,58 @@
 //! Reading around small reads.
 //!
 //! Problem: a program that reads here and there in a file (a database, the resources of a game)
-//! asks for one page at a time, because the kernel reads ahead only of those that go on in order.
-//! Each request takes some 25 us, most of it to wake threads; to copy 64 KiB takes 10 us.
+//! asks for one page at a time, because the kernel reads ahead only for sequential reads. Each
+//! request takes some 25 us, most of it to wake threads; to copy 64 KiB takes 10 us.
 //!
-//! Rule: a file is divided into regions of [`REGION_BYTES`], and those into pieces. Where small
-//! reads were is remembered for some thousand regions. The second small read of a region puts all
-//! of the region into the kernel's pages that is in memory here, piece by piece, beginning with the
-//! one that was read. A read of a piece that was put there says that the kernel has thrown it away:
-//! the region begins anew. Only in sources that never change, as in [`crate::pushing`], and after
-//! the answer is sent, for the same reason.
+//! Rule: a file is divided into regions of [`REGION_BYTES`], and those into pieces. A table
+//! remembers the regions of small reads, some thousand of them. The second small read of a region
+//! puts all of the region that is in memory here into the kernel's pages, piece by piece, beginning
+//! with the one that was read. A read of a piece that is in the kernel's pages says that the kernel
+//! has dropped it: the region begins anew. Only in sources that never change, and after the answer,
+//! for the same reasons as in [`crate::kernel_prefill`].
 //!
 //! ```text
 //!   region   |........|........|........|
-//!   reads       1        x   2                 1, x: nothing is known of these regions
-//!   put                  ########              2: the region of x, as it was read again
+//!   reads       1        x   2                 1, x: the first reads of these regions
+//!   put                  ########              2: the second read of the region of x
 //! ```
 //!
-//! So reads that are strewn over much more than the table remembers put nothing, and those that
-//! keep coming to the same places find them with the kernel.
+//! So reads that are strewn over much more than the table remembers put nothing, and repeated
+//! reads of the same places find them with the kernel.
 //!
 //! Weaknesses: two reads that happen to meet in one region cost a region's copy, some 100 us. The
-//! kernel holds pages that may not be read; it gives them up like all that was read.
+//! kernel holds pages that no program may read; it drops them like all that was read.
 
 use pagewell_base::mix::mix;
 use pagewell_base::sync::Mutex;
 
 /// Bytes of a region.
 const REGION_BYTES: u64 = PIECE_BYTES * PIECES;
-/// What is asked of the source at once: a page of the cache.
+/// The size of one read of the source: a page of the cache.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
 /// Pieces of a region.
 const PIECES: u64 = 8;
-/// Longer reads are those that the kernel makes ahead of a program.
+/// Longer reads are the read-ahead of the kernel.
 const SMALL_BYTES_MAX: u32 = 16 << 10;
-/// Regions that are remembered, at their place in a table where a later one overwrites them.
+/// Regions of the table, where a later one overwrites an earlier one at its place.
 const REGIONS: usize = 4096;
 
-/// Which regions small reads were in.
-pub(crate) struct ReadingAround {
+/// The table.
+pub(crate) struct ReadAround {
     regions: Mutex<Vec<Region>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Region {
-    /// That of the file; 0 is none.
+    /// 0: none.
     node: u64,
     /// Counted from the start of the file.
     number: u64,
-    /// A bit for each piece that was put into the kernel's pages.
+    /// A bit for each piece in the kernel's pages.
     put: u8,
 }
 
-impl Default for ReadingAround {
+impl Default for ReadAround {
     fn default() -> Self {
         Self {
             regions: Mutex::new(vec![Region::default(); REGIONS]),
@@ -80,13 +80,13 @@ impl Region {
     }
 }
 
-/// That of the piece that this byte is in.
+/// The bit of the piece that this byte is in.
 fn bit_of(offset: u64) -> u8 {
     1 << (offset % REGION_BYTES / PIECE_BYTES)
 }
 
-impl ReadingAround {
-    /// A read of `size` bytes at `offset` was answered. Where the pieces begin that are to follow.
+impl ReadAround {
+    /// Notes a read of `size` bytes at `offset`; returns the offsets of the pieces to put.
     pub(crate) fn asked(&self, node: u64, offset: u64, size: u32) -> impl Iterator<Item = u64> {
         let there = if size <= SMALL_BYTES_MAX {
             self.there(node, offset)
@@ -99,7 +99,7 @@ impl ReadingAround {
         pieces.filter(move |piece| there.is_some_and(|there| there & bit_of(*piece) == 0))
     }
 
-    /// The pieces that are there, if the rest of the region is to follow.
+    /// The pieces that the kernel has, if the rest of the region is to follow.
     fn there(&self, node: u64, offset: u64) -> Option<u8> {
         let region = Region::of(node, offset);
         let mut regions = self.regions.lock();
@@ -111,7 +111,7 @@ impl ReadingAround {
         None
     }
 
-    /// The piece at `offset` is put into the kernel's pages.
+    /// Notes that the piece at `offset` is in the kernel's pages.
     pub(crate) fn put(&self, node: u64, offset: u64) {
         let region = Region::of(node, offset);
         let mut regions = self.regions.lock();
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_second_read_of_a_region_brings_all_of_it_and_a_lost_piece_begins_anew() {
-        let around = ReadingAround::default();
+        let around = ReadAround::default();
         let asked = |node, offset| around.asked(node, offset, 4096).collect::<Vec<u64>>();
         let far = 7 * REGION_BYTES;
         let pieces: Vec<u64> = (0..PIECES).map(|index| far + index * PIECE_BYTES).collect();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn reads_strewn_over_much_more_than_is_remembered_bring_little() {
-        let around = ReadingAround::default();
+        let around = ReadAround::default();
         let regions = 64 * REGIONS as u64;
         let brought = (0..50_000).filter(|number| {
             let offset = mix(*number) % regions * REGION_BYTES;

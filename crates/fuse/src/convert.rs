@@ -1,17 +1,17 @@
-//! Attributes between the trait of file systems and the crate `fuser`.
+//! Attributes and flags between the trait of file systems, the crate `fuser` and Linux.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{FileAttr, INodeNo, TimeOrNow};
-use pagewell_fs::{Attributes, FileType, SetTime, Timestamp};
+use fuser::{FileAttr, INodeNo, RenameFlags, TimeOrNow};
+use pagewell_fs::{Attributes, FileType, NodeKind, RenameMode, Seek, SetTime, Space, Timestamp};
 
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
-/// What programs are told to read and write at once.
+/// `st_blksize`, which programs read and write at once.
 const PREFERRED_BYTES: u32 = 4096;
 
 /// Owner and permissions that are shown instead of the source's, as mount(8) has them for file
-/// systems that know of none. Then the kernel alone judges who may do what.
+/// systems without any. Then the kernel alone judges access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appearance {
     /// The owner of everything.
@@ -23,12 +23,7 @@ pub struct Appearance {
 }
 
 impl Appearance {
-    /// Whether anything is shown that the source does not say.
-    pub(crate) fn differs(&self) -> bool {
-        *self != Self::default()
-    }
-
-    /// What the kernel is told of an object that it knows as `node`.
+    /// The attributes of the object that the kernel knows as `node`.
     pub(crate) fn shown(&self, attributes: &Attributes, node: u64) -> FileAttr {
         let (major, minor) = attributes.device;
         let mode = match self.umask {
@@ -36,26 +31,23 @@ impl Appearance {
             None => attributes.mode & 0o7777,
         };
         FileAttr {
-            ino: INodeNo(node),
             size: attributes.size,
             blocks: attributes.used.div_ceil(BLOCK_BYTES),
             atime: time(attributes.accessed),
             mtime: time(attributes.modified),
             ctime: time(attributes.changed),
-            crtime: UNIX_EPOCH,
             kind: kind(attributes.file_type),
             perm: u16::try_from(mode).unwrap_or(0),
             nlink: attributes.link_count,
             uid: self.uid.unwrap_or(attributes.uid),
             gid: self.gid.unwrap_or(attributes.gid),
             rdev: device_number(major, minor),
-            blksize: PREFERRED_BYTES,
-            flags: 0,
+            ..unknown(node)
         }
     }
 }
 
-/// Attributes of something that could not be examined: the kernel uses its number only.
+/// Attributes of an object that could not be examined: the kernel uses its number only.
 pub(crate) fn unknown(number: u64) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
@@ -95,9 +87,54 @@ fn device_number(major: u32, minor: u32) -> u32 {
 }
 
 /// Major and minor number of a device.
-pub(crate) fn device_parts(number: u32) -> (u32, u32) {
+fn device_parts(number: u32) -> (u32, u32) {
     let minor = (number & 0xff) | (number >> 12 & 0xfff00);
     (number >> 8 & 0xfff, minor)
+}
+
+/// What mknod(2) makes; none for a regular file.
+pub(crate) fn node_kind(mode: u32, device: u32) -> Option<NodeKind> {
+    let (major, minor) = device_parts(device);
+    match mode & libc::S_IFMT {
+        libc::S_IFCHR => Some(NodeKind::CharacterDevice(major, minor)),
+        libc::S_IFBLK => Some(NodeKind::BlockDevice(major, minor)),
+        libc::S_IFIFO => Some(NodeKind::Fifo),
+        libc::S_IFSOCK => Some(NodeKind::Socket),
+        _ => None,
+    }
+}
+
+/// The mode of renameat2(2).
+pub(crate) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
+    match flags {
+        _ if flags.is_empty() => Some(RenameMode::Replace),
+        RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
+        RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
+        _ => None,
+    }
+}
+
+/// The mode of fallocate(2).
+pub(crate) fn space_of(mode: i32) -> Option<Space> {
+    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    const ZERO_ONLY: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+    match mode {
+        0 => Some(Space::Reserve),
+        libc::FALLOC_FL_KEEP_SIZE => Some(Space::ReserveOnly),
+        PUNCH => Some(Space::Punch),
+        libc::FALLOC_FL_ZERO_RANGE => Some(Space::Zero),
+        ZERO_ONLY => Some(Space::ZeroOnly),
+        _ => None,
+    }
+}
+
+/// What lseek(2) looks for.
+pub(crate) fn seek_of(whence: i32) -> Option<Seek> {
+    match whence {
+        libc::SEEK_DATA => Some(Seek::Data),
+        libc::SEEK_HOLE => Some(Seek::Hole),
+        _ => None,
+    }
 }
 
 fn time(time: Timestamp) -> SystemTime {
@@ -121,8 +158,8 @@ pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-/// Before 1970 the crate `fuser` counts the nanoseconds backwards too, though the kernel counts
-/// them forwards always: what it subtracted is taken as it was sent.
+/// Before 1970 the crate `fuser` subtracts the nanoseconds, too, though the kernel always adds them:
+/// this undoes it.
 fn timestamp(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp {

@@ -1,59 +1,62 @@
 //! Reading ahead from file to file.
 //!
 //! Problem: a program that reads every file of a directory makes one request for each small file,
-//! and waits for each. Copying 2 KiB takes a microsecond, asking for them twenty. The bytes are in
-//! the page cache already: the device was read in large pieces.
+//! and waits for each. To copy 2 KiB takes a microsecond, a request twenty. The bytes are in the
+//! page cache already: the device was read in large pieces.
 //!
-//! Rule: the order in which directories list their small files is remembered. When files are read
-//! in that order, the next [`BATCH_FILES`] are put into the kernel's pages before they are asked
-//! for, as far as they are in memory here. The next request is then for the first file after
-//! those. Only in sources that never change, where what is pushed can be neither old nor unwanted
-//! by a writer.
+//! Rule: the order in which directories list their small files is remembered. While a program reads
+//! files in that order, the mount puts the next [`BATCH_FILES`] into the kernel's pages ahead of the
+//! requests, as far as they are in memory here. The next request is then for the first file after
+//! those. Only in sources that never change, where such data can be neither old nor in the way of a
+//! writer.
 //!
 //! ```text
 //!   listed    a b c d e f g h i j ...
 //!   asked     ^ ^ ^           ^             c follows b, which followed a
-//!   pushed          d e f g h   j ...       (d is asked for at the same time as it is pushed)
+//!   put             d e f g h   j ...       (the request for d comes while d is put)
 //! ```
 //!
-//! It is done after the answer is sent: the kernel locks the page of a file that is being asked
-//! for, so a thread that pushed before it answered could wait for another that does the same.
+//! It comes after the answer: the kernel locks the page of a file that it asks for, so a thread
+//! that put pages before it answered could wait for another that does the same.
 //!
-//! Weaknesses: what is pushed and not read was work in vain (one batch for each time that a program
-//! stops half-way); a program that reads in another order than that of the listing, as after
-//! sorting, is not helped.
+//! Weaknesses: files that no program reads were copied in vain (one batch for each program that
+//! stops early); a program that reads in another order than that of the listing, as after sorting,
+//! gains nothing.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Entry, FileId, FileType};
+use pagewell_fs::{Entry, FileId, FileSystem, FileType};
 
 use crate::caller::as_root;
-use crate::dispatch::Memory;
-use crate::front::Front;
-use crate::reading_around::{PIECE_BYTES, ReadingAround};
-use crate::reply::Data;
+use crate::dispatch::{Dispatch, Memory};
+use crate::nodes::Nodes;
+use crate::read_around::{PIECE_BYTES, ReadAround};
+use crate::reply::{Data, Device};
 
-/// Files that are pushed at a time, and bytes of them.
+/// Most files of a batch, and bytes of them.
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
 /// A file of this size takes about as long to copy as to ask for.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Files in a row that are asked for before any is pushed.
+/// Files that a program reads in a row before a batch.
 const RUN_MIN: u32 = 2;
-/// Files whose place is remembered: some 6 MiB.
+/// Files in the remembered order: some 6 MiB.
 const LISTED_MAX: usize = 1 << 17;
-/// Programs that are followed at once.
+/// Programs followed at once.
 const STREAMS_MAX: usize = 8;
 
-/// What was listed, and what reads along.
-#[derive(Default)]
-pub(crate) struct Pushing {
-    /// Whether the kernel may be given what it has not asked for.
-    pub(crate) is_on: bool,
+/// Puts data into the kernel's pages that it has not asked for.
+pub(crate) struct KernelPrefill {
+    is_on: bool,
+    files: Arc<dyn FileSystem>,
+    nodes: Arc<Nodes>,
+    dispatch: Arc<Dispatch>,
+    device: Arc<Device>,
     order: Mutex<Order>,
-    around: ReadingAround,
+    around: ReadAround,
 }
 
 #[derive(Default)]
@@ -63,13 +66,13 @@ struct Order {
     /// Place of the first of them, counted from the beginning of the mount.
     first: u64,
     places: HashMap<u64, u64>,
-    /// The one that moved last is the last.
+    /// The one that moved last comes last.
     streams: Vec<Stream>,
 }
 
 #[derive(Clone, Copy)]
 struct Stream {
-    /// Place of the file that is asked for next if the program goes on.
+    /// Place of the next file if the program goes on.
     next: u64,
     run: u32,
 }
@@ -90,7 +93,7 @@ impl Order {
         self.listed.push_back((node, size));
     }
 
-    /// A file was asked for; returns the nodes that are to be pushed.
+    /// Notes a read of a file's beginning; returns the nodes of the batch to put, if any.
     fn asked(&mut self, node: u64) -> Vec<u64> {
         let Some(place) = self.places.get(&node).copied() else {
             return Vec::new();
@@ -107,7 +110,7 @@ impl Order {
         stream.next = place + 1;
         let mut batch = Vec::new();
         if stream.run > RUN_MIN {
-            // The very next one is being asked for already.
+            // The program asks for the very next one at this moment.
             let start = usize::try_from(place + 2 - self.first).unwrap_or(usize::MAX);
             let mut bytes = 0;
             for (node, size) in self.listed.iter().skip(start).take(BATCH_FILES) {
@@ -117,7 +120,7 @@ impl Order {
                 }
                 batch.push(*node);
             }
-            // That one is not to begin another batch.
+            // The request for that one must not begin another batch.
             stream.run = RUN_MIN;
         }
         if self.streams.len() == STREAMS_MAX {
@@ -131,8 +134,27 @@ impl Order {
     }
 }
 
-impl Pushing {
-    /// A directory lists this object, which the kernel knows as `node` from now on.
+impl KernelPrefill {
+    /// `is_on`: nothing in the source ever changes.
+    pub(crate) fn new(
+        is_on: bool,
+        files: &Arc<dyn FileSystem>,
+        nodes: &Arc<Nodes>,
+        dispatch: &Arc<Dispatch>,
+        device: &Arc<Device>,
+    ) -> Self {
+        Self {
+            is_on,
+            files: Arc::clone(files),
+            nodes: Arc::clone(nodes),
+            dispatch: Arc::clone(dispatch),
+            device: Arc::clone(device),
+            order: Mutex::default(),
+            around: ReadAround::default(),
+        }
+    }
+
+    /// Notes that a directory lists this object, which the kernel knows as `node` from now on.
     pub(crate) fn listed(&self, node: u64, entry: &Entry) {
         let attributes = &entry.attributes;
         let is_small = (1..=FILE_BYTES_MAX).contains(&attributes.size);
@@ -140,41 +162,30 @@ impl Pushing {
             self.order.lock().add(node, attributes.size);
         }
     }
-}
 
-impl Front {
-    /// After the answer to a read: puts what a program is likely to want next into the kernel's
-    /// pages.
-    pub(crate) fn push_after(&self, node: u64, offset: u64, size: u32) {
-        if !self.pushing.is_on {
+    /// Runs after the answer to a read: puts what a program is likely to want next into the
+    /// kernel's pages. A page may have to be waited for, as a program asks for it at this moment:
+    /// so this needs a thread that may wait.
+    pub(crate) fn after_read(&self, node: u64, offset: u64, size: u32) {
+        if !self.is_on {
             return;
         }
-        if offset == 0 {
-            self.push_files_after(node);
-        }
-        self.push_around(node, offset, size);
-    }
-
-    fn push_files_after(&self, node: u64) {
-        let batch = self.pushing.order.lock().asked(node);
-        if batch.is_empty() {
-            return;
-        }
-        // A page may have to be waited for: a program asks for it at this moment.
-        let Some(_here) = self.dispatch.here(Memory::None) else {
-            return;
+        let batch = match offset {
+            0 => self.order.lock().asked(node),
+            _ => Vec::new(),
         };
-        for node in batch {
-            if !self.push(node) {
-                break;
-            }
+        if !batch.is_empty()
+            && let Some(_here) = self.dispatch.here(Memory::None)
+        {
+            batch.into_iter().all(|node| self.put_file(node));
         }
+        self.put_around(node, offset, size);
     }
 
-    /// Puts a whole small file into the kernel's pages; false when it is not in memory here.
-    fn push(&self, node: u64) -> bool {
-        let Some(id) = self.nodes.id(node) else {
-            return true; // the kernel does not know it any more
+    /// Puts a whole small file; false when it is not in memory here.
+    fn put_file(&self, node: u64) -> bool {
+        let Some(id) = self.nodes.known(node) else {
+            return true; // the kernel has forgotten it
         };
         let Some(data) = self.in_memory(&id, 0, FILE_BYTES_MAX) else {
             return false;
@@ -183,17 +194,16 @@ impl Front {
         self.device.store(node, 0, &data)
     }
 
-    /// Puts what is around a read into the kernel's pages.
-    fn push_around(&self, node: u64, offset: u64, size: u32) {
-        let mut pieces = self.pushing.around.asked(node, offset, size).peekable();
-        let (Some(_), Some(id)) = (pieces.peek(), self.nodes.id(node)) else {
+    fn put_around(&self, node: u64, offset: u64, size: u32) {
+        let mut pieces = self.around.asked(node, offset, size).peekable();
+        let (Some(_), Some(id)) = (pieces.peek(), self.nodes.known(node)) else {
             return;
         };
         let Some(_here) = self.dispatch.here(Memory::None) else {
             return;
         };
         for piece in pieces {
-            // What is not in memory was asked of the storage by this, and can follow later.
+            // What is not in memory this read has fetched from storage, and it can follow later.
             let Some(data) = self.in_memory(&id, piece, PIECE_BYTES) else {
                 return;
             };
@@ -201,17 +211,14 @@ impl Front {
                 return;
             }
             names::FUSE_AROUND_BYTES.add(data.len() as u64);
-            self.pushing.around.put(node, piece);
+            self.around.put(node, piece);
         }
     }
 
-    /// What a file has in a range, if all of that is in memory. Else the source begins to fetch it.
+    /// The bytes of a range, if all of it is in memory. Else the source begins to fetch it.
     fn in_memory(&self, id: &FileId, offset: u64, length: u64) -> Option<Data> {
         let wanted = u32::try_from(length).ok()?;
-        let reply = self
-            .filesystem
-            .read(&as_root(false), id, offset, wanted)
-            .ok()?;
+        let reply = self.files.read(&as_root(false), id, offset, wanted).ok()?;
         let is_all = reply.end_of_file || reply.payload.len() as u64 == length;
         let mut data = Data::default();
         (is_all && data.add(reply.payload, false).is_ok()).then_some(data)
@@ -231,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn files_read_in_order_are_pushed_in_batches_without_gaps() {
+    fn files_read_in_order_are_put_in_batches_without_gaps() {
         let mut order = listed(1000);
         let mut there = std::collections::HashSet::new();
         let mut asked = 0;
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_pushed_to_who_reads_here_and_there() {
+    fn a_program_that_reads_here_and_there_gets_no_batch() {
         let mut order = listed(1000);
         for step in 0..500 {
             assert_eq!(order.asked(100 + step * 7 % 1000), [0; 0]);
