@@ -1,8 +1,7 @@
-//! How a mount comes to its place, and is taken from there.
+//! Attaching a mount to its place, and detaching it.
 //!
-//! The crate `fuser` can do both, but unmounts by path when a mount has ended: what lay beneath
-//! would go instead. Here the kernel's list says whose mount is on a place before it is taken
-//! away.
+//! The crate `fuser` can do both, but unmounts by path when a mount has ended: the mount beneath
+//! would go instead. Here the kernel's list must show this mount on the place first.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -23,7 +22,7 @@ use crate::unmount::{HELPER, UnmountError, said, unmount_entry};
 /// A mount on its place.
 pub(crate) struct Attached {
     pub(crate) place: PathBuf,
-    /// Of the mount, as the kernel's list has it.
+    /// The device of the mount in the kernel's list.
     device: Option<String>,
 }
 
@@ -47,7 +46,7 @@ pub(crate) fn attach(
 }
 
 impl Attached {
-    /// Takes this mount away from where it is now, if nothing was mounted over it.
+    /// Unmounts this mount where it is now, if no other one covers it.
     pub(crate) fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
         let found = || place_of(self.device.as_deref()?, &self.place);
         let Some(place) = found() else {
@@ -58,7 +57,7 @@ impl Attached {
             return Err(UnmountError::Covered(place));
         };
         match unmount_entry(&entry, lazy) {
-            // It is there, and its path leads elsewhere.
+            // It still exists, so its path leads elsewhere.
             Err(UnmountError::NotMounted(_)) if found().is_some() => {
                 Err(UnmountError::Covered(place))
             }
@@ -94,10 +93,10 @@ fn directly(place: &Path, options: &Options, read_only: bool) -> io::Result<Owne
     Ok(device.into())
 }
 
-/// Without root: the helper mounts, and hands the descriptor back through a socket.
+/// Without root: the helper mounts, and returns the descriptor through a socket.
 fn with_helper(place: &Path, options: &Options, read_only: bool) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    // The helper inherits it. No other program is started while it can.
+    // The helper inherits it. This process starts no other program meanwhile.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let child = Command::new(HELPER)
         .arg("-o")
@@ -147,7 +146,7 @@ fn helper_options(options: &Options, read_only: bool) -> String {
     list
 }
 
-/// The descriptor that comes through the socket; none when it is closed before.
+/// Receives the descriptor; none when the helper closes the socket first.
 fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_helper_is_told_what_was_asked_for() {
+    fn the_helper_gets_the_options() {
         let mut options = Options::new("a,b");
         options.allow_other = true;
         assert_eq!(

@@ -1,18 +1,18 @@
-//! Lets go of programs that are killed while they wait for storage.
+//! Ends the wait of programs that are killed.
 //!
 //! Problem: a request that was received keeps its program until it is answered, whatever signal
-//! comes. A server that does not answer would make programs that nobody can end. The kernel says
-//! when a program was interrupted, but the crate `fuser` does not pass it on.
+//! comes. With a server that does not answer, programs could not be ended. The kernel says when a
+//! program was interrupted, but the crate `fuser` does not pass it on.
 //!
-//! Rule: what waits is registered with its caller's thread. One thread looks through the register
-//! every [`PERIOD`], for as long as anything has been there for so long, and asks `/proc` whether
-//! the caller is being killed: a SIGKILL is pending (Linux turns every signal that ends a program
-//! into one), or it is ending because of a signal. Its request is answered "interrupted". What
-//! was asked of the storage goes on; its result goes to nobody. Reads and writes that still wait
-//! for their turn are not done.
+//! Rule: a register has what waits, with its caller's thread. One thread looks through the register
+//! every [`PERIOD`], for as long as any entry is that old, and asks `/proc` whether the caller is
+//! being killed: a SIGKILL is pending (Linux turns every signal that ends a program into one), or
+//! it is ending because of a signal. Its request is answered "interrupted". The call to the storage
+//! goes on, and its result is dropped. Reads and writes that still wait for their turn are dropped
+//! too.
 //!
 //! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that
-//! changes names may happen although its program, which is dead, was told that it did not.
+//! changes names may happen although its dead program got "interrupted".
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use pagewell_base::sync::{Condvar, Mutex};
 use crate::dispatch::Wanted;
 use crate::reply::Refuse;
 
-/// How long a request waits at least before its caller is looked at, and between two looks.
+/// The age of a request at which its caller is first looked at, and the time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// The register.
@@ -38,7 +38,7 @@ pub(crate) struct Blocked {
 struct State {
     waiting: HashMap<u64, Waiting>,
     next: u64,
-    /// The thread sleeps until something comes.
+    /// The thread sleeps until a request comes.
     parked: bool,
     stopping: bool,
 }
@@ -60,12 +60,12 @@ pub(crate) struct Ticket<R: Refuse> {
 }
 
 impl<R: Refuse> Ticket<R> {
-    /// The reply, unless the caller was let go.
+    /// The reply, unless the caller was killed.
     pub(crate) fn finish(self) -> Option<R> {
         self.reply.lock().take()
     }
 
-    /// Tells at any time whether the caller still waits.
+    /// Says at any time whether the caller still waits.
     pub(crate) fn wanted(&self) -> Wanted {
         let reply = Arc::clone(&self.reply);
         Box::new(move || reply.lock().is_some())
@@ -79,15 +79,15 @@ impl<R: Refuse> Drop for Ticket<R> {
 }
 
 impl Blocked {
-    /// Starts the thread that looks. It calls `let_go` when it has let go of anybody.
+    /// Starts the thread that looks. It calls `on_kill` after it has answered a killed caller.
     pub(crate) fn start(
         self: &Arc<Self>,
-        let_go: impl Fn() + Send + 'static,
+        on_kill: impl Fn() + Send + 'static,
     ) -> std::io::Result<()> {
         let register = Arc::clone(self);
         std::thread::Builder::new()
             .name("fuse-interrupts".to_owned())
-            .spawn(move || register.watch(let_go))
+            .spawn(move || register.watch(on_kill))
             .map(drop)
     }
 
@@ -120,7 +120,7 @@ impl Blocked {
         }
     }
 
-    fn watch(&self, let_go: impl Fn()) {
+    fn watch(&self, on_kill: impl Fn()) {
         let mut state = self.state.lock();
         while !state.stopping {
             if state.waiting.is_empty() {
@@ -140,7 +140,7 @@ impl Blocked {
                 interrupted |= is_being_killed(thread) && interrupt();
             }
             if interrupted {
-                let_go();
+                on_kill();
             }
             state = self.state.lock();
         }
@@ -195,9 +195,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
-    struct Told(Sender<bool>);
+    struct Answers(Sender<bool>);
 
-    impl Refuse for Told {
+    impl Refuse for Answers {
         fn refuse(self, errno: Errno) {
             self.0.send(errno.code() == libc::EINTR).unwrap();
         }
@@ -218,22 +218,22 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_killed_is_let_go_and_the_answer_goes_nowhere() {
+    fn a_killed_caller_gets_interrupted_and_the_answer_is_dropped() {
         let register = Arc::new(Blocked::default());
         let (freed, was_freed) = channel();
         register.start(move || freed.send(()).unwrap()).unwrap();
-        let (said, told) = channel();
+        let (answer, answers) = channel();
         // A process that ended by a signal and was not waited for is still in /proc.
         let mut child = std::process::Command::new("sleep")
             .arg("600")
             .spawn()
             .unwrap();
-        let ticket = register.enter(child.id(), Told(said.clone()));
+        let ticket = register.enter(child.id(), Answers(answer.clone()));
         let wanted = ticket.wanted();
         assert!(wanted());
-        let other = register.enter(std::process::id(), Told(said));
+        let other = register.enter(std::process::id(), Answers(answer));
         child.kill().unwrap();
-        assert_eq!(told.recv(), Ok(true));
+        assert_eq!(answers.recv(), Ok(true));
         was_freed.recv().unwrap();
         assert!(!wanted());
         assert!(ticket.finish().is_none());

@@ -1,27 +1,26 @@
-//! Memory for data on its way, kept for the next that comes.
+//! Memory for the data of answers and writes, kept for the next call.
 //!
-//! Problem: the data of an answer, or of a write that is handed to a worker, takes up to 1 MiB,
-//! which one thread takes and another gives back. The C library keeps what is given back for the
-//! thread that took it, so in the end each of many threads has as much as all of them need at one
-//! time.
+//! Problem: one thread allocates up to 1 MiB, and another frees it. The C library keeps freed
+//! memory for the thread that allocated it, so in the end each of many threads has as much as all
+//! of them need at one time.
 //!
-//! Rule: what is given back goes to the next call that needs some, up to [`PIECES_MAX`] pieces.
+//! Rule: freed memory goes to the next call that needs some, up to [`PIECES_MAX`] pieces.
 
 use pagewell_base::sync::Mutex;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-/// Most pieces that are kept, and most bytes of one.
+/// Bounds of the memory that is kept.
 const PIECES_MAX: usize = 16;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
-/// Memory with nothing in it.
+/// An empty piece.
 pub(crate) fn take() -> Vec<u8> {
     let mut piece = FREE.lock().pop().unwrap_or_default();
     piece.clear();
     piece
 }
 
-/// Keeps memory for the next that asks.
+/// Keeps a piece for the next call.
 pub(crate) fn give_back(piece: Vec<u8>) {
     if (1..=PIECE_BYTES_MAX).contains(&piece.capacity()) {
         let mut free = FREE.lock();
@@ -31,10 +30,10 @@ pub(crate) fn give_back(piece: Vec<u8>) {
     }
 }
 
-/// A copy of data, whose memory is to be given back.
+/// A copy of data, in a piece that the caller gives back.
 pub(crate) fn copy_of(data: &[u8]) -> Vec<u8> {
     let mut piece = take();
-    // No more than that: what has grown generously would be too large to be kept.
+    // Exactly: a piece that grew by doubling would be too large to keep.
     piece.reserve_exact(data.len());
     piece.extend_from_slice(data);
     piece

@@ -1,4 +1,4 @@
-//! Which programs use a mount: those that have something below it open, as their directory, or as
+//! The programs that use a mount: they have something below it open, as their directory, or as
 //! the program that they run.
 
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +49,7 @@ fn uses(process: u32, place: &Path) -> bool {
 }
 
 fn is_below(target: &Path, place: &Path) -> bool {
-    // A removed file has " (deleted)" at its end, which does not matter to what is above it.
+    // A removed file has " (deleted)" at its end, which does not change the directories above it.
     let rest = target
         .as_os_str()
         .as_bytes()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_something_open_is_named() {
+    fn programs_that_have_something_open_are_named() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().canonicalize().unwrap();
         assert_eq!(users_of(&place, 5), []);

@@ -158,8 +158,8 @@ pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-/// Before 1970 the crate `fuser` subtracts the nanoseconds, too, though the kernel always adds them:
-/// this undoes it.
+/// Before 1970 the crate `fuser` subtracts the nanoseconds, too, though the kernel always adds
+/// them: this undoes it.
 fn timestamp(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp {
@@ -183,22 +183,22 @@ mod tests {
 
     #[test]
     fn times_before_1970_keep_their_nanoseconds() {
-        let told =
+        let sent =
             |seconds: u64, nanoseconds| timestamp(UNIX_EPOCH - Duration::new(seconds, nanoseconds));
         let expected = |seconds, nanoseconds| Timestamp {
             seconds,
             nanoseconds,
         };
         // As `fuser` gives the kernel's (-2 s, 800 ms), which is 1.2 s before 1970.
-        assert_eq!(told(2, 800_000_000), expected(-2, 800_000_000));
-        assert_eq!(told(5, 0), expected(-5, 0));
+        assert_eq!(sent(2, 800_000_000), expected(-2, 800_000_000));
+        assert_eq!(sent(5, 0), expected(-5, 0));
         let before = time(expected(-2, 800_000_000));
         let distance = UNIX_EPOCH.duration_since(before).unwrap();
         assert_eq!(distance, Duration::from_millis(1200));
     }
 
     #[test]
-    fn times_out_of_reach_are_told_as_something() {
+    fn times_out_of_range_have_some_value() {
         for seconds in [i64::MIN, i64::MAX, 0] {
             let nanoseconds = 999_999_999;
             let _ = time(Timestamp {

@@ -1,14 +1,13 @@
 //! Which thread does what may wait.
 //!
-//! Problem: a call that waits for storage is best made by the thread that received it (there is
-//! nothing to hand over, and the data of a write need not be copied), but a thread must always be
-//! receiving: the kernel can take back a request that nobody has received, and a killed program
-//! waits for its last requests, such as the closing of its files.
+//! Problem: the thread that received a call is the best one to wait for storage (nothing to hand
+//! over, no copy of a write's data), but one thread must always receive: the kernel can take back a
+//! request only before it is received, and a killed program waits for its last requests, such as
+//! the closing of its files.
 //!
 //! Rule: of the R readers at most R - 1 wait at a time. The last one hands what would wait to
-//! workers, which are started as they are needed, up to a bound; what is too much for them waits
-//! in a queue. Each entry is one waiting program or one request of the kernel's read-ahead, both
-//! of which the kernel bounds.
+//! workers, which start as they are needed, up to a bound; the rest waits in a queue. Each entry is
+//! one waiting program or one request of the kernel's read-ahead, and the kernel bounds both.
 //!
 //! ```text
 //!  reader --+-- one of R - 1: waits here
@@ -18,24 +17,23 @@
 //! ```
 //!
 //! No worker sleeps for want of memory: a read that gets no lease, and a write while workers hold
-//! [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no memory passes them. What a
-//! killed program still has there is dropped with its data.
+//! [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no memory passes them. The
+//! requests of a killed program leave the queue with their data.
 //!
-//! The kernel may have 64 requests of 1 MiB under way, and each program one more. Most of what
-//! answers reads lies in pages of the cache, which lends only so many; the rest is copied. So a
-//! read that is to wait takes a lease of what was asked for, and keeps it until the answer is sent.
-//! Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not
-//! what a long way holds. Answers that are in memory need no lease: each of the few threads that
-//! receive holds one of them.
+//! The kernel may have 64 requests of 1 MiB in flight, and each program one more. Most answers to
+//! reads are pages of the cache, which lends only so many; the rest is copied. So a read that is to
+//! wait takes a lease of its size, and keeps it until the answer is sent. Read-ahead goes on
+//! meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not the bandwidth-delay
+//! product. Answers from memory need no lease: each of the few readers holds one of them.
 //!
-//! The data of writes in the queue and with workers is at most [`HELD_BYTES_MAX`] (16 MiB) as long
-//! as storage answers: for more the last reader waits until some of it is done. When none of it was
-//! done for [`PATIENCE`] (1 s), receiving goes before memory: the reader takes what comes, up to
-//! [`OVERDUE_BYTES_MAX`] (256 MiB), and counts it. So 256 programs in a write of 1 MiB to a server
-//! that is silent leave a mount that answers, and each of them can be killed.
+//! While storage answers, the writes in the queue and with workers hold at most [`HELD_BYTES_MAX`]
+//! (16 MiB): for more the last reader waits until one of them ends. When none has ended for
+//! [`PATIENCE`] (1 s), receiving goes before memory: the reader takes more, up to
+//! [`OVERDUE_BYTES_MAX`] (256 MiB), and counts it. So 256 programs in a write of 1 MiB to a silent
+//! server leave a mount that answers, and each of them can be killed.
 //!
-//! Weaknesses: beyond that nothing is received until a write is done or the program of one is
-//! killed. Programs that read a little wait behind those that read a lot.
+//! Weaknesses: beyond that the mount receives nothing until a write ends or its program is killed.
+//! Programs that read a little wait behind those that read a lot.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,16 +44,16 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_counters::names;
 
-/// Data of reads that are waited for.
+/// Most data of reads that wait.
 const READ_BYTES_MAX: usize = 16 << 20;
-/// Data of writes that may be in the queue and with workers while storage answers.
+/// Most data of writes in the queue and with workers while storage answers.
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// The same when storage does not answer.
 const OVERDUE_BYTES_MAX: usize = 256 << 20;
-/// How long no write is done until storage counts as not answering.
+/// Storage counts as not answering when no write has ended for so long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The right to hold so much data of a read, until it is dropped.
+/// The right to hold so much data of a read.
 pub(crate) struct ReadLease {
     dispatch: Arc<Dispatch>,
     bytes: usize,
@@ -65,24 +63,24 @@ impl Drop for ReadLease {
     fn drop(&mut self) {
         let mut queue = self.dispatch.queue.lock();
         queue.lent_bytes -= self.bytes;
-        // Reads may have waited for it.
+        // Reads may wait for it.
         self.dispatch.wake(&mut queue);
     }
 }
 
-/// Something to be done by a worker, with the lease that it needs.
+/// A job of a worker, which gets the lease that it needs.
 pub(crate) type Work = Box<dyn FnOnce(Option<ReadLease>) + Send>;
 
-/// Whether anybody still wants it done.
+/// Whether the caller of a job still waits.
 pub(crate) type Wanted = Box<dyn Fn() -> bool + Send>;
 
-/// What memory something takes.
+/// The memory that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Memory {
     None,
-    /// It is a read of so much.
+    /// A read of so many bytes.
     Lease(usize),
-    /// It is a write, and holds so much data.
+    /// A write, which holds so many bytes.
     Data(usize),
 }
 
@@ -114,8 +112,8 @@ pub(crate) struct Dispatch {
     workers_max: usize,
     queue: Mutex<Queue>,
     ready: Condvar,
-    /// Data was let go.
-    let_go: Condvar,
+    /// A write has ended.
+    released: Condvar,
 }
 
 #[derive(Default)]
@@ -126,18 +124,18 @@ struct Queue {
     /// Data of writes here and with workers, and only with workers.
     bytes: usize,
     working_bytes: usize,
-    /// When data was let go last, or began to be held.
+    /// When a write ended last, or the first one of several began.
     moved: Option<Instant>,
     workers: usize,
-    /// Workers that have not looked for a job yet.
+    /// Workers that have not reached the queue yet.
     starting: usize,
     idle: usize,
     stopping: bool,
 }
 
 impl Queue {
-    /// The places of the jobs that workers could begin now. Neither reads nor writes overtake their
-    /// own kind.
+    /// The positions of the jobs that workers could begin now. No read overtakes a read, and no
+    /// write a write.
     fn startable(&self) -> impl Iterator<Item = usize> {
         let (mut left, mut working) = (READ_BYTES_MAX - self.lent_bytes, self.working_bytes);
         let (mut leases_are_left, mut data_may_go) = (true, true);
@@ -162,7 +160,7 @@ impl Queue {
     }
 }
 
-/// A reader that may wait; until it is dropped.
+/// The right of a reader to wait.
 pub(crate) struct Here<'a>(&'a Dispatch);
 
 impl Drop for Here<'_> {
@@ -179,12 +177,12 @@ impl Dispatch {
             workers_max: workers_max.max(1),
             queue: Mutex::default(),
             ready: Condvar::new(),
-            let_go: Condvar::new(),
+            released: Condvar::new(),
         }
     }
 
-    /// Whether the reader that asks may wait, with the lease of a read. A read of more than there
-    /// ever is counts as all of it.
+    /// Whether this reader may wait, with the lease of a read. A read of more than all leases
+    /// together takes all.
     pub(crate) fn here(self: &Arc<Self>, memory: Memory) -> Option<(Here<'_>, Option<ReadLease>)> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
         let here = Here(self);
@@ -197,7 +195,7 @@ impl Dispatch {
         let mut queue = self.queue.lock();
         let bytes = bytes.min(READ_BYTES_MAX);
         let is_read = |job: &Job| matches!(job.memory, Memory::Lease(_));
-        // Those that came before go first.
+        // Earlier reads go first.
         if queue.lent_bytes + bytes > READ_BYTES_MAX || queue.jobs.iter().any(is_read) {
             return None;
         }
@@ -213,7 +211,7 @@ impl Dispatch {
         }
     }
 
-    /// Has what can begin begun: by an idle worker, and by a new one if those are too few.
+    /// Wakes an idle worker for the jobs that can begin, and starts one if those are too few.
     fn wake(self: &Arc<Self>, queue: &mut Queue) {
         if queue.jobs.is_empty() {
             return;
@@ -222,7 +220,7 @@ impl Dispatch {
         if startable > 0 && queue.idle > 0 {
             self.ready.notify_one();
         }
-        // One is always there, so that it needs none to be started when a job can begin.
+        // The queue has one worker at least, in case no thread can be started later.
         let is_short = queue.idle + queue.starting < startable || queue.workers == 0;
         if is_short && queue.workers < self.workers_max {
             let dispatch = Arc::clone(self);
@@ -242,18 +240,18 @@ impl Dispatch {
             let still = queue.moved.map_or(PATIENCE, |moved| moved.elapsed());
             let rest = PATIENCE.saturating_sub(still);
             if !rest.is_zero() {
-                queue = self.let_go.wait_timeout(queue, rest);
+                queue = self.released.wait_timeout(queue, rest);
             } else if queue.bytes + bytes <= OVERDUE_BYTES_MAX {
                 names::FUSE_WRITES_OVERDUE.add(1);
                 break;
             } else {
-                queue = self.let_go.wait(queue);
+                queue = self.released.wait(queue);
             }
         }
         queue
     }
 
-    /// Has `work` done by a worker, unless nobody wants it any more when its turn comes.
+    /// Leaves `work` to a worker, which drops it if its caller does not wait any more.
     pub(crate) fn hand_over(self: &Arc<Self>, memory: Memory, wanted: Option<Wanted>, work: Work) {
         let mut queue = self.queue.lock();
         if memory.data() > 0 {
@@ -270,7 +268,7 @@ impl Dispatch {
             work,
         });
         self.wake(&mut queue);
-        // Without any worker nobody would ever do it.
+        // No thread could be started, so this one works.
         if queue.workers == 0
             && let Some(job) = queue.jobs.pop_back()
         {
@@ -294,7 +292,7 @@ impl Dispatch {
                 }
                 queue = self.queue.lock();
                 queue.working_bytes -= data;
-                self.let_go(&mut queue, data);
+                self.release(&mut queue, data);
             } else if queue.stopping {
                 return;
             } else {
@@ -314,20 +312,20 @@ impl Dispatch {
             Memory::None | Memory::Data(_) => None,
         };
         queue.working_bytes += job.memory.data();
-        // What ended may have made way for more than one.
+        // The end of one job may let several begin.
         self.wake(queue);
         Some((job, lease))
     }
 
-    fn let_go(&self, queue: &mut Queue, bytes: usize) {
+    fn release(&self, queue: &mut Queue, bytes: usize) {
         if bytes > 0 {
             queue.bytes -= bytes;
             queue.moved = Some(Instant::now());
-            self.let_go.notify_all();
+            self.released.notify_all();
         }
     }
 
-    /// Drops what waits in the queue for nobody.
+    /// Drops the jobs in the queue whose callers were killed.
     pub(crate) fn drop_unwanted(&self) {
         let mut queue = self.queue.lock();
         let jobs = std::mem::take(&mut queue.jobs);
@@ -336,18 +334,18 @@ impl Dispatch {
         queue.jobs = wanted;
         queue.bytes -= unwanted.iter().map(|job| job.memory.data()).sum::<usize>();
         if !unwanted.is_empty() {
-            self.let_go.notify_all();
+            self.released.notify_all();
             self.ready.notify_all();
         }
         drop(queue);
         drop(unwanted);
     }
 
-    /// Nothing more will come: the workers end when they are done.
+    /// Ends the workers once the queue is empty.
     pub(crate) fn stop(&self) {
         self.queue.lock().stopping = true;
         self.ready.notify_all();
-        self.let_go.notify_all();
+        self.released.notify_all();
     }
 }
 

@@ -105,10 +105,6 @@ impl Target {
         self.file.as_deref()
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.file.is_some()
-    }
-
     /// Makes a call through the open file: as the user that opened it, and as root if that is
     /// refused and any of `needed` was allowed at the open.
     pub(crate) fn ask<T>(

@@ -5,10 +5,10 @@
 //! page cache already: the device was read in large pieces.
 //!
 //! Rule: the order in which directories list their small files is remembered. While a program reads
-//! files in that order, the mount puts the next [`BATCH_FILES`] into the kernel's pages ahead of the
-//! requests, as far as they are in memory here. The next request is then for the first file after
-//! those. Only in sources that never change, where such data can be neither old nor in the way of a
-//! writer.
+//! files in that order, the mount puts the next [`BATCH_FILES`] into the kernel's pages ahead of
+//! the requests, as far as they are in memory here. The next request is then for the first file
+//! after those. Only in sources that never change, where such data can be neither old nor in the
+//! way of a writer.
 //!
 //! ```text
 //!   listed    a b c d e f g h i j ...

@@ -6,34 +6,31 @@
 //! ```
 //!
 //! The kernel keeps names, attributes and pages for as long as the source says
-//! ([`pagewell_fs::Coherence`]), and judges permissions itself from the attributes it is given
-//! (`default_permissions`). What it asks for is answered by the thread that received the
-//! question when nothing has to be waited for. Else that thread waits, if another one is free to
-//! receive, or hands the call to a worker: a thread always receives, so that a storage which does
-//! not answer cannot make the mount deaf (`dispatch`). A program that waits and is killed meanwhile
-//! is let go (`blocked`).
+//! ([`pagewell_fs::Coherence`]), and judges permissions itself from the attributes that it gets
+//! (`default_permissions`). The thread that receives a request answers it when nothing has to be
+//! waited for. Else that thread waits, if another one is free to receive, or hands the call to a
+//! worker: one thread always receives, so that a mount stays responsive when its storage does not
+//! answer (`dispatch`). A program that is killed while it waits ends (`blocked`).
 //!
-//! Reading order: [`mount()`] (a mount from outside), `front::service` (requests as the kernel
-//! sends them), `front` (how they are answered), `opening`, `writing`, `privileges` and `listing` (what each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch`
-//! and `blocked` (what waits), `kernel_view` and `negotiation` (what the kernel keeps and does),
-//! `caller`, `passthrough`, `notify`, `invalidation`, `pruning`, `kernel_prefill`, `read_around`,
-//! `reply`, `buffer_pool`.
+//! Reading order: [`mount()`], `front::service` (requests as the kernel sends them), `front` (their
+//! way to an answer), `opening`, `writing`, `privileges` and `listing` (what each does), `nodes`
+//! and `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (what waits),
+//! `kernel_view` and `negotiation` (what the kernel keeps and does), then the rest.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
-//!   the source, so other clients of the source would not see them, and an error could be told to
-//!   nobody. Writes of up to 1 MiB go through at once.
+//!   the source, so its other clients do not see them, and no call could report an error. Writes of
+//!   up to 1 MiB go through at once.
 //! - *Locks stay in the kernel*: they exclude programs of this machine only.
-//! - *No splicing*: the bytes of a reply are copied by the kernel once, from where the cache has
-//!   them (`reply`). Splicing pages would save that copy only by giving the pages away, and the
-//!   cache wants to keep them. Files of directories are passed through instead, as root.
+//! - *No splicing*: the kernel copies the bytes of a reply once, from where the cache has them
+//!   (`reply`). Splicing would save that copy only by giving the pages away, and the cache keeps
+//!   them. Files of directories are passed through instead, as root.
 //! - *No io_uring transport*: the crate `fuser` has none, and it is off in kernels unless an
 //!   administrator enables it.
 //!
 //! Known weaknesses, of the crate `fuser` 0.18: a request that sets a time some 292 thousand
-//! million years ago ends the thread that received it (only users of the mount can do that); it
-//! answers requests to interrupt with "not supported", so a program that catches a signal waits
-//! on, and only one that is killed is let go.
+//! million years ago ends the thread that received it (only users of the mount can send one); it
+//! answers requests to interrupt with "not supported", so only a kill ends a program that waits.
 
 mod attach;
 mod blocked;

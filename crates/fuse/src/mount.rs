@@ -1,4 +1,4 @@
-//! A mount from outside: how it is made, what is agreed with the kernel, how it ends.
+//! How a mount begins and ends.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +19,8 @@ use crate::mounts::mounted_on;
 use crate::options::Options;
 use crate::unmount::UnmountError;
 
-/// What the kernel reads ahead of a program, where it lets itself be told: enough that the next
-/// requests are under way while one is copied.
+/// The kernel's read-ahead, where it can be set: enough that the next requests are in flight while
+/// one is copied.
 const READ_AHEAD_KIBIBYTES: u32 = 2048;
 
 /// Why something cannot be mounted, and where.
@@ -29,12 +29,10 @@ const READ_AHEAD_KIBIBYTES: u32 = 2048;
 pub struct MountError(String);
 
 impl MountError {
-    /// The place cannot be mounted on.
     fn of_place(place: &Path, reason: &str) -> Self {
         Self(format!("{}: {reason}", place.display()))
     }
 
-    /// What was mounted there is in the way.
     fn died(place: &Path) -> Self {
         let reason = "a mount whose program died is in the way; take it away first \
                       (pagewell umount --lazy)";
@@ -53,9 +51,9 @@ pub struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // If it stays mounted, the next mount there tells of it.
+        // If it stays mounted, the next mount there reports it.
         let _ = self.unmount(true);
-        // Programs may use it for long, and its threads end after the last of them.
+        // Programs may use it for long, and the threads of the session end after the last of them.
         if let Some(session) = self.take_session() {
             let (front, number) = (Arc::clone(&self.front), self.number);
             let thread = std::thread::Builder::new().name("fuse-end".to_owned());
@@ -64,7 +62,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Waits for the end of a session and ends what worked for it.
+/// Waits for the end of a session and ends the threads that worked for it.
 fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io::Result<()> {
     let ended = session.join();
     front.stop();
@@ -76,13 +74,13 @@ fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io:
     }
 }
 
-/// Lets go of the connection, which the library's unused answers keep open for ever: its number
-/// becomes one of `/dev/null`.
+/// Closes the connection, which the library's unused answers keep open for ever: its number becomes
+/// one of `/dev/null`.
 fn release_connection(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    // SAFETY: an answer that was given past the library was forgotten with its share of the
-    // library's descriptor, so nobody ever closes this number and it is still that one. Neither
-    // does this: what is made of it is not dropped.
+    // SAFETY: an answer past the library was forgotten with its share of the library's descriptor,
+    // so no code ever closes this number and it is still that descriptor. This does not close it
+    // either: the value is not dropped.
     let mut kept = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
     rustix::io::dup2(&null, &mut kept)?;
     Ok(())
@@ -181,14 +179,14 @@ fn read_further_ahead(place: &Path) {
 }
 
 impl Mounted {
-    /// Takes it away from where it is now, also when its directory was renamed. With
-    /// `lazy` it goes from its place at once, and ends when the last program that uses it is done.
+    /// Unmounts it where it is now, also when its directory was renamed. With `lazy` it leaves its
+    /// place at once, and ends with the last program that uses it.
     ///
     /// # Errors
     ///
     /// It is in use, another mount lies over it, or it is in no place any more.
     pub fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
-        // The kernel gives the number of its device to another mount then.
+        // The kernel may have given the number of its device to another mount.
         if self.has_ended() {
             return Err(UnmountError::NotMounted(self.place().to_owned()));
         }
@@ -201,8 +199,8 @@ impl Mounted {
         &self.attached.place
     }
 
-    /// Whether it is unmounted and nobody uses it any more. Requests of programs that have gone may
-    /// still be worked on.
+    /// Whether it is unmounted and no program uses it. Requests of programs that have ended may
+    /// still be in work.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.front.device().has_ended()

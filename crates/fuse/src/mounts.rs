@@ -1,5 +1,5 @@
-//! The kernel's list of mounts (`/proc/self/mountinfo`, proc(5)): asked instead of the mount
-//! itself, whose program may be gone or wait.
+//! The kernel's list of mounts (`/proc/self/mountinfo`, proc(5)). A mount itself may not answer:
+//! its program may have ended, or wait.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use pagewell_base::mounts::{fields, mountinfo, plain};
 use rustix::io::Errno;
 
-/// What kinds of all mounts through FUSE begin with, and how that of `pagewell mount` goes on.
+/// The kind of file system of all mounts through FUSE begins so, and that of `pagewell mount` goes
+/// on so.
 pub(crate) const FUSE: &str = "fuse.";
 pub(crate) const SUBTYPE: &str = "pagewell";
 
@@ -21,7 +22,7 @@ pub struct Entry {
     pub place: PathBuf,
     /// The kind of file system, such as `ext4` or `fuse.pagewell`.
     pub kind: String,
-    /// Whose mount it is, as FUSE has it (`user_id=`).
+    /// The owner of the mount, as FUSE has it (`user_id=`).
     pub user: Option<u32>,
 }
 
@@ -32,8 +33,8 @@ impl Entry {
         self.kind.strip_prefix(FUSE) == Some(SUBTYPE)
     }
 
-    /// Whether the program that served it is gone. What the kernel remembers of such a mount looks
-    /// alive for long after, so this asks that program, if there is one.
+    /// Whether the program that served it has ended. The kernel answers from memory for long after,
+    /// so this asks that program, if there is one.
     #[must_use]
     pub fn has_died(&self) -> bool {
         self.is_ours() && rustix::fs::statfs(&self.place).err() == Some(Errno::NOTCONN)

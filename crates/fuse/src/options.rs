@@ -19,7 +19,7 @@ pub struct Options {
     pub subtype: String,
     /// Refuses all changes, also where the source does not.
     pub read_only: bool,
-    /// Users other than the one who mounts may use it.
+    /// Users other than the owner of the mount may use it.
     pub allow_other: bool,
     /// Programs with set-user-id and set-group-id bits run with them. Needs root.
     pub set_id_works: bool,
@@ -29,7 +29,7 @@ pub struct Options {
     pub no_exec: bool,
     /// Reading does not move the time of access (`noatime`).
     pub no_access_times: bool,
-    /// What is written is on the device when the program goes on (`sync`).
+    /// A write is on the device when the program goes on (`sync`).
     pub synchronous: bool,
     /// The list of mounts says the same of names (`dirsync`); the source sees to it.
     pub directories_synchronous: bool,
@@ -37,11 +37,11 @@ pub struct Options {
     pub appearance: Appearance,
     /// Threads in all that may wait for the source.
     pub threads: usize,
-    /// The kernel may keep what is written, and write it when it likes.
+    /// The kernel may keep written data, and write it later.
     pub kernel_write_back: bool,
-    /// Files of directories are read and written by the kernel itself where it can.
+    /// The kernel reads and writes files of directories itself where it can.
     pub passthrough: bool,
-    /// How long the kernel may keep what it was told, instead of what the source says.
+    /// How long the kernel keeps answers, instead of what the source says.
     pub coherence: Option<Coherence>,
 }
 
@@ -76,7 +76,7 @@ impl Options {
             .min(self.threads.max(READERS_MIN))
     }
 
-    /// What the library is told of them.
+    /// The options as the library has them.
     pub(crate) fn for_library(&self) -> Config {
         let mut config = Config::default();
         config.acl = if self.allow_other {

@@ -72,7 +72,7 @@ impl Passthrough {
         }
         let kind = open.entry(node).or_insert_with(|| {
             let file = file.filter(|_| *is_possible);
-            let registered = file.map(|file| as_nobody(|| register(file)));
+            let registered = file.map(|file| without_privileges(|| register(file)));
             if let Some(Err(error)) = &registered {
                 names::FUSE_PASSTHROUGH_REFUSED.add(1);
                 let for_good = [libc::EPERM, libc::ENOTTY, libc::ELOOP, libc::EOPNOTSUPP];
@@ -104,7 +104,7 @@ const NOBODY: u32 = 65_534;
 /// file that is written (`CAP_FSETID`) must not be among them: then the file system beneath takes
 /// them away. Neither may what root has beyond a quota (`CAP_SYS_RESOURCE`), or of the blocks that
 /// a file system keeps for root.
-fn as_nobody<T>(register: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+fn without_privileges<T>(register: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let mut fewer = before;
     fewer.effective &= !(CapabilitySet::FSETID | CapabilitySet::SYS_RESOURCE);
@@ -166,7 +166,7 @@ mod tests {
             (line("Uid:"), line("CapEff:"))
         };
         let before = mine();
-        as_nobody(|| {
+        without_privileges(|| {
             let rights = rustix::thread::capabilities(None)?.effective;
             assert!(!rights.intersects(CapabilitySet::FSETID | CapabilitySet::SYS_RESOURCE));
             if before.0 == "Uid:\t0\t0\t0\t0" {

@@ -153,14 +153,13 @@ impl Privileges {
         wanted: &SetAttributes,
     ) -> Result<Change> {
         match self.files.set_attributes(call, id, wanted, None) {
-            Err(Error::AccessDenied) if wanted.size.is_some() && target.is_open() => {
-                target.ask(call.may_block, Access::MODIFY, |call| {
+            Err(Error::AccessDenied) if wanted.size.is_some() && target.file().is_some() => target
+                .ask(call.may_block, Access::MODIFY, |call| {
                     if call.credentials.uid == 0 {
                         self.drop_bits(call, id)?;
                     }
                     self.files.set_attributes(call, id, wanted, None)
-                })
-            }
+                }),
             change => change,
         }
     }

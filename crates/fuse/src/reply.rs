@@ -3,8 +3,8 @@
 //!
 //! `fuser` takes the data of a read as one slice. The cache has it in pages that lie anywhere, so
 //! one slice would cost a copy of every byte. This file therefore writes such an answer itself: a
-//! header of 16 bytes and the pages where they are, in one vectored write, from which the kernel
-//! copies. Bytes that are in one piece take the way of `fuser`.
+//! header of 16 bytes and the pages, in one vectored write, from which the kernel copies. Data in
+//! one piece goes through `fuser`.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,6 @@ use crate::dispatch::ReadLease;
 
 /// An answer that can be a refusal.
 pub(crate) trait Refuse: Send + 'static {
-    /// Refuses.
     fn refuse(self, errno: Errno);
 }
 
@@ -64,7 +63,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Tells which descriptor requests come from, once it is known.
+    /// Sets the descriptor, once the mount has it.
     pub(crate) fn set(&self, device: OwnedFd) {
         let _ = self.descriptor.set(device);
     }
@@ -73,8 +72,8 @@ impl Device {
         self.descriptor.get().map(AsFd::as_fd)
     }
 
-    /// The descriptor for an answer that is given without the library; from here on
-    /// [`Device::answered_past_library`].
+    /// The descriptor for an answer without the library; from here on
+    /// [`Device::answered_past_library`] holds.
     pub(crate) fn past_library(&self) -> Option<BorrowedFd<'_>> {
         if !self.answered_past_library() {
             self.answered_past_library.store(true, Ordering::Relaxed);
@@ -82,8 +81,9 @@ impl Device {
         self.descriptor()
     }
 
-    /// Puts data into the kernel's pages of a file, unasked (`FUSE_NOTIFY_STORE`); whether the
-    /// kernel took it. `struct fuse_notify_store_out`: node, offset, length, 4 bytes of nothing.
+    /// Puts data into the kernel's pages of a file without a request (`FUSE_NOTIFY_STORE`); returns
+    /// whether the kernel took it. `struct fuse_notify_store_out`: node, offset, length, 4 bytes of
+    /// nothing.
     pub(crate) fn store(&self, node: u64, offset: u64, data: &Data) -> bool {
         let Some(device) = self.descriptor() else {
             return false;
@@ -98,12 +98,12 @@ impl Device {
         write_message(device, NOTIFY_STORE, 0, &body, pieces, data.len()).is_ok()
     }
 
-    /// Whether an answer of the library may have been forgotten.
+    /// Whether an answer of the library may have been leaked.
     pub(crate) fn answered_past_library(&self) -> bool {
         self.answered_past_library.load(Ordering::Relaxed)
     }
 
-    /// Whether the kernel has ended the connection: it is unmounted, and nobody uses it.
+    /// Whether the kernel has ended the connection: it is unmounted, and no program uses it.
     pub(crate) fn has_ended(&self) -> bool {
         let Some(device) = self.descriptor() else {
             return false;
@@ -125,12 +125,12 @@ pub(crate) struct Data {
     pages: Vec<PageSlice>,
     /// Used instead of the pages once it holds anything.
     bytes: Vec<u8>,
-    /// Given back when the answer is sent.
+    /// Returned when the answer is sent.
     _lease: Option<ReadLease>,
 }
 
 impl Data {
-    /// Nothing yet, with the lease for what will come.
+    /// No data yet, with the lease for it.
     pub(crate) fn with_lease(lease: Option<ReadLease>) -> Self {
         Self {
             _lease: lease,
@@ -143,7 +143,7 @@ impl Data {
         pages + self.bytes.len()
     }
 
-    /// Adds what came next; returns how much that was.
+    /// Adds the next data; returns its length.
     pub(crate) fn add(&mut self, payload: Payload, may_block: bool) -> Result<usize> {
         match payload {
             Payload::Pages(pages)
@@ -186,14 +186,11 @@ impl Data {
                     let pieces = pages.iter().map(|page| &**page);
                     // An error means that the kernel does not wait for the answer any more.
                     let _ = write_message(device, 0, unique, &[], pieces, length);
-                    // Dropped it would answer once more, with an error. Forgotten it keeps its
-                    // share of the library's descriptor, which the mount lets go of at its end.
+                    // A dropped reply would answer once more, with an error. A forgotten one keeps
+                    // its share of the library's descriptor, which the mount closes at its end.
                     std::mem::forget(reply);
                 }
-                None => {
-                    let pieces: Vec<&[u8]> = pages.iter().map(|page| &**page).collect();
-                    reply.data(&pieces.concat());
-                }
+                None => reply.error(Errno::EIO), // the mount has not begun
             },
         }
         buffer_pool::give_back(self.bytes);

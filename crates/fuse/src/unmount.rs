@@ -1,4 +1,4 @@
-//! Taking a mount away.
+//! Unmounting.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use rustix::process::getuid;
 
 use crate::mounts::{Entry, mounted_on};
 
-/// The program that mounts and unmounts for users who are not root.
+/// The program that mounts and unmounts for users other than root.
 pub(crate) const HELPER: &str = "fusermount3";
 
 /// Why something is still mounted.
@@ -35,8 +35,8 @@ impl UnmountError {
     }
 }
 
-/// Unmounts what is mounted on `place`. With `lazy` it goes from its place at once, and ends when
-/// the last program that uses it is done.
+/// Unmounts what is mounted on `place`. With `lazy` it leaves its place at once, and ends with the
+/// last program that uses it.
 pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     let Some(entry) = mounted_on(place) else {
         return Err(UnmountError::NotMounted(place.to_owned()));
@@ -62,7 +62,7 @@ pub fn unmount_entry(entry: &Entry, lazy: bool) -> Result<(), UnmountError> {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(UnmountError::Busy(place.to_owned())),
         Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted(place.to_owned())),
-        // The helper says of the mounts of others that they are not there.
+        // The helper says that the mounts of other users do not exist.
         Err(Errno::PERM) => match entry.user.filter(|user| *user != getuid().as_raw()) {
             Some(user) => {
                 let reason = format!("user {user} mounted it: that user or root can unmount it");
@@ -98,7 +98,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     }
 }
 
-/// What the helper said, on one line.
+/// The message of the helper, on one line.
 pub(crate) fn said(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -225,18 +225,13 @@ impl Writing {
     ) -> Result<()> {
         let node = target.node();
         let before = self.uncommitted(node);
-        let commit = || {
-            target.ask(may_block, Access::ALL, |call| {
-                self.files.commit(call, id, 0, 0)
-            })?;
-            if !data_only {
-                target.ask(may_block, Access::ALL, |call| {
-                    self.files.commit_metadata(call, id)
-                })?;
+        let done = target.ask(may_block, Access::ALL, |call| {
+            self.files.commit(call, id, 0, 0)?;
+            match data_only {
+                true => Ok(()),
+                false => self.files.commit_metadata(call, id),
             }
-            Ok(())
-        };
-        let done = commit();
+        });
         if matches!(done, Err(Error::WouldBlock | Error::TryLater)) {
             return done;
         }

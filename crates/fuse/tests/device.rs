@@ -49,7 +49,7 @@ fn a_mount_that_has_ended_keeps_no_device_open() {
     let _alone = ONE_AT_A_TIME.lock();
     let place = tempfile::tempdir().unwrap();
     use_and_unmount(place.path());
-    // Its threads let go of it one after the other.
+    // Its threads close it one after the other.
     let mut looks = 0;
     while devices() > 0 {
         looks += 1;
@@ -81,7 +81,7 @@ fn unmounting_leaves_what_lies_beneath() {
 }
 
 #[test]
-fn a_mount_that_nobody_keeps_goes_from_its_place() {
+fn a_dropped_mount_leaves_its_place() {
     let _alone = ONE_AT_A_TIME.lock();
     let place = tempfile::tempdir().unwrap();
     let files = Arc::new(RamFileSystem::new(16 << 20).unwrap());

@@ -60,7 +60,7 @@ fn handed_over_jobs_are_done_also_when_workers_are_few() {
 }
 
 #[test]
-fn writes_to_storage_that_does_not_answer_keep_nobody_from_receiving() {
+fn writes_to_silent_storage_leave_the_reader_free() {
     let dispatch = Arc::new(Dispatch::new(1, 60));
     let (done, results) = channel();
     let (open, gate) = gate();
@@ -124,7 +124,7 @@ fn reads_without_a_lease_keep_no_worker_and_begin_in_their_order() {
 }
 
 #[test]
-fn what_nobody_wants_any_more_is_dropped_with_its_data() {
+fn jobs_of_killed_callers_are_dropped_with_their_data() {
     let dispatch = Arc::new(Dispatch::new(1, 1));
     let (done, results) = channel();
     let (open, gate) = gate();

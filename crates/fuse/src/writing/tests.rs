@@ -18,7 +18,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// A directory whose identifiers tell where an object was found.
+    /// A directory whose identifiers have path hints.
     fn new(place: &std::path::Path) -> Self {
         Self::syncing(place, Arc::new(KernelSync))
     }
@@ -153,7 +153,7 @@ impl SyncCalls for FailsOnce {
 }
 
 #[test]
-fn an_error_of_the_source_itself_is_told_once() {
+fn an_error_of_the_source_itself_is_reported_once() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
     let node = mounted.create(b"file");
@@ -163,7 +163,7 @@ fn an_error_of_the_source_itself_is_told_once() {
 }
 
 #[test]
-fn each_open_file_is_told_once_of_what_was_lost() {
+fn each_open_file_reports_a_loss_once() {
     let place = tempfile::tempdir().unwrap();
     for is_written_here in [true, false] {
         let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
@@ -186,12 +186,12 @@ fn each_open_file_is_told_once_of_what_was_lost() {
 }
 
 #[test]
-fn what_was_written_before_an_open_is_told_through_that() {
+fn a_file_reports_the_loss_of_writes_from_before_its_open() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
     let node = mounted.create(b"file");
     mounted.write(node);
-    // Another call than a commit is told.
+    // Another call than a commit of the mount gets the error.
     let id = mounted.nodes.id(node).unwrap();
     let lost = mounted.files.commit(&mounted.call(), &id, 0, 0);
     assert_eq!(lost.map(drop), Err(Error::NoSpace));
@@ -201,7 +201,7 @@ fn what_was_written_before_an_open_is_told_through_that() {
 }
 
 #[test]
-fn what_one_file_has_lost_is_told_of_no_other() {
+fn a_loss_in_one_file_is_no_error_of_another() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::syncing(place.path(), Arc::new(FailsOnce::default()));
     let (one, other) = (mounted.create(b"one"), mounted.create(b"other"));
@@ -263,7 +263,7 @@ fn what_is_appended_in_more_than_one_attempt_is_there_once() {
 }
 
 #[test]
-fn what_was_lost_is_told_also_of_a_file_that_is_called_otherwise_since() {
+fn a_loss_is_reported_although_the_identifier_has_changed() {
     let place = tempfile::tempdir().unwrap();
     let mounted = Mounted::new(place.path());
     let node = mounted.create(b"file");
