@@ -24,19 +24,13 @@
 //! Known weaknesses: creations, removals and renames are one at a time (each takes microseconds);
 //! memory of pages that readers hold is charged only once although a write made a second copy.
 
-mod create;
 mod data;
 mod directory;
-mod extended;
-mod files;
 mod holes;
 mod inode;
-mod list;
 mod memory;
 mod permission;
 mod quota;
-mod remove;
-mod rename;
 mod setattr;
 mod table;
 #[cfg(test)]
@@ -85,7 +79,7 @@ impl RamFileSystem {
     /// Bytes that the quota counts now.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.tree.storage.quota.used_bytes()
+        self.tree.quota().used_bytes()
     }
 }
 
@@ -99,7 +93,7 @@ impl FileSystem for RamFileSystem {
     fn prepare_thread(&self) {}
 
     fn describe(&self) -> String {
-        let total_bytes = self.tree.storage.quota.total_bytes();
+        let total_bytes = self.tree.quota().total_bytes();
         format!("ram, {}", pagewell_base::size::display(total_bytes))
     }
 
@@ -108,7 +102,8 @@ impl FileSystem for RamFileSystem {
     }
 
     fn id_of_number(&self, number: u64) -> Option<FileId> {
-        self.tree.table.get(number).map(|_| self.tree.id_of(number))
+        let known = self.tree.numbered(number).ok();
+        known.map(|_| self.tree.id_of(number))
     }
 
     fn limits(&self) -> Limits {
@@ -154,18 +149,18 @@ impl FileSystem for RamFileSystem {
     }
 
     fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
-        self.tree.verifier
+        self.tree.verifier()
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
-        let bytes_total = self.tree.storage.quota.total_bytes();
-        let bytes_free = bytes_total - self.tree.storage.quota.used_bytes();
+        let bytes_total = self.tree.quota().total_bytes();
+        let bytes_free = bytes_total - self.tree.quota().used_bytes();
         let files_free = bytes_free / OBJECT_BYTES_MIN;
         Ok(Statistics {
             bytes_total,
             bytes_free,
             bytes_available: bytes_free,
-            files_total: self.tree.table.count() + files_free,
+            files_total: self.tree.object_count() + files_free,
             files_free,
             files_available: files_free,
         })

@@ -1,33 +1,36 @@
-//! What the parts of the file system share: identifiers, and from them to objects.
+//! The objects of a file system, and the way from identifiers to them.
+
+mod files;
+mod names;
 
 use std::sync::Arc;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_fs::{Attributes, Entry, Error, FileId, Result, verifier};
 
-use super::directory::Directory;
-use super::inode::{Body, Inode, InodeState};
-use super::quota::{INODE_BYTES, Storage};
-use super::table::Table;
+use crate::directory::Directory;
+use crate::inode::{Body, Inode, InodeState};
+use crate::quota::{INODE_BYTES, Quota, Storage};
+use crate::table::Table;
 
 /// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
 /// Its mode: as `/tmp`, since no administrator could open it for users.
 const ROOT_MODE: u32 = 0o1777;
 
-/// The objects of a file system, and what leads to them.
+/// See the top of the file.
 pub(super) struct Tree {
     /// Random for each life; the first half of every identifier.
     instance: u64,
-    pub(super) verifier: [u8; 8],
-    pub(super) storage: Storage,
-    pub(super) table: Table,
+    verifier: [u8; 8],
+    storage: Storage,
+    table: Table,
     /// Held while names change.
     names: Mutex<()>,
 }
 
 impl Tree {
-    /// See [`super::RamFileSystem::new`].
+    /// See [`crate::RamFileSystem::new`].
     pub(super) fn new(size_bytes: u64) -> Result<Self> {
         if size_bytes < INODE_BYTES {
             return Err(Error::Invalid);
@@ -46,12 +49,24 @@ impl Tree {
         Ok(tree)
     }
 
-    pub(super) fn lock_names(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn verifier(&self) -> [u8; 8] {
+        self.verifier
+    }
+
+    pub(super) fn quota(&self) -> &Quota {
+        &self.storage.quota
+    }
+
+    pub(super) fn object_count(&self) -> u64 {
+        self.table.count()
+    }
+
+    fn lock_names(&self) -> MutexGuard<'_, ()> {
         self.names.lock()
     }
 
     /// Gives a new object its number, from which on it can be found.
-    pub(super) fn insert(&self, mut state: InodeState) -> Attributes {
+    fn insert(&self, mut state: InodeState) -> Attributes {
         state.metadata.file_id = self.table.next_number();
         state.metadata.filesystem_id = self.instance;
         let attributes = state.attributes();
@@ -80,7 +95,7 @@ impl Tree {
         self.table.get(number).ok_or(Error::Stale)
     }
 
-    pub(super) fn entry_of(&self, attributes: Attributes) -> Entry {
+    fn entry_of(&self, attributes: Attributes) -> Entry {
         Entry {
             id: self.id_of(attributes.file_id),
             attributes,

@@ -1,8 +1,8 @@
 //! The content and attributes of one object, under its own lock.
 //!
-//! Extended attributes (xattr(7)) follow tmpfs' rules. There are two kinds: `user.` for callers that
-//! the mode of the object lets, on files and directories, and `trusted.` for the superuser. Each is
-//! charged to the quota.
+//! Extended attributes (xattr(7)) follow tmpfs' rules. There are two kinds: `user.` for callers
+//! that the mode of the object lets, on files and directories, and `trusted.` for the superuser.
+//! Each is charged to the quota.
 
 use std::ffi::CStr;
 
