@@ -3,6 +3,7 @@
 use clap::Parser;
 
 use crate::commands::Command;
+use crate::kinds;
 
 /// Serves files fast: directories, disk images and memory, over NFSv3, as mounts, and on the
 /// command line.
@@ -12,7 +13,7 @@ use crate::commands::Command;
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = AFTER_HELP
+    after_help = after_help()
 )]
 pub(crate) struct Arguments {
     /// What to do.
@@ -20,17 +21,12 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const AFTER_HELP: &str = "\
-A SOURCE is:
-  PATH        a directory, an ISO 9660 image or a disk image, recognised by content
-  dir:PATH    a directory
-  iso:PATH    an ISO 9660 image
-  image:PATH  a disk image: any file or block device, as one file named after it
-  ram:SIZE    a file system in memory, empty at first; SIZE takes k, m or g
-  nfs://HOST[:PORT]/EXPORT[?OPTION&...]    an export of another server of NFS version 3
-OPTIONs of nfs:// are mountport=N, rsize=SIZE, wsize=SIZE, readahead=N, connections=N, soft, timeo=
-TENTHS, retrans=N, sync, ro, actimeo=SECONDS, noac, nocto, noresvport, uid=N, gid=N: see
-pagewell-sources(7).
+/// What a SOURCE and a LOCATION are, and examples.
+fn after_help() -> String {
+    format!("A SOURCE is:\n{}{REST_OF_HELP}", kinds::help())
+}
+
+const REST_OF_HELP: &str = "\
 A LOCATION is SOURCE, SOURCE::/PATH inside it, or a plain local file. Without ::/PATH, an
 image: source is its one file, and a plain local file is read as it is.
 

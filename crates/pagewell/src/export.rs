@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::usage;
 use crate::source::Source;
@@ -26,7 +26,7 @@ impl ExportArgument {
     pub(crate) fn nameless() -> Self {
         Self {
             name: String::new(),
-            source: Source::Ram(0),
+            source: Source::of_path(PathBuf::new()),
             text: OsString::new(),
         }
     }
@@ -115,10 +115,10 @@ fn lacks_slash(argument: &OsStr) -> bool {
     let (name, source) = (&bytes[..at], &bytes[at + 1..]);
     let is_word = !name.iter().any(|byte| b"/:".contains(byte));
     let is_source = match Source::parse(OsStr::from_bytes(source)) {
-        Ok(Source::Path(path)) => {
+        Ok(parsed) => parsed.plain_path().is_none_or(|path| {
             path.is_absolute() || (path.exists() && !Path::new(argument).exists())
-        }
-        _ => !source.is_empty(),
+        }),
+        Err(_) => !source.is_empty(),
     };
     is_word && is_source
 }
@@ -175,15 +175,15 @@ mod tests {
     fn the_first_equals_sign_ends_the_name() {
         let exports = parse(&["/a=/b=c"]).unwrap();
         assert_eq!(exports[0].name, "/a");
-        assert_eq!(exports[0].source, Source::Path("/b=c".into()));
+        assert_eq!(exports[0].source, Source::of_path("/b=c".into()));
         let exports = parse(&["dir:/b=c"]).unwrap();
-        assert_eq!(exports[0].source, Source::Directory("/b=c".into()));
+        assert_eq!(exports[0].source.kind.prefix, "dir");
         let exports = parse(&["./b=ram:1m"]).unwrap();
-        assert_eq!(exports[0].source, Source::Path("./b=ram:1m".into()));
+        assert_eq!(exports[0].source, Source::of_path("./b=ram:1m".into()));
         let exports = parse(&["nfs://h/e?rsize=64k"]).unwrap();
-        assert!(matches!(exports[0].source, Source::Nfs(_)));
+        assert_eq!(exports[0].source.kind.prefix, "nfs");
         let exports = parse(&["b=c"]).unwrap();
-        assert_eq!(exports[0].source, Source::Path("b=c".into()));
+        assert_eq!(exports[0].source, Source::of_path("b=c".into()));
     }
 
     #[test]

@@ -94,6 +94,7 @@ mod export;
 mod failure;
 mod gone;
 mod identity;
+mod kinds;
 mod listing;
 mod location;
 mod log_arguments;

@@ -20,8 +20,8 @@ use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
 use crate::open::{self, Opened, Purpose};
-use crate::recognise::{SourceKind, recognise};
-use crate::source::{Source, meant_inside};
+use crate::recognise::{SourceKind, meant_inside, recognise};
+use crate::source::Source;
 use crate::storage::Storage;
 
 /// A location, parsed and not yet looked at.
@@ -108,10 +108,7 @@ impl Location {
 
     /// Its path, when it is no more than that: of a local file or directory.
     pub(crate) fn plain_path(&self) -> Option<&Path> {
-        match (&self.source, &self.path) {
-            (Source::Path(path), None) => Some(path),
-            _ => None,
-        }
+        self.source.plain_path().filter(|_| self.path.is_none())
     }
 
     /// The location as it was given.
@@ -159,14 +156,12 @@ impl Location {
         purpose: Purpose,
         engine: &Engine,
     ) -> anyhow::Result<Place> {
-        match (&self.source, &self.path) {
-            (Source::Path(path), None) => self.open_plain(path, follow, purpose, engine),
-            (source, path) => {
-                let opened = open::source(source, &self.source_shown(), purpose, engine)?;
-                let path = path.as_deref().unwrap_or(b"/");
-                self.place(opened, path, follow)
-            }
+        if let Some(path) = self.plain_path() {
+            return self.open_plain(path, follow, purpose, engine);
         }
+        let opened = self.source.open(&self.source_shown(), purpose, engine)?;
+        let path = self.path.as_deref().unwrap_or(b"/");
+        self.place(opened, path, follow)
     }
 
     /// A path without `::`: a directory or an image is its root, anything else one local file.
@@ -242,7 +237,7 @@ impl Location {
     /// `tree`.
     fn label_below(&self, is_local: bool) -> Vec<u8> {
         let text = self.text.as_bytes();
-        if self.path.is_none() && !(is_local && matches!(self.source, Source::Path(_))) {
+        if self.path.is_none() && !(is_local && self.plain_path().is_some()) {
             return [text, b"::"].concat();
         }
         without_slashes(text).to_vec()
@@ -252,7 +247,7 @@ impl Location {
     fn copy_name(&self, is_local: bool) -> Vec<u8> {
         let path = match &self.path {
             Some(path) => path.as_slice(),
-            None if is_local && matches!(self.source, Source::Path(_)) => self.text.as_bytes(),
+            None if is_local && self.plain_path().is_some() => self.text.as_bytes(),
             None => b"",
         };
         match without_slashes(path).rsplit(|byte| *byte == b'/').next() {
@@ -384,14 +379,14 @@ mod tests {
     #[test]
     fn the_path_begins_at_the_first_colons_and_slash() {
         let location = parse("debian.iso::/boot/vmlinuz");
-        assert_eq!(location.source, Source::Path("debian.iso".into()));
+        assert_eq!(location.source, Source::of_path("debian.iso".into()));
         assert_eq!(location.path.as_deref(), Some(&b"/boot/vmlinuz"[..]));
         let location = parse("dir:/::/a::/b");
-        assert_eq!(location.source, Source::Directory("/".into()));
+        assert_eq!(location.source.kind.prefix, "dir");
         assert_eq!(location.path.as_deref(), Some(&b"/a::/b"[..]));
         for whole in ["a::b", "a:b", "/a/b", "x::"] {
             let location = parse(whole);
-            assert_eq!(location.source, Source::Path(whole.into()));
+            assert_eq!(location.source, Source::of_path(whole.into()));
             assert_eq!(location.path, None);
         }
     }

@@ -1,4 +1,4 @@
-//! Opens sources: the one place that knows the kinds of file system.
+//! Opens sources, each as its [kind](crate::kinds) wants it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use pagewell_fs::source::OpenError;
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_image::ImageFileSystem;
 use pagewell_source_iso::IsoFileSystem;
-use pagewell_source_nfs::NfsFileSystem;
+use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_source_ram::RamFileSystem;
 use pagewell_tree::Tree;
 
@@ -20,8 +20,7 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, guess, recognise};
-use crate::source::{SUPPORTED, Source, meant_inside};
+use crate::recognise::{SourceKind, guess, meant_inside, recognise};
 use crate::storage::Storage;
 
 /// What a source is opened for.
@@ -126,44 +125,52 @@ impl Opened {
     }
 }
 
-/// Opens a source, recognising a path by its content. `shown` is the source as it was given.
-pub(crate) fn source(
-    source: &Source,
+/// Opens a plain path, which is recognised by its content.
+pub(crate) fn path(
+    storage: &Storage,
     shown: &str,
     purpose: Purpose,
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
-    match source {
-        Source::Path(path) => {
-            refuse_a_place_inside(path, shown, purpose)?;
-            let storage = || Storage::Path(path.clone());
-            match recognise(path)? {
-                SourceKind::Directory => whole_directory(path, purpose, engine),
-                SourceKind::Iso => iso(&storage(), engine),
-                SourceKind::Other => unrecognised(path, shown, purpose, engine),
-                SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
-            }
-        }
-        Source::Directory(path) => whole_directory(path, purpose, engine),
-        Source::Iso(storage) => iso(storage, engine),
-        Source::Image(storage) => image(storage, shown, purpose, engine),
-        Source::Ram(_) if purpose == Purpose::Fill => Err(keeps_nothing(shown)),
-        Source::Ram(bytes) => {
-            let ram = RamFileSystem::new(*bytes).with_context(|| shown.to_owned())?;
-            Ok(Opened::new(ram))
-        }
-        Source::Nfs(url) => {
-            let mut url = url.clone();
-            url.options.read_only |= !purpose.writes();
-            let mounted = NfsFileSystem::mount(&url, engine.cache()?)
-                .map_err(|error| right_export(error, shown, purpose))?;
-            Ok(Opened {
-                is_remote: true,
-                dirty_limit: Some(mounted.store().dirty_limit()),
-                ..Opened::new(mounted)
-            })
-        }
+    let path = storage.path()?;
+    refuse_a_place_inside(path, shown, purpose)?;
+    match recognise(path)? {
+        SourceKind::Directory => whole_directory(path, purpose, engine),
+        SourceKind::Iso => iso(storage, engine),
+        SourceKind::Other => unrecognised(path, shown, purpose, engine),
+        SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
     }
+}
+
+/// Opens a file system in memory.
+pub(crate) fn memory(bytes: u64, shown: &str, purpose: Purpose) -> anyhow::Result<Opened> {
+    if purpose == Purpose::Fill {
+        return Err(keeps_nothing(shown));
+    }
+    let ram = RamFileSystem::new(bytes).with_context(|| shown.to_owned())?;
+    Ok(Opened::new(ram))
+}
+
+/// Opens an export of another server.
+pub(crate) fn nfs(
+    storage: &Storage,
+    shown: &str,
+    purpose: Purpose,
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
+    let mut url = nfs_url(storage.url()?)?;
+    url.options.read_only |= !purpose.writes();
+    let mounted = NfsFileSystem::mount(&url, engine.cache()?)
+        .map_err(|error| right_export(error, shown, purpose))?;
+    Ok(Opened {
+        dirty_limit: Some(mounted.store().dirty_limit()),
+        ..Opened::new(mounted)
+    })
+}
+
+/// Parses the URL of such an export.
+pub(crate) fn nfs_url(text: &str) -> anyhow::Result<Url> {
+    Url::parse(text).map_err(|error| usage(error.to_string()))
 }
 
 /// What is served and mounted are whole sources; `::` in the name of one is most likely meant as in
@@ -205,12 +212,16 @@ fn right_export(error: OpenError, shown: &str, purpose: Purpose) -> anyhow::Erro
 fn unsupported(shown: &str, what: &str) -> anyhow::Error {
     anyhow!(
         "{shown}: is {what}, which is not supported by this version; its bytes can be had as \
-         image:{shown} (a source is {SUPPORTED})"
+         image:{shown}"
     )
 }
 
 /// Opens a directory as a source, and says what of it is not part of the source.
-fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Result<Opened> {
+pub(crate) fn whole_directory(
+    path: &Path,
+    purpose: Purpose,
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
     let files = open_directory(path, purpose)?;
     if let [first, others @ ..] = files.mounts_inside().as_slice()
         && purpose.is_whole()
@@ -286,7 +297,7 @@ fn unrecognised(
 }
 
 /// Opens anything as a disk image: one file.
-fn image(
+pub(crate) fn image(
     storage: &Storage,
     shown: &str,
     purpose: Purpose,

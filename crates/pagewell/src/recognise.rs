@@ -1,8 +1,10 @@
 //! What a path holds, recognised by content and never by its name; and what a file that is no
 //! source looks like: something else may have been meant by its name.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
@@ -50,6 +52,30 @@ fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
         Err(NotIso::Unsupported(what)) => SourceKind::Unsupported(what),
         Err(NotIso::Unknown(_)) => SourceKind::Other,
     })
+}
+
+/// What is not there but has the name of something at its beginning: that, and the place inside it
+/// that may be meant. `IMAGE/PATH`, `IMAGE:PATH` and `IMAGE::PATH` are all taken so.
+pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
+    if path.symlink_metadata().is_ok() {
+        return None;
+    }
+    let bytes = path.as_os_str().as_bytes();
+    let is_end = |(at, byte): (usize, &u8)| b":/".contains(byte).then_some(at);
+    let ends = bytes.iter().enumerate().filter_map(is_end);
+    ends.filter_map(|at| bytes.split_at_checked(at))
+        .find_map(|(before, behind)| {
+            let whole = Path::new(OsStr::from_bytes(before));
+            let first = behind.iter().position(|byte| !b":/".contains(byte))?;
+            let inside = behind.get(first..)?;
+            let is_source = match recognise(whole).ok()? {
+                // What is in a directory is written with a slash, and is not there.
+                SourceKind::Directory => behind.starts_with(b":"),
+                SourceKind::Iso => true,
+                SourceKind::Unsupported(_) | SourceKind::Other => false,
+            };
+            is_source.then_some((whole, inside))
+        })
 }
 
 /// Up to the end of the last of [`MARKS`].
@@ -208,5 +234,33 @@ mod tests {
         assert_eq!(of_bytes(&[0; 4096]), "an empty disk");
         assert_eq!(of_bytes(b""), "an empty file");
         assert_eq!(guess(Path::new("/nowhere/at/all")), "nothing that is known");
+    }
+
+    #[test]
+    fn what_is_inside_a_source_may_be_meant() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let mut image = vec![0u8; 20 * 2048];
+        image[32768..32774].copy_from_slice(b"\x01CD001");
+        std::fs::write(at("a.iso"), image).unwrap();
+        std::fs::write(at("text"), "x").unwrap();
+        std::fs::create_dir(at("tree")).unwrap();
+        for (name, whole) in [
+            ("a.iso/x/y", Some("a.iso")),
+            ("a.iso:x/y", Some("a.iso")),
+            ("a.iso::x/y", Some("a.iso")),
+            ("a.iso::/x/y", Some("a.iso")),
+            ("tree::/x/y", Some("tree")),
+            ("tree/x/y", None),
+            ("text/x/y", None),
+            ("nothing:x/y", None),
+            ("a.iso", None),
+            ("a.iso/", None),
+        ] {
+            let path = at(name);
+            let whole = whole.map(at);
+            let expected = whole.as_deref().map(|whole| (whole, &b"x/y"[..]));
+            assert_eq!(meant_inside(&path), expected, "{name}");
+        }
     }
 }

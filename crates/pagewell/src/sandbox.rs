@@ -211,36 +211,24 @@ struct Paths {
 
 impl Paths {
     fn add_source(&mut self, source: &Source, writes: Writes) {
-        let named = match writes {
-            Writes::None => Access::Read,
-            Writes::Recognised | Writes::Any => Access::Write,
+        let kind = source.kind;
+        self.is_remote |= kind.is_remote;
+        let access = |least: Option<Writes>| match least.is_some_and(|least| writes >= least) {
+            true => Access::Write,
+            false => Access::Read,
         };
-        match source {
-            Source::Path(path) if path.is_dir() => self.add_directory(path, named),
-            Source::Path(path) => {
-                let access = match writes {
-                    Writes::Any => Access::Write,
-                    Writes::None | Writes::Recognised => Access::Read,
-                };
-                self.add_image(path, access);
+        match &source.storage {
+            Storage::Path(path) if path.is_dir() => {
+                let least = kind.written_for.map(|_| Writes::Recognised);
+                return self.add_directory(path, access(least));
             }
-            Source::Directory(path) => self.add_directory(path, named),
-            Source::Iso(storage) => self.add_storage(storage, Access::Read),
-            Source::Image(storage) => self.add_storage(storage, named),
-            Source::Ram(_) => {}
-            Source::Nfs(_) => (self.is_remote, self.has_images) = (true, true),
+            Storage::Path(path) => self.add_image(path, access(kind.written_for)),
+            Storage::Ram(_) | Storage::Url(_) => {}
         }
-    }
-
-    fn add_storage(&mut self, storage: &Storage, access: Access) {
-        match storage {
-            Storage::Path(path) => self.add_image(path, access),
-            Storage::Ram(_) => self.has_images = true,
-        }
+        self.has_images |= kind.cache.is_some();
     }
 
     fn add_image(&mut self, path: &Path, access: Access) {
-        self.has_images = true;
         if path.symlink_metadata().is_ok() {
             return self.add_file(path, access);
         }

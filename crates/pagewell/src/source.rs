@@ -1,37 +1,26 @@
-//! What a SOURCE on the command line means, and how it becomes a file system.
+//! What a SOURCE on the command line means.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pagewell_source_nfs::Url;
 
-use crate::escape;
+use crate::engine::Engine;
 use crate::failure::usage;
-use crate::recognise::{SourceKind, recognise};
+use crate::kinds::{self, Kind, Takes};
+use crate::open::{Opened, Purpose};
 use crate::storage::Storage;
-use crate::storage::grammar::{kind_of, parse_size};
-
-/// The kinds of source that this version opens, for messages.
-pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
-     iso:PATH, image:PATH, ram:SIZE, nfs://HOST[:PORT]/EXPORT";
+use crate::storage::grammar::{parse_size, split_prefix};
+use crate::{escape, gone};
 
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// A path: a directory, an ISO image or a disk image, recognised by content.
-    Path(PathBuf),
-    /// `dir:PATH`.
-    Directory(PathBuf),
-    /// `iso:STORAGE`.
-    Iso(Storage),
-    /// `image:STORAGE`: one file, whatever is in it.
-    Image(Storage),
-    /// `ram:SIZE`, in bytes.
-    Ram(u64),
-    /// `nfs://HOST[:PORT]/EXPORT[?OPTION&...]`.
-    Nfs(Box<Url>),
+pub(crate) struct Source {
+    /// What it is.
+    pub(crate) kind: &'static Kind,
+    /// Where its bytes are.
+    pub(crate) storage: Storage,
 }
 
 impl Source {
@@ -42,67 +31,116 @@ impl Source {
         if bytes.is_empty() {
             return Err(usage("the name of a source is empty"));
         }
-        let Some((kind, rest)) = kind_of(bytes) else {
+        let Some((prefix, rest)) = split_prefix(bytes) else {
             return match spelling(text) {
                 Some(hint) => Err(usage(hint)),
-                None => Ok(Self::Path(text.into())),
+                None => Ok(Self::of_path(text.into())),
             };
         };
-        let path = || {
-            if rest.is_empty() {
-                return Err(usage(format!("{kind}: a path must follow the colon")));
-            }
-            Ok(PathBuf::from(OsString::from_vec(rest.to_vec())))
+        if let Some(kind) = kinds::of_prefix(prefix) {
+            return Self::of_kind(kind, text, rest);
+        }
+        // `DIRECTORY::/PATH`: what opens it knows what may be meant.
+        if rest.starts_with(b":/")
+            || !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok()
+        {
+            return Ok(Self::of_path(text.into()));
+        }
+        let shown = text.display();
+        Err(usage(match (gone::advice(prefix), spelling(text)) {
+            (Some(advice), _) => format!("{shown}: {advice}"),
+            (_, Some(hint)) => hint,
+            _ => format!(
+                "{shown}: unknown kind of source '{prefix}:' and no such file (a source is one of \
+                 {})",
+                kinds::forms()
+            ),
+        }))
+    }
+
+    /// Parses what follows the prefix of a source, which is `text`.
+    fn of_kind(kind: &'static Kind, text: &OsStr, rest: &[u8]) -> anyhow::Result<Self> {
+        let storage = match kind.takes {
+            Takes::Path | Takes::Bytes if rest.is_empty() => return Err(no_path(kind.prefix)),
+            Takes::Path => Ok(Storage::Path(OsStr::from_bytes(rest).into())),
+            Takes::Bytes => parse_bytes(rest),
+            Takes::Size => parse_size(rest).map(Storage::Ram),
+            Takes::Url(check) => parse_url(text, check),
         };
-        let named = |error: anyhow::Error| error.context(text.display().to_string());
-        let storage = |bytes: &[u8]| Storage::parse(bytes).map_err(named);
-        match kind {
-            "dir" => Ok(Self::Directory(path()?)),
-            "iso" | "image" if rest.is_empty() => path().map(Self::Path),
-            "iso" => storage(rest).map(Self::Iso),
-            "image" => storage(rest).map(Self::Image),
-            "stripe" | "mirror" | "model" => storage(bytes).map(Self::Image),
-            "ram" => parse_size(rest).map_err(named).map(Self::Ram),
-            "nfs" => parse_url(text).map_err(named).map(Self::Nfs),
-            // `DIRECTORY::/PATH`: what opens it knows what may be meant.
-            _ if rest.starts_with(b":/") => Ok(Self::Path(text.into())),
-            _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
-                Ok(Self::Path(text.into()))
-            }
-            _ => Err(usage(spelling(text).unwrap_or_else(|| {
-                let shown = text.display();
-                format!(
-                    "{shown}: unknown kind of source '{kind}:' and no such file (a source is \
-                     {SUPPORTED})"
-                )
-            }))),
+        let storage = storage.map_err(|error| error.context(text.display().to_string()))?;
+        Ok(Self { kind, storage })
+    }
+
+    /// Opens it. `shown` is the source as it was given.
+    pub(crate) fn open(
+        &self,
+        shown: &str,
+        purpose: Purpose,
+        engine: &Engine,
+    ) -> anyhow::Result<Opened> {
+        let opened = (self.kind.open)(&self.storage, shown, purpose, engine)?;
+        Ok(Opened {
+            is_remote: self.kind.is_remote,
+            ..opened
+        })
+    }
+
+    /// A plain path: a directory, an ISO image or a disk image, recognised by content.
+    pub(crate) fn of_path(path: PathBuf) -> Self {
+        Self {
+            kind: &kinds::PATH,
+            storage: Storage::Path(path),
         }
     }
-}
 
-impl Source {
+    /// The path, when it is given without a kind.
+    pub(crate) fn plain_path(&self) -> Option<&Path> {
+        let is_plain = self.kind == &kinds::PATH;
+        self.storage.path().ok().filter(|_| is_plain)
+    }
+
     /// The same with relative paths in this directory.
     pub(crate) fn in_directory(self, directory: &Path) -> Self {
-        match self {
-            Self::Path(path) => Self::Path(directory.join(path)),
-            Self::Directory(path) => Self::Directory(directory.join(path)),
-            Self::Iso(storage) => Self::Iso(storage.in_directory(directory)),
-            Self::Image(storage) => Self::Image(storage.in_directory(directory)),
-            other @ (Self::Ram(_) | Self::Nfs(_)) => other,
-        }
+        let storage = match self.storage {
+            Storage::Path(path) => Storage::Path(directory.join(path)),
+            other @ (Storage::Ram(_) | Storage::Url(_)) => other,
+        };
+        Self { storage, ..self }
     }
 
-    /// Refuses a path that leads to nothing.
+    /// Refuses a path that leads to nothing. Whether a server is there, opening it finds out.
     pub(crate) fn check_presence(&self) -> anyhow::Result<()> {
-        let path = match self {
-            Self::Path(path) | Self::Directory(path) => path,
-            Self::Iso(Storage::Path(path)) | Self::Image(Storage::Path(path)) => path,
-            // Parts of storage may be missing, and servers be silent: who opens them knows.
-            Self::Iso(_) | Self::Image(_) | Self::Ram(_) | Self::Nfs(_) => return Ok(()),
+        let Ok(path) = self.storage.path() else {
+            return Ok(());
         };
         let present = std::fs::metadata(path).map(|_| ());
         present.with_context(|| path.display().to_string())
     }
+}
+
+/// Parses what has bytes: `PATH`, `image:PATH` or `ram:SIZE`.
+fn parse_bytes(bytes: &[u8]) -> anyhow::Result<Storage> {
+    let path = |bytes: &[u8]| Ok(Storage::Path(OsStr::from_bytes(bytes).into()));
+    let Some((prefix, rest)) = split_prefix(bytes) else {
+        return path(bytes);
+    };
+    match (prefix, kinds::of_prefix(prefix), gone::advice(prefix)) {
+        ("image", ..) if rest.is_empty() => Err(no_path(prefix)),
+        ("image", ..) => path(rest),
+        ("ram", ..) => parse_size(rest).map(Storage::Ram),
+        (_, Some(_), _) => Err(usage(format!(
+            "a '{prefix}:' source is not made of bytes: a file or device is wanted here"
+        ))),
+        (_, _, Some(advice)) => Err(usage(advice)),
+        _ => path(bytes),
+    }
+}
+
+fn parse_url(text: &OsStr, check: fn(&str) -> anyhow::Result<()>) -> anyhow::Result<Storage> {
+    let text = text.to_str();
+    let text = text.ok_or_else(|| usage("a URL is UTF-8 (write %FF for other bytes)"))?;
+    check(text)?;
+    Ok(Storage::Url(text.to_owned()))
 }
 
 /// The right spelling of what looks like `HOST:/EXPORT`, as mount(8) has it, or `IMAGE:/PATH`; only
@@ -146,35 +184,8 @@ fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
     path.starts_with(b"/").then(|| path.to_vec())
 }
 
-/// What is not there but has the name of something at its beginning: that, and the place inside it
-/// that may be meant. `IMAGE/PATH`, `IMAGE:PATH` and `IMAGE::PATH` are all taken so.
-pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
-    if path.symlink_metadata().is_ok() {
-        return None;
-    }
-    let bytes = path.as_os_str().as_bytes();
-    let is_end = |(at, byte): (usize, &u8)| b":/".contains(byte).then_some(at);
-    let ends = bytes.iter().enumerate().filter_map(is_end);
-    ends.filter_map(|at| bytes.split_at_checked(at))
-        .find_map(|(before, behind)| {
-            let whole = Path::new(OsStr::from_bytes(before));
-            let first = behind.iter().position(|byte| !b":/".contains(byte))?;
-            let inside = behind.get(first..)?;
-            let is_source = match recognise(whole).ok()? {
-                // What is in a directory is written with a slash, and is not there.
-                SourceKind::Directory => behind.starts_with(b":"),
-                SourceKind::Iso => true,
-                SourceKind::Unsupported(_) | SourceKind::Other => false,
-            };
-            is_source.then_some((whole, inside))
-        })
-}
-
-fn parse_url(text: &OsStr) -> anyhow::Result<Box<Url>> {
-    let text = text.to_str();
-    let text = text.ok_or_else(|| usage("a URL is UTF-8 (write %FF for other bytes)"))?;
-    let url = Url::parse(text).map_err(|error| usage(error.to_string()))?;
-    Ok(Box::new(url))
+fn no_path(prefix: &str) -> anyhow::Error {
+    usage(format!("{prefix}: a path must follow the colon"))
 }
 
 #[cfg(test)]
@@ -188,55 +199,36 @@ mod tests {
 
     #[test]
     fn kinds_are_told_by_their_prefix() {
-        for (text, source) in [
-            ("/srv/data", Source::Path("/srv/data".into())),
-            ("debian.iso", Source::Path("debian.iso".into())),
-            ("./odd:name", Source::Path("./odd:name".into())),
-            ("C:x", Source::Path("C:x".into())),
-            ("C://x", Source::Path("C://x".into())),
-            ("odd name:/x", Source::Path("odd name:/x".into())),
-            ("a.iso::/x", Source::Path("a.iso::/x".into())),
-            ("tree::/x", Source::Path("tree::/x".into())),
-            ("dir:/srv", Source::Directory("/srv".into())),
-            ("dir:a:b", Source::Directory("a:b".into())),
-            ("iso:x.iso", Source::Iso(Storage::Path("x.iso".into()))),
-            ("image:x", Source::Image(Storage::Path("x".into()))),
-            ("image:ram:4k", Source::Image(Storage::Ram(4096))),
-            ("ram:64m", Source::Ram(64 << 20)),
+        let path = |path: &str| Storage::Path(path.into());
+        for (text, prefix, storage) in [
+            ("/srv/data", "", path("/srv/data")),
+            ("debian.iso", "", path("debian.iso")),
+            ("./odd:name", "", path("./odd:name")),
+            ("C:x", "", path("C:x")),
+            ("C://x", "", path("C://x")),
+            ("odd name:/x", "", path("odd name:/x")),
+            ("a.iso::/x", "", path("a.iso::/x")),
+            ("tree::/x", "", path("tree::/x")),
+            ("dir:/srv", "dir", path("/srv")),
+            ("dir:a:b", "dir", path("a:b")),
+            ("iso:x.iso", "iso", path("x.iso")),
+            ("image:x", "image", path("x")),
+            ("image:ram:4k", "image", Storage::Ram(4096)),
+            ("iso:image:dir:x", "iso", path("dir:x")),
+            ("iso:odd:name", "iso", path("odd:name")),
+            ("ram:64m", "ram", Storage::Ram(64 << 20)),
             (
                 "nfs://host:7/x?ro",
-                Source::Nfs(Box::new(Url::parse("nfs://host:7/x?ro").unwrap())),
+                "nfs",
+                Storage::Url("nfs://host:7/x?ro".to_owned()),
             ),
         ] {
-            assert_eq!(parse(text).unwrap(), source, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_inside_a_source_may_be_meant() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
-        let mut image = vec![0u8; 20 * 2048];
-        image[32768..32774].copy_from_slice(b"\x01CD001");
-        std::fs::write(at("a.iso"), image).unwrap();
-        std::fs::write(at("text"), "x").unwrap();
-        std::fs::create_dir(at("tree")).unwrap();
-        for (name, whole) in [
-            ("a.iso/x/y", Some("a.iso")),
-            ("a.iso:x/y", Some("a.iso")),
-            ("a.iso::x/y", Some("a.iso")),
-            ("a.iso::/x/y", Some("a.iso")),
-            ("tree::/x/y", Some("tree")),
-            ("tree/x/y", None),
-            ("text/x/y", None),
-            ("nothing:x/y", None),
-            ("a.iso", None),
-            ("a.iso/", None),
-        ] {
-            let path = at(name);
-            let whole = whole.map(at);
-            let expected = whole.as_deref().map(|whole| (whole, &b"x/y"[..]));
-            assert_eq!(meant_inside(&path), expected, "{name}");
+            let source = parse(text).unwrap();
+            assert_eq!(
+                (source.kind.prefix, source.storage),
+                (prefix, storage),
+                "{text}"
+            );
         }
     }
 
@@ -244,8 +236,9 @@ mod tests {
     fn bytes_that_are_not_text_are_a_path() {
         let odd = OsStr::from_bytes(b"dir:\xff\xfe");
         let path = OsStr::from_bytes(b"\xff\xfe");
-        assert_eq!(Source::parse(odd).unwrap(), Source::Directory(path.into()));
-        assert_eq!(Source::parse(path).unwrap(), Source::Path(path.into()));
+        let parsed = |text| Source::parse(text).unwrap();
+        assert_eq!(parsed(odd).storage, Storage::Path(path.into()));
+        assert_eq!(parsed(path).plain_path(), Some(Path::new(path)));
     }
 
     #[test]
@@ -260,6 +253,10 @@ mod tests {
             ("nfs://host/x?size=3", "unknown option 'size'"),
             ("nfs:///x", "host is missing"),
             ("image:", "a path must follow"),
+            ("iso:image:", "a path must follow"),
+            ("iso:ram:x", "a size is a number"),
+            ("iso:dir:a", "a file or device is wanted"),
+            ("image:mirror:a,b", "can be read by itself"),
             ("stripe:64k:a,b", "md, LVM, btrfs"),
             ("mirror:a,b", "md, LVM, btrfs"),
             ("model:dvd:a.iso", "pagewell bench read"),

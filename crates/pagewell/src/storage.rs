@@ -1,5 +1,5 @@
-//! What the bytes of an image come from: a file, a block device or memory ([`grammar`] says how
-//! that is written), and how it is opened.
+//! Where the bytes of a source are, and how those of an image are opened: of a file, a block device
+//! or memory.
 
 mod former_leg;
 pub(crate) mod grammar;
@@ -13,6 +13,7 @@ use pagewell_source_bytes::open_error;
 use pagewell_source_image::Origin;
 use rustix::io::Errno;
 
+use crate::failure::usage;
 use crate::identity::FileIdentity;
 
 pub(crate) use grammar::Storage;
@@ -54,6 +55,7 @@ impl Storage {
                 }),
                 _ => open_path(path, want == Want::Write),
             },
+            Self::Url(url) => Err(usage(format!("{url}: a file or device is wanted here"))),
             Self::Ram(bytes) => Ok(Opened {
                 device: Arc::new(RamDevice::new(&format!("ram:{bytes}"), *bytes)),
                 origin: Origin::of_memory(b"ram.img"),

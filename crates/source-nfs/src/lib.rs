@@ -53,5 +53,5 @@ mod writers;
 
 pub use attributes::Ages;
 pub use filesystem::NfsFileSystem;
-pub use options::{NfsOptions, ParseError, ReadAhead};
+pub use options::{NfsOptions, OPTIONS, ParseError, ReadAhead};
 pub use url::{SCHEME, Url};

@@ -33,11 +33,65 @@ const ID_MAX: u32 = u32::MAX - 1;
 /// Longest injected round trip.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// Every key, for messages.
-const KEYS: &str = "port=N, mountport=N, connections=N, rsize=SIZE, wsize=SIZE, readahead=N|auto, \
-    ro, rw, soft, hard, timeo=TENTHS, retrans=N, sync, async, noatime, atime, acregmin=SECONDS, \
-    acregmax=SECONDS, acdirmin=SECONDS, acdirmax=SECONDS, actimeo=SECONDS, noac, cto, nocto, \
-    resvport, noresvport, uid=N, gid=N, delay=MILLISECONDS, version=3";
+/// The options: how they are written, with what is to be filled in in capitals, and what they do.
+pub const OPTIONS: [(&str, &str); 14] = [
+    (
+        "port=N, mountport=N",
+        "The ports of NFS and of MOUNT, where the port mapper of the server is not to be asked.",
+    ),
+    (
+        "rsize=SIZE, wsize=SIZE",
+        "Bytes of one READ and one WRITE, 1k to 1m. Default: as many as the server takes.",
+    ),
+    (
+        "readahead=N|auto",
+        "Blocks of rsize that are fetched ahead of a reader. Default: auto.",
+    ),
+    ("connections=N", "TCP connections, 1 to 16. Default: 4."),
+    (
+        "hard, soft",
+        "Wait for a server that is gone (default), or fail after retrans times timeo.",
+    ),
+    (
+        "timeo=TENTHS, retrans=N",
+        "After the time timeo without an answer, in tenths of a second, calls are sent again. \
+         Default: 600 and 3.",
+    ),
+    (
+        "sync, async",
+        "Writes are on stable storage when they return, or when they are committed (default).",
+    ),
+    (
+        "ro, rw",
+        "Change nothing, or what the server lets (default).",
+    ),
+    (
+        "acregmin=SECONDS, acregmax=SECONDS, acdirmin=SECONDS, acdirmax=SECONDS, actimeo=SECONDS, \
+         noac",
+        "How long attributes are believed: 3 to 60 seconds for files, 30 to 60 for directories; \
+         actimeo sets all four, noac none.",
+    ),
+    (
+        "cto, nocto",
+        "Ask for attributes at each open (default), or believe them.",
+    ),
+    (
+        "resvport, noresvport",
+        "Call from a reserved port, or from any. Default: a reserved one if the process may.",
+    ),
+    (
+        "uid=N, gid=N",
+        "Make all calls as this user and group, whoever asks. Default: as whoever asks.",
+    ),
+    (
+        "noatime, atime, version=3",
+        "Taken for mount(8): times of access are the server's, and there is no other version.",
+    ),
+    (
+        "delay=MILLISECONDS",
+        "Adds a round trip to each call, to measure.",
+    ),
+];
 
 /// Why options or a URL cannot be used: one reason, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,8 +232,9 @@ impl NfsOptions {
             "resvport" => self.caller_port = SourcePort::Reserved,
             "noresvport" => self.caller_port = SourcePort::Any,
             key => {
+                let all = OPTIONS.map(|(form, _)| form).join(", ");
                 return Err(ParseError::new(format!(
-                    "unknown option '{key}' (options are {KEYS})"
+                    "unknown option '{key}' (options are {all})"
                 )));
             }
         }
@@ -317,6 +372,25 @@ mod tests {
             options.set(text)?;
         }
         options.check().map(|()| options)
+    }
+
+    #[test]
+    fn each_option_that_is_listed_is_taken() {
+        for (form, does) in OPTIONS {
+            assert!(does.ends_with('.'), "{does}");
+            for one in form.split(", ") {
+                let one = one.split('|').next().unwrap();
+                let (key, value) = one.split_once('=').unwrap_or((one, ""));
+                let value = match value {
+                    "SIZE" => "=64k",
+                    "N" | "TENTHS" | "MILLISECONDS" => "=7",
+                    "SECONDS" => "=40",
+                    "3" => "=3",
+                    other => other,
+                };
+                options(&[&format!("{key}{value}")]).unwrap();
+            }
+        }
     }
 
     #[test]

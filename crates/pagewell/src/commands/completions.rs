@@ -5,6 +5,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::failure::Outcome;
+use crate::kinds::KINDS;
 use crate::output;
 use crate::values::BENCH_WORDS;
 
@@ -42,6 +43,15 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
         let line =
             format!("complete -c pagewell -n '__fish_seen_subcommand_from bench' -fa '{words}'\n");
         script.extend(line.into_bytes());
+        for kind in KINDS.iter().filter(|kind| !kind.prefix.is_empty()) {
+            let (start, commands) = (kind.start(), place_commands(program).join(" "));
+            let line = format!(
+                "complete -c pagewell -n '__fish_seen_subcommand_from {commands}' -a '{start}' -d \
+                 '{}'\n",
+                kind.help
+            );
+            script.extend(line.into_bytes());
+        }
     }
     output::print(&script)?;
     Ok(Outcome::Done)
@@ -57,16 +67,6 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
 /// The functions are for a definition of the program: which commands take places, and which options
 /// take a value, is read from it.
 fn places(program: &clap::Command) -> String {
-    let is_place = |argument: &clap::Arg| {
-        use clap::ValueHint::{AnyPath, DirPath};
-        argument.is_positional() && matches!(argument.get_value_hint(), AnyPath | DirPath)
-    };
-    let takes_places = |command: &&clap::Command| command.get_positionals().any(is_place);
-    let commands: Vec<&str> = program
-        .get_subcommands()
-        .filter(takes_places)
-        .flat_map(clap::Command::get_name_and_visible_aliases)
-        .collect();
     let mut options: Vec<String> = program
         .get_subcommands()
         .flat_map(clap::Command::get_arguments)
@@ -83,9 +83,26 @@ fn places(program: &clap::Command) -> String {
     options.dedup();
     // A letter that is a flag of another command is no option with a value everywhere.
     options.retain(|option| option.starts_with("--"));
+    let starts = KINDS.iter().filter(|kind| !kind.prefix.is_empty());
+    let starts: Vec<String> = starts.map(|kind| kind.start()).collect();
     FUNCTIONS
-        .replace("@COMMANDS@", &commands.join("|"))
+        .replace("@COMMANDS@", &place_commands(program).join("|"))
+        .replace("@KINDS@", &starts.join(" "))
         .replace("@OPTIONS@", &options.join("|"))
+}
+
+/// The commands that take places.
+fn place_commands(program: &clap::Command) -> Vec<&str> {
+    let is_place = |argument: &clap::Arg| {
+        use clap::ValueHint::{AnyPath, DirPath};
+        argument.is_positional() && matches!(argument.get_value_hint(), AnyPath | DirPath)
+    };
+    let takes_places = |command: &&clap::Command| command.get_positionals().any(is_place);
+    program
+        .get_subcommands()
+        .filter(takes_places)
+        .flat_map(clap::Command::get_name_and_visible_aliases)
+        .collect()
 }
 
 const FUNCTIONS: &str = include_str!("completions/places.bash");

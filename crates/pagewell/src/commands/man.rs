@@ -7,10 +7,12 @@ use clap::Args;
 use clap_mangen::Man;
 
 use crate::failure::Outcome;
-use crate::output;
+use crate::{kinds, output};
 
-/// What a SOURCE and a LOCATION are.
+/// What a SOURCE and a LOCATION are, but for the kinds.
 const SOURCES: &str = include_str!("man/pagewell-sources.7");
+/// The line of it where the kinds belong.
+const KINDS: &str = ".\\\" KINDS\n";
 
 /// What pages tell before the examples, beside the help. Before each section stands a line that
 /// names its pages: commands, `pagewell` for that of the program, or `every`.
@@ -36,7 +38,8 @@ pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::R
     match &arguments.directory {
         Some(directory) => {
             write_all(&pages, directory)?;
-            write(&beside(directory), "pagewell-sources.7", SOURCES.as_bytes())?;
+            let sources = SOURCES.replace(KINDS, &kinds::manual());
+            write(&beside(directory), "pagewell-sources.7", sources.as_bytes())?;
         }
         None => {
             let page = pages.first().map(|page| page.render(&pages));

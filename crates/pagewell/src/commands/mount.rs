@@ -27,7 +27,7 @@ use crate::escape;
 use crate::failure::{Outcome, note, one_line, report, usage};
 use crate::log_arguments::LogArguments;
 use crate::mount_commands;
-use crate::open::{self, Purpose, Writes};
+use crate::open::{Purpose, Writes};
 use crate::output;
 use crate::service_manager::Notifier;
 use crate::signals;
@@ -180,7 +180,9 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let engine = engine_for(&chosen.source, arguments, &wanted)?;
     let (source, shown) = (&chosen.source, &*chosen.shown);
     if arguments.fake {
-        return open::source(source, shown, Purpose::Read, &engine).map(|_| Outcome::Done);
+        return source
+            .open(shown, Purpose::Read, &engine)
+            .map(|_| Outcome::Done);
     }
     let side = if arguments.foreground {
         None
@@ -201,7 +203,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         writes: Writes::of(wanted.options.read_only, wanted.writable),
         changes_are_durable: wanted.changes_are_durable,
     };
-    let opened = open::source(source, shown, purpose, &engine)?;
+    let opened = source.open(shown, purpose, &engine)?;
     opening.done();
     let filesystem = opened.tree.filesystem;
     let status = Arc::new(Status::new("mount"));
@@ -241,10 +243,8 @@ fn engine_for(
 ) -> anyhow::Result<Engine> {
     let engine = &arguments.engine;
     let engine = engine.with(wanted.cache_bytes);
-    match source {
-        Source::Nfs(_) => Engine::remote(&engine),
-        _ => Engine::server(&engine),
-    }
+    let cache = source.kind.cache.unwrap_or(Engine::server);
+    cache(&engine)
 }
 
 /// Lets who started it go on; from then on a background process has the system log alone.

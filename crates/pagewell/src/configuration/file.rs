@@ -391,7 +391,10 @@ anon_uid = 7
             panic!("one export")
         };
         assert_eq!((export.argument.line, export.source_line), (9, 10));
-        assert_eq!(export.argument.value.source, Source::Ram(1 << 20));
+        assert_eq!(
+            export.argument.value.source,
+            Source::parse("ram:1m".as_ref()).unwrap()
+        );
         assert_eq!(export.keys.allow.as_ref().unwrap().value.len(), 2);
         assert_eq!(export.keys.anon_uid, Some(At { value: 7, line: 13 }));
         assert!(

@@ -92,7 +92,7 @@ fn manual_pages_are_written_for_every_command() {
         assert!(page.contains(part), "{page} lacks {part}");
     }
     let sources = fs::read_to_string(directory.path().join("man7/pagewell-sources.7")).unwrap();
-    for part in ["nfs://", "rsize=", ".SH \"SEE ALSO\""] {
+    for part in ["nfs://", "rsize=", ".SH \"SEE ALSO\"", "\\fBram:\\fISIZE"] {
         assert!(sources.contains(part), "{sources} lacks {part}");
     }
     for name in &written {
@@ -128,6 +128,11 @@ fn completions_are_scripts_that_their_shell_accepts() {
         fs::write(directory.path().join(shell), script).unwrap();
     }
     tool(directory.path(), &["bash", "-n", "bash"]);
+    for shell in ["bash", "fish"] {
+        let script = fs::read_to_string(directory.path().join(shell)).unwrap();
+        let starts = ["dir:", "iso:", "image:", "ram:", "nfs://"];
+        assert!(starts.iter().all(|start| script.contains(start)), "{shell}");
+    }
     let zsh = fs::read_to_string(directory.path().join("zsh")).unwrap();
     for command in ["ls", "cat", "cp", "stat", "sum"] {
         let at = zsh.find(&format!("\n({command})\n")).unwrap();

@@ -54,6 +54,10 @@ _pagewell_words() {
                             case $current in :*) current=${current##*:} ;; esac
                             compopt -o filenames 2>/dev/null
                             mapfile -t COMPREPLY < <(compgen -f -- "$current")
+                            if [[ ${#COMPREPLY[@]} == 0 && $typed == "$current" ]]; then
+                                compopt +o filenames -o nospace 2>/dev/null
+                                mapfile -t COMPREPLY < <(compgen -W '@KINDS@' -- "$typed")
+                            fi
                         fi
                         return
                         ;;

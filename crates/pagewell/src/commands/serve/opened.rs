@@ -18,7 +18,6 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::open::{self, Purpose, Writes};
 use crate::sandbox;
-use crate::source::Source;
 
 /// See the module's text.
 pub(super) struct OpenExport {
@@ -58,11 +57,11 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
     let shown = argument.text.to_string_lossy();
     let purpose = Purpose::Serve(writes_of(settings));
     let Some(cache_bytes) = settings.cache_bytes else {
-        return open::source(&argument.source, &shown, purpose, engine);
+        return argument.source.open(&shown, purpose, engine);
     };
     let name = &argument.name;
     let own = Engine::of_export(cache_bytes).with_context(|| format!("export {name}"))?;
-    let opened = open::source(&argument.source, &shown, purpose, &own)?;
+    let opened = argument.source.open(&shown, purpose, &own)?;
     if !own.has_cache() {
         bail!(
             "export {name}: cache is for images and exports of other servers, which are read \
@@ -77,13 +76,9 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
 
 /// Whether an image that was named to be written can only be read.
 fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
-    let is_wanted = match settings.argument.source {
-        Source::Image(_) => true,
-        // It depends on what is found whether it can be written.
-        Source::Path(_) => settings.writable,
-        Source::Directory(_) | Source::Iso(_) | Source::Ram(_) | Source::Nfs(_) => false,
-    };
-    is_wanted && !settings.read_only && cannot_be_written
+    let kind = settings.argument.source.kind;
+    let least = kind.written_for.filter(|_| kind.cache.is_some());
+    least.is_some_and(|least| writes_of(settings) >= least) && cannot_be_written
 }
 
 impl OpenExport {
@@ -98,7 +93,7 @@ impl OpenExport {
         Ok(Self {
             settings: settings.clone(),
             writes,
-            serves_all: is_local || matches!(argument.source, Source::Ram(_)),
+            serves_all: is_local || !opened.tree.filesystem.limits().read_only,
             is_local,
             watch: Arc::new(ExportWatch::of(&argument.source)),
             filesystem: opened.tree.filesystem,

@@ -8,7 +8,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,7 +20,6 @@ use rustix::fs::StatVfsMountFlags;
 
 use super::opened::OpenExport;
 use crate::source::Source;
-use crate::storage::Storage;
 
 /// How often places are looked at.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -55,7 +54,7 @@ struct Found {
 impl ExportWatch {
     /// Of a source that has just been opened.
     pub(super) fn of(source: &Source) -> Self {
-        let place = path_of(source).and_then(|path| {
+        let place = source.storage.path().ok().and_then(|path| {
             Some(Place {
                 path: path.to_owned(),
                 opened: identity(&path.metadata().ok()?),
@@ -143,16 +142,6 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// The one path of a source that has one.
-fn path_of(source: &Source) -> Option<&Path> {
-    match source {
-        Source::Path(path) | Source::Directory(path) => Some(path),
-        Source::Iso(Storage::Path(path)) | Source::Image(Storage::Path(path)) => Some(path),
-        Source::Iso(_) | Source::Image(_) => None,
-        Source::Ram(_) | Source::Nfs(_) => None,
-    }
-}
-
 /// What shows exports, and looks at their places.
 pub(super) struct Watch {
     shown: Arc<Status>,
@@ -204,7 +193,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         std::fs::create_dir(&path).unwrap();
-        let watch = ExportWatch::of(&Source::Directory(path.clone()));
+        let watch = ExportWatch::of(&Source::of_path(path.clone()));
         let warnings = || {
             watch.look();
             watch.warnings(true, Instant::now()).concat()
@@ -229,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_file_system_that_cannot_be_written_matters_where_it_is_to_be() {
-        let watch = ExportWatch::of(&Source::Directory("/".into()));
+        let watch = ExportWatch::of(&Source::of_path("/".into()));
         let now = Instant::now();
         let place = watch.place.as_ref().unwrap();
         place.found.lock().warnings = vec![READ_ONLY.to_owned()];
@@ -243,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_storage_did_is_said() {
-        let watch = ExportWatch::of(&Source::Ram(1));
+        let watch = ExportWatch::of(&Source::parse("ram:1".as_ref()).unwrap());
         let now = Instant::now();
         watch
             .faults

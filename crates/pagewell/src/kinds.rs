@@ -1,0 +1,257 @@
+//! The kinds of source: one table, from which the parsing of sources, the page cache of a mount,
+//! the rules of the sandbox, help, messages, the manual page and completion come.
+//!
+//! A new kind is a row here, and a function that opens it.
+
+use crate::engine::{Engine, EngineArguments};
+use crate::open::{self, Opened, Purpose, Writes};
+use crate::storage::Storage;
+
+/// A kind of source.
+pub(crate) struct Kind {
+    /// What stands before the colon; empty for a plain path.
+    pub(crate) prefix: &'static str,
+    /// How it is written; capitals stand for what is to be filled in.
+    pub(crate) form: &'static str,
+    /// What it is, in one line.
+    pub(crate) help: &'static str,
+    /// Sentences that the manual page adds.
+    pub(crate) manual: &'static str,
+    /// Options of a URL: how they are written, and what they do.
+    pub(crate) options: &'static [(&'static str, &'static str)],
+    /// What follows the colon.
+    pub(crate) takes: Takes,
+    /// Whether a server has its objects.
+    pub(crate) is_remote: bool,
+    /// The page cache of a process that mounts it; `None`: it is not read through one.
+    pub(crate) cache: Option<fn(&EngineArguments) -> anyhow::Result<Engine>>,
+    /// For which wish its file is opened to be written; `None`: for none.
+    pub(crate) written_for: Option<Writes>,
+    /// Opens it. The text is the source as it was given.
+    pub(crate) open: fn(&Storage, &str, Purpose, &Engine) -> anyhow::Result<Opened>,
+}
+
+/// What follows the colon of a source.
+#[derive(Clone, Copy)]
+pub(crate) enum Takes {
+    /// A path.
+    Path,
+    /// What has bytes: `PATH`, `image:PATH` or `ram:SIZE`.
+    Bytes,
+    /// A size.
+    Size,
+    /// A URL, whose prefix is its scheme. The function refuses what can never be opened.
+    Url(fn(&str) -> anyhow::Result<()>),
+}
+
+/// A plain path.
+pub(crate) static PATH: Kind = Kind {
+    prefix: "",
+    form: "PATH",
+    help: "a directory, an ISO 9660 image or a disk image, recognised by content",
+    manual: "",
+    options: &[],
+    takes: Takes::Path,
+    is_remote: false,
+    cache: Some(Engine::server),
+    written_for: Some(Writes::Any),
+    open: open::path,
+};
+
+static DIRECTORY: Kind = Kind {
+    prefix: "dir",
+    form: "dir:PATH",
+    help: "a directory",
+    cache: None,
+    written_for: Some(Writes::Recognised),
+    open: |storage, _, purpose, engine| open::whole_directory(storage.path()?, purpose, engine),
+    ..PATH
+};
+
+static ISO: Kind = Kind {
+    prefix: "iso",
+    form: "iso:PATH",
+    help: "an ISO 9660 image (with Rock Ridge or Joliet), to be read",
+    takes: Takes::Bytes,
+    written_for: None,
+    open: |storage, _, _, engine| open::iso(storage, engine),
+    ..PATH
+};
+
+static IMAGE: Kind = Kind {
+    prefix: "image",
+    form: "image:PATH",
+    help: "a disk image: any file or block device, as one file named after it",
+    manual: "The file keeps its length.",
+    takes: Takes::Bytes,
+    written_for: Some(Writes::Recognised),
+    open: open::image,
+    ..PATH
+};
+
+static RAM: Kind = Kind {
+    prefix: "ram",
+    form: "ram:SIZE",
+    help: "a file system in memory, empty at first and gone with the process",
+    manual: "SIZE is a number such as 1.5, with k, m, g or t for units of 1024, 1024^2, 1024^3 and \
+             1024^4 bytes. Behind iso: and image: it stands for so many zeros.",
+    takes: Takes::Size,
+    cache: None,
+    written_for: None,
+    open: |storage, shown, purpose, _| open::memory(storage.size()?, shown, purpose),
+    ..PATH
+};
+
+static NFS: Kind = Kind {
+    prefix: "nfs",
+    form: "nfs://HOST[:PORT]/EXPORT[?OPTION&...]",
+    help: "an export of another server of NFS version 3",
+    manual: "The host is a name or an address, one of IPv6 in brackets ([fe80::1%25eth0]); %20 \
+             stands for a space. Quote it: ? and & mean something to a shell.",
+    options: &pagewell_source_nfs::OPTIONS,
+    takes: Takes::Url(|text| open::nfs_url(text).map(drop)),
+    is_remote: true,
+    cache: Some(Engine::remote),
+    written_for: None,
+    open: open::nfs,
+};
+
+/// All of them, as they are listed.
+pub(crate) static KINDS: [&Kind; 6] = [&PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS];
+
+/// The kind with this prefix.
+pub(crate) fn of_prefix(prefix: &str) -> Option<&'static Kind> {
+    KINDS.into_iter().find(|kind| kind.prefix == prefix)
+}
+
+/// All forms, for messages.
+pub(crate) fn forms() -> String {
+    let forms: Vec<&str> = KINDS.iter().map(|kind| kind.form).collect();
+    forms.join(", ")
+}
+
+impl Kind {
+    /// What each source of it begins with: `ram:`, `nfs://`.
+    pub(crate) fn start(&self) -> String {
+        let slashes = match self.takes {
+            Takes::Url(_) => "//",
+            Takes::Path | Takes::Bytes | Takes::Size => "",
+        };
+        format!("{}:{slashes}", self.prefix)
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.prefix == other.prefix
+    }
+}
+
+impl Eq for Kind {}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.form)
+    }
+}
+
+/// Columns of the forms in help.
+const FORM_COLUMNS: usize = 11;
+/// Columns of a line of help.
+const LINE_COLUMNS: usize = 98;
+
+/// The list of kinds in the help of the program, and of their options.
+pub(crate) fn help() -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        text += &format!("  {:FORM_COLUMNS$} {}\n", kind.form, kind.help);
+    }
+    for kind in KINDS.iter().filter(|kind| !kind.options.is_empty()) {
+        let mut line = format!("OPTIONs of {} are", kind.start());
+        let options = kind.options.iter();
+        for form in options.flat_map(|(forms, _)| forms.split(", ")) {
+            if line.len() + form.len() > LINE_COLUMNS {
+                text += &line;
+                text.push('\n');
+                line.clear();
+            }
+            let space = if line.is_empty() { "" } else { " " };
+            line += &format!("{space}{form},");
+        }
+        text += &line;
+        text += "\nsee pagewell-sources(7).\n";
+    }
+    text
+}
+
+/// The kinds in pagewell-sources(7), and sections on their options.
+pub(crate) fn manual() -> String {
+    let mut text = String::from(".SH SOURCES\n");
+    for kind in KINDS {
+        let help = sentence(kind.help);
+        text += &paragraph(kind.form, &[&help, kind.manual].join(" "));
+    }
+    for kind in KINDS.iter().filter(|kind| !kind.options.is_empty()) {
+        text += &format!(".SH \"OPTIONS OF {}\"\n", kind.start());
+        let options = kind.options.iter();
+        text.extend(options.map(|(form, does)| paragraph(form, does)));
+    }
+    text
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
+/// What is to be filled in in italics, and what is written as it is in bold.
+fn paragraph(form: &str, text: &str) -> String {
+    let font = |letter: char| match letter {
+        'A'..='Z' => "\\fI",
+        '[' | ']' | '|' | ' ' | ',' => "\\fR",
+        _ => "\\fB",
+    };
+    let mut marked = String::new();
+    let mut last = "";
+    for letter in form.chars() {
+        if font(letter) != last {
+            last = font(letter);
+            marked += last;
+        }
+        marked.push(letter);
+    }
+    let text = text.trim_end().replace('\\', "\\e");
+    format!(".TP\n{marked}\\fR\n{text}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_found_by_its_prefix_and_shown_with_it() {
+        for kind in KINDS {
+            assert_eq!(of_prefix(kind.prefix), Some(kind));
+            assert!(kind == &PATH || kind.form.starts_with(&kind.start()));
+            assert!(help().contains(kind.form) && forms().contains(kind.form));
+        }
+        assert_eq!(of_prefix("http"), None);
+    }
+
+    #[test]
+    fn lists_are_laid_out() {
+        let help = help();
+        assert!(help.contains("  dir:PATH    a directory\n"), "{help}");
+        assert!(help.lines().all(|line| line.len() <= 100), "{help}");
+        let manual = manual();
+        let dots = "\\fB?\\fIOPTION\\fB&...\\fR]\\fR\nAn export of another server";
+        for part in [
+            "\n.TP\n\\fBram:\\fISIZE\\fR\nA file system in memory, empty",
+            dots,
+            ".SH \"OPTIONS OF nfs://\"\n.TP\n\\fBport=\\fIN\\fR, \\fBmountport=\\fIN\\fR\n",
+        ] {
+            assert!(manual.contains(part), "{manual} lacks {part}");
+        }
+    }
+}
