@@ -26,9 +26,9 @@ fn choice(targets: &[&str]) -> direct::Choice {
     direct::Choice {
         blocks: Some(4),
         block_bytes: Some(64 << 10),
-        cache_bytes: 32 << 20,
+        cache_bytes: Some(32 << 20),
         targets: targets.iter().map(|name| name.parse().unwrap()).collect(),
-        ..direct::Choice::everything(true)
+        ..direct::Choice::default()
     }
 }
 
@@ -92,7 +92,7 @@ fn a_file_is_read_by_the_chosen_path_alone() {
     let path = file.path().to_str().unwrap();
     let mut session = session();
     let mut chosen = choice(&[path]);
-    chosen.paths = vec![direct::Path::Buffered];
+    chosen.buffered = true;
     direct::run_choice(&mut session, &chosen);
     counts_hold(&session);
     assert_eq!(session.rows().len(), 1);
@@ -127,7 +127,7 @@ fn windows_are_mapped_for_reads_and_direct_memory_never() {
         working_sets: vec![1 << 20],
         reads: 50,
         rounds: 2,
-        directory: directory.path().to_owned(),
+        directory: Some(directory.path().to_owned()),
     };
     let mut session = session();
     filecache::run_choice(&mut session, &choice);

@@ -13,4 +13,5 @@ pub mod compare;
 pub mod limit;
 pub mod load;
 pub mod measure;
+mod named;
 pub mod report;

@@ -52,7 +52,7 @@ fn read_verified(target: &Target, block_bytes: u32) {
 
 #[test]
 fn every_way_reads_every_byte() {
-    for way in Way::ALL {
+    for way in &Way::ALL {
         let directory = TempDir::new().unwrap();
         let target = start(directory.path(), *way);
         for block_bytes in [1001, 64 << 10, 1 << 20] {

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use pagewell_load::named;
+
 use super::{Error, Result};
 
 /// Blocks that are written at a time.
@@ -21,56 +23,28 @@ const BUSY_MAX: usize = 256;
 /// Dirty bytes; above it the lowest block goes.
 const DIRTY_BYTES_MAX: u64 = 1 << 30;
 
-/// When what is written goes to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
-    /// When there is a reason: the rule of the page cache.
-    Delayed,
-    /// The rule of FreeBSD 2 and 3: a call that reaches the end of a block has that block written
-    /// at once, except block 0, and a block reached in the same call right after block 0.
-    BlockEnd,
-    /// The same without clustering (mount option `noclusterw`), without exception.
-    NoCluster,
-    /// Every call is durable before it returns.
-    Sync,
-    /// The same, and the block is read again each time, as a `sync` mount of FreeBSD 3 did.
-    BugReplica,
-    /// The rule of FreeBSD's NFS client: a block has one range of dirty bytes. A call that neither
-    /// overlaps nor touches it waits until it is written; one that reaches the end of a block has
-    /// the block written at once.
-    OneRange,
+named! {
+    /// When what is written goes to the device.
+    pub enum Rule {
+        /// When there is a reason: the rule of the page cache.
+        Delayed = "delayed",
+        /// The rule of FreeBSD 2 and 3: a call that reaches the end of a block has that block written
+        /// at once, except block 0, and a block reached in the same call right after block 0.
+        BlockEnd = "block-end",
+        /// The same without clustering (mount option `noclusterw`), without exception.
+        NoCluster = "nocluster",
+        /// Every call is durable before it returns.
+        Sync = "sync",
+        /// The same, and the block is read again each time, as a `sync` mount of FreeBSD 3 did.
+        BugReplica = "bug-replica",
+        /// The rule of FreeBSD's NFS client: a block has one range of dirty bytes. A call that neither
+        /// overlaps nor touches it waits until it is written; one that reaches the end of a block has
+        /// the block written at once.
+        OneRange = "one-range",
+    }
 }
 
 impl Rule {
-    /// All, the default first.
-    pub const ALL: [Self; 6] = [
-        Self::Delayed,
-        Self::BlockEnd,
-        Self::NoCluster,
-        Self::Sync,
-        Self::BugReplica,
-        Self::OneRange,
-    ];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delayed => "delayed",
-            Self::BlockEnd => "block-end",
-            Self::NoCluster => "nocluster",
-            Self::Sync => "sync",
-            Self::BugReplica => "bug-replica",
-            Self::OneRange => "one-range",
-        }
-    }
-
-    /// The rule of a name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-
     /// Whether blocks are written one by one, and writers wait for them: whether
     /// [`BlockBuffers`] has it.
     pub(super) fn is_by_block(self) -> bool {

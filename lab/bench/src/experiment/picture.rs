@@ -5,6 +5,7 @@
 
 use pagewell_layers::SizeHistogram;
 use pagewell_load::measure::{Better, Latency, Mode, Row, Timeline, number};
+use pagewell_load::named;
 use pagewell_load::report::bytes;
 
 /// Bytes that one step of a [`SizeHistogram`] stands for.
@@ -14,39 +15,21 @@ const PERCENTS: [f64; 11] = [
     10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
 ];
 
-/// What some numbers are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// What was measured here without the mechanism.
-    Baseline,
-    /// What was measured here with it.
-    Enhanced,
-    /// The report's number without it, of other hardware.
-    ReportBaseline,
-    /// The report's number with it.
-    ReportEnhanced,
+named! {
+    /// What some numbers are of.
+    pub enum Role {
+        /// What was measured here without the mechanism.
+        Baseline = "baseline",
+        /// What was measured here with it.
+        Enhanced = "enhanced",
+        /// The report's number without it, of other hardware.
+        ReportBaseline = "report-baseline",
+        /// The report's number with it.
+        ReportEnhanced = "report-enhanced",
+    }
 }
 
 impl Role {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Baseline,
-        Self::Enhanced,
-        Self::ReportBaseline,
-        Self::ReportEnhanced,
-    ];
-
-    /// Its word for programs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Enhanced => "enhanced",
-            Self::ReportBaseline => "report-baseline",
-            Self::ReportEnhanced => "report-enhanced",
-        }
-    }
-
     /// Its title for people.
     #[must_use]
     pub const fn title(self) -> &'static str {

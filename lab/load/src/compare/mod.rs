@@ -20,7 +20,6 @@
 
 mod case;
 mod document;
-mod median;
 mod required;
 mod rounds;
 mod table;
@@ -28,7 +27,6 @@ mod verdict;
 
 pub use case::{Case, Rate, memory_case, prepare_directory, serve_cases};
 pub use document::replace_between;
-pub use median::{Spread, median};
 pub use required::{Beside, Measure, Required};
 pub use rounds::{CaseResult, Plan, Server, compare, warm};
 pub use table::{rows, table};

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::case::{Case, LISTED_FILES, Rate};
-use super::median::Spread;
 use crate::load::{Load, LoadError, Measurement, Target, Workload, remove, run};
-use crate::measure::number;
+use crate::measure::{Spread, number};
 use crate::report;
 
 /// How long system calls are counted.

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::median::Spread;
 use super::rounds::{CaseResult, Server};
 use crate::load::Measurement;
-use crate::measure::{Figure, Mode, Row};
+use crate::measure::{Figure, Mode, Row, Spread};
 use crate::report::{self, Table, micro_per_operation, rate};
 
 /// A row for each server of each case.

@@ -1,8 +1,8 @@
 //! Whether the first server is what it must be.
 
-use super::median::Spread;
 use super::required::{Measure, Required};
 use super::rounds::{CaseResult, Server};
+use crate::measure::Spread;
 use crate::report::{self, Verdict, micro_per_operation, rate};
 
 /// The most memory the first server may have of its own, in bytes.

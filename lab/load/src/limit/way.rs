@@ -1,57 +1,25 @@
 //! How the data of a READ leaves.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
-use std::str::FromStr;
 
 use rustix::fs::sendfile;
 use rustix::net::{SendFlags, send};
 
 use super::files::ReadFile;
+use crate::named;
 
-/// One of the ways from the page cache to the socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// One writev(2) of the head and of the addresses where the file has been mapped for long.
-    Mapping,
-    /// One pread(2) into a buffer that stays in the processor's cache, one writev(2).
-    Copy,
-    /// send(2) of the head with MSG_MORE, then sendfile(2).
-    Sendfile,
-}
-
-impl Way {
-    /// All, in the order in which they are documented.
-    pub const ALL: &'static [Self] = &[Self::Mapping, Self::Copy, Self::Sendfile];
-
-    /// The name on the command line and in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mapping => "mapping",
-            Self::Copy => "copy",
-            Self::Sendfile => "sendfile",
-        }
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for Way {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|way| way.name() == text);
-        found
-            .copied()
-            .ok_or_else(|| format!("'{text}' is none of mapping, copy, sendfile"))
+named! {
+    /// One of the ways from the page cache to the socket.
+    pub enum Way {
+        /// One writev(2) of the head and of the addresses where the file has been mapped for long.
+        Mapping = "mapping",
+        /// One pread(2) into a buffer that stays in the processor's cache, one writev(2).
+        Copy = "copy",
+        /// send(2) of the head with MSG_MORE, then sendfile(2).
+        Sendfile = "sendfile",
     }
 }
 

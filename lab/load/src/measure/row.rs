@@ -5,47 +5,27 @@
 use serde_json::{Map, Value, json};
 
 use crate::measure::{Figure, Interval, Quantiles, Usage};
+use crate::named;
 
-/// Whether what the experiment is about was off or on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// As it was in the report before the change.
-    Baseline,
-    /// As it is here.
-    Enhanced,
-}
-
-impl Mode {
-    /// Its word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Enhanced => "enhanced",
-        }
+named! {
+    /// Whether what the experiment is about was off or on.
+    pub enum Mode {
+        /// As it was in the report before the change.
+        Baseline = "baseline",
+        /// As it is here.
+        Enhanced = "enhanced",
     }
 }
 
-/// What the caches held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Nothing of what was read.
-    Cold,
-    /// More and more.
-    Warming,
-    /// All that fits.
-    Warm,
-}
-
-impl Phase {
-    /// Its word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Warming => "warming",
-            Self::Warm => "warm",
-        }
+named! {
+    /// What the caches held.
+    pub enum Phase {
+        /// Nothing of what was read.
+        Cold = "cold",
+        /// More and more.
+        Warming = "warming",
+        /// All that fits.
+        Warm = "warm",
     }
 }
 

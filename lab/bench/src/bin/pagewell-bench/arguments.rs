@@ -4,23 +4,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use pagewell::command_line::{self, Outcome, parse_count, seconds_text};
-use pagewell_base::{duration, size};
-use pagewell_bench::experiment::direct::{self, Choice, TargetName};
-use pagewell_bench::experiment::nfs;
-use pagewell_bench::experiment::seekreadwrite;
-use pagewell_bench::experiment::{Options, Rule, Session, document, page, text};
+use pagewell::command_line::{self, Outcome, seconds_text};
+use pagewell_base::duration;
+use pagewell_bench::experiment::{Options, Session, document, page, text};
+use pagewell_bench::experiment::{direct, nfs, seekreadwrite};
 use pagewell_load::measure::Environment;
 
 use crate::compare;
 use crate::names::{Experiments, experiments};
 use crate::read::{self, ReadArguments};
 use crate::result_file::ResultFile;
-
-/// Largest block of the program that rewrites blocks.
-const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
 ///
@@ -59,7 +53,8 @@ struct Manner {
     #[arg(long)]
     quick: bool,
     /// How often each case runs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_repeat)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Begin nothing new after this time
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = duration::parse)]
@@ -72,15 +67,41 @@ struct Manner {
     html: Option<PathBuf>,
 }
 
+/// One experiment with options of its own.
+#[derive(Debug, Args)]
+struct Chosen<C: Args> {
+    #[command(flatten)]
+    choice: C,
+    #[command(flatten)]
+    manner: Manner,
+}
+
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
     /// Read the same bytes directly, raw, buffered and without a copy
-    Direct(DirectArguments),
+    #[command(after_help = "\
+Examples:
+  pagewell bench direct --quick                          all paths, modelled disks and a file
+  pagewell bench direct --blocks 2k --bs 1m --direct /dev/sdb /dev/sdc
+  pagewell bench direct --nocopy model:fc-15k model:fc-15k")]
+    Direct(Chosen<direct::Choice>),
     /// Rewrite cached blocks under the rules that say when they go to the device
-    #[command(name = "seekreadwrite")]
-    SeekReadWrite(SeekReadWriteArguments),
+    #[command(
+        name = "seekreadwrite",
+        after_help = "\
+Examples:
+  pagewell bench seekreadwrite --quick                       the report's table
+  pagewell bench seekreadwrite --blocks 16 --write-size 4095 --rule delayed --rule block-end
+  pagewell bench seekreadwrite memory model:hdd-7200,speed=20 delay:5ms"
+    )]
+    SeekReadWrite(Chosen<seekreadwrite::Choice>),
     /// Read and write files over NFS in the eight ways of the report
-    Nfs(NfsArguments),
+    #[command(after_help = "\
+Examples:
+  pagewell bench nfs --quick                               small files, own server
+  pagewell bench nfs --size 1g --fio                       large ones, and fio's text
+  pagewell bench nfs 'nfs://filer/export?delay=1'          any server, 1 ms further away")]
+    Nfs(Chosen<nfs::Choice>),
     /// Compare results of two programs; proven to be worse gives exit code 1
     ///
     /// Each is a result, or a folder of results of whole runs of one program. Runs of the two in
@@ -108,202 +129,6 @@ Examples:
     },
 }
 
-/// Read the same bytes directly, raw, buffered and without a copy.
-///
-/// Without a TARGET: modelled disks and a scratch file. Without a path: all four.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pagewell bench direct --quick                          all paths, modelled disks and a file
-  pagewell bench direct --blocks 2k --bs 1m --direct /dev/sdb /dev/sdc
-  pagewell bench direct --nocopy model:fc-15k model:fc-15k")]
-struct DirectArguments {
-    /// Files, block devices or modelled disks (model:NAME[,OPTION=VALUE]...)
-    #[arg(value_name = "TARGET")]
-    targets: Vec<TargetName>,
-    /// Operations on each target; written as a size is
-    #[arg(long, value_name = "N", value_parser = size::parse_positive)]
-    blocks: Option<u64>,
-    /// Bytes of an operation, by default 1m of direct and raw reads and 8k of the others
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
-    bs: Option<u64>,
-    /// Large requests into the program's memory
-    #[arg(long)]
-    direct: bool,
-    /// The same, in pieces of 512 bytes
-    #[arg(long)]
-    raw: bool,
-    /// Small reads through the cache, copied
-    #[arg(long)]
-    buffered: bool,
-    /// Small reads through the cache, pinned
-    #[arg(long)]
-    nocopy: bool,
-    /// Where the scratch file is made; by default TMPDIR
-    #[arg(long, value_name = "PATH")]
-    directory: Option<PathBuf>,
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl DirectArguments {
-    fn choice(&self) -> Choice {
-        let asked = [self.direct, self.raw, self.buffered, self.nocopy];
-        let paths = direct::Path::ALL.into_iter().zip(asked);
-        let mut choice = Choice::everything(self.manner.quick);
-        choice.paths = paths
-            .filter(|(_, asked)| *asked)
-            .map(|(path, _)| path)
-            .collect();
-        choice.targets.clone_from(&self.targets);
-        choice.blocks = self.blocks;
-        choice.block_bytes = self.bs;
-        if let Some(directory) = &self.directory {
-            choice.directory.clone_from(directory);
-        }
-        choice
-    }
-}
-
-/// Rewrite cached blocks under the rules that say when they go to the device.
-///
-/// Without an option: all sizes of the report under all rules, in memory, on a scratch file and
-/// on slow devices. With one: this program alone, on a scratch file unless a TARGET says else.
-/// Only files made for it are written to.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pagewell bench seekreadwrite --quick                       the report's table
-  pagewell bench seekreadwrite --blocks 16 --write-size 4095 --rule delayed --rule block-end
-  pagewell bench seekreadwrite memory model:hdd-7200,speed=20 delay:5ms")]
-struct SeekReadWriteArguments {
-    /// What the file is on: memory, file, delay:TIME or model:NAME[,OPTION=VALUE]...
-    #[arg(value_name = "TARGET")]
-    targets: Vec<seekreadwrite::TargetName>,
-    /// Updates of the program [default: 10000]
-    #[arg(long, value_name = "N", value_parser = parse_updates)]
-    count: Option<u32>,
-    /// Blocks of the file [default: 8]
-    #[arg(long, value_name = "N", value_parser = parse_blocks)]
-    blocks: Option<u32>,
-    /// In which order: stride, sequential or random [default: stride]
-    #[arg(long, value_name = "ORDER")]
-    order: Option<seekreadwrite::Order>,
-    /// Bytes from block to block, and bytes read [default: 8192]
-    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
-    block_size: Option<u64>,
-    /// Bytes written [default: 8192]
-    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
-    write_size: Option<u64>,
-    /// Only this rule, one of delayed, block-end, nocluster, sync, bug-replica and one-range; can
-    /// be repeated
-    #[arg(long = "rule", value_name = "RULE", value_parser = parse_write_rule)]
-    rules: Vec<Rule>,
-    /// Where scratch files are made; by default TMPDIR
-    #[arg(long, value_name = "PATH")]
-    directory: Option<PathBuf>,
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl SeekReadWriteArguments {
-    fn choice(&self) -> seekreadwrite::Choice {
-        let default = seekreadwrite::Program::default();
-        let program = seekreadwrite::Program {
-            updates: self.count.map_or(default.updates, u64::from),
-            blocks: self.blocks.map_or(default.blocks, u64::from),
-            order: self.order.unwrap_or(default.order),
-            block_bytes: self.block_size.unwrap_or(default.block_bytes),
-            write_bytes: self.write_size.unwrap_or(default.write_bytes),
-        };
-        let mut choice = seekreadwrite::Choice::everything(self.manner.quick);
-        choice.program = (program != default).then_some(program);
-        choice.rules.clone_from(&self.rules);
-        choice.targets.clone_from(&self.targets);
-        if let Some(directory) = &self.directory {
-            choice.directory.clone_from(directory);
-        }
-        choice
-    }
-}
-
-/// Read and write files over NFS in the eight ways of the report.
-///
-/// Without a URL: this program's own server in another process, once with 4 threads and once with
-/// 64, over memory. Each run mounts anew; each block that is read is compared.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pagewell bench nfs --quick                               small files, own server
-  pagewell bench nfs --size 1g --fio                       large ones, and fio's text
-  pagewell bench nfs 'nfs://filer/export?delay=1'          any server, 1 ms further away")]
-struct NfsArguments {
-    /// The server's export; a file of it may be written, and is removed afterwards
-    #[arg(value_name = "URL")]
-    url: Option<String>,
-    /// Bytes of each file [default: 256m, 32m with --quick]
-    #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
-    size: Option<u64>,
-    /// Let the own server export this directory instead of memory
-    #[arg(long, value_name = "PATH", conflicts_with = "url")]
-    directory: Option<PathBuf>,
-    /// Print each case as fio 2.1.3 would have
-    #[arg(long)]
-    fio: bool,
-    /// Print what the clients did in all runs as nfsstat -c of FreeBSD would have, and what memory
-    /// is in use as netstat -m would have
-    #[arg(long)]
-    nfsstat: bool,
-    /// Only random writes of 4 KiB over 1 GiB (or --size) with the cache that a mount has
-    #[arg(long)]
-    random_writes: bool,
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl NfsArguments {
-    fn choice(&self) -> anyhow::Result<nfs::Choice> {
-        let usual = nfs::Choice::everything(self.manner.quick);
-        let mut choice = usual.context("this program's path")?;
-        choice.url.clone_from(&self.url);
-        choice.directory.clone_from(&self.directory);
-        choice.file_bytes = self.size;
-        choice.fio = self.fio;
-        choice.nfsstat = self.nfsstat;
-        choice.random_writes = self.random_writes;
-        Ok(choice)
-    }
-}
-
-fn parse_repeat(text: &str) -> Result<u32, String> {
-    parse_count(text, 1000)
-}
-
-fn parse_updates(text: &str) -> Result<u32, String> {
-    parse_count(text, 100_000_000)
-}
-
-fn parse_blocks(text: &str) -> Result<u32, String> {
-    parse_count(text, 1_000_000)
-}
-
-/// Bytes of a block: at least one, and so few that the file of all blocks can be had.
-fn parse_block_bytes(text: &str) -> Result<u64, String> {
-    size::within(text, 1..=BLOCK_BYTES_MAX)
-}
-
-/// Bytes of a file of `bench nfs`.
-fn parse_file_bytes(text: &str) -> Result<u64, String> {
-    size::within(text, 1 << 20..=nfs::FILE_BYTES_MAX)
-}
-
-fn parse_write_rule(text: &str) -> Result<Rule, String> {
-    Rule::parse(text).ok_or_else(|| {
-        let names: Vec<_> = Rule::ALL.iter().map(|rule| rule.name()).collect();
-        format!("there are {}", names.join(", "))
-    })
-}
-
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.command {
@@ -313,15 +138,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             command_line::write_manual(&Arguments::command(), "bench", directory)?;
             Ok(Outcome::Done)
         }
-        Some(BenchCommand::Direct(chosen)) => measure(&chosen.manner, |session| {
-            direct::run_choice(session, &chosen.choice());
-        }),
-        Some(BenchCommand::SeekReadWrite(chosen)) => measure(&chosen.manner, |session| {
-            seekreadwrite::run_choice(session, &chosen.choice());
-        }),
-        Some(BenchCommand::Nfs(chosen)) => {
-            let choice = chosen.choice()?;
-            measure(&chosen.manner, |session| nfs::run_choice(session, &choice))
+        Some(BenchCommand::Direct(Chosen { choice, manner })) => {
+            measure(manner, |session| direct::run_choice(session, choice))
+        }
+        Some(BenchCommand::SeekReadWrite(Chosen { choice, manner })) => {
+            measure(manner, |session| seekreadwrite::run_choice(session, choice))
+        }
+        Some(BenchCommand::Nfs(Chosen { choice, manner })) => {
+            measure(manner, |session| nfs::run_choice(session, choice))
         }
         None => measure(&arguments.manner, |session| {
             for experiment in arguments.experiments.iter().flat_map(|list| &list.0) {
@@ -368,6 +192,7 @@ fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Ou
 mod tests {
     use super::*;
     use crate::compare::read;
+    use pagewell_bench::experiment::Rule;
     use std::fs;
 
     #[test]
@@ -382,14 +207,15 @@ mod tests {
         let Some(BenchCommand::Direct(arguments)) = line.command else {
             panic!("no command");
         };
-        let choice = arguments.choice();
-        assert_eq!(choice.paths, [direct::Path::Direct, direct::Path::Raw]);
+        let choice = arguments.choice;
+        let paths = [choice.direct, choice.raw, choice.buffered, choice.nocopy];
+        assert_eq!(paths, [true, true, false, false]);
         assert_eq!(
             (choice.blocks, choice.block_bytes),
             (Some(2048), Some(1 << 20))
         );
         assert_eq!(choice.targets.len(), 2);
-        assert_eq!(choice.targets[0], TargetName::Path("a".into()));
+        assert_eq!(choice.targets[0], direct::TargetName::Path("a".into()));
         let bad = ["bench", "direct", "model:tape"];
         assert!(
             Arguments::try_parse_from(bad)
@@ -406,12 +232,13 @@ mod tests {
         let chosen = |line: &str| {
             let line = Arguments::try_parse_from(line.split(' ')).unwrap();
             match line.command {
-                Some(BenchCommand::SeekReadWrite(arguments)) => arguments.choice(),
+                Some(BenchCommand::SeekReadWrite(arguments)) => arguments.choice,
                 other => panic!("{other:?}"),
             }
         };
         let all = chosen("bench seekreadwrite --quick");
-        assert!(all.quick && all.program.is_none() && all.targets.is_empty());
+        assert_eq!(all.program, seekreadwrite::Program::default());
+        assert!(all.rules.is_empty() && all.targets.is_empty());
         let line = "bench seekreadwrite --blocks 16 --write-size 4095 --rule sync memory";
         let one = chosen(line);
         let program = seekreadwrite::Program {
@@ -419,7 +246,7 @@ mod tests {
             write_bytes: 4095,
             ..Default::default()
         };
-        assert_eq!(one.program, Some(program));
+        assert_eq!(one.program, program);
         assert_eq!(one.rules, [Rule::Sync]);
         for wrong in ["--blocks 0", "--write-size 2m", "--rule never", "tape"] {
             let line = format!("bench seekreadwrite {wrong}");
@@ -467,7 +294,9 @@ mod tests {
             ("1025g", false),
             ("6148914691236517205", false),
         ] {
-            assert_eq!(parse_file_bytes(text).is_ok(), is_right, "{text}");
+            let line = ["bench", "nfs", "--size", text];
+            let parsed = Arguments::try_parse_from(line);
+            assert_eq!(parsed.is_ok(), is_right, "{text}");
         }
     }
 }

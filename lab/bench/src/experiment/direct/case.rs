@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Args;
+use pagewell_base::size;
 use pagewell_layers::model::Parameters;
 
 use super::path::Path;
@@ -30,23 +32,37 @@ const CHECKED_BYTES: u64 = 4 * MIB;
 /// So that the small pieces of the raw path do not take seconds.
 const CHECKED_BLOCK_BYTES: u64 = 128 << 10;
 
-/// What to read, and how.
-#[derive(Clone, Debug)]
+/// What to read, and how. Without a target modelled disks and a scratch file, without a path all
+/// four.
+#[derive(Clone, Debug, Default, Args)]
 pub struct Choice {
-    /// Less of everything.
-    pub quick: bool,
-    /// Operations on each target; enough for a fair run when not given.
-    pub blocks: Option<u64>,
-    /// Bytes of an operation; what the report took for the path when not given.
-    pub block_bytes: Option<u64>,
-    /// The paths; none means all.
-    pub paths: Vec<Path>,
-    /// What to read; none means modelled disks and a scratch file.
+    /// Files, block devices or modelled disks (model:NAME[,OPTION=VALUE]...)
+    #[arg(value_name = "TARGET")]
     pub targets: Vec<TargetName>,
-    /// Where the scratch file is made.
-    pub directory: PathBuf,
+    /// Operations on each target; written as a size is
+    #[arg(long, value_name = "N", value_parser = size::parse_positive)]
+    pub blocks: Option<u64>,
+    /// Bytes of an operation, by default 1m of direct and raw reads and 8k of the others
+    #[arg(long = "bs", value_name = "SIZE", value_parser = size::parse_positive)]
+    pub block_bytes: Option<u64>,
+    /// Large requests into the program's memory
+    #[arg(long)]
+    pub direct: bool,
+    /// The same, in pieces of 512 bytes
+    #[arg(long)]
+    pub raw: bool,
+    /// Small reads through the cache, copied
+    #[arg(long)]
+    pub buffered: bool,
+    /// Small reads through the cache, pinned
+    #[arg(long)]
+    pub nocopy: bool,
+    /// Where the scratch file is made; by default TMPDIR
+    #[arg(long, value_name = "PATH")]
+    pub directory: Option<PathBuf>,
     /// Memory of the cache, that of all targets.
-    pub cache_bytes: u64,
+    #[arg(skip)]
+    pub cache_bytes: Option<u64>,
 }
 
 /// A line of a table: one path over some targets.
@@ -84,22 +100,9 @@ pub(super) enum Kind {
 }
 
 impl Choice {
-    /// Every path over the usual targets.
-    #[must_use]
-    pub fn everything(quick: bool) -> Self {
-        Self {
-            quick,
-            blocks: None,
-            block_bytes: None,
-            paths: Vec::new(),
-            targets: Vec::new(),
-            directory: std::env::temp_dir(),
-            cache_bytes: CACHE_BYTES,
-        }
-    }
-
     fn wants(&self, path: Path) -> bool {
-        self.paths.is_empty() || self.paths.contains(&path)
+        let asked = [self.direct, self.raw, self.buffered, self.nocopy];
+        asked == [false; 4] || asked[path as usize]
     }
 
     fn line(&self, path: Path, depth: usize, target_bytes: u64) -> Line {
@@ -125,7 +128,7 @@ impl Choice {
                 block_bytes,
                 blocks: blocks.max(1),
                 depth,
-                cache_bytes: self.cache_bytes,
+                cache_bytes: self.cache_bytes.unwrap_or(CACHE_BYTES),
                 check: false,
             },
             readings: Vec::new(),
@@ -144,12 +147,12 @@ impl Choice {
 }
 
 /// The cases, with their scratch file.
-pub(super) fn cases(choice: &Choice) -> Result<Vec<Case>> {
+pub(super) fn cases(choice: &Choice, quick: bool) -> Result<Vec<Case>> {
     if !choice.targets.is_empty() {
-        return Ok(vec![named(choice)?]);
+        return Ok(vec![named(choice, quick)?]);
     }
-    let disk_bytes = if choice.quick { 16 * MIB } else { 128 * MIB };
-    let file_bytes = if choice.quick { 256 * MIB } else { 1024 * MIB };
+    let disk_bytes = if quick { 16 * MIB } else { 128 * MIB };
+    let file_bytes = if quick { 256 * MIB } else { 1024 * MIB };
     let disks = |count: u64| -> Result<Vec<Maker>> {
         let parameters = Parameters::parse(DISK);
         let parameters = parameters.map_err(|error| Error::Wrong(error.to_string()))?;
@@ -161,7 +164,7 @@ pub(super) fn cases(choice: &Choice) -> Result<Vec<Case>> {
         Ok((1..=count).map(make).collect())
     };
     let scratch = Arc::new(
-        Scratch::new(&choice.directory, file_bytes, 77)
+        Scratch::new(choice.directory.as_deref(), file_bytes, 77)
             .map_err(|error| system("a scratch file", error))?,
     );
     let case = |name: &str, kind, makers, bytes, depth| Case {
@@ -191,7 +194,7 @@ pub(super) fn cases(choice: &Choice) -> Result<Vec<Case>> {
     ])
 }
 
-fn named(choice: &Choice) -> Result<Case> {
+fn named(choice: &Choice, quick: bool) -> Result<Case> {
     let makers = choice.targets.iter().zip(1..);
     let makers = makers.map(|(name, number)| Maker::named(name, number));
     let makers: Vec<Maker> = makers.collect();
@@ -200,7 +203,7 @@ fn named(choice: &Choice) -> Result<Case> {
         shortest = shortest.min(maker.open()?.top.length_bytes());
     }
     // A modelled disk has no end of bytes, and takes its time.
-    let most = if choice.quick { 64 * MIB } else { 1024 * MIB };
+    let most = if quick { 64 * MIB } else { 1024 * MIB };
     let depth = 2 * makers.len().max(4);
     Ok(Case {
         name: format!("{} named", makers.len()),
@@ -283,9 +286,9 @@ mod tests {
     fn a_case_whose_direct_reads_are_none_says_so() {
         let choice = Choice {
             targets: vec!["model:nvme".parse().unwrap()],
-            ..Choice::everything(true)
+            ..Choice::default()
         };
-        let mut case = named(&choice).unwrap();
+        let mut case = named(&choice, true).unwrap();
         let mut targets = case.open().unwrap();
         case.learn(&targets);
         assert_eq!(case.name, "1 named");

@@ -39,7 +39,7 @@ const REPEATS_MIN: usize = 3;
 
 /// Runs everything.
 pub(super) fn run(session: &mut Session) -> Result<()> {
-    measure(session, &Choice::everything(session.options().quick))
+    measure(session, &Choice::default())
 }
 
 /// Runs what was chosen. When it ends early, the session says why, and has what was measured.
@@ -50,7 +50,7 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     session.step("making a scratch file")?;
     let repeats = session.options().repeat.max(REPEATS_MIN);
-    for mut case in case::cases(choice)? {
+    for mut case in case::cases(choice, session.options().quick)? {
         session.step(&format!("{}, every byte compared", case.name))?;
         case.check()?;
         for repeat in 1..=repeats {

@@ -1,35 +1,22 @@
 //! The four ways to read the same bytes.
 
-use std::fmt;
+use pagewell_load::named;
 
-/// How bytes get from devices to a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Path {
-    /// Large requests, straight into the program's memory.
-    Direct,
-    /// The same, cut into the smallest pieces that the device takes, as buffer heads were.
-    Raw,
-    /// Small reads through the cache, which reads ahead, and a copy of each.
-    Buffered,
-    /// The same without the copy: the page is pinned.
-    NoCopy,
+named! {
+    /// How bytes get from devices to a program.
+    pub enum Path {
+        /// Large requests, straight into the program's memory.
+        Direct = "O_DIRECT",
+        /// The same, cut into the smallest pieces that the device takes, as buffer heads were.
+        Raw = "raw",
+        /// Small reads through the cache, which reads ahead, and a copy of each.
+        Buffered = "buffered",
+        /// The same without the copy: the page is pinned.
+        NoCopy = "nocopy",
+    }
 }
 
 impl Path {
-    /// In the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Direct, Self::Raw, Self::Buffered, Self::NoCopy];
-
-    /// The name that the report uses.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "O_DIRECT",
-            Self::Raw => "raw",
-            Self::Buffered => "buffered",
-            Self::NoCopy => "nocopy",
-        }
-    }
-
     /// Whether it reads through the cache.
     #[must_use]
     pub const fn is_cached(self) -> bool {
@@ -56,12 +43,6 @@ impl Path {
             microseconds,
             cpu_seconds_per_gib,
         }
-    }
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
     }
 }
 

@@ -21,15 +21,16 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a file of so many bytes of a [`Pattern`] in `directory` and has it written to
-    /// storage.
+    /// Makes a file of so many bytes of a [`Pattern`] in `directory`, or where temporary files are,
+    /// and has it written to storage.
     ///
     /// # Errors
     /// Those of the file system, with the path.
-    pub fn new(directory: &Path, length_bytes: u64, seed: u64) -> io::Result<Self> {
+    pub fn new(directory: Option<&Path>, length_bytes: u64, seed: u64) -> io::Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("pagewell-bench-{}-{number}", std::process::id());
-        let path = directory.join(name);
+        let path = directory.map_or_else(std::env::temp_dir, Path::to_owned);
+        let path = path.join(name);
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mut options = OpenOptions::new();
@@ -79,14 +80,16 @@ mod tests {
     fn it_holds_its_pattern_and_has_no_name() {
         let directory = tempfile::tempdir().unwrap();
         let length = (PIECE_BYTES + 4097) as u64;
-        let scratch = Scratch::new(directory.path(), length, 5).unwrap();
-        let other = Scratch::new(directory.path(), 1, 5).unwrap();
+        let scratch = Scratch::new(Some(directory.path()), length, 5).unwrap();
+        let other = Scratch::new(Some(directory.path()), 1, 5).unwrap();
         assert_ne!(scratch.path(), other.path());
         let bytes = fs::read(scratch.path()).unwrap();
         assert_eq!(bytes.len() as u64, length);
         assert_eq!(scratch.pattern().check(0, &bytes), Ok(()));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        let missing = Scratch::new(Path::new("/nonexistent"), 1, 5).err().unwrap();
+        let missing = Scratch::new(Some(Path::new("/nonexistent")), 1, 5)
+            .err()
+            .unwrap();
         assert!(missing.to_string().contains("/nonexistent/pagewell-bench"));
     }
 }

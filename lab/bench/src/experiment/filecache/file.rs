@@ -9,28 +9,19 @@ use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
 use pagewell_layers::Pattern;
+use pagewell_load::named;
 
 use super::regime::window_slots;
 use super::window::{WindowCounts, Windows};
 use crate::experiment::{Error, Result, system};
 
-/// How reads reach memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mapping {
-    /// Through a bounded number of windows.
-    Window,
-    /// Mapped once.
-    Direct,
-}
-
-impl Mapping {
-    pub(super) const ALL: [Self; 2] = [Self::Window, Self::Direct];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Window => "window",
-            Self::Direct => "direct",
-        }
+named! {
+    /// How reads reach memory.
+    pub(super) enum Mapping {
+        /// Through a bounded number of windows.
+        Window = "window",
+        /// Mapped once.
+        Direct = "direct",
     }
 }
 

@@ -18,6 +18,8 @@ use std::time::Instant;
 
 use pagewell_cache::{Cache, CacheOptions, ReadMode};
 use pagewell_layers::Pattern;
+use pagewell_load::measure::median;
+use pagewell_load::named;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::hammer::READ_BYTES;
@@ -29,36 +31,15 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// So many pins for a copy: else most of what is measured is the first touch of the page table.
 pub(super) const PINS: u64 = 10;
 
-/// Ways to read, in the order in which they take their turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Copy,
-    ReadAt,
-    Pread,
-    Pin,
-    TwoThreads,
-    TwoCopies,
-}
-
-impl Way {
-    pub(super) const ALL: [Self; 6] = [
-        Self::Copy,
-        Self::ReadAt,
-        Self::Pread,
-        Self::Pin,
-        Self::TwoThreads,
-        Self::TwoCopies,
-    ];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "memcpy, huge pages",
-            Self::ReadAt => "read_at",
-            Self::Pread => "pread(2)",
-            Self::Pin => "pin",
-            Self::TwoThreads => "read_at, 2 threads",
-            Self::TwoCopies => "memcpy, 2 threads",
-        }
+named! {
+    /// Ways to read, in the order in which they take their turns.
+    pub(super) enum Way {
+        Copy = "memcpy, huge pages",
+        ReadAt = "read_at",
+        Pread = "pread(2)",
+        Pin = "pin",
+        TwoThreads = "read_at, 2 threads",
+        TwoCopies = "memcpy, 2 threads",
     }
 }
 
@@ -74,9 +55,7 @@ pub(super) struct Times {
 impl Times {
     /// The median of a way.
     pub(super) fn median(&self, way: Way) -> f64 {
-        let mut values = self.rounds[way as usize].clone();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        median(&self.rounds[way as usize]).unwrap_or(f64::NAN)
     }
 
     /// The median over rounds of one way's time as a part of another's of the same round: what
@@ -85,14 +64,18 @@ impl Times {
         let both = self.rounds[way as usize]
             .iter()
             .zip(&self.rounds[of as usize]);
-        let mut ratios: Vec<f64> = both.map(|(one, other)| one / other).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+        let ratios: Vec<f64> = both.map(|(one, other)| one / other).collect();
+        median(&ratios).unwrap_or(f64::NAN)
     }
 }
 
 /// Measures all ways over so many bytes.
-pub(super) fn measure(bytes: u64, reads: u64, rounds: u32, directory: &Path) -> Result<Times> {
+pub(super) fn measure(
+    bytes: u64,
+    reads: u64,
+    rounds: u32,
+    directory: Option<&Path>,
+) -> Result<Times> {
     // Room for what the page table's sets cannot hold.
     let cache = Cache::new(CacheOptions::new(bytes + bytes / 8 + (64 << 20)))?;
     let device = cache.open(Arc::new(Pattern::new(bytes, 1)));
@@ -248,7 +231,7 @@ mod tests {
     #[test]
     fn every_way_has_a_time_in_every_round() {
         let directory = tempfile::tempdir().unwrap();
-        let times = measure(1 << 20, 100, 3, directory.path()).unwrap();
+        let times = measure(1 << 20, 100, 3, Some(directory.path())).unwrap();
         for way in Way::ALL {
             assert_eq!(times.rounds[way as usize].len(), 3);
             assert!(times.median(way) > 0.0);

@@ -55,7 +55,7 @@ pub struct Choice {
     /// Its rounds.
     pub rounds: u32,
     /// Where its file is made.
-    pub directory: PathBuf,
+    pub directory: Option<PathBuf>,
 }
 
 impl Choice {
@@ -77,7 +77,7 @@ impl Choice {
             },
             reads: if quick { 50_000 } else { 200_000 },
             rounds: if quick { 5 } else { 9 },
-            directory: std::env::temp_dir(),
+            directory: None,
         }
     }
 }
@@ -142,7 +142,7 @@ fn copies(session: &mut Session, choice: &Choice, bytes: u64) -> Result<()> {
         return Ok(());
     }
     let (reads, rounds) = (choice.reads, choice.rounds);
-    let times = memory_copy::measure(bytes, reads, rounds, &choice.directory)?;
+    let times = memory_copy::measure(bytes, reads, rounds, choice.directory.as_deref())?;
     session.note(memory_report::text(&times));
     for row in memory_report::rows(&times) {
         session.push(row);

@@ -1,16 +1,18 @@
 //! How large a file is against the windows and the cache.
 
 use pagewell_cache::PAGE_BYTES;
+use pagewell_load::named;
 
-/// One of the three situations of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Regime {
-    /// The file is smaller than all windows together.
-    Small,
-    /// It is larger than the windows and smaller than the cache: the common case.
-    Large,
-    /// It is larger than the cache.
-    NotCached,
+named! {
+    /// One of the three situations of the report.
+    pub enum Regime {
+        /// The file is smaller than all windows together.
+        Small = "small in-memory",
+        /// It is larger than the windows and smaller than the cache: the common case.
+        Large = "large in-memory",
+        /// It is larger than the cache.
+        NotCached = "large non-cached",
+    }
 }
 
 /// The part of memory that segmap had on SPARC, in percent.
@@ -19,19 +21,6 @@ const WINDOW_PERCENT: u64 = 12;
 const WINDOW_BYTES: u64 = 8192;
 
 impl Regime {
-    /// In the order in which they are shown.
-    pub const ALL: [Self; 3] = [Self::Small, Self::Large, Self::NotCached];
-
-    /// The name that the report uses.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Small => "small in-memory",
-            Self::Large => "large in-memory",
-            Self::NotCached => "large non-cached",
-        }
-    }
-
     /// Bytes of the file. A third of the windows, so that no set of them overflows; nearly all of
     /// the cache, so that as few reads find their window mapped as when the file is larger than
     /// the cache, and the two differ in the reads of the device alone; twice the cache.

@@ -160,5 +160,5 @@ pub(super) fn median<'a>(
     of: impl Fn(&Recording) -> f64,
 ) -> f64 {
     let values: Vec<f64> = runs.into_iter().map(of).collect();
-    pagewell_load::compare::median(&values).unwrap_or(0.0)
+    pagewell_load::measure::median(&values).unwrap_or(0.0)
 }

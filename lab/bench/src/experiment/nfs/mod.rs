@@ -36,6 +36,8 @@ mod tests;
 
 use std::path::PathBuf;
 
+use clap::Args;
+use pagewell_base::size;
 use pagewell_monitor::metrics::Snapshot;
 
 pub use workload::Workload;
@@ -49,7 +51,7 @@ const REPEATS_MIN: usize = 3;
 const REPEATS_MIN_QUICK: usize = 2;
 const MIB: u64 = 1 << 20;
 /// Largest file: the order of its blocks is kept in memory.
-pub const FILE_BYTES_MAX: u64 = 1 << 40;
+const FILE_BYTES_MAX: u64 = 1 << 40;
 const FILE_BYTES: u64 = 256 * MIB;
 const FILE_BYTES_QUICK: u64 = 32 * MIB;
 /// Random writes with the cache that a mount has.
@@ -63,27 +65,36 @@ const FAR_BYTES_MIN: u64 = 64 * MIB;
 const SOURCE_FILES: u64 = 3;
 const SOURCE_BYTES_MORE: u64 = 64 * MIB;
 
-/// What to measure.
-#[derive(Clone, Debug)]
+/// What to measure. Without a URL this program's own server in another process, once with 4 threads
+/// and once with 64, over memory.
+#[derive(Clone, Debug, Default, Args)]
 pub struct Choice {
-    /// Smaller files.
-    pub quick: bool,
-    /// A server that runs already; without one, our own.
+    /// The server's export; a file of it may be written, and is removed afterwards
+    #[arg(value_name = "URL")]
     pub url: Option<String>,
-    /// What our own server exports: a directory instead of memory.
-    pub directory: Option<PathBuf>,
-    /// The program whose `serve` is our own server.
-    pub program: PathBuf,
-    /// Bytes of each file, at most [`FILE_BYTES_MAX`]; enough for a fair run when not given.
+    /// Bytes of each file [default: 256m, 32m with --quick]
+    #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_bytes)]
     pub file_bytes: Option<u64>,
-    /// Print each case as fio 2.1.3 would have.
+    /// Let the own server export this directory instead of memory
+    #[arg(long, value_name = "PATH", conflicts_with = "url")]
+    pub directory: Option<PathBuf>,
+    /// Print each case as fio 2.1.3 would have
+    #[arg(long)]
     pub fio: bool,
-    /// Print what the clients did as nfsstat would have, and memory as netstat would have.
+    /// Print what the clients did in all runs as nfsstat -c of FreeBSD would have, and what memory
+    /// is in use as netstat -m would have
+    #[arg(long)]
     pub nfsstat: bool,
-    /// Only random writes of 4 KiB with the cache that a mount has.
+    /// Only random writes of 4 KiB over 1 GiB (or --size) with the cache that a mount has
+    #[arg(long)]
     pub random_writes: bool,
 }
 
+fn parse_file_bytes(text: &str) -> std::result::Result<u64, String> {
+    size::within(text, MIB..=FILE_BYTES_MAX)
+}
+
+/// The `pagewell` beside this program, else that of the PATH.
 fn program_beside() -> std::io::Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("pagewell");
     Ok(if beside.exists() {
@@ -94,32 +105,8 @@ fn program_beside() -> std::io::Result<PathBuf> {
 }
 
 impl Choice {
-    /// Everything, against our own server: the `pagewell` beside this program, else that of the
-    /// PATH.
-    ///
-    /// # Errors
-    ///
-    /// The system does not say which program this is.
-    pub fn everything(quick: bool) -> std::io::Result<Self> {
-        Ok(Self {
-            quick,
-            url: None,
-            directory: None,
-            program: program_beside()?,
-            file_bytes: None,
-            fio: false,
-            nfsstat: false,
-            random_writes: false,
-        })
-    }
-
-    fn file_bytes(&self) -> u64 {
-        let usual = if self.quick {
-            FILE_BYTES_QUICK
-        } else {
-            FILE_BYTES
-        };
-        self.whole(usual)
+    fn file_bytes(&self, quick: bool) -> u64 {
+        self.whole(if quick { FILE_BYTES_QUICK } else { FILE_BYTES })
     }
 
     /// Bytes of a file, in whole megabytes: every block divides them.
@@ -136,17 +123,14 @@ impl Choice {
             Some(directory) => format!("dir:{}", directory.display()),
             None => format!("ram:{}", SOURCE_FILES * file_bytes + SOURCE_BYTES_MORE),
         };
-        Place::start(&self.program, threads, &source, file_bytes)
+        let program = program_beside().map_err(|error| system("this program's path", error))?;
+        Place::start(&program, threads, &source, file_bytes)
     }
 }
 
 /// Runs everything.
 pub(super) fn run(session: &mut Session) -> Result<()> {
-    let choice = Choice::everything(session.options().quick);
-    measure(
-        session,
-        &choice.map_err(|error| system("this program's path", error))?,
-    )
+    measure(session, &Choice::default())
 }
 
 /// Runs what was chosen. When it ends early, the session says why, and has what was measured.
@@ -163,7 +147,8 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
 }
 
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
-    let least = if choice.quick {
+    let quick = session.options().quick;
+    let least = if quick {
         REPEATS_MIN_QUICK
     } else {
         REPEATS_MIN
@@ -173,7 +158,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         return usual_memory(session, choice, repeats);
     }
     session.step("laying files out")?;
-    let file_bytes = choice.file_bytes();
+    let file_bytes = choice.file_bytes(quick);
     let places: Result<Vec<Place>> = Configuration::ALL
         .into_iter()
         .map(|configuration| choice.place(configuration.threads(), file_bytes))
@@ -217,7 +202,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
 
 /// Random writes over a large file, with the cache that a mount has.
 fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Result<()> {
-    let usual = if choice.quick {
+    let usual = if session.options().quick {
         USUAL_FILE_BYTES_QUICK
     } else {
         USUAL_FILE_BYTES

@@ -115,7 +115,7 @@ pub(super) fn middle_ratio(
     let ratios: Vec<f64> = pairs
         .map(|(one, two)| of(one) / of(two).max(1e-9))
         .collect();
-    pagewell_load::compare::median(&ratios).unwrap_or(0.0)
+    pagewell_load::measure::median(&ratios).unwrap_or(0.0)
 }
 
 /// The moment when a phase begins.

@@ -44,10 +44,10 @@ fn files_are_whole_megabytes_of_a_size_that_can_be() {
     let of = |file_bytes| {
         let choice = Choice {
             file_bytes,
-            ..Choice::everything(true).unwrap()
+            ..Choice::default()
         };
-        assert_eq!(choice.file_bytes(), choice.whole(FILE_BYTES_QUICK));
-        choice.file_bytes()
+        assert_eq!(choice.file_bytes(true), choice.whole(FILE_BYTES_QUICK));
+        choice.file_bytes(true)
     };
     assert_eq!(of(None), FILE_BYTES_QUICK);
     assert_eq!(of(Some(1)), 1 << 20);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use pagewell_layers::model::Parameters;
 use pagewell_load::measure::{nearest, number};
 
@@ -70,19 +71,23 @@ const REPORT: [[(u64, f64); 6]; 3] = [
 /// Device operations of the report with 16 blocks.
 const REPORT_16_BLOCKS: u64 = 9375;
 
-/// What to run.
-#[derive(Clone, Debug)]
+/// What to run. By default all sizes of the report under all rules, in memory, on a scratch file and
+/// on slow devices; otherwise one program, on a scratch file unless a target is given.
+#[derive(Clone, Debug, Default, Args)]
 pub struct Choice {
-    /// Fewer cases.
-    pub quick: bool,
-    /// The program; none means all of the report's.
-    pub program: Option<Program>,
-    /// The rules; none means all.
-    pub rules: Vec<Rule>,
-    /// What the file is on; none means memory, a file and slow devices.
+    /// What the file is on: memory, file, delay:TIME or model:NAME[,OPTION=VALUE]...
+    #[arg(value_name = "TARGET")]
     pub targets: Vec<TargetName>,
-    /// Where scratch files are made.
-    pub directory: PathBuf,
+    /// The program; unless it is another than the default, all of the report's.
+    #[command(flatten)]
+    pub program: Program,
+    /// Only this rule, one of delayed, block-end, nocluster, sync, bug-replica and one-range; can
+    /// be repeated
+    #[arg(long = "rule", value_name = "RULE")]
+    pub rules: Vec<Rule>,
+    /// Where scratch files are made; by default TMPDIR
+    #[arg(long, value_name = "PATH")]
+    pub directory: Option<PathBuf>,
 }
 
 /// A plan, and its runs.
@@ -93,18 +98,6 @@ pub(super) struct Case {
 }
 
 impl Choice {
-    /// Everything.
-    #[must_use]
-    pub fn everything(quick: bool) -> Self {
-        Self {
-            quick,
-            program: None,
-            rules: Vec::new(),
-            targets: Vec::new(),
-            directory: std::env::temp_dir(),
-        }
-    }
-
     fn rules(&self) -> &[Rule] {
         if self.rules.is_empty() {
             &RULES
@@ -114,12 +107,12 @@ impl Choice {
     }
 
     /// The cases.
-    pub(super) fn cases(&self) -> Result<Vec<Case>> {
+    pub(super) fn cases(&self, quick: bool) -> Result<Vec<Case>> {
         let mut plans = Vec::new();
-        if self.program.is_none() && self.targets.is_empty() && self.rules.is_empty() {
-            plans = self.report()?;
+        let is_usual = self.program == Program::default();
+        if is_usual && self.targets.is_empty() && self.rules.is_empty() {
+            plans = report(quick)?;
         } else {
-            let program = self.program.unwrap_or_default();
             let default = [TargetName::File];
             let targets = match self.targets.as_slice() {
                 [] => &default[..],
@@ -127,7 +120,7 @@ impl Choice {
             };
             for target in targets {
                 let rules = self.rules().iter();
-                plans.extend(rules.map(|rule| plan(target, program, *rule)));
+                plans.extend(rules.map(|rule| plan(target, self.program, *rule)));
             }
         }
         let case = |plan| Case {
@@ -136,47 +129,47 @@ impl Choice {
         };
         Ok(plans.into_iter().map(case).collect())
     }
+}
 
-    /// Counts in memory, for all cells and rules; times on a file and on slow devices.
-    fn report(&self) -> Result<Vec<Plan>> {
-        let mut plans = Vec::new();
-        let blocks: &[u64] = if self.quick { &[8] } else { &[8, 16] };
-        for blocks in blocks {
-            for program in cells(*blocks) {
-                let rules = RULES.iter();
-                plans.extend(rules.map(|rule| plan(&TargetName::Memory, program, *rule)));
-            }
+/// Counts in memory, for all cells and rules; times on a file and on slow devices.
+fn report(quick: bool) -> Result<Vec<Plan>> {
+    let mut plans = Vec::new();
+    let blocks: &[u64] = if quick { &[8] } else { &[8, 16] };
+    for blocks in blocks {
+        for program in cells(*blocks) {
+            let rules = RULES.iter();
+            plans.extend(rules.map(|rule| plan(&TargetName::Memory, program, *rule)));
         }
-        for program in cells(8) {
-            plans.push(plan(&TargetName::File, program, Rule::Delayed));
-            if !self.quick || program == Program::default() {
-                plans.push(plan(&TargetName::File, program, Rule::BlockEnd));
-            }
-        }
-        let disk = TargetName::Model(disk()?);
-        // The others write each time and wait for it, which takes long on every device.
-        let rules = if self.quick { &RULES[..2] } else { &RULES };
-        for rule in rules {
-            if *rule != Rule::Delayed && *rule != Rule::BlockEnd {
-                plans.push(plan(&TargetName::File, Program::default(), *rule));
-            }
-            plans.push(plan(&disk, Program::default(), *rule));
-        }
-        for commit_interval in [None, Some(COMMIT_INTERVAL)] {
-            for time in [Duration::ZERO, SLOW] {
-                let program = Program {
-                    updates: LONG_UPDATES,
-                    ..Program::default()
-                };
-                let plan = plan(&TargetName::Delay(time), program, Rule::Delayed);
-                plans.push(Plan {
-                    commit_interval,
-                    ..plan
-                });
-            }
-        }
-        Ok(plans)
     }
+    for program in cells(8) {
+        plans.push(plan(&TargetName::File, program, Rule::Delayed));
+        if !quick || program == Program::default() {
+            plans.push(plan(&TargetName::File, program, Rule::BlockEnd));
+        }
+    }
+    let disk = TargetName::Model(disk()?);
+    // The others write each time and wait for it, which takes long on every device.
+    let rules = if quick { &RULES[..2] } else { &RULES };
+    for rule in rules {
+        if *rule != Rule::Delayed && *rule != Rule::BlockEnd {
+            plans.push(plan(&TargetName::File, Program::default(), *rule));
+        }
+        plans.push(plan(&disk, Program::default(), *rule));
+    }
+    for commit_interval in [None, Some(COMMIT_INTERVAL)] {
+        for time in [Duration::ZERO, SLOW] {
+            let program = Program {
+                updates: LONG_UPDATES,
+                ..Program::default()
+            };
+            let plan = plan(&TargetName::Delay(time), program, Rule::Delayed);
+            plans.push(Plan {
+                commit_interval,
+                ..plan
+            });
+        }
+    }
+    Ok(plans)
 }
 
 fn plan(target: &TargetName, program: Program, rule: Rule) -> Plan {
@@ -275,7 +268,7 @@ impl Case {
     /// The median of a number over all runs.
     pub(super) fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
         let values: Vec<f64> = self.runs.iter().map(of).collect();
-        pagewell_load::compare::median(&values).unwrap_or(0.0)
+        pagewell_load::measure::median(&values).unwrap_or(0.0)
     }
 
     /// The least of a number over all runs: what it is when nothing else disturbs.
@@ -295,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_cell_of_the_report_has_its_numbers() {
-        let cases = Choice::everything(false).cases().unwrap();
+        let cases = Choice::default().cases(false).unwrap();
         let known = |rule, blocks| {
             let of = |case: &&Case| {
                 let plan = &case.plan;

@@ -37,7 +37,7 @@ const TIMED_RUNS_MIN: usize = 5;
 
 /// Runs everything.
 pub(super) fn run(session: &mut Session) -> Result<()> {
-    measure(session, &Choice::everything(session.options().quick))
+    measure(session, &Choice::default())
 }
 
 /// Runs what was chosen. When it ends early, the session says why, and has what was measured.
@@ -48,7 +48,7 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
 }
 
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
-    let mut cases = choice.cases()?;
+    let mut cases = choice.cases(session.options().quick)?;
     let ended = run_cases(session, choice, &mut cases);
     // Also when it ended early.
     cases.retain(|case| !case.runs.is_empty());
@@ -76,7 +76,7 @@ fn run_cases(session: &Session, choice: &Choice, cases: &mut [Case]) -> Result<(
             if repeat < case.repeats(session.options().repeat) {
                 let rule = case.plan.rule.name();
                 session.step(&format!("{}, {rule}, {}", case.name(), repeat + 1))?;
-                case.runs.push(case.plan.run(&choice.directory)?);
+                case.runs.push(case.plan.run(choice.directory.as_deref())?);
             }
         }
     }

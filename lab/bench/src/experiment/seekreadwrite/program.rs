@@ -1,11 +1,13 @@
 //! The program of the report: blocks of a small file are read and written again, here and there.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Instant;
 
+use clap::Args;
 use pagewell_base::mix::{STEP, mix};
+use pagewell_base::size;
 use pagewell_load::measure::Latency;
+use pagewell_load::named;
 
 use super::storage::Storage;
 use crate::experiment::{Error, Result};
@@ -20,55 +22,47 @@ const STRIDE: u64 = 5;
 /// Numbers of updates are stamped into the first bytes of what is written, as far as they go.
 const STAMP_BYTES: usize = 8;
 
-/// In which order blocks are updated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Five on from one to the next, or the next larger number of blocks that meets all of them.
-    #[default]
-    Stride,
-    /// One after the other.
-    Sequential,
-    /// As a row of random numbers says, the same in each run.
-    Random,
-}
-
-impl Order {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Stride, Self::Sequential, Self::Random];
-
-    /// Its word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stride => "stride",
-            Self::Sequential => "sequential",
-            Self::Random => "random",
-        }
-    }
-}
-
-impl FromStr for Order {
-    type Err = String;
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|order| order.name() == text)
-            .ok_or_else(|| "there are stride, sequential and random".to_owned())
+named! {
+    /// In which order blocks are updated.
+    #[derive(Default)]
+    pub enum Order {
+        /// Five on from one to the next, or the next larger number of blocks that meets all of them.
+        #[default]
+        Stride = "stride",
+        /// One after the other.
+        Sequential = "sequential",
+        /// As a row of random numbers says, the same in each run.
+        Random = "random",
     }
 }
 
 /// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct Program {
-    /// Updates: seek, read a block, seek back, write.
+    /// Updates of the program
+    #[arg(long = "count", value_name = "N", default_value_t = UPDATES)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub updates: u64,
-    /// Blocks of the file, at least one.
+    /// Blocks of the file
+    #[arg(long, value_name = "N", default_value_t = BLOCKS)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub blocks: u64,
-    /// In which order.
+    /// In which order: stride, sequential or random
+    #[arg(long, value_name = "ORDER", default_value_t)]
     pub order: Order,
-    /// Bytes from one block to the next, and bytes read.
+    /// Bytes from block to block, and bytes read
+    #[arg(long = "block-size", value_name = "SIZE", default_value_t = BLOCK_BYTES)]
+    #[arg(value_parser = block_bytes)]
     pub block_bytes: u64,
-    /// Bytes written.
+    /// Bytes written
+    #[arg(long = "write-size", value_name = "SIZE", default_value_t = BLOCK_BYTES)]
+    #[arg(value_parser = block_bytes)]
     pub write_bytes: u64,
+}
+
+/// At least one, and so few that the file of all blocks can be had.
+fn block_bytes(text: &str) -> std::result::Result<u64, String> {
+    size::within(text, 1..=1 << 20)
 }
 
 impl Default for Program {

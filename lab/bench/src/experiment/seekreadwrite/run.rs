@@ -61,7 +61,7 @@ impl Run {
 
 impl Plan {
     /// Runs it on a new file, and compares the file with what it must hold.
-    pub(super) fn run(&self, directory: &Path) -> Result<Run> {
+    pub(super) fn run(&self, directory: Option<&Path>) -> Result<Run> {
         let target = self.target.open(self.program.file_bytes(), directory)?;
         let storage = Storage::new(target.stats.clone(), self.rule)?;
         // What is read again each time is not warm.

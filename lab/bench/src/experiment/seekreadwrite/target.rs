@@ -65,7 +65,7 @@ impl TargetName {
     }
 
     /// The same of zeros, new for each run.
-    pub(super) fn open(&self, bytes: u64, directory: &Path) -> Result<Target> {
+    pub(super) fn open(&self, bytes: u64, directory: Option<&Path>) -> Result<Target> {
         let ram = || Arc::new(RamDevice::new("memory", bytes));
         let mut scratch = None;
         let device: Arc<dyn Device> = match self {
@@ -98,7 +98,7 @@ impl TargetName {
 }
 
 /// A scratch file of zeros on storage.
-fn zeros(directory: &Path, bytes: u64) -> std::io::Result<Scratch> {
+fn zeros(directory: Option<&Path>, bytes: u64) -> std::io::Result<Scratch> {
     let scratch = Scratch::new(directory, 0, 0)?;
     let path: PathBuf = scratch.path().to_owned();
     let mut file = OpenOptions::new().write(true).open(path)?;
@@ -158,7 +158,7 @@ mod tests {
     fn what_was_not_written_is_found() {
         let directory = tempfile::tempdir().unwrap();
         for name in [TargetName::Memory, TargetName::File] {
-            let target = name.open(65_536, directory.path()).unwrap();
+            let target = name.open(65_536, Some(directory.path())).unwrap();
             target.check(&vec![0; 65_536]).unwrap();
             let mut other = vec![0; 65_536];
             other[70] = 1;

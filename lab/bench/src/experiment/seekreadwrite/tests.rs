@@ -13,7 +13,7 @@ fn run(rule: Rule, program: Program) -> super::run::Run {
         rule,
         commit_interval: None,
     };
-    plan.run(&std::env::temp_dir()).unwrap()
+    plan.run(None).unwrap()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn what_was_measured_before_the_time_is_over_stays() {
             time_max,
             progress: false,
         });
-        run_choice(&mut session, &Choice::everything(true));
+        run_choice(&mut session, &Choice::default());
         // On a busy machine the time may be over before the first run begins.
         if !session.rows().is_empty() {
             break session;
