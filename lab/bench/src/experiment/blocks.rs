@@ -28,8 +28,8 @@ named! {
     pub enum Rule {
         /// When there is a reason: the rule of the page cache.
         Delayed = "delayed",
-        /// The rule of FreeBSD 2 and 3: a call that reaches the end of a block has that block written
-        /// at once, except block 0, and a block reached in the same call right after block 0.
+        /// The rule of FreeBSD 2 and 3: a call that reaches the end of a block has that block
+        /// written at once, except block 0, and a block reached in the same call right after it.
         BlockEnd = "block-end",
         /// The same without clustering (mount option `noclusterw`), without exception.
         NoCluster = "nocluster",
@@ -37,9 +37,9 @@ named! {
         Sync = "sync",
         /// The same, and the block is read again each time, as a `sync` mount of FreeBSD 3 did.
         BugReplica = "bug-replica",
-        /// The rule of FreeBSD's NFS client: a block has one range of dirty bytes. A call that neither
-        /// overlaps nor touches it waits until it is written; one that reaches the end of a block has
-        /// the block written at once.
+        /// The rule of FreeBSD's NFS client: a block has one range of dirty bytes. A call that
+        /// neither overlaps nor touches it waits until it is written; one that reaches the end of
+        /// a block has the block written at once.
         OneRange = "one-range",
     }
 }

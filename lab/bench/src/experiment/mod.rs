@@ -18,6 +18,7 @@ pub mod nfs;
 pub mod seekreadwrite;
 
 use pagewell_cache::{CacheOptions, ReadAheadRule};
+use pagewell_layers::model::ParametersError;
 
 pub use blocks::Rule;
 pub use document::document;
@@ -51,6 +52,18 @@ pub enum Error {
     /// Bytes came back wrong, or a count is impossible.
     #[error("{0}")]
     Wrong(String),
+}
+
+impl From<pagewell_device::Error> for Error {
+    fn from(error: pagewell_device::Error) -> Self {
+        Self::Read(pagewell_cache::Error::Device(error))
+    }
+}
+
+impl From<ParametersError> for Error {
+    fn from(error: ParametersError) -> Self {
+        Self::Wrong(error.to_string())
+    }
 }
 
 /// What every experiment returns.

@@ -302,6 +302,18 @@ impl Picture {
     }
 }
 
+/// The names of what was measured before and after, where they have no others.
+pub(super) const BOTH: [&str; 2] = ["baseline", "enhanced"];
+
+/// What was recorded before and after, by these names.
+pub(super) fn sides<T>(names: [&str; 2], [before, after]: [T; 2]) -> [(Role, &str, T); 2] {
+    let [first, second] = names;
+    [
+        (Role::Baseline, first, before),
+        (Role::Enhanced, second, after),
+    ]
+}
+
 /// For [`Picture::cases`]: the rows that `wanted` names, baseline and enhanced side by side with
 /// the report's numbers.
 pub(super) fn compared(

@@ -109,6 +109,21 @@ impl Session {
         self.judge(true, (pass, what.into()));
     }
 
+    /// Keeps rows.
+    pub fn rows_of(&mut self, rows: impl IntoIterator<Item = Row>) {
+        rows.into_iter().for_each(|row| self.push(row));
+    }
+
+    /// Keeps whether times hold that must.
+    pub fn times(&mut self, all: impl IntoIterator<Item = (bool, String)>) {
+        all.into_iter().for_each(|one| self.judge(false, one));
+    }
+
+    /// Keeps whether counts hold that must.
+    pub fn counts(&mut self, all: impl IntoIterator<Item = (bool, String)>) {
+        all.into_iter().for_each(|one| self.judge(true, one));
+    }
+
     fn judge(&mut self, exact: bool, (pass, what): (bool, String)) {
         self.verdicts.push(Verdict {
             experiment: self.experiment,
@@ -127,6 +142,11 @@ impl Session {
     pub fn picture(&mut self, mut picture: Picture) {
         picture.experiment = self.experiment;
         self.pictures.push(picture);
+    }
+
+    /// Keeps pictures for the page.
+    pub fn pictures_of(&mut self, pictures: impl IntoIterator<Item = Picture>) {
+        pictures.into_iter().for_each(|one| self.picture(one));
     }
 
     /// The pictures.

@@ -47,6 +47,14 @@ impl Default for Latency {
     }
 }
 
+impl<'a> std::iter::Sum<&'a Self> for Latency {
+    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+        let mut sum = Self::default();
+        all.for_each(|one| sum.add(one));
+        sum
+    }
+}
+
 impl Latency {
     /// Counts one.
     pub fn record(&mut self, latency: Duration) {

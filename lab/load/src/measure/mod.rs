@@ -24,7 +24,7 @@ pub use interval::{Difference, Interval, difference};
 pub use latency::{Latency, Quantiles};
 pub use median::{Spread, median};
 pub use movement::{Case, Movement, RUNS_MIN, movements};
-pub use number::{mean, nearest, number};
+pub use number::{Runs, mean, nearest, number};
 pub use peak::PeakMemory;
 pub use process::{ProcessSample, ProcessUse};
 pub use row::{DeviceUse, Mode, Phase, Reference, Row};

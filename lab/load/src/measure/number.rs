@@ -1,5 +1,7 @@
 //! Counts and means turned into one another. All counts of a measurement are far below 2^52.
 
+use super::median::median;
+
 /// A count as a number to calculate with.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // below 2^52
@@ -21,6 +23,33 @@ pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
         .into_iter()
         .fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
     sum / number(count.max(1))
+}
+
+/// The runs of a case.
+pub trait Runs<T> {
+    /// The mean of a number over all runs; zero when there are none.
+    fn mean(&self, of: impl Fn(&T) -> f64) -> f64;
+
+    /// The mean of a count, rounded.
+    fn mean_count(&self, of: impl Fn(&T) -> u64) -> u64;
+
+    /// The median of a number; zero when there are no runs.
+    fn median(&self, of: impl Fn(&T) -> f64) -> f64;
+}
+
+impl<T> Runs<T> for [T] {
+    fn mean(&self, of: impl Fn(&T) -> f64) -> f64 {
+        mean(self.iter().map(of))
+    }
+
+    fn mean_count(&self, of: impl Fn(&T) -> u64) -> u64 {
+        nearest(self.mean(|run| number(of(run))))
+    }
+
+    fn median(&self, of: impl Fn(&T) -> f64) -> f64 {
+        let values: Vec<f64> = self.iter().map(of).collect();
+        median(&values).unwrap_or(0.0)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::number::Runs;
+
 /// What this process had used at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageSample(Usage);
@@ -26,14 +28,20 @@ impl Usage {
     pub fn cpu(&self) -> Duration {
         self.user + self.system
     }
-}
 
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.user += other.user;
-        self.system += other.system;
-        self.context_switches += other.context_switches;
-        self.page_faults += other.page_faults;
+    /// The mean of several runs.
+    #[must_use]
+    pub fn mean(runs: impl IntoIterator<Item = Self>) -> Self {
+        let runs: Vec<Self> = runs.into_iter().collect();
+        let time = |of: fn(&Self) -> Duration| {
+            Duration::from_secs_f64(runs.mean(|run| of(run).as_secs_f64()))
+        };
+        Self {
+            user: time(|run| run.user),
+            system: time(|run| run.system),
+            context_switches: runs.mean_count(|run| run.context_switches),
+            page_faults: runs.mean_count(|run| run.page_faults),
+        }
     }
 }
 

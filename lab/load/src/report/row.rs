@@ -6,9 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::units::{bytes, rate};
 use crate::load::{Load, Measurement};
-use crate::measure::{
-    Latency, Mode, Phase, ProcessUse, Quantiles, Row, Usage, mean, nearest, number,
-};
+use crate::measure::{Latency, Mode, Phase, ProcessUse, Quantiles, Row, Runs, Usage, number};
 
 /// One line for people.
 #[must_use]
@@ -88,16 +86,14 @@ fn seconds_per_gib(used: &ProcessUse, result: &Measurement) -> f64 {
 /// A row of a result: the means of the runs of one case on one server.
 #[must_use]
 pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) -> Row {
-    let count =
-        |of: &dyn Fn(&Measurement) -> u64| nearest(mean(runs.iter().map(|run| number(of(run)))));
     let mut row = Row::new(case, mode, Phase::Warm);
     row.seconds = runs.iter().map(|run| run.elapsed.as_secs_f64()).collect();
-    row.operations = Some(count(&|run| run.operations));
-    row.bytes = load.workload.moves_data().then(|| count(&|run| run.bytes));
+    row.operations = Some(runs.mean_count(|run| run.operations));
+    let moves_data = load.workload.moves_data();
+    row.bytes = moves_data.then(|| runs.mean_count(|run| run.bytes));
     row.usage = usage(runs);
     row.depth = Some(number(load.depth));
-    let mut latency = Latency::default();
-    runs.iter().for_each(|run| latency.add(&run.latency));
+    let latency: Latency = runs.iter().map(|run| &run.latency).sum();
     row.latency = Some(latency.quantiles());
     row.x = details(load, runs);
     row
@@ -105,18 +101,16 @@ pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) ->
 
 /// The mean of what the server used, if all of it is known.
 fn usage(runs: &[Measurement]) -> Option<Usage> {
-    let used: Option<Vec<ProcessUse>> = runs.iter().map(|run| run.server).collect();
-    let used = used?;
-    let time = |of: fn(&ProcessUse) -> Duration| {
-        Duration::from_secs_f64(mean(used.iter().map(|used| of(used).as_secs_f64())))
-    };
-    let switches = used.iter().map(|used| number(used.context_switches));
-    Some(Usage {
-        user: time(|used| used.user),
-        system: time(|used| used.system),
-        context_switches: nearest(mean(switches)),
-        page_faults: 0,
-    })
+    let used = runs.iter().map(|run| {
+        let server = run.server?;
+        Some(Usage {
+            user: server.user,
+            system: server.system,
+            context_switches: server.context_switches,
+            page_faults: 0,
+        })
+    });
+    Some(Usage::mean(used.collect::<Option<Vec<Usage>>>()?))
 }
 
 /// What only this experiment has.

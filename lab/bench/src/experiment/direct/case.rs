@@ -11,7 +11,7 @@ use super::path::Path;
 use super::reading::{Plan, Reading, read};
 use super::scratch::Scratch;
 use super::target::{Maker, PIECE_BYTES, Target, TargetName};
-use crate::experiment::{Error, Result, system};
+use crate::experiment::{Result, system};
 
 const MIB: u64 = 1 << 20;
 /// The report's disks.
@@ -154,8 +154,7 @@ pub(super) fn cases(choice: &Choice, quick: bool) -> Result<Vec<Case>> {
     let disk_bytes = if quick { 16 * MIB } else { 128 * MIB };
     let file_bytes = if quick { 256 * MIB } else { 1024 * MIB };
     let disks = |count: u64| -> Result<Vec<Maker>> {
-        let parameters = Parameters::parse(DISK);
-        let parameters = parameters.map_err(|error| Error::Wrong(error.to_string()))?;
+        let parameters = Parameters::parse(DISK)?;
         let make = |seed| Maker::Model {
             parameters: parameters.clone(),
             length_bytes: disk_bytes,

@@ -58,18 +58,10 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
             case.round()?;
         }
         session.note(report::text(&case)?);
-        for row in rows::rows(&case) {
-            session.push(row);
-        }
-        for picture in pictures::pictures(&case) {
-            session.picture(picture);
-        }
-        for (pass, what) in verdicts::counts(&case) {
-            session.exact(pass, what);
-        }
-        for (pass, what) in verdicts::times(&case) {
-            session.verdict(pass, what);
-        }
+        session.rows_of(rows::rows(&case));
+        session.pictures_of(pictures::pictures(&case));
+        session.counts(verdicts::counts(&case));
+        session.times(verdicts::times(&case));
     }
     Ok(())
 }

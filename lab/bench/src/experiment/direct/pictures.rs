@@ -5,7 +5,8 @@ use pagewell_load::measure::Better;
 use super::case::{Case, Kind, Line};
 use super::path::{Path, Reference};
 use super::reading::Reading;
-use crate::experiment::{Axis, Picture, Role};
+use crate::experiment::picture::sides;
+use crate::experiment::{Axis, Picture};
 
 const MEGABYTE: f64 = 1e6;
 
@@ -45,10 +46,7 @@ pub(super) fn pictures(case: &Case) -> Vec<Picture> {
             "Most reads find their bytes in memory. With a copy, and with the page lent instead. \
              So many of all reads take at most so long. Lower is better.",
             1.0,
-            &[
-                (Role::Baseline, "buffered", &buffered.latency),
-                (Role::Enhanced, "nocopy", &lent.latency),
-            ],
+            &sides(["buffered", "nocopy"], [&buffered.latency, &lent.latency]),
         ));
     }
     pictures
@@ -112,18 +110,18 @@ fn requests(name: &str, direct: &Reading, buffered: &Reading) -> [Picture; 3] {
         Picture::sizes(
             &format!("{name}: sizes of the requests"),
             "The program reads 1 MiB at a time past the cache, and 8 KiB through it.",
-            &[
-                (Role::Baseline, "O_DIRECT", direct.sizes.clone()),
-                (Role::Enhanced, "buffered", buffered.sizes.clone()),
-            ],
+            &sides(
+                ["O_DIRECT", "buffered"],
+                [direct.sizes.clone(), buffered.sizes.clone()],
+            ),
         ),
         Picture::order(
             &format!("{name}: the order of the requests on the first"),
             "The first requests of the run.",
-            &[
-                (Role::Baseline, "O_DIRECT", &direct.places),
-                (Role::Enhanced, "buffered", &buffered.places),
-            ],
+            &sides(
+                ["O_DIRECT", "buffered"],
+                [&direct.places[..], &buffered.places[..]],
+            ),
         ),
         Picture::timeline(
             (
@@ -133,10 +131,10 @@ fn requests(name: &str, direct: &Reading, buffered: &Reading) -> [Picture; 3] {
             ),
             ["s", "MB/s"],
             (1.0, MEGABYTE),
-            [
-                (Role::Baseline, "O_DIRECT", &direct.timeline),
-                (Role::Enhanced, "buffered", &buffered.timeline),
-            ],
+            sides(
+                ["O_DIRECT", "buffered"],
+                [&direct.timeline, &buffered.timeline],
+            ),
         ),
     ]
 }

@@ -19,7 +19,6 @@ use pagewell_load::measure::{Latency, Timeline, Usage, UsageSample};
 use super::meter::{below_on_this_thread, device_threads_cpu, thread_cpu};
 use super::path::Path;
 use super::target::Target;
-use super::target::failed;
 use crate::experiment::{Error, Result};
 
 /// One operation in so many is timed inside.
@@ -226,7 +225,7 @@ fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Re
             return Err(Error::Wrong(format!("{outstanding} requests were lost")));
         };
         outstanding -= 1;
-        arrived.outcome.result.map_err(failed)?;
+        arrived.outcome.result?;
         let took = arrived.submitted.elapsed();
         tally.record(plan.block_bytes, took, first.elapsed());
         if plan.check {

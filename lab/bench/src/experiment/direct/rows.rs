@@ -1,6 +1,6 @@
 //! Runs as rows.
 
-use pagewell_load::measure::{Latency, Usage, nearest, number};
+use pagewell_load::measure::{Latency, Runs, Usage};
 
 use super::case::{Case, Line};
 use super::path::Path;
@@ -35,12 +35,7 @@ fn row(case: &Case, line: &Line) -> Row {
         bytes: line.mean_count(|run| run.device_bytes),
         by_issuer: first.by_issuer.clone(),
     });
-    row.usage = Some(Usage {
-        user: std::time::Duration::from_secs_f64(line.mean(|run| run.usage.user.as_secs_f64())),
-        system: std::time::Duration::from_secs_f64(line.mean(|run| run.usage.system.as_secs_f64())),
-        context_switches: line.mean_count(|run| run.usage.context_switches),
-        page_faults: line.mean_count(|run| run.usage.page_faults),
-    });
+    row.usage = Some(Usage::mean(runs.iter().map(|run| run.usage)));
     row.depth = Some(line.mean(|run| run.outstanding));
     row.latency = Some(line.latency().quantiles());
     if line.depth == 1 {
@@ -89,20 +84,16 @@ impl Line {
     }
 
     pub(super) fn mean(&self, of: impl Fn(&Reading) -> f64) -> f64 {
-        self.readings.iter().map(of).sum::<f64>() / self.readings.len().max(1) as f64
+        self.readings.mean(of)
     }
 
     pub(super) fn mean_count(&self, of: impl Fn(&Reading) -> u64) -> u64 {
-        nearest(self.mean(|run| number(of(run))))
+        self.readings.mean_count(of)
     }
 
     /// Of all runs.
     pub(super) fn latency(&self) -> Latency {
-        let mut all = Latency::default();
-        for run in &self.readings {
-            all.add(&run.latency);
-        }
-        all
+        self.readings.iter().map(|run| &run.latency).sum()
     }
 }
 

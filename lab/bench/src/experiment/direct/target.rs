@@ -44,11 +44,6 @@ impl FromStr for TargetName {
     }
 }
 
-/// A device's error as that of an experiment.
-pub(super) fn failed(error: pagewell_device::Error) -> Error {
-    Error::Read(pagewell_cache::Error::Device(error))
-}
-
 /// How to make a target; each run gets a new one.
 #[derive(Clone)]
 pub(super) enum Maker {
@@ -96,7 +91,7 @@ impl Maker {
             Self::Path(path) => path.as_path(),
             Self::Scratch(scratch) => scratch.path(),
         };
-        let file = FileDevice::open(path).map_err(failed)?;
+        let file = FileDevice::open(path)?;
         let is_direct = file.is_direct();
         let stats = Arc::new(Stats::new(Arc::new(file)));
         let pattern = match self {

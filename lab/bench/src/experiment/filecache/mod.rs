@@ -104,22 +104,14 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         for threads in &settings.threads {
             session.step(&what(&format!("{threads} threads")))?;
             let cell = pair.measure(*threads, settings)?;
-            for row in report::rows(&cell) {
-                session.push(row);
-            }
+            session.rows_of(report::rows(&cell));
             cells.push(cell);
         }
     }
     session.note(report::text(&cells, settings));
-    for picture in pictures::pictures(&cells) {
-        session.picture(picture);
-    }
-    for (pass, what) in verdicts::counts(&cells) {
-        session.exact(pass, what);
-    }
-    for (pass, what) in verdicts::times(&cells) {
-        session.verdict(pass, what);
-    }
+    session.pictures_of(pictures::pictures(&cells));
+    session.counts(verdicts::counts(&cells));
+    session.times(verdicts::times(&cells));
     for bytes in &choice.working_sets {
         copies(session, choice, *bytes)?;
     }
@@ -144,11 +136,7 @@ fn copies(session: &mut Session, choice: &Choice, bytes: u64) -> Result<()> {
     let (reads, rounds) = (choice.reads, choice.rounds);
     let times = memory_copy::measure(bytes, reads, rounds, choice.directory.as_deref())?;
     session.note(memory_report::text(&times));
-    for row in memory_report::rows(&times) {
-        session.push(row);
-    }
-    for (pass, what) in memory_report::verdicts(&times) {
-        session.verdict(pass, what);
-    }
+    session.rows_of(memory_report::rows(&times));
+    session.times(memory_report::verdicts(&times));
     Ok(())
 }

@@ -6,7 +6,8 @@ use super::file::Mapping;
 use super::hammer::Hammered;
 use super::regime::Regime;
 use super::runs::Cell;
-use crate::experiment::{Axis, Picture, Role};
+use crate::experiment::picture::{BOTH, sides};
+use crate::experiment::{Axis, Picture};
 
 /// The pictures of all cells.
 pub(super) fn pictures(cells: &[Cell]) -> Vec<Picture> {
@@ -53,23 +54,15 @@ pub(super) fn pictures(cells: &[Cell]) -> Vec<Picture> {
             threads.collect(),
         ),
     ];
-    let latency = |cell: &Cell, mapping| {
-        let mut all = Latency::default();
-        cell.of(mapping)
-            .iter()
-            .for_each(|run| all.add(&run.latency));
-        all
-    };
+    let latency =
+        |cell: &Cell, mapping| -> Latency { cell.of(mapping).iter().map(|run| &run.latency).sum() };
     if let Some(cell) = large().find(|cell| cell.threads == few) {
         let (before, after) = (latency(cell, window), latency(cell, direct));
         pictures.push(Picture::latencies(
             "How long a read takes that is in memory",
             "So many of all reads take at most so long; one in 64 was timed. Lower is better.",
             1.0,
-            &[
-                (Role::Baseline, "baseline", &before),
-                (Role::Enhanced, "enhanced", &after),
-            ],
+            &sides(BOTH, [&before, &after]),
         ));
     }
     pictures

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_load::measure::{Latency, Usage, nearest, number};
+use pagewell_load::measure::{Latency, Runs, Usage};
 use pagewell_load::report::{Table, bytes, rate};
 
 use super::file::Mapping;
@@ -137,10 +137,7 @@ fn row(cell: &Cell, mapping: Mapping) -> Row {
         _ => Phase::Warm,
     };
     let mut row = Row::new(case, mode, phase);
-    let count = |of: &dyn Fn(&Hammered) -> u64| nearest(cell.mean(mapping, |run| number(of(run))));
-    let time = |of: &dyn Fn(&Hammered) -> Duration| {
-        Duration::from_secs_f64(cell.mean(mapping, |run| of(run).as_secs_f64()))
-    };
+    let count = |of: &dyn Fn(&Hammered) -> u64| runs.mean_count(of);
     row.seconds = runs.iter().map(|run| run.elapsed.as_secs_f64()).collect();
     let costs = runs.iter().map(Hammered::cpu_us);
     row.figure = Some(Figure::cost("CPU us/op", costs.collect()));
@@ -152,15 +149,9 @@ fn row(cell: &Cell, mapping: Mapping) -> Row {
         bytes: count(&|run| run.device_bytes),
         by_issuer: Vec::new(),
     });
-    row.usage = Some(Usage {
-        user: time(&|run| run.usage.user),
-        system: time(&|run| run.usage.system),
-        context_switches: count(&|run| run.usage.context_switches),
-        page_faults: count(&|run| run.usage.page_faults),
-    });
+    row.usage = Some(Usage::mean(runs.iter().map(|run| run.usage)));
     row.hit_ratio = Some(cell.mean(mapping, Hammered::hit_ratio));
-    let mut latency = Latency::default();
-    runs.iter().for_each(|run| latency.add(&run.latency));
+    let latency: Latency = runs.iter().map(|run| &run.latency).sum();
     row.latency = Some(latency.quantiles());
     row.reference = Some(Reference {
         value: reference,

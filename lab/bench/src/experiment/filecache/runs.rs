@@ -1,6 +1,7 @@
 //! The runs: both mappings of memory by turns, in every regime, by more and more threads.
 
 use pagewell_layers::Pattern;
+use pagewell_load::measure::Runs;
 
 use super::file::{File, Mapping};
 use super::hammer::{Hammered, Plan, check, hammer};
@@ -22,8 +23,7 @@ impl Cell {
 
     /// The mean over the runs of one mapping.
     pub(super) fn mean(&self, mapping: Mapping, of: impl Fn(&Hammered) -> f64) -> f64 {
-        let runs = self.of(mapping);
-        runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
+        self.of(mapping).mean(of)
     }
 }
 

@@ -155,9 +155,7 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
                     session.picture(pictures::random_order(baseline, enhanced));
                 }
                 Kind::Streams if is_one => {
-                    for picture in pictures::streams(baseline, enhanced) {
-                        session.picture(picture);
-                    }
+                    session.pictures_of(pictures::streams(baseline, enhanced));
                 }
                 _ => {}
             }

@@ -6,6 +6,7 @@ use pagewell_load::measure::{Better, number};
 use super::rig::Run;
 use super::{copying, walking};
 use crate::experiment::picture::compared;
+use crate::experiment::picture::{BOTH, sides};
 use crate::experiment::{Axis, Picture, Role, Row, Session};
 
 const MEGABYTE: f64 = 1e6;
@@ -128,10 +129,7 @@ pub(super) fn streams(baseline: &Run, enhanced: &Run) -> [Picture; 3] {
         "Three sequential readers: how long a read of 8 KiB takes",
         "So many of all reads take at most so long, on the drive's clock. Lower is better.",
         baseline.speed,
-        &[
-            (Role::Baseline, "baseline", &before),
-            (Role::Enhanced, "enhanced", &after),
-        ],
+        &sides(BOTH, [&before, &after]),
     );
     let (before, after) = (baseline.timeline(), enhanced.timeline());
     let timeline = Picture::timeline(
@@ -142,10 +140,7 @@ pub(super) fn streams(baseline: &Run, enhanced: &Run) -> [Picture; 3] {
         ),
         ["s of the drive", "MiB/s"],
         (baseline.speed, MIB),
-        [
-            (Role::Baseline, "baseline", &before),
-            (Role::Enhanced, "enhanced", &after),
-        ],
+        sides(BOTH, [&before, &after]),
     );
     [
         order(
@@ -162,9 +157,9 @@ fn order(title: &str, text: &str, [baseline, enhanced]: [&Run; 2]) -> Picture {
     Picture::order(
         title,
         text,
-        &[
-            (Role::Baseline, "baseline", &baseline.device.places),
-            (Role::Enhanced, "enhanced", &enhanced.device.places),
-        ],
+        &sides(
+            BOTH,
+            [&baseline.device.places[..], &enhanced.device.places[..]],
+        ),
     )
 }

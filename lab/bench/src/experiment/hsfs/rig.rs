@@ -27,7 +27,7 @@ use pagewell_load::measure::{Counting, Latency, Timeline, Usage, UsageSample, nu
 use super::job::{Job, Stream, run_jobs};
 use super::reading::Pieces;
 use super::variant::Variant;
-use crate::experiment::{Error, Result};
+use crate::experiment::{Result, system};
 
 /// Other seeds give other bytes; nothing depends on them.
 const SEED: u64 = 6_588_256;
@@ -74,14 +74,10 @@ pub(super) struct Run {
 impl Rig {
     pub(super) fn new(variant: &Variant, setup: Setup) -> Result<Self> {
         let text = format!("dvd,speed={},depth={}", setup.speed, setup.queue_depth);
-        let parameters = Parameters::parse(&text);
-        let parameters = parameters.map_err(|error| Error::Wrong(error.to_string()))?;
+        let parameters = Parameters::parse(&text)?;
         let pattern = Pattern::new(setup.length_bytes, SEED);
         let model = Model::new(Arc::new(pattern.clone()), parameters);
-        let model = model.map_err(|error| Error::System {
-            what: "the thread of the modelled drive".to_owned(),
-            error,
-        })?;
+        let model = model.map_err(|error| system("a thread", error))?;
         let model = Arc::new(model);
         let stats = Arc::new(Stats::new(model.clone()));
         let cache = Cache::new(variant.options(setup.cache_bytes, setup.speed))?;
@@ -165,10 +161,7 @@ impl Run {
 
     /// Of all streams, on the wall's clock.
     pub(super) fn latency(&self) -> Latency {
-        let mut all = Latency::default();
-        let each = self.streams.iter().map(|stream| &stream.latency);
-        each.for_each(|latency| all.add(latency));
-        all
+        self.streams.iter().map(|stream| &stream.latency).sum()
     }
 
     /// Bytes of all streams by time, on the wall's clock.

@@ -9,10 +9,11 @@
 use pagewell_base::mix::Random;
 use pagewell_cache::Bounds;
 use pagewell_device::Issuer;
+use pagewell_load::measure::Runs;
 
 use super::job::{Job, Read};
 use super::rig::{Rig, Run, Setup};
-use super::rows::{Look, reference, row};
+use super::rows::{Look, interleave, reference, row};
 use super::variant::Variant;
 use crate::experiment::{Mode, Phase, Result, Session};
 
@@ -127,32 +128,20 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
     ));
     for (program, before, after) in REPORT {
         let variants = [Variant::BASELINE, Variant::REPORT, Variant::ENHANCED];
-        let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
-        for repeat in 0..session.options().repeat.max(1) {
-            for (variant, runs) in variants.iter().zip(&mut runs) {
-                session.step(&format!("{program}, {}, {repeat}", variant.label()))?;
-                runs.push(once(session, &layout, program, variant)?);
-            }
-        }
-        let mut means = Vec::new();
-        for (variant, runs) in variants.iter().zip(&runs) {
+        let once = |session: &Session, variant: &Variant| once(session, &layout, program, variant);
+        let repeats = interleave(session, program, &variants, once, |variant, runs| {
             let row = row(program, variant, Phase::Cold, Look::Seconds, runs);
-            means.push(row.mean().unwrap_or(0.0));
-            let value = if variant.mode == Mode::Baseline {
-                before
-            } else {
-                after
-            };
-            session.push(reference(row, value, "s"));
-        }
-        if let [baseline, _, enhanced] = means.as_slice() {
-            let saved = (1.0 - enhanced / baseline) * 100.0;
-            let reported = (1.0 - after / before) * 100.0;
-            session.verdict(
-                saved >= reported,
-                format!("{program}: {saved:.1} % less time; the report's {reported:.1} % wanted"),
-            );
-        }
+            let is_before = variant.mode == Mode::Baseline;
+            reference(row, if is_before { before } else { after }, "s")
+        })?;
+        let mean = |place: usize| repeats.mean(|runs| runs.get(place).map_or(0.0, Run::seconds));
+        let (baseline, enhanced) = (mean(0), mean(2));
+        let saved = (1.0 - enhanced / baseline) * 100.0;
+        let reported = (1.0 - after / before) * 100.0;
+        session.verdict(
+            saved >= reported,
+            format!("{program}: {saved:.1} % less time; the report's {reported:.1} % wanted"),
+        );
     }
     Ok(())
 }

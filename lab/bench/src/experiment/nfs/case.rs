@@ -153,12 +153,3 @@ impl Case {
         self.phases.iter().flat_map(|(_, runs)| runs)
     }
 }
-
-/// The median of some values; 0 when there are none.
-pub(super) fn median<'a>(
-    runs: impl IntoIterator<Item = &'a Recording>,
-    of: impl Fn(&Recording) -> f64,
-) -> f64 {
-    let values: Vec<f64> = runs.into_iter().map(of).collect();
-    pagewell_load::measure::median(&values).unwrap_or(0.0)
-}

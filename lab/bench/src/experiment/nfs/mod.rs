@@ -175,24 +175,16 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let mut cases = case::cases();
     let ended = run_cases(session, &mut cases, repeats, of);
     tell(session, choice, &cases, few.is_ours());
-    for picture in pictures::pictures(&cases, few.is_ours()) {
-        session.picture(picture);
-    }
+    session.pictures_of(pictures::pictures(&cases, few.is_ours()));
     ended?;
-    for (pass, what) in verdicts::counts(&cases, &places) {
-        session.exact(pass, what);
-    }
-    for (pass, what) in verdicts::random_writes(&cases) {
-        session.verdict(pass, what);
-    }
+    session.counts(verdicts::counts(&cases, &places));
+    session.times(verdicts::random_writes(&cases));
     if few.is_ours() {
         threads::run(session, few, of(Configuration::Many)?)?;
     }
     usual_memory(session, choice, repeats)?;
     session.step("counting calls")?;
-    for (pass, what) in verdicts::exact_reads(few)? {
-        session.exact(pass, what);
-    }
+    session.counts(verdicts::exact_reads(few)?);
     drop(places);
     let threads = Configuration::Many.threads();
     let far = choice.place(threads, file_bytes.max(FAR_BYTES_MIN))?;
@@ -249,9 +241,7 @@ fn run_cases<'a>(
 fn tell(session: &mut Session, choice: &Choice, cases: &[Case], ours: bool) {
     session.note(rows::table(cases, ours));
     for case in cases {
-        for row in rows::rows(case, ours) {
-            session.push(row);
-        }
+        session.rows_of(rows::rows(case, ours));
         if let Some(first) = case.first().first().filter(|_| choice.fio) {
             let title = format!("{}, {}", case.name(ours), case.mode.name());
             let text = fio::text(&rows::job(case.workload), case.workload, first);

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use pagewell_load::measure::{Better, Latency, number};
+use pagewell_load::measure::{Better, Latency, Runs, number};
 
-use super::case::{Case, Configuration, median};
+use super::case::{Case, Configuration};
 use super::recording::Recording;
 use super::run::REPORT_BLOCK_BYTES;
 use super::verdicts::REPORT_WRITES_PER_OPERATION;
 use super::workload::Workload;
-use crate::experiment::{Axis, Mode, Picture, Role};
+use crate::experiment::picture::{BOTH, sides};
+use crate::experiment::{Axis, Mode, Picture};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -58,7 +59,7 @@ fn compared(
     let workloads = workloads.map(|workload| {
         let here = |mode| {
             let case = find(cases, workload, configuration, mode)?;
-            (!case.first().is_empty()).then(|| median(case.first(), &own))
+            (!case.first().is_empty()).then(|| case.first().median(&own))
         };
         let [before, after] = [Mode::Baseline, Mode::Enhanced];
         let values = [
@@ -125,10 +126,7 @@ fn operations(workload: Workload, before: &Recording, after: &Recording) -> [Pic
             &format!("How long a {name} takes"),
             "So many of all operations take at most so long. Lower is better.",
             1.0,
-            &[
-                (Role::Baseline, "baseline", &first),
-                (Role::Enhanced, "enhanced", &second),
-            ],
+            &sides(BOTH, [&first, &second]),
         ),
         Picture::timeline(
             (
@@ -137,10 +135,7 @@ fn operations(workload: Workload, before: &Recording, after: &Recording) -> [Pic
             ),
             ["s", "MiB/s"],
             (1.0, MIB),
-            [
-                (Role::Baseline, "baseline", &before.timeline),
-                (Role::Enhanced, "enhanced", &after.timeline),
-            ],
+            sides(BOTH, [&before.timeline, &after.timeline]),
         ),
     ]
 }

@@ -5,13 +5,12 @@ use std::time::Duration;
 use pagewell_load::report::rate;
 use pagewell_source_nfs::ReadAhead;
 
-use super::case::median;
 use super::recording::{Recording, middle_ratio};
 use super::rows::row;
-use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
+use super::run::{Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::{Workload, shuffled};
-use crate::experiment::{Mode, Phase, Result, Session};
-use pagewell_load::measure::number;
+use crate::experiment::{Phase, Result, Session};
+use pagewell_load::measure::{Runs, number};
 use pagewell_load::report::Table;
 
 /// The round trip of the report's comparison of read-ahead.
@@ -55,11 +54,10 @@ impl Line {
         Self {
             workload,
             setting: Setting {
-                mode: Mode::Enhanced,
                 read_ahead,
                 transfer_bytes,
                 round_trip: Some(round_trip),
-                memory: Memory::Whole,
+                ..Setting::USUAL
             },
             runs: Vec::new(),
         }
@@ -90,11 +88,11 @@ impl Line {
     }
 
     fn rate(&self) -> f64 {
-        median(&self.runs, Recording::kilobytes_per_second)
+        self.runs.median(Recording::kilobytes_per_second)
     }
 
     fn steady_rate(&self) -> f64 {
-        median(&self.runs, Recording::steady_kilobytes_per_second)
+        self.runs.median(Recording::steady_kilobytes_per_second)
     }
 
     fn repeats(&self) -> usize {
@@ -136,9 +134,7 @@ pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result
         ));
     }
     ended?;
-    for (pass, what) in verdicts(&pairs, &grid, place.file_bytes) {
-        session.verdict(pass, what);
-    }
+    session.times(verdicts(&pairs, &grid, place.file_bytes));
     Ok(())
 }
 
@@ -216,8 +212,8 @@ fn text<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
             line.read_ahead(),
             rate(line.rate()),
             rate(line.steady_rate()),
-            format!("{:.1}", median(&line.runs, Recording::depth_of_calls)),
-            format!("{:.0}", median(&line.runs, |run| number(run.calls.reads))),
+            format!("{:.1}", line.runs.median(Recording::depth_of_calls)),
+            format!("{:.0}", line.runs.median(|run| number(run.calls.reads))),
         ]
     });
     let titles = [

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pagewell_load::measure::{Latency, Usage};
+use pagewell_load::measure::{Latency, Runs, Usage};
 use pagewell_load::report::rate;
 
-use super::case::{Case, median};
+use super::case::Case;
 use super::recording::Recording;
 use super::workload::Workload;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
@@ -64,24 +64,19 @@ pub(super) fn row(
     };
     row.operations = Some(first.latencies.len() as u64);
     row.bytes = Some(first.bytes());
-    row.copied_bytes = Some(mean(runs, |run| run.copied_bytes));
+    row.copied_bytes = Some(runs.mean_count(|run| run.copied_bytes));
     row.device = Some(DeviceUse {
-        requests: mean(runs, |run| run.calls.requests),
+        requests: runs.mean_count(|run| run.calls.requests),
         // The client counts none: those of the program.
         bytes: first.bytes(),
         by_issuer: vec![
-            ("read", mean(runs, |run| run.calls.reads)),
-            ("write", mean(runs, |run| run.calls.writes)),
-            ("commit", mean(runs, |run| run.calls.commits)),
-            ("other", mean(runs, |run| run.calls.others)),
+            ("read", runs.mean_count(|run| run.calls.reads)),
+            ("write", runs.mean_count(|run| run.calls.writes)),
+            ("commit", runs.mean_count(|run| run.calls.commits)),
+            ("other", runs.mean_count(|run| run.calls.others)),
         ],
     });
-    row.usage = Some(Usage {
-        user: Duration::from_secs_f64(mean_of(runs, |run| run.usage.user.as_secs_f64())),
-        system: Duration::from_secs_f64(mean_of(runs, |run| run.usage.system.as_secs_f64())),
-        context_switches: mean(runs, |run| run.usage.context_switches),
-        page_faults: mean(runs, |run| run.usage.page_faults),
-    });
+    row.usage = Some(Usage::mean(runs.iter().map(|run| run.usage)));
     put_details(&mut row, workload, first, runs);
     row
 }
@@ -92,7 +87,7 @@ fn put_details(row: &mut Row, workload: Workload, first: &Recording, runs: &[Rec
     if hits + misses > 0 {
         row.hit_ratio = Some(number(hits) / number(hits + misses));
     }
-    row.depth = Some(mean_of(runs, Recording::depth_of_calls));
+    row.depth = Some(runs.mean(Recording::depth_of_calls));
     let mut latency = Latency::default();
     for run in runs {
         let times = run
@@ -102,26 +97,26 @@ fn put_details(row: &mut Row, workload: Workload, first: &Recording, runs: &[Rec
         times.for_each(|time| latency.record(time));
     }
     row.latency = Some(latency.quantiles());
-    row.put("effective_queue_depth", mean_of(runs, Recording::depth));
+    row.put("effective_queue_depth", runs.mean(Recording::depth));
     row.put(
         "steady_kb_per_second",
-        median(runs, Recording::steady_kilobytes_per_second),
+        runs.median(Recording::steady_kilobytes_per_second),
     );
     row.put(
         "close_seconds",
-        mean_of(runs, |run| run.close_time.as_secs_f64()),
+        runs.mean(|run| run.close_time.as_secs_f64()),
     );
     row.put(
         "client_cpu_us_per_operation",
-        mean_of(runs, Recording::client_cpu),
+        runs.mean(Recording::client_cpu),
     );
     if first.server.is_some() {
-        let cpu = mean_of(runs, |run| run.server_cpu().unwrap_or(0.0));
+        let cpu = runs.mean(|run| run.server_cpu().unwrap_or(0.0));
         row.put("server_cpu_us_per_operation", cpu);
     }
     row.put(
         "writes_per_operation",
-        mean_of(runs, Recording::writes_per_operation),
+        runs.mean(Recording::writes_per_operation),
     );
     row.put("rsize", first.transfer_bytes.0);
     row.put("wsize", first.transfer_bytes.1);
@@ -151,16 +146,6 @@ pub(super) fn job(workload: Workload) -> String {
     kind.to_owned()
 }
 
-fn mean_of(runs: &[Recording], of: impl Fn(&Recording) -> f64) -> f64 {
-    let sum: f64 = runs.iter().map(of).sum();
-    sum / number(runs.len()).max(1.0)
-}
-
-fn mean(runs: &[Recording], of: impl Fn(&Recording) -> u64) -> u64 {
-    let sum: u64 = runs.iter().map(of).sum();
-    sum / (runs.len() as u64).max(1)
-}
-
 /// All cases as one table.
 pub(super) fn table(cases: &[Case], ours: bool) -> String {
     let mut lines = Vec::new();
@@ -182,24 +167,24 @@ pub(super) fn table(cases: &[Case], ours: bool) -> String {
 fn cells(row: &Row, runs: &[Recording]) -> Vec<String> {
     let micro = |time: Duration| rate(time.as_secs_f64() * 1e6);
     let latency = row.latency.unwrap_or_default();
-    let count = |of: fn(&Recording) -> u64| mean(runs, of).to_string();
+    let count = |of: fn(&Recording) -> u64| runs.mean_count(of).to_string();
     let server = runs.first().and_then(Recording::server_cpu);
-    let server = server.map(|_| mean_of(runs, |run| run.server_cpu().unwrap_or(0.0)));
+    let server = server.map(|_| runs.mean(|run| run.server_cpu().unwrap_or(0.0)));
     let reference = row.reference.as_ref().map(|found| rate(found.value));
     vec![
         row.case.clone(),
         row.mode.map_or("", Mode::name).to_owned(),
         row.phase.name().to_owned(),
-        rate(median(runs, Recording::kilobytes_per_second)),
+        rate(runs.median(Recording::kilobytes_per_second)),
         micro(latency.p50),
         micro(latency.p99),
         count(|run| run.calls.reads),
         count(|run| run.calls.writes),
         count(|run| run.calls.commits),
         count(|run| run.calls.requests),
-        format!("{:.3}", mean_of(runs, Recording::writes_per_operation)),
-        format!("{:.2}", mean_of(runs, Recording::depth_of_calls)),
-        rate(mean_of(runs, Recording::client_cpu)),
+        format!("{:.3}", runs.mean(Recording::writes_per_operation)),
+        format!("{:.2}", runs.mean(Recording::depth_of_calls)),
+        rate(runs.mean(Recording::client_cpu)),
         server.map_or("-".to_owned(), rate),
         reference.unwrap_or("-".to_owned()),
     ]

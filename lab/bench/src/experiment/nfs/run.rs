@@ -40,6 +40,17 @@ pub(super) struct Setting {
     pub(super) memory: Memory,
 }
 
+impl Setting {
+    /// As a mount works by itself.
+    pub(super) const USUAL: Self = Self {
+        mode: Mode::Enhanced,
+        read_ahead: ReadAhead::Auto,
+        transfer_bytes: None,
+        round_trip: None,
+        memory: Memory::Whole,
+    };
+}
+
 /// Memory of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
@@ -122,15 +133,8 @@ impl Place {
             },
             layouts: Vec::new(),
         };
-        let setting = Setting {
-            mode: Mode::Enhanced,
-            read_ahead: ReadAhead::Auto,
-            transfer_bytes: None,
-            round_trip: None,
-            memory: Memory::Whole,
-        };
         for name in [place.names.read.clone(), place.names.rewritten.clone()] {
-            let mounted = place.mount(&setting)?;
+            let mounted = place.mount(&Setting::USUAL)?;
             let user = credentials();
             let file = OpenedFile::create(&mounted, &user, &name)?;
             let recording = place.write_all(&mounted, &file, Workload::LAYOUT, LAYOUT_SEED)?;
@@ -339,14 +343,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // Also of a server of our own, which may serve a directory of the user.
-        let setting = Setting {
-            mode: Mode::Enhanced,
-            read_ahead: ReadAhead::Auto,
-            transfer_bytes: None,
-            round_trip: None,
-            memory: Memory::Whole,
-        };
-        if let Ok(mounted) = self.mount(&setting) {
+        if let Ok(mounted) = self.mount(&Setting::USUAL) {
             let user = credentials();
             for name in [&self.names.read, &self.names.rewritten, &self.names.written] {
                 remove(&mounted, &user, name);

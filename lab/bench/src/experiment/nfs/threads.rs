@@ -6,27 +6,17 @@
 //! which begins with the other server.
 
 use pagewell_load::report::rate;
-use pagewell_source_nfs::ReadAhead;
 
 use super::case::Configuration;
 use super::recording::{Recording, middle_ratio};
-use super::run::{Memory, Place, Setting};
+use super::run::{Place, Setting};
 use super::workload::Workload;
-use crate::experiment::{Mode, Result, Session};
+use crate::experiment::{Result, Session};
 
 /// Pairs of runs of each workload.
 const REPEATS: usize = 61;
 /// 64 threads against 4: what is less is not chance.
 const RATIO_MIN: f64 = 0.95;
-
-/// Only the server differs.
-const SETTING: Setting = Setting {
-    mode: Mode::Enhanced,
-    read_ahead: ReadAhead::Auto,
-    transfer_bytes: None,
-    round_trip: None,
-    memory: Memory::Whole,
-};
 
 /// Runs all workloads that write, and says what must hold.
 pub(super) fn run(session: &mut Session, few: &Place, many: &Place) -> Result<()> {
@@ -41,7 +31,7 @@ pub(super) fn run(session: &mut Session, few: &Place, many: &Place) -> Result<()
                 sides.reverse();
             }
             for (place, runs) in sides {
-                runs.push(place.write(&SETTING, workload)?);
+                runs.push(place.write(&Setting::USUAL, workload)?);
             }
         }
         let (pass, what) = verdict(workload, &of_few, &of_many);

@@ -2,12 +2,12 @@
 //! count, the middle run does. What was not counted does not hold: few calls are good, none are no
 //! measurement.
 
+use pagewell_load::measure::Runs;
 use pagewell_load::report::rate;
-use pagewell_source_nfs::ReadAhead;
 
-use super::case::{Case, Configuration, median};
+use super::case::{Case, Configuration};
 use super::recording::Recording;
-use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
+use super::run::{Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Result};
 
@@ -24,11 +24,8 @@ const RANDOM_WRITE_RATIO_MIN: f64 = 5.0;
 /// Reads of the file in blocks of the report: how many READs there are is arithmetic.
 pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
     let setting = Setting {
-        mode: Mode::Enhanced,
-        read_ahead: ReadAhead::Auto,
         transfer_bytes: Some(REPORT_BLOCK_BYTES),
-        round_trip: None,
-        memory: Memory::Whole,
+        ..Setting::USUAL
     };
     let mut verdicts = Vec::new();
     let expected = place.file_bytes / u64::from(REPORT_BLOCK_BYTES);
@@ -148,7 +145,7 @@ pub(super) fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
             is_few(enhanced) && is_few(baseline),
             format!("{name}: never more than 1 WRITE for each write"),
         ));
-        let speed = |case: &Case| median(case.first(), Recording::kilobytes_per_second);
+        let speed = |case: &Case| case.first().median(Recording::kilobytes_per_second);
         let ratio = speed(enhanced) / speed(baseline).max(1e-9);
         verdicts.push((
             ratio >= RANDOM_WRITE_RATIO_MIN,

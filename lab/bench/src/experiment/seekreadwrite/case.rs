@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use pagewell_layers::model::Parameters;
-use pagewell_load::measure::{nearest, number};
+use pagewell_load::measure::Runs;
 
 use super::program::{BLOCK_BYTES, Order, Program};
 use super::run::{Plan, Run};
 use super::target::TargetName;
-use crate::experiment::{Error, Result, Rule};
+use crate::experiment::{Result, Rule};
 
 /// The report's disks turn so fast.
 const DISK: &str = "hdd-7200";
@@ -71,8 +71,8 @@ const REPORT: [[(u64, f64); 6]; 3] = [
 /// Device operations of the report with 16 blocks.
 const REPORT_16_BLOCKS: u64 = 9375;
 
-/// What to run. By default all sizes of the report under all rules, in memory, on a scratch file and
-/// on slow devices; otherwise one program, on a scratch file unless a target is given.
+/// What to run. By default all sizes of the report under all rules, in memory, on a scratch file
+/// and on slow devices; otherwise one program, on a scratch file unless a target is given.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Choice {
     /// What the file is on: memory, file, delay:TIME or model:NAME[,OPTION=VALUE]...
@@ -182,8 +182,7 @@ fn plan(target: &TargetName, program: Program, rule: Rule) -> Plan {
 }
 
 fn disk() -> Result<Parameters> {
-    Parameters::parse(&format!("{DISK},speed={SPEED}"))
-        .map_err(|error| Error::Wrong(error.to_string()))
+    Ok(Parameters::parse(&format!("{DISK},speed={SPEED}"))?)
 }
 
 /// The programs of the report's table.
@@ -260,17 +259,6 @@ impl Case {
         }
     }
 
-    /// The mean of a number over all runs.
-    pub(super) fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
-        self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64
-    }
-
-    /// The median of a number over all runs.
-    pub(super) fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
-        let values: Vec<f64> = self.runs.iter().map(of).collect();
-        pagewell_load::measure::median(&values).unwrap_or(0.0)
-    }
-
     /// The least of a number over all runs: what it is when nothing else disturbs.
     pub(super) fn least(&self, of: impl Fn(&Run) -> f64) -> f64 {
         self.runs.iter().map(of).fold(f64::INFINITY, f64::min)
@@ -278,7 +266,7 @@ impl Case {
 
     /// The mean of a count, rounded.
     pub(super) fn count(&self, of: impl Fn(&Run) -> u64) -> u64 {
-        nearest(self.mean(|run| number(of(run))))
+        self.runs.mean_count(of)
     }
 }
 

@@ -56,16 +56,10 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     for case in &cases {
         session.push(report::row(case));
     }
-    for picture in pictures::pictures(&cases) {
-        session.picture(picture);
-    }
+    session.pictures_of(pictures::pictures(&cases));
     ended?;
-    for (pass, what) in verdicts::counts(&cases) {
-        session.exact(pass, what);
-    }
-    for (pass, what) in verdicts::times(&cases) {
-        session.verdict(pass, what);
-    }
+    session.counts(verdicts::counts(&cases));
+    session.times(verdicts::times(&cases));
     Ok(())
 }
 

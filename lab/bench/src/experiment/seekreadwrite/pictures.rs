@@ -6,7 +6,8 @@ use super::case::Case;
 use super::program::Program;
 use super::run::Run;
 use super::target::TargetName;
-use crate::experiment::{Axis, Picture, Role, Rule};
+use crate::experiment::picture::{BOTH, sides};
+use crate::experiment::{Axis, Picture, Rule};
 
 /// Requests of a picture of their order: some rounds over all blocks.
 const PLACES_MAX: usize = 64;
@@ -99,27 +100,18 @@ fn of_disk(disk: &str, before: &Run, after: &Run) -> [Picture; 3] {
                 "The first requests, on a {disk}: blocks as they are rewritten, or all of them \
                  once, when they are flushed."
             ),
-            &[
-                (Role::Baseline, "baseline", &first),
-                (Role::Enhanced, "enhanced", &other),
-            ],
+            &sides(BOTH, [&first[..], &other[..]]),
         ),
         Picture::sizes(
             "Sizes of the requests",
             &format!("With the flush at the end, on a {disk}."),
-            &[
-                (Role::Baseline, "baseline", before.sizes.clone()),
-                (Role::Enhanced, "enhanced", after.sizes.clone()),
-            ],
+            &sides(BOTH, [before.sizes.clone(), after.sizes.clone()]),
         ),
         Picture::latencies(
             "How long an update takes",
             &format!("So many of all updates take at most so long, on a {disk}. Lower is better."),
             1.0,
-            &[
-                (Role::Baseline, "baseline", &before.latency),
-                (Role::Enhanced, "enhanced", &after.latency),
-            ],
+            &sides(BOTH, [&before.latency, &after.latency]),
         ),
     ]
 }

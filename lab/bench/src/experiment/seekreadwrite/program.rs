@@ -26,7 +26,7 @@ named! {
     /// In which order blocks are updated.
     #[derive(Default)]
     pub enum Order {
-        /// Five on from one to the next, or the next larger number of blocks that meets all of them.
+        /// Five on from one to the next, or the next larger number of blocks that meets all.
         #[default]
         Stride = "stride",
         /// One after the other.

@@ -1,8 +1,6 @@
 //! Runs as rows, and as tables for people.
 
-use std::time::Duration;
-
-use pagewell_load::measure::Usage;
+use pagewell_load::measure::{Runs, Usage};
 use pagewell_load::report::rate;
 
 use super::case::Case;
@@ -56,9 +54,9 @@ fn cells(case: &Case) -> Vec<String> {
         case.count(|run| run.reads).to_string(),
         case.count(|run| run.writes).to_string(),
         case.count(|run| run.flush_writes).to_string(),
-        rate(case.median(|run| run.loop_time.as_secs_f64())),
-        rate(case.median(|run| run.flush_time.as_secs_f64() * 1e3)),
-        rate(case.mean(busy)),
+        rate(case.runs.median(|run| run.loop_time.as_secs_f64())),
+        rate(case.runs.median(|run| run.flush_time.as_secs_f64() * 1e3)),
+        rate(case.runs.mean(busy)),
         reference.unwrap_or_default(),
     ]
 }
@@ -82,12 +80,7 @@ pub(super) fn row(case: &Case) -> Row {
         bytes: case.count(|run| run.device_bytes),
         by_issuer: Vec::new(),
     });
-    row.usage = Some(Usage {
-        user: Duration::from_secs_f64(case.mean(|run| run.usage.user.as_secs_f64())),
-        system: Duration::from_secs_f64(case.mean(|run| run.usage.system.as_secs_f64())),
-        context_switches: case.count(|run| run.usage.context_switches),
-        page_faults: case.count(|run| run.usage.page_faults),
-    });
+    row.usage = Some(Usage::mean(case.runs.iter().map(|run| run.usage)));
     row.reference = case
         .report()
         .and_then(|(_, seconds)| seconds.map(|value| Reference { value, unit: "s" }));
@@ -100,10 +93,13 @@ pub(super) fn row(case: &Case) -> Row {
     row.put("loop_writes", case.count(|run| run.writes));
     row.put("flush_writes", case.count(|run| run.flush_writes));
     row.put("busy_waits", case.count(|run| run.busy_waits));
-    row.put("loop_seconds", case.mean(|run| run.loop_time.as_secs_f64()));
+    row.put(
+        "loop_seconds",
+        case.runs.mean(|run| run.loop_time.as_secs_f64()),
+    );
     row.put(
         "flush_seconds",
-        case.mean(|run| run.flush_time.as_secs_f64()),
+        case.runs.mean(|run| run.flush_time.as_secs_f64()),
     );
     if let Some((operations, _)) = case.report() {
         row.put("reference_operations", operations);

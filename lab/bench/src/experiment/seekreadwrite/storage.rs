@@ -6,7 +6,6 @@ use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule, ReadMode,
 use pagewell_device::{Buffer, Device, Issuer, Operation, Request, read_exact};
 
 use super::program::BLOCK_BYTES;
-use super::target::failed;
 use crate::experiment::blocks::{BlockBuffers, Ended, Rule, Store};
 use crate::experiment::{Error, Result};
 
@@ -90,7 +89,7 @@ impl Store for OnDevice {
     const KEEPS: bool = true;
 
     fn load(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        read_exact(&*self.0, offset, target).map_err(failed)
+        Ok(read_exact(&*self.0, offset, target)?)
     }
 
     fn start(&self, offset: u64, bytes: &[u8], ended: Ended) {
@@ -112,6 +111,6 @@ impl Store for OnDevice {
         self.0.submit(Request::flush(Issuer::Flusher, done));
         let answer = answer.recv();
         let lost = |_| Error::Wrong(format!("{}: no answer to a flush", self.0.name()));
-        answer.map_err(lost)?.map_err(failed)
+        Ok(answer.map_err(lost)??)
     }
 }

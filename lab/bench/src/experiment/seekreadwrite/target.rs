@@ -85,7 +85,7 @@ impl TargetName {
                     writable: true,
                     ..FileOptions::default()
                 };
-                let device = FileDevice::open_with(made.path(), options).map_err(failed)?;
+                let device = FileDevice::open_with(made.path(), options)?;
                 scratch = Some(made);
                 Arc::new(device)
             }
@@ -110,11 +110,6 @@ fn zeros(directory: Option<&Path>, bytes: u64) -> std::io::Result<Scratch> {
     Ok(scratch)
 }
 
-/// A device's error as that of an experiment.
-pub(super) fn failed(error: pagewell_device::Error) -> Error {
-    Error::Read(pagewell_cache::Error::Device(error))
-}
-
 /// What the file is on, counted.
 pub(super) struct Target {
     pub(super) stats: Arc<Stats>,
@@ -125,7 +120,7 @@ impl Target {
     /// Compares all bytes with what they must be.
     pub(super) fn check(&self, expected: &[u8]) -> Result<()> {
         let mut bytes = vec![0; expected.len()];
-        read_exact(&*self.stats, 0, &mut bytes).map_err(failed)?;
+        read_exact(&*self.stats, 0, &mut bytes)?;
         match bytes.iter().zip(expected).position(|(is, must)| is != must) {
             None => Ok(()),
             Some(at) => Err(Error::Wrong(format!(
