@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 
-/// A point in time: seconds since 1970 (may be negative, may exceed 32 bits) and nanoseconds.
+/// Seconds since 1970 (may be negative, may exceed 32 bits) and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
     /// Whole seconds since 1970-01-01 00:00 UTC.
@@ -23,7 +23,7 @@ impl Timestamp {
         }
     }
 
-    /// The next moment that can be told from this one.
+    /// The next later time.
     #[must_use]
     pub fn next(self) -> Self {
         if self.nanoseconds < 999_999_999 {
@@ -39,7 +39,7 @@ impl Timestamp {
     }
 }
 
-/// What an object is (RFC 1813 `ftype3`).
+/// The type of an object (RFC 1813 `ftype3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
     /// Regular file.
@@ -65,7 +65,7 @@ impl FileType {
         self == Self::Directory
     }
 
-    /// Refuses reading or writing what has no data.
+    /// Refuses to read or write an object without data.
     pub fn expect_regular(self) -> Result<()> {
         match self {
             Self::Regular => Ok(()),
@@ -75,10 +75,10 @@ impl FileType {
     }
 }
 
-/// Everything NFSv3 knows of an object (RFC 1813 `fattr3`).
+/// The attributes of an object (RFC 1813 `fattr3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What it is.
+    /// Type.
     pub file_type: FileType,
     /// Permission bits with set-user-id, set-group-id and sticky: the low 12 bits.
     pub mode: u32,
@@ -92,12 +92,12 @@ pub struct Attributes {
     pub size: u64,
     /// Bytes of storage used.
     pub used: u64,
-    /// Major and minor number of a device; 0 otherwise.
+    /// Major and minor number of a device; else 0.
     pub device: (u32, u32),
-    /// Names the file system that the object is on: of a directory of this machine the number of
-    /// the device, by which it knows objects apart; elsewhere equal for all objects of one source.
+    /// The file system of the object. For a directory of this machine the number of its device;
+    /// elsewhere equal for all objects of one source.
     pub filesystem_id: u64,
-    /// Names the object within the file system (an inode number).
+    /// The object within the file system (an inode number).
     pub file_id: u64,
     /// Last access.
     pub accessed: Timestamp,
@@ -105,14 +105,13 @@ pub struct Attributes {
     pub modified: Timestamp,
     /// Last change of data or attributes.
     pub changed: Timestamp,
-    /// Whether a front may keep them as long as [`crate::Coherence`] says. It may not where a
-    /// source knows that they lack a change, as of data that was written and is not at a server
-    /// yet.
+    /// Whether a front may keep them as long as [`crate::Coherence`] says. Not where they lack a
+    /// change that the source knows of, as data that is not at a server yet.
     pub may_be_kept: bool,
 }
 
 impl Attributes {
-    /// The part that weak cache consistency compares.
+    /// The part for weak cache consistency.
     #[must_use]
     pub fn wcc(&self) -> WccAttributes {
         WccAttributes {
@@ -123,8 +122,7 @@ impl Attributes {
     }
 }
 
-/// The attributes a client compares to see whether only it changed an object
-/// (RFC 1813 `wcc_attr`).
+/// The attributes by which a client sees whether it alone changed an object (RFC 1813 `wcc_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WccAttributes {
     /// Length in bytes.
@@ -137,22 +135,22 @@ pub struct WccAttributes {
 
 /// An object before and after a change (RFC 1813 `wcc_data`).
 ///
-/// `before` is `Some` only when nothing else changed the object through Pagewell between the
-/// two looks: it is true or absent, never a guess.
+/// `before` is `Some` only when nothing else changed the object through Pagewell in between: it is
+/// true or absent, never a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Taken atomically with the change, or absent.
+    /// Read atomically with the change.
     pub before: Option<WccAttributes>,
-    /// Afterwards; absent when it could not be read.
+    /// Absent when it could not be read.
     pub after: Option<Attributes>,
 }
 
 /// How to set a time (RFC 1813 `time_how`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// To the server's clock. Needs only write permission.
+    /// The server's clock. Needs only write permission.
     ToServerTime,
-    /// To this value. Needs ownership.
+    /// This value. Needs ownership.
     To(Timestamp),
 }
 
@@ -174,7 +172,7 @@ pub struct SetAttributes {
 }
 
 impl SetAttributes {
-    /// Whether its times have less than a second of nanoseconds.
+    /// Whether the nanoseconds of its times are less than a second.
     #[must_use]
     pub fn has_valid_times(&self) -> bool {
         self.accessed

@@ -1,15 +1,14 @@
-//! What calls that were received together may share.
+//! Results that the calls of a receive batch share.
 //!
-//! A server receives many calls with one system call. All of them were sent before the first of
-//! them is answered, so one look at a file serves them all. Such a *receive batch* has a
-//! [`BatchCache`], in which a source keeps what it found for the calls behind: the thread need not
-//! touch again what all threads share, a lock or a count of references.
+//! A server receives many calls with one system call. Their clients sent all of them before the
+//! first reply, so one look at a file serves them all. Such a *receive batch* has a [`BatchCache`],
+//! in which a source keeps its results for the later calls: the thread need not touch again what
+//! all threads share, a lock or a count of references.
 //!
 //! A call has the cache only through [`Batched`](crate::Batched), which discards its content before
-//! each change. So nothing stale can come of a front that forgets: without it there is no cache.
-//! What other threads change meanwhile they change at the same time as the calls of the batch are
-//! answered: either order is right. That holds, too, for a change of the batch that is made later
-//! in a pool: its client has no reply to it yet.
+//! each change. So a front that forgets it is slower, but never stale. Changes of other threads
+//! meanwhile are concurrent with the calls of the batch: either order is right. That also holds for
+//! a change of the batch that a pool makes later: its client has no reply yet.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -18,31 +17,31 @@ use std::rc::Rc;
 
 use crate::FileId;
 
-/// Entries at once, the latest; calls that come together are for few objects.
+/// Calls that come together are for few objects.
 const ENTRIES_MAX: usize = 8;
 
 struct CacheEntry {
-    /// The address of the source that keeps it.
+    /// The address of its source.
     source: usize,
     id: FileId,
     value: Rc<dyn Any>,
 }
 
 thread_local! {
-    /// The last number of a cache of this thread.
+    /// The number of the latest cache of this thread.
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What sources found for the calls of one receive batch. It stays on the thread that made it.
+/// The results of one receive batch. It stays on the thread that made it.
 pub struct BatchCache {
     number: Cell<NonZeroU64>,
     entries: RefCell<[Option<CacheEntry>; ENTRIES_MAX]>,
-    /// The entry that the next one replaces.
+    /// The entry to replace next.
     oldest: Cell<usize>,
 }
 
 impl BatchCache {
-    /// An empty one. It allocates nothing.
+    /// An empty one, without an allocation.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -52,14 +51,14 @@ impl BatchCache {
         }
     }
 
-    /// Another one for each cache of a thread, and after each change: what a source keeps by thread
-    /// beside this number is as good as if it were in the cache.
+    /// Changes with each cache of a thread and with each change: a value that a source keeps by
+    /// thread beside this number is as good as one in the cache.
     #[must_use]
     pub fn number(&self) -> NonZeroU64 {
         self.number.get()
     }
 
-    /// Keeps what `source` has found for `id`.
+    /// Keeps the result of `source` for `id`.
     pub fn put<S, T: 'static>(&self, source: &S, id: &FileId, value: &Rc<T>) {
         let at = self.oldest.get();
         self.oldest.set((at + 1) % ENTRIES_MAX);
@@ -74,7 +73,7 @@ impl BatchCache {
         drop(replaced); // which may call other code
     }
 
-    /// What `source` has kept for `id`.
+    /// The result of `source` for `id`.
     pub fn get<S, T: 'static>(&self, source: &S, id: &FileId) -> Option<Rc<T>> {
         let source = address_of(source);
         let entries = self.entries.borrow();
@@ -83,7 +82,7 @@ impl BatchCache {
         Rc::clone(&entry.value).downcast().ok()
     }
 
-    /// Discards everything: it may not be so any more.
+    /// Discards all results.
     pub fn invalidate(&self) {
         self.number.set(next_number());
         drop(self.entries.take()); // which may call other code

@@ -6,15 +6,14 @@ use crate::{
     SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
-/// A file system as a front calls it that serves several on one thread: the thread is prepared,
-/// reading calls have the cache of their receive batch, and changing calls discard its content.
+/// A file system for a front that serves several on one thread: it prepares the thread, gives the
+/// cache of the receive batch to reading calls, and discards its content before changes.
 #[derive(Clone, Copy)]
 pub struct Batched<'a> {
     filesystem: &'a dyn FileSystem,
     cache: Option<&'a BatchCache>,
 }
 
-/// Methods of the file system that read, and those that change.
 macro_rules! methods {
     (reads { $($read:ident($($of:ident: $type:ty),*) -> $read_result:ty;)* }
      changes { $($change:ident($($what:ident: $kind:ty),*) -> $change_result:ty;)* }) => {
@@ -33,7 +32,7 @@ macro_rules! methods {
 }
 
 impl<'a> Batched<'a> {
-    /// The file system for calls of a batch, if they are of one. Prepares the thread.
+    /// The file system for the calls of a batch. Prepares the thread.
     #[must_use]
     pub fn new(filesystem: &'a dyn FileSystem, cache: Option<&'a BatchCache>) -> Self {
         filesystem.prepare_thread();

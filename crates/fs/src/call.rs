@@ -1,4 +1,4 @@
-//! What calls are given, and what they answer.
+//! Arguments and results of the methods of a file system.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use crate::{
     Attributes, BatchCache, Change, Credentials, Error, FileId, OpenFile, Payload, SetAttributes,
 };
 
-/// On whose behalf a call is made, and whether this thread may wait.
+/// The caller, and whether this thread may wait.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// On whose behalf.
+    /// The caller.
     pub credentials: &'a Credentials,
     /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`]. It has
-    /// changed nothing then, but for a write: the first of its bytes may be in the file already, as
-    /// after a write that failed. A front asks so first, on the thread that received the request,
-    /// and again with true on a thread that may wait. A source that cannot tell answers
-    /// `WouldBlock` to whatever may wait.
+    /// changed nothing then, but for a write: the first of its bytes may be in the file, as after a
+    /// write that failed. A front first tries this on the thread that received the request, and
+    /// then repeats the call with true on a thread that may wait. A source that cannot predict it
+    /// answers `WouldBlock` to calls that may wait.
     pub may_block: bool,
     pub(crate) batch: Option<&'a BatchCache>,
 }
 
 impl<'a> Call<'a> {
-    /// A call of no receive batch.
+    /// A call outside a receive batch.
     #[must_use]
     pub const fn new(credentials: &'a Credentials, may_block: bool) -> Self {
         Self {
@@ -31,27 +31,27 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What the calls share that were received with this one ([`crate::Batched`]).
+    /// The results of its receive batch ([`crate::Batched`]).
     #[must_use]
     pub fn batch(&self) -> Option<&'a BatchCache> {
         self.batch
     }
 }
 
-/// An object found or made, with its attributes at that moment.
+/// An object that was found or made, with its attributes at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Names it from now on.
+    /// Its identifier from now on.
     pub id: FileId,
     /// Its attributes.
     pub attributes: Attributes,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug)]
 pub struct ReadReply {
-    /// Where the bytes are; at most as many as asked for, fewer only at the end of the file or
-    /// before bytes that cannot be read (the next read, from there, then fails).
+    /// At most as many bytes as the caller wants; fewer only at the end of the file or before bytes
+    /// that cannot be read (the next read, from there, then fails).
     pub payload: Payload,
     /// Whether the payload ends at (or the offset is past) the end of the file.
     pub end_of_file: bool,
@@ -59,36 +59,36 @@ pub struct ReadReply {
     pub attributes: Attributes,
 }
 
-/// How durable a write must be, or is (RFC 1813 `stable_how`). Ordered: more is stronger.
+/// The durability of a write (RFC 1813 `stable_how`). Ordered: more is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stability {
     /// In memory: lost with the power unless a later [`crate::FileSystem::commit`] returned.
     Unstable,
-    /// The data, and what is needed to read it back, is on the device.
+    /// The data, and the metadata to read it back, is on the device.
     DataSync,
     /// Data and all attributes are on the device.
     FileSync,
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
     /// Bytes written, at least 1 unless none were given.
     pub count: u32,
-    /// What was really reached; never claims more than was done.
+    /// The durability reached; never more than it really is.
     pub committed: Stability,
-    /// [`crate::FileSystem::write_verifier`] as it was *before* the write began: a loss after that
-    /// changes the verifier that the next commit returns.
+    /// [`crate::FileSystem::write_verifier`] *before* the write began: a loss after that changes
+    /// the verifier of the next commit.
     pub verifier: [u8; 8],
     /// The file before and after.
     pub change: Change,
 }
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The verifier *after* the data reached the device. A writer that was given another one
-    /// must send its unstable writes again.
+    /// The verifier *after* the data reached the device. If it differs from that of an unstable
+    /// write, the writer must send that write again.
     pub verifier: [u8; 8],
     /// The file before and after.
     pub change: Change,
@@ -97,16 +97,16 @@ pub struct Committed {
 /// How to create a regular file (RFC 1813 `createmode3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateMode {
-    /// An existing regular file is fine: only `size` of the attributes is applied to it.
+    /// An existing regular file is fine: it takes only `size` of the attributes.
     Unchecked(SetAttributes),
     /// The name must not exist.
     Guarded(SetAttributes),
-    /// The name must not exist, unless it was made with the same verifier (a retry). The
-    /// verifier is kept with the file, survives restart, and goes with the next set-attributes.
+    /// The name must not exist, unless it was made with the same verifier (a retry). The file keeps
+    /// the verifier, also over a restart, until the next set-attributes.
     Exclusive([u8; 8]),
 }
 
-/// A special object to make (RFC 1813 `mknoddata3`).
+/// A special object (RFC 1813 `mknoddata3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// Character device, major and minor.
@@ -119,7 +119,7 @@ pub enum NodeKind {
     Fifo,
 }
 
-/// An object that was made.
+/// The result of making an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Created {
     /// The object.
@@ -128,28 +128,28 @@ pub struct Created {
     pub parent: Change,
 }
 
-/// What becomes of the new name of a rename (renameat2(2)).
+/// The treatment of an existing new name in a rename (renameat2(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
-    /// What it meant is replaced, as rename(2) does.
+    /// Its object is replaced, as rename(2) does.
     Replace,
     /// It must not exist.
     NoReplace,
-    /// It exists, and each of the two means from now on what the other one did.
+    /// It must exist, and the two names exchange their objects.
     Exchange,
 }
 
-/// What becomes of unstable data when the use of a file system ends.
+/// The fate of unstable data when the use of a file system ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It goes to the device, however long that takes. The file system can be used further.
+    /// It goes to the device, however long that takes. The file system remains usable.
     Sync,
-    /// The same, and the file system is not used any more. Without progress for so long the data
-    /// is abandoned.
+    /// The same, as the last use of the file system. Without progress for this time the data is
+    /// abandoned.
     Within(Duration),
-    /// Every call in progress and to come ends with an error, and what is not on the device is
-    /// lost. For a source that may wait for ever, such as a server that is gone, when the program
-    /// is to end all the same; others have nothing to give up.
+    /// Every call in progress and to come ends with an error, and unstable data is lost. For a
+    /// source that may wait for ever, such as a lost server, when the program must end all the
+    /// same; others have nothing to abandon.
     Abandon,
 }
 
@@ -160,23 +160,23 @@ pub struct DirectoryEntry<'a> {
     pub name: &'a [u8],
     /// [`Attributes::file_id`] of the object.
     pub file_id: u64,
-    /// Resumes the listing *after* this entry. Never 0, unique in the directory, stable while
-    /// other names come and go, the same with and without attributes.
+    /// Resumes the listing *after* this entry. Never 0, unique in the directory, stable while other
+    /// names come and go, the same with and without attributes.
     pub cookie: u64,
-    /// The object itself, when attributes were asked for and it could be examined; a source that
-    /// knows it anyway may tell it also when they were not.
+    /// The object, when the caller wants attributes and the source could read them; a source that
+    /// has it anyway may give it also without them.
     pub entry: Option<Entry>,
 }
 
-/// How a listing went.
+/// The result of a listing.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryPage {
     /// The directory's attributes.
     pub attributes: Attributes,
-    /// Whether the last entry was given to the visitor and taken.
+    /// Whether the visitor took the last entry.
     pub end: bool,
-    /// Entries that were left out because what the source calls them can be no name, among those
-    /// that this call looked at.
+    /// Entries left out because their stored names are invalid, among those that this call looked
+    /// at.
     pub unusable: u64,
 }
 
@@ -197,16 +197,16 @@ pub struct Statistics {
     pub files_available: u64,
 }
 
-/// What a file system can hold and do (RFC 1813 FSINFO and PATHCONF).
+/// Limits and capabilities of a file system (RFC 1813 FSINFO and PATHCONF).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nothing can be changed.
+    /// No change is possible.
     pub read_only: bool,
     /// Largest file, in bytes, below 2^63.
     pub file_bytes_max: u64,
     /// Longest name, in bytes.
     pub name_bytes_max: u32,
-    /// Most hard links to one object; 1 when there are no hard links.
+    /// Most hard links to one object; 1 without hard links.
     pub links_max: u32,
     /// Whether symbolic links can exist.
     pub symlinks: bool,
@@ -216,17 +216,17 @@ pub struct Limits {
     pub time_grain_nanoseconds: u32,
     /// Whether lookups ignore the case of letters.
     pub case_insensitive: bool,
-    /// Whether objects can have POSIX access control lists, which are extended attributes, and the
-    /// caller's umask is applied where a directory has no default one.
+    /// Whether objects can have POSIX access control lists, which are extended attributes. The
+    /// caller's umask then applies where a directory has no default list.
     pub access_lists: bool,
-    /// Whether opened files lie on a file system that itself lies on others, such as overlayfs.
+    /// Whether its files lie on a file system that itself lies on others, such as overlayfs.
     pub stacked: bool,
     /// How long a front may keep answers.
     pub coherence: Coherence,
 }
 
 impl Limits {
-    /// The answer to a change that the source does not implement.
+    /// The error of a change that the source does not implement.
     #[must_use]
     pub const fn refusal(&self) -> Error {
         if self.read_only {
@@ -238,7 +238,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Files and directories that can only be read, and of which nothing is kept.
+    /// Files and directories that can only be read, and whose answers no front keeps.
     fn default() -> Self {
         Self {
             read_only: true,
@@ -256,50 +256,49 @@ impl Default for Limits {
     }
 }
 
-/// What a file is searched for (lseek(2)).
+/// The target of a search in a file (lseek(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
-    /// Bytes that were written.
+    /// Written bytes.
     Data,
-    /// None.
+    /// A hole.
     Hole,
 }
 
-/// What is done with a range of a file, instead of writing to it (fallocate(2)).
+/// A change of a range of a file without data (fallocate(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// Space is allocated for it, so that writes to it find some. What is there stays. The file
-    /// gets as long as the range reaches.
+    /// Allocates space, so that later writes find it. Data stays. The file grows to the end of the
+    /// range.
     Reserve,
-    /// The same, and the file stays as long as it is.
+    /// The same, and the file keeps its length.
     ReserveOnly,
-    /// It becomes a hole; the file stays as long as it is.
+    /// Makes a hole; the file keeps its length.
     Punch,
-    /// It reads as zeros, and space is allocated for it. The file gets as long as the range
-    /// reaches.
+    /// Allocates space that reads as zeros. The file grows to the end of the range.
     Zero,
-    /// The same, and the file stays as long as it is.
+    /// The same, and the file keeps its length.
     ZeroOnly,
 }
 
-/// Keeps an object there, also without a name, until it is dropped.
+/// Keeps an object until it is dropped, also without a name.
 pub type Hold = Box<dyn Send + Sync>;
 
 /// An open file.
 pub struct Opened {
-    /// Its attributes, asked for anew where others may have changed them.
+    /// Its attributes, read anew where other clients may have changed them.
     pub attributes: Attributes,
-    /// Whether data that a front kept from an earlier open is still right.
+    /// Whether data that a front kept from an earlier open is still valid.
     pub keep_cache: bool,
-    /// The file itself, where it is one of this machine: a front may have the kernel read and
-    /// write it without asking again.
+    /// The file of this machine, if it is one: a front may let the kernel read and write it
+    /// directly.
     pub file: Option<OpenFile>,
-    /// Keeps the object there, also without a name, until it is dropped.
+    /// Keeps the object until it is dropped, also without a name.
     pub hold: Option<Hold>,
 }
 
 impl Opened {
-    /// A file of a source that needs to know nothing of opening, and that nobody else changes.
+    /// A file of a source without state of open files, which no other client changes.
     #[must_use]
     pub fn plain(attributes: Attributes) -> Self {
         Self {
@@ -316,20 +315,20 @@ impl Opened {
 pub struct Coherence {
     /// Attributes.
     pub attributes: Duration,
-    /// What a name means.
+    /// The object of a name.
     pub names: Duration,
-    /// That a name means nothing.
+    /// The absence of a name.
     pub missing_names: Duration,
 }
 
 impl Coherence {
-    /// Nothing is kept: others change the source in ways that it cannot see.
+    /// No answer: others change the source in ways that it cannot see.
     pub const NONE: Self = Self::same(Duration::ZERO);
 
-    /// Nothing changes but through the front itself: as good as for ever.
+    /// Only the front itself makes changes: as good as for ever.
     pub const UNCHANGED: Self = Self::same(Duration::from_secs(24 * 60 * 60));
 
-    /// Everything is kept so long.
+    /// All answers for this time.
     #[must_use]
     pub const fn same(time: Duration) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! A [`FileId`] in the memory that it needs.
+//! A [`FileId`] in less memory.
 //!
-//! A [`FileId`] has room for the longest handle that NFS knows, 64 bytes. Those of most sources
-//! have 10 to 30, and tables hold one for each object that the kernel knows.
+//! A [`FileId`] has room for the longest handle of NFS, 64 bytes. Those of most sources have 10 to
+//! 30, and tables hold one for each object that the kernel knows.
 
 use crate::FileId;
 
-/// Identifiers up to this length take no memory of their own.
+/// Longer identifiers take an allocation.
 const INLINE_BYTES_MAX: usize = 30;
 
 /// See the module's text.
@@ -14,7 +14,7 @@ pub struct CompactId(Kept);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kept {
-    /// Length and bytes; what is behind them is 0.
+    /// Length, bytes, and zeros behind them.
     Inline(u8, [u8; INLINE_BYTES_MAX]),
     Long(Box<FileId>),
 }

@@ -1,11 +1,11 @@
-//! The one error type of this crate, and its one mapping from errno.
+//! The error type of this crate, and its mapping to and from errno.
 
 use rustix::io::Errno;
 
-/// What every call of this crate returns.
+/// The result of every call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. Each maps to exactly one `nfsstat3` (in the server) and one errno
+/// The reason of a failure. Each maps to exactly one `nfsstat3` (in the server) and one errno
 /// ([`Error::to_errno`]).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     /// No such name.
     #[error("no such file or directory")]
     NotFound,
-    /// The storage failed; the text names what and where.
+    /// The storage failed; the text names the place and the reason.
     #[error("I/O error: {0}")]
     Io(String),
     /// No such device.
@@ -45,8 +45,8 @@ pub enum Error {
     /// The storage or the configured size is full.
     #[error("no space left")]
     NoSpace,
-    /// What the source lies on is full, which its own size does not tell; the text names what
-    /// and where. To callers it is [`Error::NoSpace`].
+    /// The storage below the source is full, which the source's own size does not show; the text
+    /// names it and the reason. For callers it is [`Error::NoSpace`].
     #[error("no space left below: {0}")]
     FullBelow(String),
     /// The source cannot be written.
@@ -64,7 +64,7 @@ pub enum Error {
     /// The owner's quota is used up.
     #[error("quota exceeded")]
     QuotaExceeded,
-    /// The same of what the source lies on; the text names what and where.
+    /// The same of the storage below; the text names it and the reason.
     #[error("quota exceeded below: {0}")]
     QuotaBelow(String),
     /// No such extended attribute.
@@ -79,41 +79,41 @@ pub enum Error {
     /// The identifier was never one of this file system.
     #[error("malformed file identifier")]
     BadId,
-    /// The guard of a set-attributes call did not match.
+    /// The guard of a set-attributes call does not match.
     #[error("guard does not match")]
     NotSync,
-    /// A directory cookie that names no place.
+    /// A directory cookie without a place.
     #[error("bad directory cookie (NFS3ERR_BAD_COOKIE)")]
     BadCookie,
     /// The source has no such operation.
     #[error("operation not supported")]
     NotSupported,
-    /// No such object type can be made.
+    /// The source makes no such type of object.
     #[error("type not supported")]
     BadType,
-    /// The storage is slow, or the machine short of something: ask again later.
+    /// The storage is slow, or the machine short of a resource.
     #[error("try again later: storage is slow, or memory or file descriptors are short")]
     TryLater,
-    /// The call would wait for storage and [`crate::Call::may_block`] forbids it: make the same
-    /// call again from a thread that may wait. Never reaches a client.
+    /// The call would wait for storage and [`crate::Call::may_block`] forbids it: repeat it on a
+    /// thread that may wait. Never reaches a client.
     #[error("would block")]
     WouldBlock,
 }
 
 impl Error {
-    /// This error, when something is so.
+    /// This error, if `is_so`.
     #[inline]
     pub fn when(self, is_so: bool) -> Result<()> {
         if is_so { Err(self) } else { Ok(()) }
     }
 
-    /// This error, unless something is so.
+    /// This error, unless `is_so`.
     #[inline]
     pub fn unless(self, is_so: bool) -> Result<()> {
         self.when(!is_so)
     }
 
-    /// What storage did, for its operator: a caller learns the errno and no more.
+    /// The text for the operator; a caller gets only the errno.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         match self {
@@ -122,7 +122,7 @@ impl Error {
         }
     }
 
-    /// The errno a local program would see.
+    /// The errno of a local program.
     #[must_use]
     pub fn to_errno(&self) -> Errno {
         match self {

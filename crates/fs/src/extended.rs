@@ -1,8 +1,8 @@
-//! Extended attributes (xattr(7)): what every source that has them asks first.
+//! Extended attributes (xattr(7)), and the checks that sources share.
 //!
-//! The beginning of a name says what the attribute is for, and so whose it is to use, whatever the
-//! mode of the object says: `trusted.` is for the superuser alone, and hidden from everybody else;
-//! `security.` is for the superuser to change.
+//! The beginning of a name says its purpose, and so its users, whatever the mode of the object
+//! says: `trusted.` is for the superuser alone, and hidden from others; only the superuser may
+//! change `security.`.
 
 use std::ffi::{CStr, CString};
 
@@ -16,7 +16,7 @@ pub trait ExtendedAttributes: Send + Sync {
     /// The value of an attribute; [`Error::NoData`] when there is none.
     fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>>;
 
-    /// The names of the attributes that the caller may know of, each with a NUL behind it.
+    /// The names of the attributes that the caller may see, each with a NUL behind it.
     fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>>;
 
     /// Sets an attribute, as setxattr(2) does; [`Error::TooBig`] for a value of more than
@@ -33,7 +33,7 @@ pub trait ExtendedAttributes: Send + Sync {
     /// Removes an attribute; [`Error::NoData`] when there is none.
     fn remove(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()>;
 
-    /// All attributes of an object that the caller may know of.
+    /// All attributes of an object that the caller may see.
     fn all(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>> {
         let names = self.names(call, id)?;
         let names = names.split_inclusive(|byte| *byte == 0);
@@ -51,26 +51,26 @@ pub trait ExtendedAttributes: Send + Sync {
 
 /// The longest name, in bytes (`XATTR_NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;
-/// The longest value, and what all names of an object may take together, in bytes
-/// (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+/// The longest value, and the most bytes of all names of an object (`XATTR_SIZE_MAX`,
+/// `XATTR_LIST_MAX`).
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// For the superuser alone.
 pub const TRUSTED: &[u8] = b"trusted.";
 const SECURITY: &[u8] = b"security.";
 
-/// What must be so before an attribute is set (setxattr(2)).
+/// The condition for setting an attribute (setxattr(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Nothing.
+    /// None.
     Any,
-    /// It is not there: [`Error::Exists`] otherwise.
+    /// It does not exist: [`Error::Exists`] otherwise.
     Absent,
-    /// It is there: [`Error::NoData`] otherwise.
+    /// It exists: [`Error::NoData`] otherwise.
     Present,
 }
 
-/// Refuses names that are none, and those that are not for the user `uid`.
+/// Refuses bad names, and names that are not for the user `uid`.
 pub fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
     let name = name.to_bytes();
     Error::Invalid.when(name.is_empty() || name.len() > NAME_BYTES_MAX)?;
@@ -83,7 +83,7 @@ pub fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
     }
 }
 
-/// Whether the user `uid` may know that there is an attribute of this name.
+/// Whether the user `uid` may see an attribute of this name.
 #[must_use]
 pub fn is_shown(name: &[u8], uid: u32) -> bool {
     uid == 0 || !name.starts_with(TRUSTED)

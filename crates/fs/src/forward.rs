@@ -1,10 +1,8 @@
-//! Methods of a file system that are done elsewhere.
+//! Methods of a file system that another object implements.
 
 /// Within an `impl FileSystem`, makes methods that call those of the same name and arguments of
-/// something else: of the part of a source that does the work, or of the file system below a layer.
-///
-/// The work of a source stands in files by subject, and the trait wants all of it in one block:
-/// this is that block without a third copy of each signature.
+/// another object: a part of the source, or the file system below a layer. It spares a third copy
+/// of each signature.
 ///
 /// ```
 /// use pagewell_fs::{Attributes, Call, FileId, Limits, Result, forward};

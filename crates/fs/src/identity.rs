@@ -1,21 +1,21 @@
-//! On whose behalf a call is made, and which object is meant.
+//! The caller of a request, and the object that it names.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The most bytes a [`FileId`] can hold: those of a handle of NFSv3 (RFC 1813 section 2.5,
+/// The most bytes of a [`FileId`]: those of a handle of NFSv3 (RFC 1813 section 2.5,
 /// `NFS3_FHSIZE`), which is the identifier of an object of a mounted export.
 pub const FILE_ID_BYTES_MAX: usize = 64;
-/// The most bytes of an identifier that this program's own server can put into a handle: its header
-/// (version, length, export, MAC) takes the other 14. All kinds but a mounted export stay below.
+/// The most bytes of an identifier in a handle of this program's own server: its header (version,
+/// length, export, MAC) takes the other 14. Only mounted exports have longer ones.
 pub const SERVED_ID_BYTES_MAX: usize = 50;
 
-/// Names one object of one file system: opaque to everyone but the file system that made it.
+/// Names one object of one file system, which alone can read it.
 ///
 /// Equal identifiers mean the same object. An identifier stays valid when the object is renamed
-/// and, where the source can, when the program restarts; it is never valid for another object
-/// (a reused inode number carries another generation inside).
+/// and, where the source can, when the program restarts; it is never valid for another object (it
+/// has the generation of a reused inode number).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     length: u8,
@@ -23,7 +23,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// An identifier of these bytes; `None` when they are more than [`FILE_ID_BYTES_MAX`].
+    /// `None` for more than [`FILE_ID_BYTES_MAX`] bytes.
     #[must_use]
     pub fn new(value: &[u8]) -> Option<Self> {
         let mut bytes = [0; FILE_ID_BYTES_MAX];
@@ -34,14 +34,14 @@ impl FileId {
         })
     }
 
-    /// An identifier of these bytes, of which there is room for so many.
+    /// The same for a length that fits at compile time.
     #[must_use]
     pub fn of<const N: usize>(value: &[u8; N]) -> Self {
         #[allow(clippy::cast_possible_truncation)] // checked when it is compiled
         Self::of_inline(N as u8, value)
     }
 
-    /// The one of so many of these bytes, which are not more than there are.
+    /// The first `length` bytes, at most `N`.
     pub(crate) fn of_inline<const N: usize>(length: u8, inline: &[u8; N]) -> Self {
         const { assert!(N <= FILE_ID_BYTES_MAX) };
         let mut bytes = [0; FILE_ID_BYTES_MAX];
@@ -49,7 +49,7 @@ impl FileId {
         Self { length, bytes }
     }
 
-    /// The bytes given to [`FileId::new`].
+    /// Its bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
@@ -66,17 +66,17 @@ impl fmt::Debug for FileId {
     }
 }
 
-/// The most supplementary groups that AUTH_SYS carries (RFC 5531 appendix A: `gids<16>`).
+/// The most supplementary groups of AUTH_SYS (RFC 5531 appendix A: `gids<16>`).
 pub const GROUPS_MAX: usize = 16;
 
-/// Supplementary groups: those of a call of NFS without an allocation.
+/// Supplementary groups. Those of an NFS call need no allocation.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Groups {
     Few(u8, [u32; GROUPS_MAX]),
     Many(Arc<[u32]>),
 }
 
-/// On whose behalf a call is made: AUTH_SYS identity after squashing, or the local user.
+/// The caller: AUTH_SYS identity after squashing, or the local user.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// Numeric user.
@@ -108,15 +108,14 @@ impl Credentials {
         }
     }
 
-    /// The same, of a program that keeps these permissions back from what it makes (umask(2)),
-    /// where no default access control list of the directory says what is given. Only for sources
-    /// that have such lists: for others a front applies it itself.
+    /// The same with a umask (umask(2)), which applies where a directory has no default access
+    /// control list. Only for sources with such lists: for others a front applies it itself.
     #[must_use]
     pub fn with_umask(self, umask: u32) -> Self {
         Self { umask, ..self }
     }
 
-    /// Permissions that are kept back; usually none.
+    /// The umask, usually 0.
     #[must_use]
     pub fn umask(&self) -> u32 {
         self.umask
@@ -157,18 +156,18 @@ impl fmt::Debug for Credentials {
 }
 
 thread_local! {
-    /// What makes this thread the server's own again, when the kernel may take it for a caller.
+    /// Turns this thread back to the server's identity, if it may have a caller's.
     static TURN_BACK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// From here on the kernel takes this thread for a caller, until `turn_back` is called.
+/// Notes that the kernel takes this thread for a caller, until `turn_back` runs.
 pub fn acts_for_caller(turn_back: fn()) {
     TURN_BACK.set(Some(turn_back));
 }
 
-/// Has the kernel take this thread for the server. A source that acts as its callers leaves a
-/// thread as the last of them, so that many calls of one caller cost no more than the first. What
-/// else a thread does that opens paths or starts threads, which are what it is, begins with this.
+/// Gives this thread the server's identity. A source that acts as its callers leaves a thread as
+/// the last of them, so that many calls of one caller cost no more than the first. Other code that
+/// opens paths, or starts threads, which inherit the identity, calls this first.
 pub fn act_for_server() {
     if let Some(turn_back) = TURN_BACK.take() {
         turn_back();

@@ -1,13 +1,12 @@
-//! File systems as Pagewell sees them: one inode-based trait, and what the sources that implement
-//! it share. Each source is a crate of its own.
+//! File systems as Pagewell sees them: one inode-based trait, and the code that the sources which
+//! implement it share. Each source is a crate of its own.
 //!
-//! A front (the NFS server, FUSE, the command line) talks to every source through
-//! [`FileSystem`]. The trait has the shape of NFSv3 itself (RFC 1813): objects are named by a
-//! [`FileId`] that survives rename and, where the source can, restart; every call carries the
-//! caller's [`Credentials`]; a read says where the bytes are ([`Payload`]) and copies nothing
-//! by itself.
+//! A front (the NFS server, FUSE, the command line) talks to every source through [`FileSystem`].
+//! The trait has the shape of NFSv3 (RFC 1813): a [`FileId`] names an object, and survives rename
+//! and, where the source can, restart; every call carries the caller's [`Credentials`]; a read says
+//! where the bytes are ([`Payload`]) and copies nothing by itself.
 //!
-//! Reading order: [`filesystem`] (the trait), [`call`] (what its methods take and answer),
+//! Reading order: [`filesystem`] (the trait), [`call`] (arguments and results of its methods),
 //! [`payload`], then one of the sources.
 
 pub mod access;

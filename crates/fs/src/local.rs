@@ -1,12 +1,11 @@
-//! What a directory of this machine offers beside [`FileSystem`]: its files by their descriptors.
+//! The files of a directory of this machine, by their descriptors.
 //!
-//! A server finds each object again by its identifier, holds it, and reports what a change did. A
-//! command that goes through many small files needs none of that: each file is opened once, filled
-//! or read, and closed.
+//! A server finds each object again by its identifier, holds it, and reports its changes. A command
+//! that goes through many small files needs none of that: it opens each file once, reads or fills
+//! it, and closes it.
 //!
-//! What is written through a descriptor is on the device after
-//! [`Finish::Sync`](crate::Finish::Sync), which must report what was lost since the directory was
-//! opened.
+//! Data written through a descriptor is on the device after [`Finish::Sync`](crate::Finish::Sync),
+//! which must report every loss since the directory was opened.
 
 use std::path::Path;
 
@@ -14,19 +13,19 @@ use crate::{Call, FileId, FileSystem, OpenFile, Result};
 
 /// A file system whose objects are files of this machine ([`FileSystem::as_local`]).
 pub trait LocalFiles: FileSystem {
-    /// The path that the directory was opened by.
+    /// The path by which the directory was opened.
     fn path(&self) -> &Path;
 
-    /// A regular file, open for writing if the caller may write to it, and for reading where the
+    /// A regular file, open for writing if the caller may write to it, and for reading if the
     /// caller may read it.
     fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile>;
 
-    /// A regular file that a listing has just returned, opened for reading as the caller. `None`
+    /// A regular file that a listing has just returned, open for reading as the caller. `None`
     /// where only [`FileSystem::read`] finds it.
     fn open_listed(&self, call: &Call<'_>, id: &FileId) -> Result<Option<OpenFile>>;
 
-    /// Makes a regular file where nothing of that name is, as the caller, and opens it for reading
-    /// and writing. The file system does not hold it: the caller has the only descriptor.
+    /// Makes a regular file under a free name, as the caller, and opens it for reading and writing.
+    /// The caller has the only descriptor.
     fn new_file(
         &self,
         call: &Call<'_>,

@@ -5,8 +5,8 @@ use crate::{Error, Result};
 /// The longest name, as on every Linux file system.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Refuses what can never be a name: empty, over [`NAME_BYTES_MAX`], or with `/` or NUL in it.
-/// `.` and `..` pass: a lookup may ask for them.
+/// Refuses an invalid name: empty, over [`NAME_BYTES_MAX`], or with `/` or NUL in it. `.` and `..`
+/// pass, as a lookup may ask for them.
 pub fn check(name: &[u8]) -> Result<()> {
     Error::NameTooLong.when(name.len() > NAME_BYTES_MAX)?;
     Error::Invalid.when(name.is_empty() || name.contains(&b'/') || name.contains(&0))?;
@@ -17,13 +17,13 @@ fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
 }
 
-/// [`check`] for a name to be made: `.` and `..` exist already.
+/// [`check`] for a new name: `.` and `..` exist already.
 pub fn check_new(name: &[u8]) -> Result<()> {
     check(name)?;
     Error::Exists.when(is_dots(name))
 }
 
-/// [`check`] for a name to be removed or moved: `.` and `..` cannot be.
+/// [`check`] for a name to remove or move: `.` and `..` cannot be.
 pub fn check_old(name: &[u8]) -> Result<()> {
     check(name)?;
     Error::Invalid.when(is_dots(name))

@@ -1,4 +1,4 @@
-//! What a read returns: where the bytes are, not a copy of them.
+//! The result of a read: where the bytes are, not a copy of them.
 
 use std::any::Any;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 
-/// Bytes somewhere in memory, held for as long as this value lives.
-///
-/// Made from any owner of bytes; cloning shares the owner.
+/// Bytes of an owner in memory, which clones share and which lives as long as they do.
 #[derive(Clone)]
 pub struct PageSlice {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -17,7 +15,7 @@ pub struct PageSlice {
 }
 
 impl PageSlice {
-    /// `length` bytes of `owner` from `start`; cut at the owner's end.
+    /// `length` bytes from `start`; cut at the owner's end.
     #[must_use]
     pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>, start: usize, length: usize) -> Self {
         let held = (*owner).as_ref().len();
@@ -40,7 +38,7 @@ impl std::fmt::Debug for PageSlice {
     }
 }
 
-/// An open file that several readers share; closed when the last one lets go.
+/// An open file that several readers share; the last one closes it.
 #[derive(Clone, Debug)]
 pub struct OpenFile(Arc<Shared>);
 
@@ -60,16 +58,15 @@ impl OpenFile {
         }))
     }
 
-    /// What a front keeps with the file, made when it is first asked for; `None` when another front
-    /// keeps something else.
+    /// The value that a front keeps with the file, made at first use; `None` when another front
+    /// keeps a value of another type.
     #[must_use]
     pub fn attached<T: Default + Send + Sync + 'static>(&self) -> Option<&T> {
         let make = || Box::new(T::default()) as Box<dyn Any + Send + Sync>;
         self.0.attached.get_or_init(make).downcast_ref()
     }
 
-    /// A copy of the bytes that it has there now, and zeros for those behind its end. It may wait
-    /// for storage.
+    /// A copy of its bytes now, with zeros behind its end. May wait for storage.
     pub fn copied(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
         read_file(self, offset, &mut bytes, true)?;
@@ -83,11 +80,11 @@ impl AsFd for OpenFile {
     }
 }
 
-/// Where the bytes of a read are. Dropping it returns what it holds.
+/// Where the bytes of a read are. Dropping it releases them.
 #[derive(Debug)]
 pub enum Payload {
-    /// A range of an open file: read it, or splice it to a socket. The range was inside the file
-    /// when the payload was made; a file truncated since then gives fewer bytes.
+    /// A range of an open file, to read or to splice to a socket. It was inside the file when the
+    /// payload was made; a file truncated since then gives fewer bytes.
     File {
         /// The file, open for reading.
         file: OpenFile,
@@ -103,7 +100,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// How many bytes the payload promises.
+    /// The bytes that the payload promises.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -113,13 +110,13 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it promises none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Cuts off what is behind its first `length` bytes.
+    /// Keeps the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         match self {
             Self::File {
@@ -139,8 +136,8 @@ impl Payload {
         }
     }
 
-    /// Appends up to `length` bytes of the payload to `target` and says how many came, as
-    /// [`Payload::copy_to`]. After an error nothing was appended.
+    /// Appends up to `length` bytes to `target` and returns how many, as [`Payload::copy_to`].
+    /// After an error `target` has none of them.
     pub fn append_to(
         &self,
         target: &mut Vec<u8>,
@@ -163,7 +160,7 @@ impl Payload {
         Ok(count)
     }
 
-    /// Copies the payload to the front of `target` and says how many bytes came; fewer than
+    /// Copies the payload to the front of `target` and returns how many bytes; fewer than
     /// [`Payload::len`] only when a file was truncated meanwhile or `target` is shorter.
     ///
     /// With `may_block` false, bytes of a file that are not in the kernel's page cache give
@@ -202,12 +199,12 @@ fn read_file(
     unsafe { read_range(file, offset, (start, length), may_block) }
 }
 
-/// Reads into memory that need not be initialised; returns how many bytes of it are now. Where it
-/// would wait and may not, [`Errno::AGAIN`], which is [`crate::Error::WouldBlock`].
+/// Reads into memory that need not be initialised; returns how many bytes of it are now. Instead of
+/// a wait that `may_block` forbids, [`Errno::AGAIN`], which is [`crate::Error::WouldBlock`].
 ///
 /// # Safety
 ///
-/// The range, an address and a length, is memory that may be written to and that nobody else uses.
+/// The range, an address and a length, is writable memory without another user.
 unsafe fn read_range(
     file: &OpenFile,
     offset: u64,

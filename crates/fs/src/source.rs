@@ -1,8 +1,8 @@
-//! Why a source could not be opened.
+//! The reason that a source could not be opened.
 
 use pagewell_base::line::one_line;
 
-/// Why a source could not be opened: one line that names it and the reason.
+/// One line that names the source and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name}: {reason}")]
 pub struct OpenError {
@@ -11,7 +11,7 @@ pub struct OpenError {
     kind: Kind,
 }
 
-/// What a caller can do something about.
+/// The kinds that a caller can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     InUse,
@@ -30,7 +30,7 @@ impl OpenError {
         }
     }
 
-    /// An error about `name`, which is no export of its server.
+    /// An error about `name`, which its server does not export.
     #[must_use]
     pub fn no_export(name: &str, reason: &str) -> Self {
         Self {
@@ -39,19 +39,19 @@ impl OpenError {
         }
     }
 
-    /// Whether the server that was asked has something else there, or nothing, or keeps it.
+    /// Whether the server does not export it, or refuses it.
     #[must_use]
     pub fn is_no_export(&self) -> bool {
         self.kind == Kind::NoExport
     }
 
-    /// Whether it was to be written, and another program writes to it already.
+    /// Whether another program writes to it.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.kind == Kind::InUse
     }
 
-    /// An error about `name`, which was to be written and which another program writes to.
+    /// An error about `name`, which another program writes to.
     #[must_use]
     pub fn in_use(name: &str) -> Self {
         Self {

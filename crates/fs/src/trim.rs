@@ -1,8 +1,9 @@
-//! The general allocator, told to hand back to the system what is free in it.
+//! Returning the free memory of the general allocator to the system.
 //!
-//! It takes some milliseconds, during which others wait for memory: worth it after much was freed.
+//! It takes some milliseconds, during which other threads wait for memory: worth it after many
+//! frees.
 
-/// To be called without locks.
+/// Needs to hold no locks.
 #[cfg(target_env = "gnu")]
 pub fn give_back() {
     // SAFETY: takes a number of bytes to keep at the end of the heap, and touches only memory that

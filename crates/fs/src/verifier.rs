@@ -1,11 +1,11 @@
 //! Write verifiers (RFC 1813 section 3.3.7, `writeverf3`).
 
-/// What a verifier moves by when data was or may have been lost. Odd, so that adding it walks
+/// The distance from a verifier to the one after a possible loss. Odd, so that adding it walks
 /// through all 2^64 values; the bits of the golden ratio.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The first verifier of a life. Without random bytes (early at boot) the clock and the process
-/// number tell lives apart.
+/// The first verifier of a run. Without random bytes (early at boot) the clock and the process
+/// number distinguish runs.
 #[must_use]
 pub fn fresh() -> u64 {
     let mut random = [0; 8];
