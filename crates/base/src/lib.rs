@@ -1,7 +1,7 @@
 //! What every crate needs one of: sizes and times as people write them, dates, locks, tables
 //! divided among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files
-//! that are replaced as a whole, the list of mounts, what is said to people on one line, how long a
-//! thread has waited.
+//! that are replaced as a whole, ranges of addresses, the list of mounts, what is said to people on
+//! one line, how long a thread has waited.
 
 pub mod calendar;
 pub mod clock;
@@ -11,6 +11,7 @@ pub mod files;
 pub mod line;
 pub mod mix;
 pub mod mounts;
+pub mod network;
 pub mod shards;
 pub mod size;
 pub mod spans;

@@ -5,6 +5,8 @@
 
 mod histogram;
 pub mod names;
+pub mod procedures;
+pub mod served;
 mod shards;
 
 pub use histogram::{Counts, Histogram, Quantiles};

@@ -14,4 +14,6 @@ pub mod http;
 pub mod metrics;
 pub mod plotting;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod top;

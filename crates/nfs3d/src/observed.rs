@@ -20,7 +20,7 @@ use pagewell_sunrpc::rpc::Credential;
 use crate::audit;
 use crate::call::NfsCall;
 use crate::duplicate::Pending;
-use crate::statistics::Answered;
+use pagewell_counters::procedures::Answered;
 use pagewell_export::exports::{Served, ServedExport};
 use pagewell_export::shown::{is_detailed, object, text_of};
 use pagewell_rpcd::call::Answer;

@@ -1,7 +1,6 @@
 //! Counts and latencies of the procedures of this process.
 
-use pagewell_rpcd::statistics::ProgramStatistics;
-pub use pagewell_rpcd::statistics::{Answered, ProcedureCounts};
+use pagewell_counters::procedures::ProgramStatistics;
 use pagewell_sunrpc::{mount3, nfs3};
 
 /// The NFS procedures of this process.

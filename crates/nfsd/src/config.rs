@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-pub use pagewell_export::config::{Export, Network, Squash};
+pub use pagewell_export::config::{Export, Squash};
 use pagewell_policy::limits::Rates;
 use pagewell_rpcd::server;
 pub use pagewell_rpcd::server::POLL_FOR;

@@ -9,15 +9,15 @@
 
 pub mod config;
 mod port_mapper;
+mod served;
 pub mod server;
 pub mod service;
 
-pub use config::{Config, Error, Export, Network, Squash};
+pub use config::{Config, Error, Export, Squash};
 pub use pagewell_export::ending::Loss;
 pub use pagewell_export::faults;
 pub use pagewell_export::in_force::Retired;
 pub use pagewell_nfs3d::observed::watch_calls;
-pub use pagewell_nfs3d::statistics;
 pub use pagewell_nlmd::locks::LockOptions;
 pub use pagewell_policy::limits::Rates;
 pub use pagewell_rpcd as rpcd;

@@ -47,6 +47,7 @@ impl Service {
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         let counted: Arc<dyn CountsLocks> = locks.clone();
         CLIENTS.add_locks(Arc::downgrade(&counted));
+        crate::served::register();
         Ok(Self {
             nfs: Nfs3::new(exports.clone(), secret),
             exports,

@@ -37,7 +37,7 @@
 //!    are sent from where they are, and a file's range goes from the kernel's cache, by sendfile
 //!    ([`rpcd::reply::file_range`]).
 //! 5. [`rpcd::reply::send_queue`] sends all replies that are ready in one system call;
-//!    [`nfsd::statistics`] has counted the call and its time.
+//!    [`pagewell_counters::procedures`] has counted the call and its time.
 //!
 //! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
 //! goes to a thread of the [`rpcd::pool`], which does steps 2 to 5 with `may_block` true;

@@ -6,7 +6,7 @@ use pagewell_sunrpc::xdr::{Decode, Decoder, Encoder};
 
 use crate::call::{Answer, Class, Request, refuse};
 use crate::reply::batch::{Batch, Mark};
-use crate::statistics::{Answered, ProgramStatistics};
+use pagewell_counters::procedures::{Answered, ProgramStatistics};
 
 /// A reply that was written; by default one that is OK, in the block.
 #[derive(Clone, Copy, Debug, Default)]

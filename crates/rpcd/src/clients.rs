@@ -9,40 +9,13 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
+use pagewell_counters::served::{Client, ExportUse};
 
 use crate::connection::Connection;
-use crate::usage::{ByExport, Traffic, Usage};
+use crate::usage::{ByExport, Usage};
 
 /// Addresses without a connection of which something is kept.
 const PAST_ADDRESSES_MAX: usize = 1024;
-
-/// What a client has asked for through one export.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportUse {
-    /// The name of the export; empty for calls that are for none.
-    pub name: String,
-    /// What was asked for.
-    pub traffic: Traffic,
-}
-
-/// A client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
-    /// Its address.
-    pub address: IpAddr,
-    /// Connections that it has now.
-    pub connections: usize,
-    /// Since its last call, or since it has connected.
-    pub idle: Duration,
-    /// Files in which programs of it hold locks, each counted for each program.
-    pub locks: usize,
-    /// Times that one of its connections had to wait because of a limit.
-    pub limit_waits: u64,
-    /// Connections that wait because of one.
-    pub limited_connections: usize,
-    /// What it has asked for, the export with the most calls first.
-    pub exports: Vec<ExportUse>,
-}
 
 /// What knows which clients hold locks.
 pub trait CountsLocks: Send + Sync {

@@ -25,5 +25,4 @@ pub mod request_memory;
 pub mod server;
 pub mod share;
 pub mod slow;
-pub mod statistics;
 pub mod usage;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use pagewell_base::sync::Mutex;
+use pagewell_counters::served::Refused;
 
 /// Addresses whose counts are kept.
 const ADDRESSES_MAX: usize = 128;
@@ -34,17 +35,6 @@ impl fmt::Display for Reason {
             Self::NoSlot => "too many connections",
         })
     }
-}
-
-/// How often an address was turned away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The client.
-    pub address: IpAddr,
-    /// Because it is not allowed: connections, mounts and calls.
-    pub not_allowed: u64,
-    /// Because there was no slot.
-    pub no_slot: u64,
 }
 
 /// In the order in which they were last turned away.

@@ -16,29 +16,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pagewell_base::sync::Mutex;
+use pagewell_counters::served::Traffic;
 
 /// Exports that a connection counts apart.
 const EXPORTS_MAX: usize = 64;
-
-/// Calls, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Calls that were answered.
-    pub calls: u64,
-    /// Bytes of the calls.
-    pub received_bytes: u64,
-    /// Bytes of the replies.
-    pub sent_bytes: u64,
-}
-
-impl Traffic {
-    #[inline]
-    fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.received_bytes += other.received_bytes;
-        self.sent_bytes += other.sent_bytes;
-    }
-}
 
 /// Stands for the name of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

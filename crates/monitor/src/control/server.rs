@@ -8,8 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pagewell_base::sync::{Condvar, Mutex};
-use pagewell_counters::names;
-use pagewell_nfsd::clients::CLIENTS;
+use pagewell_counters::{names, served};
 
 use super::{PREFIX, other_end};
 use crate::acceptor::Acceptor;
@@ -175,7 +174,9 @@ fn outcome_line(outcome: Result<String, String>) -> String {
 /// Ends the connections of the client that is asked for; how many there were.
 fn disconnected(question: &str) -> Option<usize> {
     let address = question.strip_prefix("disconnect ")?.strip_suffix('\n')?;
-    Some(CLIENTS.disconnect(address.parse().ok()?))
+    let address = address.parse().ok()?;
+    let fronts = served::fronts().into_iter();
+    Some(fronts.map(|front| front.disconnect(address)).sum())
 }
 
 fn tell_ending(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {

@@ -2,10 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pagewell_counters::Counts;
-use pagewell_nfsd::statistics::NFS;
+use pagewell_counters::{Counts, served};
 use pagewell_sunrpc::client::nfs_procedures;
-use pagewell_sunrpc::nfs3::Procedure;
 
 use super::series::{Group, PerMille, SERIES, Source};
 use crate::metrics::snapshot::resident_bytes;
@@ -31,25 +29,27 @@ struct Calls {
     sent_bytes: u64,
 }
 
-fn group_of(number: usize) -> Group {
-    let is = |procedure: Procedure| number == procedure as usize;
-    if is(Procedure::Read) {
-        Group::Read
-    } else if is(Procedure::Write) || is(Procedure::Commit) {
-        Group::Write
-    } else {
-        Group::Other
+fn group_of(procedure: &str) -> Group {
+    match procedure {
+        "read" => Group::Read,
+        "write" | "commit" => Group::Write,
+        _ => Group::Other,
     }
 }
 
 impl Calls {
     fn take() -> Self {
         let mut calls = Self::default();
-        for (number, counts) in NFS.counts().into_iter().enumerate() {
-            calls.add(group_of(number), counts.calls, &counts.latency);
-            calls.errors += counts.errors;
-            calls.received_bytes += counts.bytes_received;
-            calls.sent_bytes += counts.bytes_sent;
+        let fronts = served::fronts().into_iter();
+        let programs = fronts.flat_map(|front| front.programs());
+        // MOUNT says nothing about what is fast or slow.
+        for program in programs.filter(|program| program.name != "mount") {
+            for (name, counts) in program.procedures.iter().zip(program.counts) {
+                calls.add(group_of(name), counts.calls, &counts.latency);
+                calls.errors += counts.errors;
+                calls.received_bytes += counts.bytes_received;
+                calls.sent_bytes += counts.bytes_sent;
+            }
         }
         for counts in nfs_procedures() {
             if counts.calls > 0 {
@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn procedures_belong_to_their_groups() {
-        let groups: Vec<Group> = (0..Procedure::ALL.len()).map(group_of).collect();
+        let names = pagewell_sunrpc::nfs3::Procedure::NAMES.iter();
+        let groups: Vec<Group> = names.map(|name| group_of(name)).collect();
         let count = |group| groups.iter().filter(|found| **found == group).count();
         let all = [Group::Read, Group::Write, Group::Other].map(count);
         assert_eq!(all, [1, 2, groups.len() - 3]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use pagewell_nfsd::Network;
+use pagewell_base::network::Network;
 
 use super::connections::Connections;
 use super::place::{Listener, Place};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pagewell_nfsd::clients::{self, CLIENTS};
+use pagewell_counters::served;
 use serde::{Deserialize, Serialize};
 
 /// Clients that the document names, those with the most calls.
@@ -69,8 +69,8 @@ impl Client {
     }
 }
 
-impl From<clients::Client> for Client {
-    fn from(client: clients::Client) -> Self {
+impl From<served::Client> for Client {
+    fn from(client: served::Client) -> Self {
         let exports = client.exports.into_iter().map(|one| ExportUse {
             export: one.name,
             calls: one.traffic.calls,
@@ -91,6 +91,8 @@ impl From<clients::Client> for Client {
 
 /// The clients with the most calls.
 pub(super) fn list() -> Vec<Client> {
-    let all = CLIENTS.list(Instant::now()).into_iter();
+    let now = Instant::now();
+    let fronts = served::fronts().into_iter();
+    let all = fronts.flat_map(|front| front.clients(now));
     all.take(CLIENTS_MAX).map(Client::from).collect()
 }

@@ -6,11 +6,10 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 use pagewell_base::size;
+use pagewell_counters::served::{self, Program};
 use pagewell_counters::{Counter, Counts, Gauge, names};
-use pagewell_nfsd::refusals;
-use pagewell_nfsd::statistics::{MOUNT, NFS, ProcedureCounts};
 use pagewell_sunrpc::client::nfs_procedures;
-use pagewell_sunrpc::{mount3, nfs3};
+use pagewell_sunrpc::nfs3;
 use serde::{Deserialize, Serialize};
 
 use super::clients::{self, Client};
@@ -132,8 +131,8 @@ impl Snapshot {
     pub fn take() -> Self {
         let counters = names::counters();
         let gauges = names::GAUGES.iter();
-        let nfs = procedures("nfs", nfs3::Procedure::NAMES, NFS.counts());
-        let mount = procedures("mount", mount3::Procedure::NAMES, MOUNT.counts());
+        let fronts = served::fronts().into_iter();
+        let programs = fronts.flat_map(|front| front.programs());
         let (started, at) = start_clock();
         let at = at.duration_since(SystemTime::UNIX_EPOCH);
         // In this order there are never more let go than pinned.
@@ -147,7 +146,7 @@ impl Snapshot {
             resident_bytes: resident_bytes(),
             counters: counters.map(|c| (c.name.to_owned(), c.get())).collect(),
             gauges: gauges.map(|g| (g.name.to_owned(), g.get())).collect(),
-            procedures: nfs.chain(mount).collect(),
+            procedures: programs.flat_map(procedures).collect(),
             client_procedures: client_procedures().collect(),
             refused_clients: refused_clients(),
             clients: clients::list(),
@@ -268,7 +267,8 @@ fn subtract(procedures: &mut [Procedure], earlier: &[Procedure]) {
 }
 
 fn refused_clients() -> Vec<RefusedClient> {
-    let refused = refusals::by_address().into_iter();
+    let fronts = served::fronts().into_iter();
+    let refused = fronts.flat_map(|front| front.refused());
     let refused = refused.map(|refused| RefusedClient {
         address: refused.address.to_string(),
         not_allowed: refused.not_allowed,
@@ -282,18 +282,21 @@ fn client_procedures() -> impl Iterator<Item = Procedure> {
     all.map(|(name, counts)| Procedure::new("", name, counts.calls, None, &counts.latency))
 }
 
-fn procedures(
-    program: &str,
-    names: &[&str],
-    counts: Vec<ProcedureCounts>,
-) -> impl Iterator<Item = Procedure> {
-    names.iter().zip(counts).map(move |(name, counts)| {
+fn procedures(program: Program) -> impl Iterator<Item = Procedure> {
+    let names = program.procedures.iter();
+    names.zip(program.counts).map(move |(name, counts)| {
         let traffic = Traffic {
             errors: counts.errors,
             received_bytes: counts.bytes_received,
             sent_bytes: counts.bytes_sent,
         };
-        Procedure::new(program, name, counts.calls, Some(traffic), &counts.latency)
+        Procedure::new(
+            program.name,
+            name,
+            counts.calls,
+            Some(traffic),
+            &counts.latency,
+        )
     })
 }
 
@@ -384,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_survives_json_and_has_every_name() {
-        let snapshot = Snapshot::take();
+        let snapshot = crate::testing::snapshot();
         let json = serde_json::to_string(&snapshot).unwrap();
         let read = Snapshot::parse(json.as_bytes()).unwrap();
         assert_eq!(read.procedures.len(), 28);
@@ -399,7 +402,7 @@ mod tests {
 
     #[test]
     fn differences_count_from_the_earlier_look() {
-        let mut earlier = Snapshot::take();
+        let mut earlier = crate::testing::snapshot();
         earlier.counters.insert("a".to_owned(), 5);
         earlier.procedures[1].calls = 10;
         let mut later = earlier.clone();

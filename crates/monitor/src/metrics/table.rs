@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_table_shows_what_was_called() {
-        let mut snapshot = Snapshot::take();
+        let mut snapshot = crate::testing::snapshot();
         for procedure in &mut snapshot.procedures {
             procedure.calls = 0;
             procedure.latency_us = None;

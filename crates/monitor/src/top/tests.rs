@@ -18,7 +18,7 @@ const AROUND: Around<'_> = Around {
 
 /// A process that has done nothing, up so long.
 fn idle(seconds: f64) -> Snapshot {
-    let mut snapshot = Snapshot::take();
+    let mut snapshot = crate::testing::snapshot();
     snapshot.version = "1.2.3".to_owned();
     snapshot.uptime_seconds = seconds;
     snapshot.resident_bytes = 20 << 20;

@@ -6,8 +6,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pagewell_counters::served::Client as Seen;
 use pagewell_fs::FileSystem;
-use pagewell_nfsd::clients::{CLIENTS, Client as Seen};
+use pagewell_nfsd::clients::CLIENTS;
 use pagewell_nfsd::{Rates, Server};
 use pagewell_sunrpc::nfs3::{GetattrReply, Procedure, ReadArguments, StableHow, WriteArguments};
 

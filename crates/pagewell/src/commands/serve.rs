@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use anyhow::{Context, bail};
+use pagewell_base::network::Network;
 use pagewell_monitor::control::Control;
 use pagewell_monitor::http::server::HttpServer;
 use pagewell_monitor::metrics::{Snapshot, snapshot, table};
 use pagewell_monitor::status::Status;
-use pagewell_nfsd::{Config, Export, LockOptions, Network, Server};
+use pagewell_nfsd::{Config, Export, LockOptions, Server};
 
 use self::closing::{Closing, say_loss};
 use self::opened::OpenExport;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use pagewell_base::network::Network;
 use pagewell_monitor::http::place::Place;
 use pagewell_monitor::http::server::{HttpServer, Options};
 use pagewell_monitor::http::token::Token;
 use pagewell_monitor::status::Status;
-use pagewell_nfsd::Network;
 
 use crate::escape;
 use crate::failure::{note, usage};

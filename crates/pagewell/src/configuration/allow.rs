@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use pagewell_base::network::Network;
 use pagewell_base::sync::Mutex;
-use pagewell_nfsd::Network;
 
 /// So many addresses of a name count: each call looks through all of an export.
 const ADDRESSES_MAX: usize = 16;

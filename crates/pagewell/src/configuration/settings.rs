@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagewell_base::network::Network;
 use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::config::POLL_FOR;
-use pagewell_nfsd::{Network, Rates, Squash};
+use pagewell_nfsd::{Rates, Squash};
 use serde_json::{Value, json};
 
 use super::allow::{Allowed, Hosts};

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use anyhow::Context;
+use pagewell_base::network::Network;
 use pagewell_base::sync::Mutex;
 use pagewell_logging::AuditPlace;
 use pagewell_monitor::status::Status;
-use pagewell_nfsd::watch_calls;
-use pagewell_nfsd::{Exports, Network};
+use pagewell_nfsd::{Exports, watch_calls};
 use serde_json::Value;
 
 use super::closing::Closing;

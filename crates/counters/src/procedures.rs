@@ -1,9 +1,10 @@
-//! Counts and latencies per procedure, each thread in a shard of its own.
+//! Counts and latencies of the procedures of a program that is served, each thread in a shard of
+//! its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_counters::{Counts, Empty, Histogram, Sharded};
+use crate::{Counts, Empty, Histogram, Sharded};
 
 /// Counts of one procedure, of one thread.
 struct ProcedureStatistics {
@@ -54,14 +55,8 @@ pub struct Answered {
 /// The procedures of a program.
 pub struct ProgramStatistics<const PROCEDURES: usize>(Sharded<[ProcedureStatistics; PROCEDURES]>);
 
-impl<const PROCEDURES: usize> Default for ProgramStatistics<PROCEDURES> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
-    /// Nothing was counted.
+    /// Nothing counted yet.
     #[must_use]
     pub const fn new() -> Self {
         Self(Sharded::new())
@@ -80,6 +75,7 @@ impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
     }
 
     /// Reads all, by number.
+    #[must_use]
     pub fn counts(&self) -> Vec<ProcedureCounts> {
         let mut sums = vec![ProcedureCounts::default(); PROCEDURES];
         for shard in self.0.all() {
@@ -101,5 +97,11 @@ impl ProcedureStatistics {
         sum.bytes_received += self.bytes_received.load(Ordering::Relaxed);
         sum.bytes_sent += self.bytes_sent.load(Ordering::Relaxed);
         sum.latency.add(&self.latency.counts());
+    }
+}
+
+impl<const PROCEDURES: usize> Default for ProgramStatistics<PROCEDURES> {
+    fn default() -> Self {
+        Self::new()
     }
 }
