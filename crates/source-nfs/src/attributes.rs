@@ -176,13 +176,13 @@ impl Moments {
 /// Attributes that an answer has reported.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported {
-    pub(super) attributes: Attributes,
+    pub attributes: Attributes,
     /// When the call was sent.
-    pub(super) sent: Moment,
+    pub sent: Moment,
     /// When it was answered.
-    pub(super) answered: Moment,
+    pub answered: Moment,
     /// Until when they are believed.
-    pub(super) until: Instant,
+    pub until: Instant,
 }
 
 /// States kept of one burst.
@@ -385,9 +385,9 @@ fn same_data(one: &WccAttributes, other: &WccAttributes) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// How often others have changed it.
-    pub(super) changes: u64,
+    pub changes: u64,
     /// Changes of ours, begun or ended.
-    pub(super) own_changes: u64,
+    pub own_changes: u64,
 }
 
 impl Stamp {

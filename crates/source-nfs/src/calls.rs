@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_fs::{Credentials, Error, FileId, Result, Timestamp};
-use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
-use pagewell_sunrpc::nfs3::{self, DecodeReply};
-use pagewell_sunrpc::xdr::{self, Decoder};
+use pagewell_fs::{Call, Credentials, Error, FileId, Result, Timestamp};
+use pagewell_sunrpc::client::{Answer, CallError, Client, EncodedCredential, Outgoing};
+use pagewell_sunrpc::nfs3::{self, DecodeReply, Failure, Procedure, Reply, Status};
+use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::attributes::{Moment, Moments, Reported};
 use super::convert;
@@ -32,12 +32,24 @@ pub(super) fn lacks_procedure(error: &CallError) -> bool {
     matches!(error, CallError::Refused(refusal) if refusal.lacks_procedure(nfs3::VERSION))
 }
 
+/// Refuses to wait for the server on a thread that may not.
+pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
+    Error::WouldBlock.unless(call.may_block)
+}
+
+/// An answer, and what is to be known of the call.
+pub(super) struct Answered<T, F> {
+    pub value: Reply<T, F>,
+    pub sent: Moment,
+    pub was_resent: bool,
+}
+
 /// How a mount makes calls.
 pub(super) struct Calls {
-    pub(super) client: Client,
+    client: Client,
     /// The server and its export, for messages.
-    pub(super) name: String,
-    pub(super) options: NfsOptions,
+    name: String,
+    options: NfsOptions,
     /// What fronts see as the number of the file system, and what the server calls it now.
     shown_filesystem_id: u64,
     filesystem_id: AtomicU64,
@@ -56,6 +68,66 @@ impl Calls {
             filesystem_id: AtomicU64::new(filesystem_id),
             moments: Moments::default(),
             has_ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn options(&self) -> &NfsOptions {
+        &self.options
+    }
+
+    /// Refuses to change what is mounted to be read.
+    pub(super) fn may_change(&self, call: &Call<'_>) -> Result<()> {
+        Error::ReadOnly.when(self.options.read_only)?;
+        may_wait(call)
+    }
+
+    /// Makes a call for a caller and waits for its answer. A server without the procedure says what
+    /// one says that has it and cannot do it: not supported.
+    pub(super) fn ask<T, F: Default>(
+        &self,
+        call: &Call<'_>,
+        procedure: Procedure,
+        arguments: &impl Encode,
+        decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
+    ) -> Result<Answered<T, F>> {
+        let credential = self.credential(call.credentials);
+        let mut patience = self.patience();
+        let mut was_resent = false;
+        loop {
+            let sent = self.now();
+            let outgoing = Outgoing::new(procedure.number(), &credential, arguments);
+            let answer = match self.client.call(outgoing, &decode) {
+                Err(error) if lacks_procedure(&error) => Answer {
+                    value: Err(Failure {
+                        status: Status::NotSupported,
+                        body: F::default(),
+                    }),
+                    resent: false,
+                },
+                answer => answer.map_err(|error| self.failure(&error))?,
+            };
+            // An attempt before this one may have been done: its answer was lost, and the server
+            // was not ready to look when it came again.
+            was_resent |= answer.resent;
+            if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
+                && let Some(pause) = patience.next()
+            {
+                self.pause(pause)?;
+                continue;
+            }
+            return Ok(Answered {
+                value: answer.value,
+                sent,
+                was_resent,
+            });
         }
     }
 
@@ -90,7 +162,7 @@ impl Calls {
     }
 
     /// Sleeps, unless the mount ends.
-    pub(super) fn pause(&self, pause: Duration) -> Result<()> {
+    fn pause(&self, pause: Duration) -> Result<()> {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             if self.have_ended() {

@@ -21,18 +21,23 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::{Bounds, Error as CacheError, LENGTH_BYTES_MAX, WriteMode};
+use pagewell_cache::{Bounds, CachedStore, Error as CacheError, LENGTH_BYTES_MAX, WriteMode};
 use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
 use pagewell_fs::{
-    Access, Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Stability, Written,
+    Access, Attributes, Call, Change, Committed, Error, FileId, Payload, ReadReply, Result,
+    SetAttributes, Stability, Timestamp, Written,
 };
 use pagewell_source_bytes::{Bytes, Run};
+use pagewell_sunrpc::nfs3::{Procedure, SetattrArguments, SetattrReply};
 use rustix::io::Errno;
 
-use super::filesystem::Shared;
-use super::node::{Node, User};
-use super::remote::RemoteFile;
+use super::calls::{may_wait, whole};
+use super::convert;
+use super::naming::either;
+use super::node::Node;
+use super::objects::Objects;
+use super::remote::{Remote, RemoteFile};
 
 /// A read of a file's data.
 struct Reading<'a> {
@@ -45,8 +50,7 @@ struct Reading<'a> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        let mut state = self.node.lock();
-        state.readers = state.readers.saturating_sub(1);
+        self.node.lock().end_read();
     }
 }
 
@@ -55,7 +59,43 @@ pub(super) fn check_end(end: u64) -> Result<()> {
     Error::FileTooLarge.when(end > LENGTH_BYTES_MAX)
 }
 
-impl Shared {
+/// The data of the files of a mount.
+pub(super) struct Data {
+    objects: Arc<Objects>,
+    remote: Arc<Remote>,
+    store: CachedStore,
+    /// Before any loss.
+    verifier: u64,
+}
+
+impl Data {
+    pub(super) fn new(objects: Arc<Objects>, remote: Arc<Remote>, store: CachedStore) -> Self {
+        Self {
+            objects,
+            remote,
+            store,
+            verifier: pagewell_fs::verifier::fresh(),
+        }
+    }
+
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    pub(super) fn store(&self) -> &CachedStore {
+        &self.store
+    }
+
+    /// Bytes of one READ and of one WRITE, as agreed with the server.
+    pub(super) fn transfer_bytes(&self) -> (u32, u32) {
+        self.remote.transfer_bytes()
+    }
+
+    /// Every call ends, and none is made any more.
+    pub(super) fn end(&self) {
+        self.remote.end();
+    }
+
     /// [`pagewell_fs::FileSystem::read`].
     pub(super) fn read(
         &self,
@@ -64,8 +104,9 @@ impl Shared {
         offset: u64,
         count: u32,
     ) -> Result<ReadReply> {
-        let node = self.files.node(id);
-        self.check_data(call, &node, Access::READ | Access::EXECUTE)?;
+        let node = self.objects.node(id);
+        self.objects
+            .check_data(call, &node, Access::READ | Access::EXECUTE)?;
         let mut payload = Payload::Bytes(Vec::new());
         let mut ends = None;
         if let Some(reading) = self.begin_read(call, &node, offset, count)? {
@@ -90,17 +131,17 @@ impl Shared {
         }
         let mut state = node.lock();
         // Another may have made it shorter, which the answers to the reads have reported, or shown.
-        if ends.is_some_and(|ends| ends != state.unexpected_ends) {
+        if ends.is_some_and(|ends| ends != state.unexpected_ends()) {
             drop(state);
-            self.ask_attributes(call, &node)?;
+            self.objects.ask_attributes(call, &node)?;
             state = node.lock();
         }
-        if state.length.is_in_doubt() {
+        if state.length().is_in_doubt() {
             drop(state);
             self.end_doubt(call, &node)?;
             state = node.lock();
         }
-        let size = state.length.get();
+        let size = state.length().get();
         let attributes = state.known().ok_or(Error::Stale)?;
         drop(state);
         payload.truncate(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
@@ -113,7 +154,7 @@ impl Shared {
 
     /// The data of a file in the page cache.
     fn bytes<'a>(&self, node: &'a Arc<Node>) -> &'a Bytes {
-        node.bytes.get_or_init(|| {
+        node.bytes(|| {
             let file = RemoteFile::new(&self.remote, node);
             Bytes::of(self.store.open(Arc::new(file), None))
         })
@@ -135,16 +176,11 @@ impl Shared {
                 self.settle(call, node)?;
                 continue;
             }
-            let size = state.length.get();
+            let size = state.length().get();
             if offset >= size || count == 0 {
                 return Ok(None);
             }
-            state.use_data();
-            state.readers += 1;
-            if !User::is(state.reader.as_ref(), call.credentials) {
-                state.reader = Some(self.user(call));
-            }
-            let ends = state.unexpected_ends;
+            let ends = state.begin_read(call.credentials, || self.objects.user(call));
             drop(state);
             let bytes = self.bytes(node);
             return Ok(Some(Reading {
@@ -165,16 +201,16 @@ impl Shared {
         data: &[u8],
         stability: Stability,
     ) -> Result<Written> {
-        if self.limits.read_only {
-            return Err(Error::ReadOnly);
-        }
-        let is_stable = stability > Stability::Unstable || self.calls.options.synchronous;
+        let options = self.objects.calls().options();
+        Error::ReadOnly.when(options.read_only)?;
+        let is_stable = stability > Stability::Unstable || options.synchronous;
         if is_stable {
-            Self::may_wait(call)?;
+            may_wait(call)?;
         }
-        let node = self.files.node(id);
-        let verifier = self.verifier_after(node.lock().losses);
-        self.check_data(call, &node, Access::MODIFY | Access::EXTEND)?;
+        let node = self.objects.node(id);
+        let verifier = self.verifier_after(node.lock().losses());
+        self.objects
+            .check_data(call, &node, Access::MODIFY | Access::EXTEND)?;
         self.report_failure(call, &node)?;
         self.settle(call, &node)?;
         let end = offset
@@ -195,10 +231,10 @@ impl Shared {
             }
             if !matches!(written, Err(CacheError::WouldBlock)) {
                 // A write that failed may have changed some bytes.
-                node.lock().length.wrote(end);
+                node.lock().length_mut().wrote(end);
             } else if changed > 0 {
                 // It may never be made again.
-                node.lock().length.wrote(offset + changed as u64);
+                node.lock().length_mut().wrote(offset + changed as u64);
             }
             written.map_err(|error| self.error(&error))?;
         }
@@ -223,13 +259,13 @@ impl Shared {
 
     /// [`pagewell_fs::FileSystem::commit`]. Everything of the file, whatever the range.
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
-        self.may_change(call)?;
-        let node = self.files.node(id);
-        self.check_data(call, &node, Access::ALL)?;
+        self.objects.calls().may_change(call)?;
+        let node = self.objects.node(id);
+        self.objects.check_data(call, &node, Access::ALL)?;
         self.commit_node(call, &node)?;
         let after = node.lock().known();
         Ok(Committed {
-            verifier: self.verifier_after(node.lock().losses),
+            verifier: self.verifier_after(node.lock().losses()),
             change: Change {
                 before: None,
                 after,
@@ -241,7 +277,7 @@ impl Shared {
     /// refused of another file is no loss of this one. Else whenever something of all files
     /// together may have been lost.
     pub(super) fn write_verifier(&self, id: Option<&FileId>) -> [u8; 8] {
-        self.verifier_after(id.map_or(0, |id| self.files.node(id).lock().losses))
+        self.verifier_after(id.map_or(0, |id| self.objects.node(id).lock().losses()))
     }
 
     fn verifier_after(&self, refused: u64) -> [u8; 8] {
@@ -252,23 +288,23 @@ impl Shared {
 
     /// Waits until everything of a file is on the server's stable storage.
     pub(super) fn make_safe(&self, node: &Node) -> Result<()> {
-        let writes = node.lock().length.writes();
-        if let Some(bytes) = node.bytes.get() {
-            let committed = bytes.object().commit(0, LENGTH_BYTES_MAX);
+        let writes = node.lock().length().writes();
+        if let Some(object) = node.object() {
+            let committed = object.commit(0, LENGTH_BYTES_MAX);
             committed.map_err(|error| self.error(&error))?;
         }
-        node.lock().length.committed(writes);
+        node.lock().length_mut().committed(writes);
         Ok(())
     }
 
     /// Waits until everything of a file is at the server.
     pub(super) fn write_out(&self, node: &Node) -> Result<()> {
-        let writes = node.lock().length.writes();
-        if let Some(bytes) = node.bytes.get() {
-            let written = bytes.object().write_out(0, LENGTH_BYTES_MAX);
+        let writes = node.lock().length().writes();
+        if let Some(object) = node.object() {
+            let written = object.write_out(0, LENGTH_BYTES_MAX);
             written.map_err(|error| self.error(&error))?;
         }
-        node.lock().length.cleaned(writes);
+        node.lock().length_mut().cleaned(writes);
         Ok(())
     }
 
@@ -276,22 +312,22 @@ impl Shared {
     /// had and has forgotten.
     pub(super) fn is_dirty(&self, node: &Node) -> bool {
         let state = node.lock();
-        if state.length.is_dirty() {
+        if state.length().is_dirty() {
             return true;
         }
-        let is_uncommitted = state.length.is_uncommitted();
+        let is_uncommitted = state.length().is_uncommitted();
         drop(state);
-        let bytes = node.bytes.get().filter(|_| is_uncommitted);
-        bytes.is_some_and(|bytes| bytes.object().has_dirty(0, LENGTH_BYTES_MAX))
+        let object = node.object().filter(|_| is_uncommitted);
+        object.is_some_and(|object| object.has_dirty(0, LENGTH_BYTES_MAX))
     }
 
     /// Finds out why the server's file is shorter than what was written to it, if it is: see
     /// [`super::attributes`]. Whether it was.
     pub(super) fn end_doubt(&self, call: &Call<'_>, node: &Node) -> Result<bool> {
-        if !node.lock().length.is_in_doubt() {
+        if !node.lock().length().is_in_doubt() {
             return Ok(false);
         }
-        Self::may_wait(call)?;
+        may_wait(call)?;
         self.make_safe(node)?;
         Ok(true)
     }
@@ -301,11 +337,11 @@ impl Shared {
         if !node.lock().is_outdated() {
             return Ok(());
         }
-        Self::may_wait(call)?;
-        let _alone = node.data.write();
-        let changes = node.lock().changes;
+        may_wait(call)?;
+        let _alone = node.data().write();
+        let changes = node.lock().changes();
         self.throw_away(node)?;
-        node.lock().data_changes = changes;
+        node.lock().threw_away(changes);
         Ok(())
     }
 
@@ -318,8 +354,89 @@ impl Shared {
 
     /// Discards what is behind the end of a file whose length was set. The caller holds it alone.
     pub(super) fn cut_off(&self, node: &Node, size: u64) {
-        node.lock().cut(size, self.calls.now());
+        node.lock().cut(size, self.objects.calls().now());
         discard(node, size);
+    }
+
+    /// [`pagewell_fs::FileSystem::attributes`]: with everything that was written at the server, so
+    /// that times and lengths are the ones that will stay.
+    pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        let node = self.objects.node(id);
+        if self.is_dirty(&node) {
+            may_wait(call)?;
+            self.write_out(&node)?;
+        }
+        let attributes = self.objects.attributes_of(call, &node)?;
+        if self.end_doubt(call, &node)? {
+            self.objects.attributes_of(call, &node)
+        } else {
+            Ok(attributes)
+        }
+    }
+
+    /// [`pagewell_fs::FileSystem::set_attributes`].
+    ///
+    /// What was written before is safe at the server before anything is set: written later, or once
+    /// more because the server has forgotten it, it would make the file longer, or its times newer,
+    /// than was asked for, take set-user-id away again, or be refused to a user that may no longer.
+    pub(super) fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.objects.calls().may_change(call)?;
+        attributes.size.map_or(Ok(()), check_end)?;
+        let node = self.objects.node(id);
+        let _alone = attributes.size.map(|_| node.data().write());
+        if node.lock().is_uncommitted() {
+            self.make_safe(&node)?;
+        }
+        let mut change = self.ask_to_set(call, &node, attributes, guard)?;
+        if let Some(size) = attributes.size {
+            self.cut_off(&node, size);
+            // What was not reported is not known now either, but for the length.
+            change.after = change.after.and_then(|_| node.lock().known());
+        }
+        Ok(change)
+    }
+
+    fn ask_to_set(
+        &self,
+        call: &Call<'_>,
+        node: &Node,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let object = self.objects.root().on_wire(node.id());
+        let arguments = SetattrArguments {
+            object: convert::handle(&object),
+            attributes: convert::set_attributes(attributes)?,
+            guard: guard.map(convert::time).transpose()?,
+        };
+        node.begin_change();
+        let answer =
+            self.objects
+                .calls()
+                .ask(call, Procedure::Setattr, &arguments, whole::<SetattrReply>);
+        let answer = answer.inspect_err(|_| {
+            node.end_unanswered(self.objects.calls().now());
+            if attributes.size.is_some() {
+                // It may have been cut off: what is kept of it is not believed.
+                node.lock().changed_by_others();
+            }
+        })?;
+        let wcc = either(&answer.value);
+        let (change, _) = self.objects.files().end_change(node, wcc, answer.sent);
+        match answer.value {
+            Ok(_) => {
+                let is_reported = change.after.is_some();
+                node.lock().was_set(self.objects.calls().now(), is_reported);
+                Ok(change)
+            }
+            Err(failure) => Err(convert::error_of_object(failure.status)),
+        }
     }
 
     /// What a caller is told of an error of the cache.
@@ -332,28 +449,29 @@ impl Shared {
                 Errno::IO => Error::Io(error.to_string()),
                 errno => Error::from(errno),
             },
-            CacheError::Device(DeviceError::Abandoned { .. }) => {
-                Error::Io(format!("{}: the mount has ended", self.calls.name))
-            }
+            CacheError::Device(DeviceError::Abandoned { .. }) => Error::Io(format!(
+                "{}: the mount has ended",
+                self.objects.calls().name()
+            )),
             other => Error::Io(other.to_string()),
         }
     }
+}
 
-    /// Forgets the data of a file that is no more, or of which nothing is to be written.
-    pub(super) fn bury(node: &Node) {
-        let Some(_alone) = node.data.try_write() else {
-            return;
-        };
-        let writes = node.lock().length.writes();
-        discard(node, 0);
-        node.lock().length.committed(writes);
-    }
+/// Forgets the data of a file that is no more, or of which nothing is to be written.
+pub(super) fn bury(node: &Node) {
+    let Some(_alone) = node.data().try_write() else {
+        return;
+    };
+    let writes = node.lock().length().writes();
+    discard(node, 0);
+    node.lock().length_mut().committed(writes);
 }
 
 /// Forgets what memory has of a file from `offset` on.
 fn discard(node: &Node, offset: u64) {
-    if let Some(bytes) = node.bytes.get() {
+    if let Some(object) = node.object() {
         let length = LENGTH_BYTES_MAX.saturating_sub(offset);
-        bytes.object().discard(offset, length);
+        object.discard(offset, length);
     }
 }

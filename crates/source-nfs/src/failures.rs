@@ -13,7 +13,7 @@ pub(super) struct Failures {
     /// The first of users for whom there was no room among those.
     of_others: Option<Error>,
     /// It may still be in the cache.
-    pub(super) is_cached: bool,
+    is_cached: bool,
 }
 
 impl Failures {
@@ -58,6 +58,16 @@ impl Failures {
         let unreported = std::mem::take(&mut self.unreported);
         let first = unreported.into_iter().next();
         first.map(|(_, error)| error).or(of_others)
+    }
+
+    /// Whether what was refused may still be in the cache.
+    pub(super) fn are_cached(&self) -> bool {
+        self.is_cached
+    }
+
+    /// What was refused has left the cache. Whether it may have been there.
+    pub(super) fn left_cache(&mut self) -> bool {
+        std::mem::take(&mut self.is_cached)
     }
 
     /// Whether every error was reported.

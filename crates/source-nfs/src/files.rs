@@ -11,8 +11,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pagewell_base::shards::{self, Shards};
 use pagewell_base::sync::{Mutex, MutexGuard};
-use pagewell_fs::{CompactId, FileId};
+use pagewell_fs::{Change, CompactId, FileId, Result};
+use pagewell_sunrpc::nfs3::{FileAttributes, WccData};
 
+use super::attributes::{Moment, Stamp};
+use super::calls::Calls;
+use super::convert;
 use super::node::Node;
 
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
@@ -28,6 +32,7 @@ const FORGOTTEN_MANY: usize = NODES_MAX / 2;
 
 /// See the module's text.
 pub(super) struct Files {
+    calls: Arc<Calls>,
     nodes: Shards<Generations<CompactId, Arc<Node>>>,
     hasher: RandomState,
     /// Since the allocator was told.
@@ -42,8 +47,9 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn new(nodes_max: usize) -> Self {
+    pub(super) fn new(calls: Arc<Calls>, nodes_max: usize) -> Self {
         Self {
+            calls,
             nodes: Shards::new(|| Generations::new(nodes_max / shards::COUNT)),
             hasher: RandomState::new(),
             forgotten: AtomicUsize::new(0),
@@ -82,11 +88,11 @@ impl Files {
 
     /// The object is gone, or another.
     pub(super) fn forget(&self, node: &Node) {
-        let key = CompactId::new(&node.id);
+        let key = CompactId::new(node.id());
         let mut nodes = self.nodes(&key);
         if nodes
             .get(&key)
-            .is_some_and(|known| known.number == node.number)
+            .is_some_and(|known| known.number() == node.number())
         {
             let replaced = nodes.remove(&key);
             drop(nodes);
@@ -99,17 +105,44 @@ impl Files {
         }
     }
 
+    /// Takes attributes that came with the answer to a call that changed nothing. An object that is
+    /// another now is forgotten.
+    pub(super) fn look(
+        &self,
+        node: &Node,
+        attributes: Option<&FileAttributes>,
+        sent: Moment,
+    ) -> Result<()> {
+        let Some(attributes) = attributes else {
+            return Ok(());
+        };
+        let looked = node.look(&self.calls.reported(node.id(), attributes, sent));
+        looked.inspect_err(|_| self.forget(node))
+    }
+
+    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
+    pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
+        let reported = wcc
+            .after
+            .map(|after| self.calls.reported(node.id(), &after, sent));
+        let before = wcc.before.map(convert::wcc);
+        let (after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
+        let after = after.inspect_err(|_| self.forget(node));
+        let after = after.unwrap_or_default();
+        (Change { before, after }, stamp)
+    }
+
     /// A file has an error that was not reported.
     pub(super) fn note_failed(&self, node: &Arc<Node>) {
         let mut failed = self.failed.lock();
         if failed.len() < FAILED_MAX {
-            failed.insert(node.number, node.clone());
+            failed.insert(node.number(), node.clone());
         }
     }
 
     /// It was reported to a program.
     pub(super) fn was_reported(&self, node: &Node) {
-        self.failed.lock().remove(&node.number);
+        self.failed.lock().remove(&node.number());
     }
 
     /// Those whose error was not reported.
@@ -206,6 +239,7 @@ mod tests {
     use super::*;
     use crate::names::{NAMES_MAX, Remembered};
     use crate::node::Granted;
+    use crate::testing::calls;
 
     /// A map's place for an entry, with one free place for each that is taken at most.
     fn place_bytes<K, V>() -> usize {
@@ -229,19 +263,19 @@ mod tests {
 
     #[test]
     fn what_is_in_use_stays_the_only_one() {
-        let files = Files::new(10_000);
+        let files = Files::new(calls().0, 10_000);
         let used = files.node(&id(0));
-        let written = files.node(&id(1)).number;
-        files.node(&id(1)).lock().length.wrote(5);
+        let written = files.node(&id(1)).number();
+        files.node(&id(1)).lock().length_mut().wrote(5);
         for number in 2..200_000 {
             files.node(&id(number));
         }
-        assert_eq!(files.node(&id(0)).number, used.number);
-        assert_eq!(files.node(&id(1)).number, written);
+        assert_eq!(files.node(&id(0)).number(), used.number());
+        assert_eq!(files.node(&id(1)).number(), written);
         let kept: usize = files.nodes.each().map(|part| part.len()).sum();
         assert!((5_000..=10_100).contains(&kept), "{kept}");
         files.forget(&used);
-        assert_ne!(files.node(&id(0)).number, used.number);
+        assert_ne!(files.node(&id(0)).number(), used.number());
         assert_eq!(files.replaced.lock().len(), 0, "nothing of it is in memory");
         // What was written to it is still to be sent.
         files.forget(&files.node(&id(1)));
@@ -250,7 +284,7 @@ mod tests {
 
     #[test]
     fn files_with_errors_that_nobody_asks_for_are_bounded() {
-        let files = Files::new(100);
+        let files = Files::new(calls().0, 100);
         for number in 0..3_000 {
             files.note_failed(&files.node(&id(number)));
         }

@@ -39,6 +39,7 @@ mod mount;
 mod names;
 mod naming;
 mod node;
+mod objects;
 mod opening;
 mod options;
 mod pages;

@@ -28,7 +28,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
@@ -38,10 +38,12 @@ use pagewell_sunrpc::nfs3::{
 };
 
 use super::attributes::{Moment, Stamp};
+use super::calls::{Answered, may_wait};
 use super::convert;
-use super::filesystem::{Answered, Shared, refused};
+use super::lookup::Namespace;
 use super::node::Node;
-use super::pages::{Listed, Page, Spot};
+use super::objects::{Objects, refused};
+use super::pages::{Listed, Listings, Page, Spot};
 
 /// Pages that one call may ask for: of a directory with millions of names, and not without end.
 const PAGES_MAX: usize = 1 << 16;
@@ -61,7 +63,31 @@ struct Answer {
     is_last: bool,
 }
 
-impl Shared {
+/// Lists directories.
+pub(super) struct Lister {
+    objects: Arc<Objects>,
+    namespace: Arc<Namespace>,
+    listed: Listings,
+    /// Bytes of a READDIR.
+    directory_bytes: u32,
+    /// The server has no READDIRPLUS.
+    lacks_plus: AtomicBool,
+    /// The server does not take its own cookies.
+    refuses_cookies: AtomicBool,
+}
+
+impl Lister {
+    pub(super) fn new(objects: Arc<Objects>, namespace: Arc<Namespace>, bytes: u32) -> Self {
+        Self {
+            objects,
+            namespace,
+            listed: Listings::default(),
+            directory_bytes: bytes,
+            lacks_plus: AtomicBool::new(false),
+            refuses_cookies: AtomicBool::new(false),
+        }
+    }
+
     /// [`pagewell_fs::FileSystem::read_directory`].
     pub(super) fn read_directory(
         &self,
@@ -71,15 +97,15 @@ impl Shared {
         with_attributes: bool,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
-        if let Some(attributes) = self.files.node(directory).lock().remains() {
+        if let Some(attributes) = self.objects.node(directory).lock().remains() {
             return Ok(DirectoryPage {
                 attributes,
                 end: true,
                 unusable: 0,
             });
         }
-        let node = self.directory(call, directory)?;
-        self.check(call, &node, Access::READ)?;
+        let node = self.objects.directory(call, directory)?;
+        self.objects.check(call, &node, Access::READ)?;
         let mut cookie = cookie;
         let (mut position, mut skip) = (None, 0);
         if let Some(own) = own_position(cookie)
@@ -128,7 +154,7 @@ impl Shared {
             return None;
         }
         let least = if is_new { Duration::ZERO } else { ONE_LOOK };
-        let good_for = self.calls.options.ages.file_min.max(least);
+        let good_for = self.objects.calls().options().ages.file_min.max(least);
         (!with_attributes || spot.page.came.elapsed() < good_for).then_some(spot)
     }
 
@@ -136,8 +162,8 @@ impl Shared {
     fn show(&self, spot: &Spot, visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
             let entry = listed.id().and_then(|id| {
-                let id = self.root.object_of(id);
-                let attributes = self.files.node(&id).lock().known()?;
+                let id = self.objects.root().object_of(id);
+                let attributes = self.objects.node(&id).lock().known()?;
                 Some(Entry { id, attributes })
             });
             let taken = visit(&DirectoryEntry {
@@ -162,7 +188,7 @@ impl Shared {
         cookie: u64,
         position: Option<usize>,
     ) -> Result<Spot> {
-        Self::may_wait(call)?;
+        may_wait(call)?;
         let position = match cookie {
             0 => Some(0),
             _ => position.or_else(|| self.listed.position(node, cookie)),
@@ -174,7 +200,7 @@ impl Shared {
         let mut verifier = if cookie == 0 {
             [0; 8]
         } else {
-            node.lock().cookie_verifier
+            node.lock().cookie_verifier()
         };
         let before = node.stamp();
         loop {
@@ -230,7 +256,9 @@ impl Shared {
         answer: Answer,
         (sent, before): (Moment, Stamp),
     ) -> Result<Arc<Page>> {
-        self.remote.look(node, answer.directory.as_ref(), sent)?;
+        self.objects
+            .files()
+            .look(node, answer.directory.as_ref(), sent)?;
         let last = answer.entries.last().map(|(last, _)| last.cookie);
         let next = last.filter(|last| *last != cookie && *last != 0 && !answer.is_last);
         if next.is_none() && !answer.is_last {
@@ -240,7 +268,7 @@ impl Shared {
         let mut unusable = 0;
         for (mut listed, attributes) in answer.entries {
             let directory = answer.directory.as_ref();
-            listed.file_id = self.calls.listed_id(&listed, directory);
+            listed.file_id = self.objects.calls().listed_id(&listed, directory);
             if pagewell_fs::name::check(&listed.name).is_ok() {
                 self.remember(node, &listed, attributes.as_ref(), (sent, before));
                 entries.push(listed);
@@ -265,7 +293,7 @@ impl Shared {
             came: Instant::now(),
             stamp: before,
         });
-        node.lock().cookie_verifier = answer.verifier;
+        node.lock().set_cookie_verifier(answer.verifier);
         self.listed.keep(node, &page);
         Ok(page)
     }
@@ -293,12 +321,12 @@ impl Shared {
 
     /// "." or ".." of a directory whose server does not list it.
     fn dot(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Listed {
-        let found = self.lookup(call, &node.id, name).ok();
+        let found = self.namespace.lookup(call, node.id(), name).ok();
         // A server that does not tell a parent either has one all the same.
         let known = node.lock().known();
         let attributes = found.as_ref().map(|entry| entry.attributes).or(known);
         let file_id = attributes.map_or(0, |attributes| attributes.file_id);
-        let id = found.map(|entry| self.root.on_wire(&entry.id));
+        let id = found.map(|entry| self.objects.root().on_wire(&entry.id));
         Listed::new(name, file_id, 0, id)
     }
 
@@ -313,11 +341,17 @@ impl Shared {
         let (Some(id), Some(attributes)) = (listed.id(), attributes) else {
             return;
         };
-        let id = self.root.object_of(id);
-        let node = self.files.node(&id);
-        let is_right = self.remote.look(&node, Some(attributes), sent).is_ok();
+        let id = self.objects.root().object_of(id);
+        let node = self.objects.node(&id);
+        let is_right = self
+            .objects
+            .files()
+            .look(&node, Some(attributes), sent)
+            .is_ok();
         if is_right && !is_dot(listed) {
-            self.names.learn(directory, &listed.name, Some(id), before);
+            self.namespace
+                .names()
+                .learn(directory, &listed.name, Some(id), before);
         }
     }
 
@@ -330,7 +364,7 @@ impl Shared {
         bytes: u32,
         plus: bool,
     ) -> Result<Answered<Answer, Option<FileAttributes>>> {
-        let directory = self.root.on_wire(&node.id);
+        let directory = self.objects.root().on_wire(node.id());
         let directory = convert::handle(&directory);
         if plus {
             let arguments = ReaddirPlusArguments {
@@ -340,9 +374,11 @@ impl Shared {
                 directory_count: bytes,
                 count_max: bytes,
             };
-            self.ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
-                Ok(ReaddirPlusReply::decode_reply(decoder)?.map(|page| with_attributes(&page)))
-            })
+            self.objects
+                .calls()
+                .ask(call, Procedure::ReaddirPlus, &arguments, |decoder| {
+                    Ok(ReaddirPlusReply::decode_reply(decoder)?.map(|page| with_attributes(&page)))
+                })
         } else {
             let arguments = ReaddirArguments {
                 directory,
@@ -350,9 +386,11 @@ impl Shared {
                 verifier,
                 count: bytes,
             };
-            self.ask(call, Procedure::Readdir, &arguments, |decoder| {
-                Ok(ReaddirReply::decode_reply(decoder)?.map(|page| without_attributes(&page)))
-            })
+            self.objects
+                .calls()
+                .ask(call, Procedure::Readdir, &arguments, |decoder| {
+                    Ok(ReaddirReply::decode_reply(decoder)?.map(|page| without_attributes(&page)))
+                })
         }
     }
 }

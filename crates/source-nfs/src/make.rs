@@ -11,7 +11,7 @@
 //! the same: see `naming.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pagewell_fs::{
     Attributes, Call, Change, CreateMode, Created, Entry, Error, FileId, FileType, NodeKind,
@@ -26,9 +26,11 @@ use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::calls::whole;
 use super::convert;
-use super::filesystem::Shared;
+use super::data::Data;
+use super::lookup::Namespace;
 use super::naming::{NameChange, either, operation};
 use super::node::Node;
+use super::objects::Objects;
 
 /// Bytes of an answer to LINK that failed and tells no attributes: status, `post_op_attr` and
 /// `wcc_data` (RFC 1813 section 3.3.15).
@@ -74,7 +76,25 @@ impl Making<'_> {
     }
 }
 
-impl Shared {
+/// Makes objects and names.
+pub(super) struct Maker {
+    objects: Arc<Objects>,
+    namespace: Arc<Namespace>,
+    data: Arc<Data>,
+    /// The server has no CREATE with a verifier.
+    lacks_exclusive: AtomicBool,
+}
+
+impl Maker {
+    pub(super) fn new(objects: Arc<Objects>, namespace: Arc<Namespace>, data: Arc<Data>) -> Self {
+        Self {
+            objects,
+            namespace,
+            data,
+            lacks_exclusive: AtomicBool::new(false),
+        }
+    }
+
     fn making<'a>(
         &self,
         call: &Call<'_>,
@@ -82,12 +102,12 @@ impl Shared {
         name: &'a [u8],
         (procedure, file_type): (Procedure, FileType),
     ) -> Result<Making<'a>> {
-        self.may_change(call)?;
+        self.objects.calls().may_change(call)?;
         pagewell_fs::name::check_new(name)?;
-        let directory = self.directory(call, directory)?;
-        let was_free = self.names.find(&directory, name) == Some(None);
+        let directory = self.objects.directory(call, directory)?;
+        let was_free = self.namespace.names().find(&directory, name) == Some(None);
         Ok(Making {
-            parent: self.root.on_wire(&directory.id),
+            parent: self.objects.root().on_wire(directory.id()),
             directory,
             name,
             procedure,
@@ -115,7 +135,7 @@ impl Shared {
             CreateMode::Guarded(request) => {
                 let making = making.with_mode(request)?;
                 let created = self.create_new(call, &making, request)?;
-                let node = self.files.node(&created.entry.id);
+                let node = self.objects.node(&created.entry.id);
                 node.lock()
                     .made(call.credentials, &created.entry.attributes);
                 return Ok(created);
@@ -157,8 +177,10 @@ impl Shared {
                         modified: now,
                         ..SetAttributes::default()
                     };
-                    let change = self.set_attributes(call, &created.entry.id, &first, None)?;
-                    let ask = || self.attributes(call, &created.entry.id);
+                    let change = self
+                        .data
+                        .set_attributes(call, &created.entry.id, &first, None)?;
+                    let ask = || self.data.attributes(call, &created.entry.id);
                     created.entry.attributes = change.after.map_or_else(ask, Ok)?;
                     return self.dress(call, created, &given(request));
                 }
@@ -186,8 +208,9 @@ impl Shared {
                 size,
                 ..SetAttributes::default()
             };
-            self.set_attributes(call, &created.entry.id, &request, None)?;
-            created.entry.attributes = self.attributes(call, &created.entry.id)?;
+            self.data
+                .set_attributes(call, &created.entry.id, &request, None)?;
+            created.entry.attributes = self.data.attributes(call, &created.entry.id)?;
         }
         Ok(())
     }
@@ -223,12 +246,12 @@ impl Shared {
         if both == SetAttributes::default() {
             return Ok(created);
         }
-        let set = |part: &SetAttributes| self.set_attributes(call, &id, part, None);
+        let set = |part: &SetAttributes| self.data.set_attributes(call, &id, part, None);
         if set(&both).is_err() && both != owner && both != times {
             // What is refused costs nothing else.
             let _ = (set(&owner), set(&times));
         }
-        created.entry.attributes = self.attributes(call, &id)?;
+        created.entry.attributes = self.data.attributes(call, &id)?;
         Ok(created)
     }
 
@@ -273,7 +296,7 @@ impl Shared {
         };
         let created = self.make(call, &making, &arguments, making.was_free)?;
         // A server may give it the handle of one that was removed, and tell times in whole seconds.
-        self.files.node(&created.entry.id).lock().forget_link();
+        self.objects.node(&created.entry.id).lock().forget_link();
         self.dress(call, created, &given(attributes))
     }
 
@@ -322,7 +345,7 @@ impl Shared {
         may_be_ours: bool,
     ) -> Result<Created> {
         let (directory, name) = (&*making.directory, making.name);
-        let (answer, change, since) = self.change_names(
+        let (answer, change, since) = self.namespace.change_names(
             call,
             directory,
             (making.procedure, arguments),
@@ -339,19 +362,24 @@ impl Shared {
         )?;
         let entry = match answer.value {
             Ok((Some(id), attributes, _)) => {
-                self.entry(call, id, attributes.as_ref(), answer.sent)?
+                self.objects
+                    .entry(call, id, attributes.as_ref(), answer.sent)?
             }
             // The server need not tell the handle.
-            Ok(_) => self.ask_name(call, directory, name)?,
+            Ok(_) => self.namespace.ask_name(call, directory, name)?,
             Err(failure) => {
                 let (made, status) = (NameChange::Make(making.file_type), failure.status);
                 let is_doubtful = may_be_ours && made.is_doubtful(status, answer.was_resent);
-                let found = self.prove(call, (directory, name), made, status, is_doubtful)?;
+                let found =
+                    self.namespace
+                        .prove(call, (directory, name), made, status, is_doubtful)?;
                 let found = found.ok_or_else(|| convert::error(status))?;
                 self.check_made(call, making, &found, status)?
             }
         };
-        self.names.enter(directory, name, Some(entry.id), since);
+        self.namespace
+            .names()
+            .enter(directory, name, Some(entry.id), since);
         Ok(Created {
             entry,
             parent: change,
@@ -369,7 +397,7 @@ impl Shared {
     ) -> Result<Entry> {
         let refusal = || convert::error(status);
         if let Some(target) = making.target {
-            let (known, _) = self.read_link(call, &found.id)?;
+            let (known, _) = self.objects.read_link(call, &found.id)?;
             return (known == target).then_some(*found).ok_or_else(refusal);
         }
         // A directory may have one bit from the one it is in.
@@ -383,10 +411,10 @@ impl Shared {
             mode: making.mode,
             ..SetAttributes::default()
         };
-        match self.set_attributes(call, &found.id, &request, None) {
+        match self.data.set_attributes(call, &found.id, &request, None) {
             // A server without modes makes all objects alike.
             Ok(_) | Err(Error::NotSupported) => Ok(Entry {
-                attributes: self.attributes(call, &found.id)?,
+                attributes: self.data.attributes(call, &found.id)?,
                 ..*found
             }),
             Err(_) => Err(refusal()),
@@ -401,16 +429,16 @@ impl Shared {
         directory: &FileId,
         name: &[u8],
     ) -> Result<(Attributes, Change)> {
-        self.may_change(call)?;
+        self.objects.calls().may_change(call)?;
         pagewell_fs::name::check_new(name)?;
-        let directory = &*self.directory(call, directory)?;
-        let node = self.files.node(id);
-        let parent = self.root.on_wire(&directory.id);
+        let directory = &*self.objects.directory(call, directory)?;
+        let node = self.objects.node(id);
+        let parent = self.objects.root().on_wire(directory.id());
         let arguments = LinkArguments {
             file: convert::handle(id),
             link: operation(&parent, name),
         };
-        let (answer, change, since) = self.change_names(
+        let (answer, change, since) = self.namespace.change_names(
             call,
             directory,
             (Procedure::Link, &arguments),
@@ -419,14 +447,19 @@ impl Shared {
         )?;
         let attributes = either(&answer.value).file_attributes;
         node.excuse();
-        self.remote.look(&node, attributes.as_ref(), answer.sent)?;
+        self.objects
+            .files()
+            .look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {
             let (made, status) = (NameChange::Link(*id), failure.status);
             let is_doubtful = made.is_doubtful(status, answer.was_resent);
-            self.prove(call, (directory, name), made, status, is_doubtful)?;
+            self.namespace
+                .prove(call, (directory, name), made, status, is_doubtful)?;
         }
-        self.names.enter(directory, name, Some(*id), since);
-        Ok((self.attributes_of(call, &node)?, change))
+        self.namespace
+            .names()
+            .enter(directory, name, Some(*id), since);
+        Ok((self.objects.attributes_of(call, &node)?, change))
     }
 }
 

@@ -1,15 +1,14 @@
 //! Mounting and unmounting.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pagewell_cache::{Cache, CachedStore, LENGTH_BYTES_MAX, OpenOptions, ReadAheadRule};
+use pagewell_cache::{Cache, LENGTH_BYTES_MAX, OpenOptions, ReadAheadRule};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Coherence, FileId, Limits};
 use pagewell_sunrpc::client::{
     self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Outgoing,
-    Patience, ProcedureStatistics,
+    Patience,
 };
 use pagewell_sunrpc::nfs3::{
     self, DecodeReply, Failure, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure,
@@ -21,10 +20,9 @@ use pagewell_sunrpc::xdr::Encode;
 use super::calls::{self, Calls, lacks_procedure, whole};
 use super::convert;
 use super::files::{Files, NODES_MAX};
-use super::filesystem::{NfsFileSystem, Shared};
-use super::names::{NAMES_MAX, Names};
+use super::filesystem::NfsFileSystem;
+use super::objects::Objects;
 use super::options::{NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
-use super::pages::Listings;
 use super::remote::{Remote, RemoteStore};
 use super::root::Root;
 use super::url::Url;
@@ -56,12 +54,6 @@ struct Volume {
 }
 
 impl NfsFileSystem {
-    /// The data of its files in the page cache.
-    #[must_use]
-    pub fn store(&self) -> &CachedStore {
-        &self.shared.store
-    }
-
     /// Mounts an export. Its data goes through `cache`, which others may share.
     ///
     /// # Errors
@@ -105,82 +97,42 @@ impl NfsFileSystem {
             Unusable::Version4Only => refused(&mounted.version_4_only()),
             Unusable::Other(reason) => refused(&reason),
         })?;
-        Ok(Self::new(client, mounted, &volume, url, cache))
-    }
-
-    fn new(client: Client, mounted: Mounted, volume: &Volume, url: &Url, cache: &Cache) -> Self {
-        let options = &url.options;
-        let information = &volume.information;
-        let calls = Arc::new(Calls::new(client, url, volume.filesystem_id));
-        let files = Arc::new(Files::new(NODES_MAX));
-        let remote = Arc::new(Remote {
-            calls: calls.clone(),
-            files: Arc::downgrade(&files),
-            deferred: OnceLock::new(),
-            read_bytes: transfer(
-                options.read_bytes,
-                information.read_bytes_max,
-                information.read_bytes_preferred,
-            ),
-            write_bytes: transfer(
-                options.write_bytes,
-                information.write_bytes_max,
-                information.write_bytes_preferred,
-            ),
-            nobody: options.own_credential(),
-            lacks_commit: AtomicBool::new(false),
-        });
-        let mut open = open_options(cache.open_options(), options.read_ahead, remote.read_bytes);
-        open.latency = Some(volume.latency);
-        let store = cache.open_store(Arc::new(RemoteStore(remote.clone())), open);
-        let preferred = information.directory_bytes_preferred;
-        Self {
-            shared: Arc::new(Shared {
-                calls,
-                files,
-                remote,
-                names: Names::new(NAMES_MAX),
-                store,
-                root: Root::new(volume.root, mounted),
-                limits: volume.limits,
-                verifier: pagewell_fs::verifier::fresh(),
-                directory_bytes: preferred.clamp(DIRECTORY_BYTES_MIN, DIRECTORY_BYTES_MAX),
-                opens: AtomicUsize::new(0),
-                lacks_plus: AtomicBool::new(false),
-                refuses_cookies: AtomicBool::new(false),
-                lacks_exclusive: AtomicBool::new(false),
-                listed: Listings::default(),
-            }),
-        }
-    }
-
-    /// What its calls have cost, by number of the procedure.
-    #[must_use]
-    pub fn statistics_of_calls(&self) -> Vec<ProcedureStatistics> {
-        self.shared.calls.client.statistics().procedures()
-    }
-
-    /// Bytes of one READ and of one WRITE, as agreed with the server.
-    #[must_use]
-    pub fn transfer_bytes(&self) -> (u32, u32) {
-        (
-            self.shared.remote.read_bytes,
-            self.shared.remote.write_bytes,
-        )
+        Ok(assemble(client, mounted, &volume, url, cache))
     }
 }
 
-impl Drop for NfsFileSystem {
-    fn drop(&mut self) {
-        if !self.shared.calls.have_ended() {
-            if let Err(error) = self.shared.sync() {
-                let name = &self.shared.calls.name;
-                tracing::error!(source = %name, %error, "{name}: {error}");
-            }
-            self.shared.remote.end();
-            self.shared.root.mounted.unmount();
-        }
-    }
+/// The file system of an export that was given and described.
+fn assemble(
+    client: Client,
+    mounted: Mounted,
+    volume: &Volume,
+    url: &Url,
+    cache: &Cache,
+) -> NfsFileSystem {
+    let options = &url.options;
+    let information = &volume.information;
+    let calls = Arc::new(Calls::new(client, url, volume.filesystem_id));
+    let files = Arc::new(Files::new(calls.clone(), NODES_MAX));
+    let read_bytes = transfer(
+        options.read_bytes,
+        information.read_bytes_max,
+        information.read_bytes_preferred,
+    );
+    let write_bytes = transfer(
+        options.write_bytes,
+        information.write_bytes_max,
+        information.write_bytes_preferred,
+    );
+    let transfers = (read_bytes, write_bytes);
+    let remote = Arc::new(Remote::new(calls.clone(), files.clone(), transfers));
+    let mut open = open_options(cache.open_options(), options.read_ahead, read_bytes);
+    open.latency = Some(volume.latency);
+    let store = cache.open_store(Arc::new(RemoteStore::new(&remote)), open);
+    let root = Root::new(volume.root, mounted);
+    let objects = Arc::new(Objects::new(calls, files, root));
+    let preferred = information.directory_bytes_preferred;
+    let directory_bytes = preferred.clamp(DIRECTORY_BYTES_MIN, DIRECTORY_BYTES_MAX);
+    NfsFileSystem::new(objects, remote, store, volume.limits, directory_bytes)
 }
 
 /// How the cache treats the files of a mount.

@@ -90,7 +90,9 @@ impl Names {
 }
 
 fn key(directory: &Node, name: &[u8]) -> Box<[u8]> {
-    [&directory.number.to_ne_bytes()[..], name].concat().into()
+    [&directory.number().to_ne_bytes()[..], name]
+        .concat()
+        .into()
 }
 
 #[cfg(test)]

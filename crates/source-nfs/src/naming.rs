@@ -39,8 +39,9 @@ use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccDat
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::attributes::Stamp;
+use super::calls::Answered;
 use super::convert;
-use super::filesystem::{Answered, Shared};
+use super::lookup::Namespace;
 use super::node::Node;
 
 /// A change of a name.
@@ -90,7 +91,7 @@ pub(super) fn operation<'a>(directory: &'a FileId, name: &'a [u8]) -> DirectoryO
     DirectoryOperation { directory, name }
 }
 
-impl Shared {
+impl Namespace {
     /// Makes a call that changes names of one directory. `wcc` finds in the answer what it says of
     /// the directory. Besides the answer what became of the directory, and its stamp then, unless
     /// other changes of ours were on their way together with this one: what their order was nobody
@@ -104,10 +105,17 @@ impl Shared {
         wcc: impl FnOnce(&Reply<T, F>) -> WccData,
     ) -> Result<(Answered<T, F>, Change, Option<Stamp>)> {
         let begun = directory.begin_change();
-        let answer = self.ask(call, procedure, arguments, decode);
-        let answer = answer.inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
+        let answer = self
+            .objects()
+            .calls()
+            .ask(call, procedure, arguments, decode);
+        let answer =
+            answer.inspect_err(|_| directory.end_unanswered(self.objects().calls().now()))?;
         let wcc = wcc(&answer.value);
-        let (change, ended) = self.remote.end_change(directory, &wcc, answer.sent);
+        let (change, ended) = self
+            .objects()
+            .files()
+            .end_change(directory, &wcc, answer.sent);
         let since = ended.ends_alone(begun).then_some(ended);
         Ok((answer, change, since))
     }
@@ -122,7 +130,7 @@ impl Shared {
         status: Status,
         is_doubtful: bool,
     ) -> Result<Option<Entry>> {
-        self.names.forget(directory, name);
+        self.names().forget(directory, name);
         let refusal = convert::error(status);
         if !is_doubtful {
             return Err(refusal);

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pagewell_base::sync::{Mutex, MutexGuard, RwLock};
+use pagewell_cache::CachedObject;
 use pagewell_fs::{
     Access, Attributes, Credentials, Error, FileId, Result, Timestamp, WccAttributes,
 };
@@ -45,8 +46,16 @@ pub(super) type Rights = ((u32, u32, u32), u64);
 /// A user, and what calls for that user begin with.
 #[derive(Clone, Debug)]
 pub(super) struct User {
-    pub(super) credentials: Credentials,
-    pub(super) encoded: EncodedCredential,
+    pub credentials: Credentials,
+    pub encoded: EncodedCredential,
+}
+
+impl Uncommitted {
+    /// What the server has taken with this verifier.
+    pub(super) fn new(verifier: [u8; 8]) -> Self {
+        let differs = false;
+        Self { verifier, differs }
+    }
 }
 
 impl User {
@@ -64,9 +73,9 @@ fn mode_and_owner(attributes: &Attributes) -> (u32, u32, u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uncommitted {
     /// What it said with the first.
-    pub(super) verifier: [u8; 8],
+    pub verifier: [u8; 8],
     /// Whether it has said something else since: what was before that is gone.
-    pub(super) differs: bool,
+    pub differs: bool,
 }
 
 /// What changes of a node.
@@ -84,52 +93,48 @@ pub(super) struct State {
     unreported_at: Moment,
     consistency: Consistency,
     /// How often another client has changed it.
-    pub(super) changes: u64,
+    changes: u64,
     /// As a file: another client may have changed it beside us.
     is_in_question: bool,
     /// [`Self::changes`] when the cached data was known to be right.
-    pub(super) data_changes: u64,
+    data_changes: u64,
     /// [`Self::changes`] at the last open.
-    pub(super) changes_at_open: Option<u64>,
+    changes_at_open: Option<u64>,
     /// Changes of names in it that are ours, begun or ended.
-    pub(super) own_changes: u64,
-    pub(super) length: Length,
+    own_changes: u64,
+    length: Length,
     /// READs that met an end where none was known, and reported no attributes.
-    pub(super) unexpected_ends: u64,
+    unexpected_ends: u64,
     /// Data of it was read or written, and may be cached.
     has_data: bool,
     /// Reads of its data on their way.
-    pub(super) readers: u32,
-    pub(super) uncommitted: Option<Uncommitted>,
-    pub(super) failures: Failures,
+    readers: u32,
+    uncommitted: Option<Uncommitted>,
+    failures: Failures,
     /// Writes that the server has refused for good.
-    pub(super) losses: u64,
+    losses: u64,
     /// The user that has read data last: see [`Self::reads_for`].
-    pub(super) reader: Option<Arc<User>>,
+    reader: Option<Arc<User>>,
     /// The user that wrote all of it that may not be safe at the server.
-    pub(super) writer: Option<Arc<User>>,
+    writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.
     link: Option<Box<(Timestamp, Box<[u8]>)>>,
-    pub(super) opens: u32,
+    opens: u32,
     /// Its last name is gone: what cannot be written any more is nobody's loss.
-    pub(super) is_removed: bool,
-    pub(super) silly: Option<Box<Silly>>,
-    pub(super) cookie_verifier: [u8; 8],
+    is_removed: bool,
+    silly: Option<Box<Silly>>,
+    cookie_verifier: [u8; 8],
 }
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The handle.
-    pub(super) id: FileId,
-    /// Tells nodes apart, also those of one handle at different times.
-    pub(super) number: u64,
-    /// See [`super::data`].
-    pub(super) data: RwLock<()>,
+    id: FileId,
+    number: u64,
+    data: RwLock<()>,
     state: Mutex<State>,
-    /// Its data in the page cache, from the first read or write on.
-    pub(super) bytes: OnceLock<Bytes>,
+    bytes: OnceLock<Bytes>,
 }
 
 impl Node {
@@ -143,6 +148,31 @@ impl Node {
         }
     }
 
+    /// The handle.
+    pub(super) fn id(&self) -> &FileId {
+        &self.id
+    }
+
+    /// Tells nodes apart, also those of one handle at different times.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Held while its data is changed: see [`super::data`].
+    pub(super) fn data(&self) -> &RwLock<()> {
+        &self.data
+    }
+
+    /// Its data in the page cache, once it was read or written.
+    pub(super) fn object(&self) -> Option<&CachedObject> {
+        self.bytes.get().map(Bytes::object)
+    }
+
+    /// Its data in the page cache, which `open` opens at the first read or write.
+    pub(super) fn bytes(&self, open: impl FnOnce() -> Bytes) -> &Bytes {
+        self.bytes.get_or_init(open)
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -150,8 +180,7 @@ impl Node {
     /// Whether nothing depends on it any more: it has no data in memory, and none that may not be
     /// safe at the server.
     pub(super) fn may_be_forgotten(&self) -> bool {
-        let bytes = self.bytes.get();
-        let has_pages = bytes.is_some_and(|bytes| bytes.object().has_pages());
+        let has_pages = self.object().is_some_and(CachedObject::has_pages);
         !has_pages && !self.lock().is_uncommitted()
     }
 
@@ -230,6 +259,27 @@ impl State {
             changes: self.changes,
             own_changes: self.own_changes,
         }
+    }
+
+    /// How often another client has changed it.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(super) fn length(&self) -> &Length {
+        &self.length
+    }
+
+    pub(super) fn length_mut(&mut self) -> &mut Length {
+        &mut self.length
+    }
+
+    pub(super) fn cookie_verifier(&self) -> [u8; 8] {
+        self.cookie_verifier
+    }
+
+    pub(super) fn set_cookie_verifier(&mut self, verifier: [u8; 8]) {
+        self.cookie_verifier = verifier;
     }
 
     fn is_another(&self, reported: &Reported) -> bool {
@@ -359,6 +409,155 @@ impl State {
         }
     }
 
+    /// A program has opened it. Whether no other client has changed it since the open before.
+    pub(super) fn open(&mut self) -> bool {
+        self.opens += 1;
+        self.changes_at_open.replace(self.changes) == Some(self.changes)
+    }
+
+    /// A program has closed it. The hidden name to be removed, when that was the last.
+    pub(super) fn close(&mut self) -> Option<Box<Silly>> {
+        self.opens = self.opens.saturating_sub(1);
+        let is_last = self.opens == 0;
+        // As a directory without a name.
+        self.is_removed &= !(is_last && self.is_directory());
+        self.silly.take_if(|_| is_last)
+    }
+
+    /// How many times it is open.
+    pub(super) fn opens(&self) -> u32 {
+        self.opens
+    }
+
+    /// Its name is gone. A directory that is open stays what it was, and is empty.
+    pub(super) fn outlive(&mut self) {
+        self.is_removed |= self.is_directory() && self.opens > 0;
+    }
+
+    /// Its last name is gone, and the server has none of it: what was not written is dropped.
+    pub(super) fn was_removed(&mut self) {
+        self.is_removed = true;
+        self.uncommitted = None;
+    }
+
+    /// Whether its last name was moved away because it is open.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.silly.is_some()
+    }
+
+    /// Its last name was moved to a hidden one.
+    pub(super) fn hide(&mut self, silly: Box<Silly>) {
+        self.silly = Some(silly);
+    }
+
+    /// Takes the hidden name.
+    pub(super) fn take_hidden(&mut self) -> Option<Box<Silly>> {
+        self.silly.take()
+    }
+
+    /// Counts a read of its data by this user, for which it is read from here on. How many reads
+    /// had met an unexpected end before.
+    pub(super) fn begin_read(
+        &mut self,
+        credentials: &Credentials,
+        user: impl FnOnce() -> Arc<User>,
+    ) -> u64 {
+        self.use_data();
+        self.readers += 1;
+        if !User::is(self.reader.as_ref(), credentials) {
+            self.reader = Some(user());
+        }
+        self.unexpected_ends
+    }
+
+    pub(super) fn end_read(&mut self) {
+        self.readers = self.readers.saturating_sub(1);
+    }
+
+    /// READs that met an end where none was known, and reported no attributes.
+    pub(super) fn unexpected_ends(&self) -> u64 {
+        self.unexpected_ends
+    }
+
+    /// A READ has met an end where none was known, and reported no attributes.
+    pub(super) fn met_unexpected_end(&mut self) {
+        self.unexpected_ends += 1;
+        self.doubt();
+    }
+
+    /// Whether data that this many users were refused may be read once more, for a write: no user
+    /// reads now.
+    pub(super) fn may_read_for_a_write(&self, refusals: usize) -> bool {
+        self.readers == 0 && self.writer.is_some() && self.reads_for(refusals).is_some()
+    }
+
+    /// Its data is written by this user. Whether everything that may not be safe is that user's.
+    pub(super) fn begin_write(
+        &mut self,
+        credentials: &Credentials,
+        user: impl FnOnce() -> Arc<User>,
+    ) -> bool {
+        self.use_data();
+        let writer = self.writer.get_or_insert_with(user);
+        User::is(Some(writer), credentials)
+    }
+
+    /// The user on whose behalf it is written.
+    pub(super) fn writer(&self) -> Option<&Arc<User>> {
+        self.writer.as_ref()
+    }
+
+    pub(super) fn set_writer(&mut self, writer: Arc<User>) {
+        self.writer = Some(writer);
+    }
+
+    /// The server has taken an unstable write with this verifier, the first of whose request had
+    /// `first`.
+    pub(super) fn took_unstable(&mut self, first: [u8; 8], verifier: [u8; 8]) {
+        let known = self.uncommitted.get_or_insert(Uncommitted::new(verifier));
+        known.differs |= first != verifier || known.verifier != verifier;
+    }
+
+    /// Takes the record of unstable writes.
+    pub(super) fn take_uncommitted(&mut self) -> Option<Uncommitted> {
+        self.uncommitted.take()
+    }
+
+    /// Notes that the server has refused a write for good. Whether that is a loss.
+    pub(super) fn write_failed(&mut self, error: Error) -> bool {
+        if self.is_removed {
+            return false;
+        }
+        self.losses += 1;
+        let writer = self.writer.as_ref();
+        let user = writer.map_or_else(Credentials::root, |writer| writer.credentials.clone());
+        self.failures.note(user, error);
+        self.doubt();
+        true
+    }
+
+    /// Writes that the server has refused for good.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    pub(super) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    pub(super) fn failures_mut(&mut self) -> &mut Failures {
+        &mut self.failures
+    }
+
+    /// What the server has refused has left the cache.
+    pub(super) fn forgot_refused(&mut self) {
+        if self.failures.left_cache() {
+            self.changes += 1;
+            self.data_changes = self.changes;
+            self.doubt();
+        }
+    }
+
     /// Whether something of its data may not be safe at the server yet.
     pub(super) fn is_uncommitted(&self) -> bool {
         self.length.is_uncommitted() || self.uncommitted.is_some()
@@ -372,10 +571,15 @@ impl State {
     }
 
     /// Its data is read or written. What is cached from now on is of what is known now.
-    pub(super) fn use_data(&mut self) {
+    fn use_data(&mut self) {
         if !std::mem::replace(&mut self.has_data, true) {
             self.data_changes = self.changes;
         }
+    }
+
+    /// What was cached when another client had changed it this often was thrown away.
+    pub(super) fn threw_away(&mut self, changes: u64) {
+        self.data_changes = changes;
     }
 
     /// Whether another client has changed what is cached.

@@ -24,10 +24,10 @@ const ALLOCATION_BYTES: usize = 24;
 /// One entry of a page.
 #[derive(Debug)]
 pub(super) struct Listed {
-    pub(super) name: Box<[u8]>,
-    pub(super) file_id: u64,
+    pub name: Box<[u8]>,
+    pub file_id: u64,
     /// By which a front goes on after it.
-    pub(super) cookie: u64,
+    pub cookie: u64,
     /// As long as it is, not as it may be.
     id: Option<Box<[u8]>>,
 }
@@ -56,20 +56,20 @@ impl Listed {
 #[derive(Debug)]
 pub(super) struct Page {
     /// The cookie that it was asked for with.
-    pub(super) after: u64,
+    pub after: u64,
     /// Entries of the listing before it, if that is known.
-    pub(super) position: Option<usize>,
+    pub position: Option<usize>,
     /// The server's cookie of its last entry, also when that cannot be shown.
-    pub(super) next: u64,
-    pub(super) entries: Vec<Listed>,
+    pub next: u64,
+    pub entries: Vec<Listed>,
     /// What it takes.
-    pub(super) bytes: usize,
+    pub bytes: usize,
     /// Entries that cannot be shown.
-    pub(super) unusable: u64,
-    pub(super) is_last: bool,
-    pub(super) came: Instant,
+    pub unusable: u64,
+    pub is_last: bool,
+    pub came: Instant,
     /// Of the directory, when it was asked for.
-    pub(super) stamp: Stamp,
+    pub stamp: Stamp,
 }
 
 impl Page {
@@ -98,8 +98,8 @@ impl Page {
 
 /// Where a listing goes on.
 pub(super) struct Spot {
-    pub(super) page: Arc<Page>,
-    pub(super) index: usize,
+    pub page: Arc<Page>,
+    pub index: usize,
 }
 
 /// Pages of one directory.
@@ -125,7 +125,7 @@ impl Listings {
         let changes = directory.stamp().changes;
         let listings = self.0.lock();
         let mut listings = listings.iter();
-        let listing = listings.find(|listing| listing.directory == directory.number)?;
+        let listing = listings.find(|listing| listing.directory == directory.number())?;
         listing.pages.iter().rev().find_map(|page| {
             let index = page
                 .find(cookie)
@@ -139,7 +139,7 @@ impl Listings {
     pub(super) fn position(&self, directory: &Node, cookie: u64) -> Option<usize> {
         let listings = self.0.lock();
         let mut listings = listings.iter();
-        let listing = listings.find(|listing| listing.directory == directory.number)?;
+        let listing = listings.find(|listing| listing.directory == directory.number())?;
         listing.pages.iter().rev().find_map(|page| {
             if page.next == cookie {
                 return page.end_position();
@@ -157,7 +157,7 @@ impl Listings {
             return;
         }
         let mut others = listings.iter();
-        let place = others.position(|listing| listing.directory == directory.number);
+        let place = others.position(|listing| listing.directory == directory.number());
         let known = place.and_then(|index| listings.remove(index));
         let mut pages = known.map_or_else(VecDeque::new, |listing| listing.pages);
         pages.retain(|other| {
@@ -166,7 +166,7 @@ impl Listings {
         });
         pages.push_back(page.clone());
         listings.push_back(Listing {
-            directory: directory.number,
+            directory: directory.number(),
             pages,
         });
         let mut bytes: usize = listings.iter().map(Listing::bytes).sum();

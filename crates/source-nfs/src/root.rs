@@ -15,19 +15,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_base::sync::{Mutex, RwLock};
-use pagewell_fs::{Call, Error, FileId, Result};
+use pagewell_fs::FileId;
 use pagewell_sunrpc::client::Mounted;
-use pagewell_sunrpc::nfs3::{GetattrReply, Procedure};
-
-use super::calls::whole;
-use super::convert;
-use super::filesystem::Shared;
 
 /// See the module's text.
 pub(super) struct Root {
     /// What the rest of the mount calls it.
-    pub(super) id: FileId,
-    pub(super) mounted: Mounted,
+    id: FileId,
+    mounted: Mounted,
     handle: RwLock<FileId>,
     /// A thread asks for it anew.
     asking: Mutex<()>,
@@ -43,6 +38,14 @@ impl Root {
             asking: Mutex::default(),
             was_renewed: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn id(&self) -> &FileId {
+        &self.id
+    }
+
+    pub(super) fn unmount(&self) {
+        self.mounted.unmount();
     }
 
     /// What the server calls an object.
@@ -61,7 +64,7 @@ impl Root {
     }
 
     /// Asks for the root anew when its handle is `stale`. Whether it has another one now.
-    fn renew(&self, stale: &FileId) -> bool {
+    pub(super) fn renew(&self, stale: &FileId) -> bool {
         // Threads that meet it together ask once.
         let _alone = self.asking.lock();
         if *self.handle.read() == *stale
@@ -72,45 +75,5 @@ impl Root {
             self.was_renewed.store(true, Ordering::Release);
         }
         *self.handle.read() != *stale
-    }
-}
-
-impl Shared {
-    /// Does `work` with these objects for a caller; once more when the root is among them, was
-    /// stale, and has another handle now.
-    pub(super) fn with_root<T>(
-        &self,
-        call: &Call<'_>,
-        objects: &[&FileId],
-        mut work: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
-        if !objects.contains(&&self.root.id) {
-            return work();
-        }
-        let before = self.root.on_wire(&self.root.id);
-        let done = work();
-        let is_stale = matches!(done, Err(Error::Stale));
-        if !is_stale || !call.may_block || !self.root.renew(&before) {
-            return done;
-        }
-        self.begin_anew(call)?;
-        work()
-    }
-
-    /// Forgets what was known of the root under its last handle, and learns what the server calls
-    /// its file system now.
-    fn begin_anew(&self, call: &Call<'_>) -> Result<()> {
-        let node = self.files.node(&self.root.id);
-        let mut state = node.lock();
-        state.changed_by_others();
-        state.doubt();
-        drop(state);
-        let handle = self.root.on_wire(&self.root.id);
-        let handle = convert::handle(&handle);
-        let answer = self.ask(call, Procedure::Getattr, &handle, whole::<GetattrReply>)?;
-        let found = answer.value;
-        let found = found.map_err(|failure| convert::error_of_object(failure.status))?;
-        self.calls.set_filesystem_id(found.filesystem_id);
-        Ok(())
     }
 }

@@ -24,11 +24,11 @@ pub(super) const ATTEMPTS_MAX: u32 = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Silly {
     /// Where it is.
-    pub(super) directory: FileId,
+    pub directory: FileId,
     /// What it is called there.
-    pub(super) name: Vec<u8>,
+    pub name: Vec<u8>,
     /// On whose behalf it is removed.
-    pub(super) credentials: Credentials,
+    pub credentials: Credentials,
 }
 
 /// The next name for the file of this number.

@@ -1,18 +1,50 @@
 //! Removing and moving names: REMOVE, RMDIR, RENAME; and what is open when its name goes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_fs::{Call, Change, Error, FileId, Result};
 use pagewell_sunrpc::nfs3::{Procedure, RemoveReply, RenameArguments, RenameBody, RenameReply};
 
 use super::calls::whole;
-use super::filesystem::Shared;
+use super::data::bury;
+use super::lookup::Namespace;
 use super::naming::{NameChange, either, operation};
 use super::node::Node;
+use super::objects::Objects;
 use super::silly::{self, Silly};
 
-impl Shared {
+/// Removes and moves names.
+pub(super) struct Remover {
+    objects: Arc<Objects>,
+    namespace: Arc<Namespace>,
+    /// Files that are open.
+    opens: AtomicUsize,
+}
+
+impl Remover {
+    pub(super) fn new(objects: Arc<Objects>, namespace: Arc<Namespace>) -> Self {
+        Self {
+            objects,
+            namespace,
+            opens: AtomicUsize::new(0),
+        }
+    }
+
+    /// A file was opened.
+    pub(super) fn opened(&self) {
+        self.opens.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A file was closed, which is removed if that was only put off.
+    pub(super) fn closed(&self, node: &Arc<Node>) {
+        self.opens.fetch_sub(1, Ordering::AcqRel);
+        let hidden = node.lock().close();
+        if let Some(silly) = hidden {
+            self.remove_hidden(node, &silly);
+        }
+    }
+
     /// [`pagewell_fs::FileSystem::remove`].
     pub(super) fn remove(
         &self,
@@ -20,9 +52,9 @@ impl Shared {
         directory: &FileId,
         name: &[u8],
     ) -> Result<Change> {
-        self.may_change(call)?;
+        self.objects.calls().may_change(call)?;
         pagewell_fs::name::check_old(name)?;
-        let directory = self.directory(call, directory)?;
+        let directory = self.objects.directory(call, directory)?;
         let target = self.target(call, &directory, name)?;
         if let Some(target) = &target
             && self.must_stay(call, target, name)?
@@ -43,14 +75,14 @@ impl Shared {
         directory: &Arc<Node>,
         name: &[u8],
     ) -> Result<Option<Arc<Node>>> {
-        if let Some(known) = self.known_meaning(directory, name) {
+        if let Some(known) = self.namespace.known_meaning(directory, name) {
             return Ok(Some(known));
         }
         if self.opens.load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
-        match self.ask_name(call, directory, name) {
-            Ok(entry) => Ok(Some(self.files.node(&entry.id))),
+        match self.namespace.ask_name(call, directory, name) {
+            Ok(entry) => Ok(Some(self.objects.node(&entry.id))),
             Err(Error::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
@@ -58,15 +90,15 @@ impl Shared {
 
     /// Whether the object must stay though this name goes: it is open, and has no other.
     fn must_stay(&self, call: &Call<'_>, target: &Node, name: &[u8]) -> Result<bool> {
-        if target.lock().opens == 0 || silly::is_silly(name) {
+        if target.lock().opens() == 0 || silly::is_silly(name) {
             return Ok(false);
         }
-        let attributes = match self.ask_attributes(call, target) {
+        let attributes = match self.objects.ask_attributes(call, target) {
             // What is open is gone already; the name may mean another object.
             Err(Error::Stale) => return Ok(false),
             asked => asked?,
         };
-        let is_hidden = target.lock().silly.is_some();
+        let is_hidden = target.lock().is_hidden();
         Ok(!attributes.file_type.is_directory() && attributes.link_count <= 1 && !is_hidden)
     }
 
@@ -81,20 +113,20 @@ impl Shared {
         let number = target.lock().known().map_or(0, |known| known.file_id);
         for _ in 0..silly::ATTEMPTS_MAX {
             let hidden = silly::next_name(number);
-            match self.ask_name(call, directory, &hidden) {
+            match self.namespace.ask_name(call, directory, &hidden) {
                 Err(Error::NotFound) => {}
                 Ok(_) => continue,
                 Err(error) => return Err(error),
             }
             let (change, _) = self.send_rename(call, (directory, name), (directory, &hidden))?;
-            let silly = Silly {
-                directory: directory.id,
+            let silly = Box::new(Silly {
+                directory: *directory.id(),
                 name: hidden,
                 credentials: call.credentials.clone(),
-            };
+            });
             let mut state = target.lock();
-            if state.opens > 0 {
-                state.silly = Some(Box::new(silly));
+            if state.opens() > 0 {
+                state.hide(silly);
             } else {
                 // The last program that had it open has gone meanwhile, and found nothing to
                 // remove.
@@ -108,21 +140,24 @@ impl Shared {
 
     /// Gives what was hidden its name again: what was to take the name did not come.
     fn show_again(&self, call: &Call<'_>, directory: &Arc<Node>, name: &[u8], hidden: &Arc<Node>) {
-        let Some(silly) = hidden.lock().silly.take() else {
+        let Some(silly) = hidden.lock().take_hidden() else {
             return;
         };
         // Without an answer it may have come all the same.
-        let is_free = matches!(self.ask_name(call, directory, name), Err(Error::NotFound));
+        let is_free = matches!(
+            self.namespace.ask_name(call, directory, name),
+            Err(Error::NotFound)
+        );
         let back = (directory, &silly.name[..]);
         if !is_free || self.send_rename(call, back, (directory, name)).is_err() {
-            hidden.lock().silly = Some(silly);
+            hidden.lock().hide(silly);
         }
     }
 
     /// Removes what was hidden, as its last user has gone.
-    pub(super) fn remove_hidden(&self, node: &Arc<Node>, silly: &Silly) {
+    fn remove_hidden(&self, node: &Arc<Node>, silly: &Silly) {
         let call = Call::new(&silly.credentials, true);
-        let directory = self.files.node(&silly.directory);
+        let directory = self.objects.node(&silly.directory);
         // A file that cannot be removed now stays, as it does when the client dies.
         let removed = self.send_remove(&call, &directory, &silly.name, Procedure::Remove);
         if removed.is_ok() {
@@ -141,25 +176,22 @@ impl Shared {
         state.outlive();
         let was_last = state.known().is_some_and(|known| known.link_count <= 1);
         let is_uncommitted = state.is_uncommitted();
-        let is_open = state.opens > 0;
+        let is_open = state.opens() > 0;
         drop(state);
         if is_open || !was_last {
             return;
         }
         if is_uncommitted {
-            match self.ask_attributes(call, target) {
+            match self.objects.ask_attributes(call, target) {
                 Err(Error::Stale) => {}
                 Ok(attributes) if attributes.link_count == 0 => {}
                 _ => return,
             }
-            let mut state = target.lock();
-            state.is_removed = true;
-            state.uncommitted = None;
-            drop(state);
+            target.lock().was_removed();
             // The server may call another object so from here on.
-            self.files.forget(target);
+            self.objects.files().forget(target);
         }
-        Self::bury(target);
+        bury(target);
     }
 
     /// [`pagewell_fs::FileSystem::remove_directory`].
@@ -169,10 +201,10 @@ impl Shared {
         directory: &FileId,
         name: &[u8],
     ) -> Result<Change> {
-        self.may_change(call)?;
+        self.objects.calls().may_change(call)?;
         pagewell_fs::name::check_old(name)?;
-        let directory = &*self.directory(call, directory)?;
-        let target = self.known_meaning(directory, name);
+        let directory = &*self.objects.directory(call, directory)?;
+        let target = self.namespace.known_meaning(directory, name);
         let change = self.send_remove(call, directory, name, Procedure::Rmdir)?;
         if let Some(target) = target {
             let mut target = target.lock();
@@ -190,9 +222,9 @@ impl Shared {
         name: &[u8],
         procedure: Procedure,
     ) -> Result<Change> {
-        let parent = self.root.on_wire(&directory.id);
+        let parent = self.objects.root().on_wire(directory.id());
         let object = operation(&parent, name);
-        let (answer, change, since) = self.change_names(
+        let (answer, change, since) = self.namespace.change_names(
             call,
             directory,
             (procedure, &object),
@@ -202,9 +234,10 @@ impl Shared {
         if let Err(failure) = answer.value {
             let (gone, status) = (NameChange::Remove, failure.status);
             let is_doubtful = gone.is_doubtful(status, answer.was_resent);
-            self.prove(call, (directory, name), gone, status, is_doubtful)?;
+            self.namespace
+                .prove(call, (directory, name), gone, status, is_doubtful)?;
         }
-        self.names.enter(directory, name, None, since);
+        self.namespace.names().enter(directory, name, None, since);
         Ok(change)
     }
 
@@ -217,20 +250,20 @@ impl Shared {
         to_directory: &FileId,
         to_name: &[u8],
     ) -> Result<(Change, Change)> {
-        self.may_change(call)?;
+        self.objects.calls().may_change(call)?;
         pagewell_fs::name::check_old(from_name)?;
         pagewell_fs::name::check_old(to_name)?;
-        let from = self.directory(call, from_directory)?;
-        let to = self.directory(call, to_directory)?;
+        let from = self.objects.directory(call, from_directory)?;
+        let to = self.objects.directory(call, to_directory)?;
         let replaced = self.target(call, &to, to_name)?;
-        if self.known_meaning(&from, from_name).is_none() {
+        if self.namespace.known_meaning(&from, from_name).is_none() {
             // A repeated call is proven by what moved. That it is not there is told by the call.
-            let _ = self.ask_name(call, &from, from_name);
+            let _ = self.namespace.ask_name(call, &from, from_name);
         }
-        let moved = self.known_meaning(&from, from_name);
-        let is_one_name = from.number == to.number && from_name == to_name;
+        let moved = self.namespace.known_meaning(&from, from_name);
+        let is_one_name = from.number() == to.number() && from_name == to_name;
         let is_same = match (&replaced, &moved) {
-            (Some(replaced), Some(moved)) => replaced.number == moved.number,
+            (Some(replaced), Some(moved)) => replaced.number() == moved.number(),
             _ => is_one_name,
         };
         let mut hidden = None;
@@ -245,7 +278,7 @@ impl Shared {
             self.show_again(call, &to, to_name, hidden);
         }
         let changes = sent?;
-        let is_gone = |node: &&Arc<Node>| !is_same && node.lock().silly.is_none();
+        let is_gone = |node: &&Arc<Node>| !is_same && !node.lock().is_hidden();
         if let Some(replaced) = replaced.as_ref().filter(is_gone) {
             self.lost_a_name(call, replaced);
         }
@@ -259,31 +292,37 @@ impl Shared {
         (to, to_name): (&Arc<Node>, &[u8]),
     ) -> Result<(Change, Change)> {
         let known_at = from.stamp();
-        let moved = self.known_meaning(from, from_name);
-        let (from_id, to_id) = (self.root.on_wire(&from.id), self.root.on_wire(&to.id));
+        let moved = self.namespace.known_meaning(from, from_name);
+        let (from_id, to_id) = (
+            self.objects.root().on_wire(from.id()),
+            self.objects.root().on_wire(to.id()),
+        );
         let arguments = RenameArguments {
             from: operation(&from_id, from_name),
             to: operation(&to_id, to_name),
         };
-        let is_one = from.number == to.number;
+        let is_one = from.number() == to.number();
         let from_begun = from.begin_change();
         let to_begun = if is_one {
             from_begun
         } else {
             to.begin_change()
         };
-        let answer = self.ask(call, Procedure::Rename, &arguments, whole::<RenameReply>);
+        let answer =
+            self.objects
+                .calls()
+                .ask(call, Procedure::Rename, &arguments, whole::<RenameReply>);
         let answer = answer.inspect_err(|_| {
-            from.end_unanswered(self.calls.now());
+            from.end_unanswered(self.objects.calls().now());
             if !is_one {
-                to.end_unanswered(self.calls.now());
+                to.end_unanswered(self.objects.calls().now());
             }
         })?;
         let RenameBody {
             from_directory_wcc,
             to_directory_wcc,
         } = either(&answer.value);
-        let end = |directory, wcc| self.remote.end_change(directory, wcc, answer.sent);
+        let end = |directory, wcc| self.objects.files().end_change(directory, wcc, answer.sent);
         let (from_change, from_ended) = end(from, from_directory_wcc);
         let (to_change, to_ended) = if is_one {
             (from_change, from_ended)
@@ -291,19 +330,20 @@ impl Shared {
             end(to, to_directory_wcc)
         };
         if let Err(failure) = answer.value {
-            self.names.forget(from, from_name);
-            let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
+            self.namespace.names().forget(from, from_name);
+            let change = NameChange::Rename(moved.as_ref().map(|node| *node.id()));
             let status = failure.status;
             let is_doubtful = change.is_doubtful(status, answer.was_resent);
-            self.prove(call, (to, to_name), change, status, is_doubtful)?;
+            self.namespace
+                .prove(call, (to, to_name), change, status, is_doubtful)?;
         }
         // What it was that moved is known when the old name has meant the same all the time.
         let is_known = moved.is_some() && from_ended == known_at.next().next();
         let since = (is_known && to_ended.ends_alone(to_begun)).then_some(to_ended);
         // Not as missing: of two names of one object, a rename leaves both.
-        self.names.forget(from, from_name);
-        let meaning = moved.as_ref().map(|moved| moved.id);
-        self.names.enter(to, to_name, meaning, since);
+        self.namespace.names().forget(from, from_name);
+        let meaning = moved.as_ref().map(|moved| *moved.id());
+        self.namespace.names().enter(to, to_name, meaning, since);
         if let Some(moved) = moved {
             moved.excuse();
         }

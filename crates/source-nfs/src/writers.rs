@@ -28,10 +28,10 @@ use std::sync::Arc;
 use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_fs::{Call, Error, Result};
 
-use super::data::check_end;
+use super::calls::may_wait;
+use super::data::{Data, check_end};
 use super::failures::Failures;
-use super::filesystem::Shared;
-use super::node::{Node, User};
+use super::node::Node;
 
 /// Holds a file's data for a write.
 #[expect(dead_code, reason = "held, not looked at")]
@@ -41,7 +41,7 @@ pub(super) enum Held<'a> {
     Alone(RwLockWriteGuard<'a, ()>),
 }
 
-impl Shared {
+impl Data {
     /// Holds a file's data for a write of the caller that ends at `end`.
     pub(super) fn hold_to_write<'a>(
         &self,
@@ -50,30 +50,26 @@ impl Shared {
         end: u64,
     ) -> Result<Held<'a>> {
         check_end(end)?;
-        let shared = match node.data.try_read() {
+        let shared = match node.data().try_read() {
             Some(shared) => shared,
             None => {
-                Self::may_wait(call)?;
-                node.data.read()
+                may_wait(call)?;
+                node.data().read()
             }
         };
         let mut state = node.lock();
-        state.use_data();
-        if state.writer.is_none() {
-            state.writer = Some(self.user(call));
-        }
-        if User::is(state.writer.as_ref(), call.credentials) {
+        if state.begin_write(call.credentials, || self.objects().user(call)) {
             drop(state);
             return Ok(Held::Shared(shared));
         }
         drop((state, shared));
-        Self::may_wait(call)?;
+        may_wait(call)?;
         // To the end of the write: two users that write in turn would else only change turns.
-        let alone = node.data.write();
+        let alone = node.data().write();
         if node.lock().is_uncommitted() {
             self.make_safe(node)?;
         }
-        node.lock().writer = Some(self.user(call));
+        node.lock().set_writer(self.objects().user(call));
         Ok(Held::Alone(alone))
     }
 
@@ -85,9 +81,9 @@ impl Shared {
 
     /// [`pagewell_fs::Finish::Sync`].
     pub(super) fn sync(&self) -> Result<()> {
-        self.store.sync().map_err(|error| self.error(&error))?;
+        self.store().sync().map_err(|error| self.error(&error))?;
         let mut result = Ok(());
-        for node in self.files.failed() {
+        for node in self.objects().files().failed() {
             result = result.and(self.report(&node, Failures::take_all));
         }
         result
@@ -97,10 +93,10 @@ impl Shared {
     /// more. Waits for nobody.
     pub(super) fn unreported_failure(&self) -> Result<()> {
         let mut result = Ok(());
-        for node in self.files.failed() {
-            let first = node.lock().failures.take_all();
+        for node in self.objects().files().failed() {
+            let first = node.lock().failures_mut().take_all();
             result = result.and(first.map_or(Ok(()), Err));
-            self.files.was_reported(&node);
+            self.objects().files().was_reported(&node);
         }
         result
     }
@@ -108,12 +104,12 @@ impl Shared {
     /// An error that was not reported to the caller. What the server does not have is thrown away.
     pub(super) fn report_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         let state = node.lock();
-        let is_last = state.opens == 1;
-        if !state.failures.concern(call.credentials, is_last) {
+        let is_last = state.opens() == 1;
+        if !state.failures().concern(call.credentials, is_last) {
             return Ok(());
         }
         drop(state);
-        Self::may_wait(call)?;
+        may_wait(call)?;
         self.report(node, |failures| failures.take(call.credentials, is_last))
     }
 
@@ -122,20 +118,16 @@ impl Shared {
         node: &Arc<Node>,
         take: impl FnOnce(&mut Failures) -> Option<Error>,
     ) -> Result<()> {
-        let _alone = node.data.write();
-        if node.lock().failures.is_cached {
+        let _alone = node.data().write();
+        if node.lock().failures().are_cached() {
             self.throw_away(node)?;
         }
         let mut state = node.lock();
-        if std::mem::take(&mut state.failures.is_cached) {
-            state.changes += 1;
-            state.data_changes = state.changes;
-            state.doubt();
-        }
-        let failure = take(&mut state.failures);
-        if state.failures.is_reported() {
+        state.forgot_refused();
+        let failure = take(state.failures_mut());
+        if state.failures().is_reported() {
             drop(state);
-            self.files.was_reported(node);
+            self.objects().files().was_reported(node);
         }
         failure.map_or(Ok(()), Err)
     }

@@ -117,7 +117,7 @@ fn what_lacks_a_write_is_not_to_be_kept() {
     assert_eq!(look(), Ok(()));
     assert!(may_be_kept());
     // Written, and not sent.
-    node.lock().length.wrote(20);
+    node.lock().length_mut().wrote(20);
     assert!(!may_be_kept());
     assert_eq!(look(), Ok(()));
     assert!(!may_be_kept(), "what the server says is of before");

@@ -32,16 +32,15 @@ use std::time::{Duration, Instant};
 use pagewell_base::timer::Timer;
 use pagewell_counters::names::PANICS;
 use pagewell_device::{Error as DeviceError, Geometry, Object, Operation, Request, Store};
-use pagewell_fs::{Change, Credentials, Error, Result};
+use pagewell_fs::Error;
 use pagewell_sunrpc::client::{
     BorrowedSlice, CallError, EncodedCredential, Outcome, Outgoing, Sink,
 };
 use pagewell_sunrpc::nfs3::{
-    DecodeReply, FileAttributes, Procedure, ReadArguments, ReadHead, ReadHeadReply, Status,
-    WccData, read_data_length,
+    DecodeReply, Procedure, ReadArguments, ReadHead, ReadHeadReply, Status, read_data_length,
 };
 
-use super::attributes::{Moment, Stamp};
+use super::attributes::Moment;
 use super::calls::{Calls, Patience};
 use super::convert;
 use super::files::Files;
@@ -51,33 +50,38 @@ use super::node::{Node, User};
 const QUEUE_DEPTH: u32 = 64;
 
 /// All files of a mount.
-pub(super) struct RemoteStore(pub(super) Arc<Remote>);
+pub(super) struct RemoteStore(Arc<Remote>);
 
 /// One file of a mount.
 pub(super) struct RemoteFile {
-    remote: Arc<Remote>,
-    /// It has this, as long as it has data in the cache or on its way there.
+    remote: Weak<Remote>,
+    /// It has this, as long as it has data in the cache or on its way there; and the mount has it.
     node: Weak<Node>,
 }
 
 /// What requests on their way share.
 pub(super) struct Remote {
-    pub(super) calls: Arc<Calls>,
-    /// Those of the mount, each of which has this.
-    pub(super) files: Weak<Files>,
+    calls: Arc<Calls>,
+    files: Arc<Files>,
     /// What waits until a pause is over.
-    pub(super) deferred: OnceLock<Timer>,
-    pub(super) read_bytes: u32,
-    pub(super) write_bytes: u32,
+    deferred: OnceLock<Timer>,
+    read_bytes: u32,
+    write_bytes: u32,
     /// For data that nobody in particular asked for.
-    pub(super) nobody: EncodedCredential,
+    nobody: EncodedCredential,
     /// The server has no COMMIT.
-    pub(super) lacks_commit: AtomicBool,
+    lacks_commit: AtomicBool,
+}
+
+impl RemoteStore {
+    pub(super) fn new(remote: &Arc<Remote>) -> Self {
+        Self(remote.clone())
+    }
 }
 
 impl Store for RemoteStore {
     fn name(&self) -> &str {
-        &self.0.calls.name
+        self.0.calls.name()
     }
 
     fn geometry(&self) -> Geometry {
@@ -98,28 +102,49 @@ impl Store for RemoteStore {
 
 impl RemoteFile {
     pub(super) fn new(remote: &Arc<Remote>, node: &Arc<Node>) -> Self {
-        let (remote, node) = (remote.clone(), Arc::downgrade(node));
+        let (remote, node) = (Arc::downgrade(remote), Arc::downgrade(node));
         Self { remote, node }
     }
 }
 
 impl Object for RemoteFile {
     fn submit(&self, request: Request) {
-        let Some(node) = self.node.upgrade() else {
+        let (Some(remote), Some(node)) = (self.remote.upgrade(), self.node.upgrade()) else {
             return;
         };
-        if self.remote.calls.have_ended() {
+        if remote.calls.have_ended() {
             return;
         }
         match request.operation() {
-            Operation::Read => self.remote.read(&node, request),
-            Operation::Write => self.remote.write(&node, request),
-            Operation::Flush => self.remote.flush(&node, request),
+            Operation::Read => remote.read(&node, request),
+            Operation::Write => remote.write(&node, request),
+            Operation::Flush => remote.flush(&node, request),
         }
     }
 }
 
 impl Remote {
+    pub(super) fn new(
+        calls: Arc<Calls>,
+        files: Arc<Files>,
+        (read_bytes, write_bytes): (u32, u32),
+    ) -> Self {
+        Self {
+            nobody: calls.options().own_credential(),
+            calls,
+            files,
+            deferred: OnceLock::new(),
+            read_bytes,
+            write_bytes,
+            lacks_commit: AtomicBool::new(false),
+        }
+    }
+
+    /// Bytes of one READ and of one WRITE, as agreed with the server.
+    pub(super) fn transfer_bytes(&self) -> (u32, u32) {
+        (self.read_bytes, self.write_bytes)
+    }
+
     /// Every call ends, and none is made any more.
     pub(super) fn end(&self) {
         self.calls.end();
@@ -151,7 +176,7 @@ impl Remote {
     ) {
         let (this, sent) = (self.clone(), self.calls.now());
         let end = move |outcome: Outcome<'_>| end(&this, sent, outcome);
-        self.calls.client.submit(call, end);
+        self.calls.client().submit(call, end);
     }
 
     /// What calls for a user begin with, or calls for none in particular.
@@ -159,59 +184,15 @@ impl Remote {
         user.map_or(&self.nobody, |user| &user.encoded).clone()
     }
 
-    /// Takes attributes that came with an answer to a call that changed nothing. An object that is
-    /// another now is forgotten.
-    pub(super) fn look(
-        &self,
-        node: &Node,
-        attributes: Option<&FileAttributes>,
-        sent: Moment,
-    ) -> Result<()> {
-        let Some(attributes) = attributes else {
-            return Ok(());
-        };
-        let looked = node.look(&self.calls.reported(&node.id, attributes, sent));
-        looked.inspect_err(|_| self.forget(node))
-    }
-
-    /// It means another object by now.
-    fn forget(&self, node: &Node) {
-        if let Some(files) = self.files.upgrade() {
-            files.forget(node);
-        }
-    }
-
-    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
-    pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
-        let reported = wcc
-            .after
-            .map(|after| self.calls.reported(&node.id, &after, sent));
-        let before = wcc.before.map(convert::wcc);
-        let (after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
-        let after = after.inspect_err(|_| self.forget(node));
-        let after = after.unwrap_or_default();
-        (Change { before, after }, stamp)
-    }
-
     /// An error of a write that will not go away: kept with the file.
     fn write_failed(&self, node: &Arc<Node>, error: Error) {
-        let mut state = node.lock();
-        if state.is_removed {
-            return;
-        }
-        state.losses += 1;
-        let writer = state.writer.as_ref();
-        let user = writer.map_or_else(Credentials::root, |writer| writer.credentials.clone());
-        state.failures.note(user, error);
-        state.doubt();
-        drop(state);
-        if let Some(files) = self.files.upgrade() {
-            files.note_failed(node);
+        if node.lock().write_failed(error) {
+            self.files.note_failed(node);
         }
     }
 
     fn failed(&self, offset: u64, error: &Error) -> DeviceError {
-        DeviceError::failed(&self.calls.name, offset, error.to_errno())
+        DeviceError::failed(self.calls.name(), offset, error.to_errno())
     }
 
     /// A call without an answer, as a device says it.
@@ -219,7 +200,7 @@ impl Remote {
         match error {
             CallError::Stopped => DeviceError::Abandoned { offset },
             CallError::TimedOut { after } => DeviceError::TimedOut {
-                device: self.calls.name.clone(),
+                device: self.calls.name().to_owned(),
                 offset,
                 seconds: after.as_secs(),
             },
@@ -239,20 +220,11 @@ struct Reading {
     patience: Patience,
 }
 
-impl Reading {
-    /// Whether it is for a write, as no user reads now, and can be made for another than before.
-    fn may_be_for_a_write(&self) -> bool {
-        let state = self.node.lock();
-        let has_writer = state.readers == 0 && state.writer.is_some();
-        has_writer && state.reads_for(self.refusals).is_some()
-    }
-}
-
 impl Remote {
     fn read(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         debug_assert_eq!(request.operation(), Operation::Read);
         let (offset, length) = (request.offset(), request.len());
-        let known = node.lock().length.at_server().saturating_sub(offset);
+        let known = node.lock().length().at_server().saturating_sub(offset);
         let inside = usize::try_from(known).unwrap_or(usize::MAX).min(length);
         let mut lengths = pieces(inside, self.read_bytes);
         if inside < length {
@@ -277,7 +249,7 @@ impl Remote {
     fn send_read(self: &Arc<Self>, reading: Reading) {
         let rest = reading.request.len() - reading.done;
         let arguments = ReadArguments {
-            file: convert::handle(&reading.node.id),
+            file: convert::handle(reading.node.id()),
             offset: reading.request.offset() + reading.done as u64,
             count: u32::try_from(rest).unwrap_or(u32::MAX),
         };
@@ -307,26 +279,27 @@ impl Remote {
         match answer {
             Ok(Ok(head)) => {
                 // That it is another object now is told to whoever asks for it next.
-                let _ = self.look(&reading.node, head.file_attributes.as_ref(), sent);
+                let _ = self
+                    .files
+                    .look(&reading.node, head.file_attributes.as_ref(), sent);
                 let rest = reading.request.len() - reading.done;
                 reading.done += rest.min(head.count as usize);
                 let is_short = head.end_of_file && reading.done < reading.request.len();
                 if is_short && head.file_attributes.is_none() {
-                    let mut state = reading.node.lock();
-                    state.unexpected_ends += 1;
-                    state.doubt();
+                    reading.node.lock().met_unexpected_end();
                 }
                 self.go_on_reading(reading, &head);
             }
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
             Ok(Err(failure))
-                if failure.status == Status::AccessDenied && reading.may_be_for_a_write() =>
+                if failure.status == Status::AccessDenied
+                    && reading.node.lock().may_read_for_a_write(reading.refusals) =>
             {
                 reading.refusals += 1;
                 self.send_read(reading);
             }
             Ok(Err(failure)) => {
-                let _ = self.look(&reading.node, failure.body.as_ref(), sent);
+                let _ = self.files.look(&reading.node, failure.body.as_ref(), sent);
                 reading.node.lock().doubt();
                 let error = self.failed(offset, &convert::error_of_object(failure.status));
                 reading.request.fail(reading.done, error);

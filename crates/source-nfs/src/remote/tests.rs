@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use pagewell_device::{Buffer, Issuer, Outcome};
 use pagewell_fs::FileId;
-use pagewell_sunrpc::client::{Client, Options};
 
 use super::*;
-use crate::url::Url;
+use crate::testing::calls;
 
 #[test]
 fn pieces_are_as_long_as_one_call_takes() {
@@ -26,21 +25,11 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let options = Options::new("nobody", vec![server.local_addr().unwrap()]);
-        let client = Client::connect(100_003, 3, options).unwrap();
-        let calls = Calls::new(client, &Url::parse("nfs://nobody/").unwrap(), 1);
+        let (calls, server) = calls();
         let node = Arc::new(Node::new(FileId::new(b"a").unwrap(), 1));
-        node.lock().length.reported(1000);
-        let remote = Arc::new(Remote {
-            calls: Arc::new(calls),
-            files: Weak::new(),
-            deferred: OnceLock::new(),
-            read_bytes: 1 << 16,
-            write_bytes: 1 << 16,
-            nobody: EncodedCredential::of_process(),
-            lacks_commit: AtomicBool::new(false),
-        });
+        node.lock().length_mut().reported(1000);
+        let files = Arc::new(Files::new(calls.clone(), 100));
+        let remote = Arc::new(Remote::new(calls, files, (1 << 16, 1 << 16)));
         Self {
             remote,
             node,

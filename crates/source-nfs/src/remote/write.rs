@@ -68,10 +68,10 @@ impl Remote {
         let rest = writing.request.len() - writing.done;
         let count = u32::try_from(rest).unwrap_or(u32::MAX);
         let is_stable =
-            self.calls.options.synchronous || writing.request.is_durable() || self.lacks_commit();
+            self.calls.options().synchronous || writing.request.is_durable() || self.lacks_commit();
         writing.is_asked_stable = is_stable;
         let head = WriteHead {
-            file: convert::handle(&writing.node.id),
+            file: convert::handle(writing.node.id()),
             offset: writing.request.offset() + writing.done as u64,
             count,
             stable: if is_stable {
@@ -81,7 +81,7 @@ impl Remote {
             },
             data_length: count,
         };
-        let credential = self.credential(writing.node.lock().writer.as_ref());
+        let credential = self.credential(writing.node.lock().writer());
         let call = Outgoing::new(Procedure::Write.number(), &credential, &head).with_data(data);
         writing.node.begin_change();
         self.send(call, |this, sent, outcome| {
@@ -103,7 +103,7 @@ impl Remote {
             Ok(Err(failure)) => failure.body,
             Err(_) => WccData::default(),
         };
-        self.end_change(&writing.node, &wcc, sent);
+        self.files.end_change(&writing.node, &wcc, sent);
         match answer {
             Ok(Ok(done)) => self.go_on_writing(writing, &done),
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.write_later(writing),
@@ -133,13 +133,9 @@ impl Remote {
         let end = writing.request.offset() + writing.done as u64;
         let mut state = writing.node.lock();
         if answer.file_wcc.after.is_none() {
-            state.length.grew(end);
+            state.length_mut().grew(end);
         }
         let verifier = answer.verifier;
-        let fresh = Uncommitted {
-            verifier,
-            differs: false,
-        };
         if answer.committed != StableHow::Unstable {
             drop(state);
         } else if writing.is_asked_stable && self.lacks_commit() {
@@ -148,15 +144,14 @@ impl Remote {
             return self.refuse(writing, Error::Io(reason.to_owned()));
         } else if writing.request.is_durable() {
             drop(state);
-            let known = writing.unstable.get_or_insert(fresh);
+            let known = writing.unstable.get_or_insert(Uncommitted::new(verifier));
             known.differs |= known.verifier != verifier;
         } else {
             // Also across a COMMIT, which takes the record away: a request in several pieces may
             // have been before and after a restart. Of other requests each is in one record: those
             // that a flush has called lost do not make it lose the next that are written.
             let first = *writing.said.get_or_init(|| verifier);
-            let known = state.uncommitted.get_or_insert(fresh);
-            known.differs |= first != verifier || known.verifier != verifier;
+            state.took_unstable(first, verifier);
             drop(state);
         }
         if writing.done < writing.request.len() {
@@ -215,7 +210,7 @@ struct Committing {
 impl Remote {
     /// Commits a file, if the server has taken unstable writes of it.
     pub(super) fn flush(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
-        let taken = node.lock().uncommitted.take();
+        let taken = node.lock().take_uncommitted();
         let answer = |ended: Ended| match ended {
             Ok(()) => request.succeed(),
             Err(error) => request.fail(0, error),
@@ -246,11 +241,11 @@ impl Remote {
 
     fn send_commit(self: &Arc<Self>, committing: Committing) {
         let arguments = CommitArguments {
-            file: convert::handle(&committing.node.id),
+            file: convert::handle(committing.node.id()),
             offset: 0,
             count: 0,
         };
-        let credential = self.credential(committing.node.lock().writer.as_ref());
+        let credential = self.credential(committing.node.lock().writer());
         let call = Outgoing::new(Procedure::Commit.number(), &credential, &arguments);
         committing.node.begin_change();
         self.send(call, |this, sent, outcome| {
@@ -265,7 +260,7 @@ impl Remote {
             Ok(Err(failure)) => failure.body,
             Err(_) => WccData::default(),
         };
-        self.end_change(&committing.node, &wcc, sent);
+        self.files.end_change(&committing.node, &wcc, sent);
         let ended = match answer {
             Ok(Ok(done)) if done.verifier == committing.verifier => Ok(()),
             Ok(Ok(_)) => self.forgotten(),
@@ -307,7 +302,7 @@ impl Remote {
     }
 
     fn forgotten(&self) -> Ended {
-        let device = self.calls.name.clone();
+        let device = self.calls.name().to_owned();
         Err(DeviceError::Replay { device })
     }
 }
