@@ -110,7 +110,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    fn new(filesystem: impl FileSystem + 'static) -> Self {
+    /// Of a file system that is on this machine and is no image.
+    pub(crate) fn new(filesystem: impl FileSystem + 'static) -> Self {
         Self::of(Tree::new(Arc::new(filesystem)))
     }
 
