@@ -26,6 +26,11 @@ demo: ## Serve a directory, an image and a RAM file system, and use them with a 
 test: ## Everything that must pass: style, lints, unit tests, documentation, real clients
 	@scripts/test.sh
 
+check: ## Formatting, clippy and unit tests: a few minutes after a build
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test -q --workspace --lib --bins
+
 lint: ## Formatting and clippy, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -108,6 +113,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package package-check test-package test lint test-rust docs test-clients test-strangers \
+.PHONY: help build demo package package-check test-package test check lint test-rust docs test-clients test-strangers \
 	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-idle \
 	readme install uninstall man clean
