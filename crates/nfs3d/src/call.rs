@@ -1,29 +1,20 @@
 //! A call of NFS version 3: what kind of call it is, what it may take, and what answers it.
 
-use pagewell_fs as fs;
-use pagewell_sunrpc::nfs3::{self, Failure, Handle, Procedure, Status};
-use pagewell_sunrpc::rpc::{self, Call, Refusal};
-use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
-
-use crate::convert;
-use crate::duplicate::Pending;
-use crate::observed;
-use crate::statistics::NFS;
-use pagewell_export::exports::{Caller, Served, Target};
+use pagewell_export::exports::{Caller, Served};
 use pagewell_export::shown::is_detailed;
+use pagewell_fs as fs;
 use pagewell_rpcd::answer::{Done, Unanswered, count_answer, credentials_of, decode, unanswered};
 use pagewell_rpcd::call::{Answer, Class, Request};
 use pagewell_rpcd::reply::batch::{Batch, Mark};
 use pagewell_rpcd::slow::{Kind, Subjects};
+use pagewell_sunrpc::nfs3::{self, Procedure, Status};
+use pagewell_sunrpc::rpc::{self, Call};
+use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
-/// The most bytes of one READ.
-pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
-
-/// The most bytes of one WRITE.
-pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
-
-/// A longer listing is not given, whatever the client allows: it would hold a thread too long.
-pub(super) const LISTING_BYTES_MAX: usize = 256 << 10;
+use crate::answering::{Answering, LISTING_BYTES_MAX, Out, READ_BYTES_MAX, Stop};
+use crate::duplicate::Pending;
+use crate::statistics::NFS;
+use crate::{creation, data, directory, names, object, observed, volume};
 
 /// A call of NFS whose head was read.
 pub(super) struct NfsCall<'a> {
@@ -61,31 +52,6 @@ pub(super) fn class_of(call: &NfsCall<'_>, subjects: Subjects) -> Class {
         _ => {}
     }
     class
-}
-
-/// Why a procedure has no reply of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// It has no results.
-    Unanswered(Unanswered),
-    /// It failed before anything is known of an object, and before anything was appended: a reply
-    /// without attributes.
-    Status(Status),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Unanswered(refusal.into())
-    }
-}
-
-impl From<fs::Error> for Stop {
-    fn from(error: fs::Error) -> Self {
-        match error {
-            fs::Error::WouldBlock => Self::Unanswered(Unanswered::WouldBlock),
-            error => Self::Status(convert::status(&error)),
-        }
-    }
 }
 
 /// What a procedure does. A change must not be done twice, or long after it was sent (its reply is
@@ -132,18 +98,6 @@ pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
     batch.end(mark);
 }
 
-/// Where a reply goes.
-pub(super) struct Out<'b> {
-    pub(super) batch: &'b mut Batch,
-    pub(super) mark: Mark,
-}
-
-/// A call of NFS that is being answered: for whom, and where the reply goes.
-pub(super) struct Answering<'a> {
-    pub(super) caller: &'a Caller<'a>,
-    pub(super) out: Out<'a>,
-}
-
 impl NfsCall<'_> {
     /// Answers the call, unless it would have to wait and may not.
     pub(super) fn answer(
@@ -184,17 +138,15 @@ impl NfsCall<'_> {
         let caller = &Caller::new(served, credentials_of(&self.head), peer, waiting);
         let procedure = self.procedure;
         self.reply(served, batch, |batch, mark| {
-            let out = Out { batch, mark };
-            let mut answering = Answering { caller, out };
-            let result = answering.run(procedure, self.arguments);
-            answering.out.batch.tally.set_export(caller.used_export());
+            let mut answering = Answering::new(caller, Out::new(batch, mark));
+            let result = run(&mut answering, procedure, self.arguments);
+            batch.tally.set_export(caller.used_export());
             let status = match result {
                 Ok(done) => return Ok(done),
                 Err(Stop::Unanswered(reason)) => return Err(reason),
                 Err(Stop::Status(status)) => status,
             };
-            let bytes = answering.out.batch.bytes();
-            encode_bare_failure(&mut Encoder::new(bytes), procedure, status);
+            encode_bare_failure(&mut Encoder::new(batch.bytes()), procedure, status);
             Ok(Done {
                 failed: true,
                 sent_bytes: None,
@@ -203,85 +155,34 @@ impl NfsCall<'_> {
     }
 }
 
-impl<'a> Answering<'a> {
-    /// The object of a handle, if the caller may use its export.
-    pub(super) fn target(&self, handle: Handle<'_>) -> Result<Target<'a>, Stop> {
-        Ok(self.caller.target(handle.as_bytes())?)
-    }
-
-    /// The same, of a call that changes something.
-    pub(super) fn target_to_change(&self, handle: Handle<'_>) -> Result<Target<'a>, Stop> {
-        Ok(self.caller.target_to_change(handle.as_bytes())?)
-    }
-
-    /// Runs one procedure; its results are appended after the RPC head.
-    fn run(&mut self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Done, Stop> {
-        match procedure {
-            Procedure::Null => Ok(Done::default()),
-            Procedure::Getattr => self.getattr(decode(arguments)?),
-            Procedure::Setattr => self.setattr(decode(arguments)?),
-            Procedure::Lookup => self.lookup(decode(arguments)?),
-            Procedure::Access => self.access(decode(arguments)?),
-            Procedure::Readlink => self.readlink(decode(arguments)?),
-            Procedure::Read => self.read(decode(arguments)?),
-            Procedure::Write => self.write(decode(arguments)?),
-            Procedure::Create => self.create(decode(arguments)?),
-            Procedure::Mkdir => self.mkdir(decode(arguments)?),
-            Procedure::Symlink => self.symlink(decode(arguments)?),
-            Procedure::Mknod => self.mknod(decode(arguments)?),
-            Procedure::Remove => self.remove(decode(arguments)?, false),
-            Procedure::Rmdir => self.remove(decode(arguments)?, true),
-            Procedure::Rename => self.rename(decode(arguments)?),
-            Procedure::Link => self.link(decode(arguments)?),
-            Procedure::Readdir => self.readdir(decode(arguments)?),
-            Procedure::ReaddirPlus => self.readdirplus(decode(arguments)?),
-            Procedure::Fsstat => self.fsstat(decode(arguments)?),
-            Procedure::Fsinfo => self.fsinfo(decode(arguments)?),
-            Procedure::Pathconf => self.pathconf(decode(arguments)?),
-            Procedure::Commit => self.commit(decode(arguments)?),
-        }
-    }
-
-    /// Appends what a call of the file system has come to, with `body` if it has failed.
-    pub(super) fn answer<S: Encode, F: Encode>(
-        &mut self,
-        target: &Target<'_>,
-        result: fs::Result<S>,
-        body: impl FnOnce(&fs::Error) -> F,
-    ) -> Result<Done, Stop> {
-        match result {
-            Ok(results) => {
-                let encoder = &mut Encoder::new(self.out.batch.bytes());
-                Status::Ok.encode(encoder);
-                results.encode(encoder);
-                Ok(Done::default())
-            }
-            Err(error) => self.fail(target, error, body),
-        }
-    }
-
-    /// Appends the failure of a call of the file system; [`Unanswered::WouldBlock`] when it is to
-    /// be made again.
-    pub(super) fn fail<F: Encode>(
-        &mut self,
-        target: &Target<'_>,
-        error: fs::Error,
-        body: impl FnOnce(&fs::Error) -> F,
-    ) -> Result<Done, Stop> {
-        if error == fs::Error::WouldBlock {
-            return Err(Stop::Unanswered(Unanswered::WouldBlock));
-        }
-        if let Some(text) = error.trouble() {
-            target.report(text);
-        }
-        let failure = Failure {
-            status: convert::status(&error),
-            body: body(&error),
-        };
-        failure.encode(&mut Encoder::new(self.out.batch.bytes()));
-        Ok(Done {
-            failed: true,
-            sent_bytes: None,
-        })
+/// Runs one procedure; its results are appended after the RPC head.
+fn run(
+    answering: &mut Answering<'_>,
+    procedure: Procedure,
+    arguments: Decoder<'_>,
+) -> Result<Done, Stop> {
+    match procedure {
+        Procedure::Null => Ok(Done::default()),
+        Procedure::Getattr => object::getattr(answering, decode(arguments)?),
+        Procedure::Setattr => object::setattr(answering, decode(arguments)?),
+        Procedure::Lookup => object::lookup(answering, decode(arguments)?),
+        Procedure::Access => object::access(answering, decode(arguments)?),
+        Procedure::Readlink => object::readlink(answering, decode(arguments)?),
+        Procedure::Read => data::read(answering, decode(arguments)?),
+        Procedure::Write => data::write(answering, decode(arguments)?),
+        Procedure::Create => creation::create(answering, decode(arguments)?),
+        Procedure::Mkdir => creation::mkdir(answering, decode(arguments)?),
+        Procedure::Symlink => creation::symlink(answering, decode(arguments)?),
+        Procedure::Mknod => creation::mknod(answering, decode(arguments)?),
+        Procedure::Remove => names::remove(answering, decode(arguments)?, false),
+        Procedure::Rmdir => names::remove(answering, decode(arguments)?, true),
+        Procedure::Rename => names::rename(answering, decode(arguments)?),
+        Procedure::Link => names::link(answering, decode(arguments)?),
+        Procedure::Readdir => directory::readdir(answering, decode(arguments)?),
+        Procedure::ReaddirPlus => directory::readdirplus(answering, decode(arguments)?),
+        Procedure::Fsstat => volume::fsstat(answering, decode(arguments)?),
+        Procedure::Fsinfo => volume::fsinfo(answering, decode(arguments)?),
+        Procedure::Pathconf => volume::pathconf(answering, decode(arguments)?),
+        Procedure::Commit => data::commit(answering, decode(arguments)?),
     }
 }

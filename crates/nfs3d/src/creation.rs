@@ -7,42 +7,68 @@ use pagewell_sunrpc::nfs3::{
     MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
-use crate::call::{Answering, Stop};
+use crate::answering::{Answering, Stop};
 use crate::convert::{WireIdentity, WireTarget, set_attributes};
 use pagewell_rpcd::answer::Done;
 
-impl Answering<'_> {
-    pub(super) fn create(&mut self, arguments: CreateArguments<'_>) -> Result<Done, Stop> {
-        self.make(arguments.what, |filesystem, call, directory, name| {
+pub(super) fn create(
+    answering: &mut Answering<'_>,
+    arguments: CreateArguments<'_>,
+) -> Result<Done, Stop> {
+    make(
+        answering,
+        arguments.what,
+        |filesystem, call, directory, name| {
             let how = match &arguments.how {
                 CreateHow::Unchecked(set) => fs::CreateMode::Unchecked(set_attributes(set)?),
                 CreateHow::Guarded(set) => fs::CreateMode::Guarded(set_attributes(set)?),
                 CreateHow::Exclusive(verifier) => fs::CreateMode::Exclusive(*verifier),
             };
             filesystem.create(call, directory, name, &how)
-        })
-    }
+        },
+    )
+}
 
-    pub(super) fn mkdir(&mut self, arguments: MkdirArguments<'_>) -> Result<Done, Stop> {
-        self.make(arguments.what, |filesystem, call, directory, name| {
+pub(super) fn mkdir(
+    answering: &mut Answering<'_>,
+    arguments: MkdirArguments<'_>,
+) -> Result<Done, Stop> {
+    make(
+        answering,
+        arguments.what,
+        |filesystem, call, directory, name| {
             let attributes = without_size(&arguments.attributes)?;
             filesystem.make_directory(call, directory, name, &attributes)
-        })
-    }
+        },
+    )
+}
 
-    pub(super) fn symlink(&mut self, arguments: SymlinkArguments<'_>) -> Result<Done, Stop> {
-        self.make(arguments.what, |filesystem, call, directory, name| {
+pub(super) fn symlink(
+    answering: &mut Answering<'_>,
+    arguments: SymlinkArguments<'_>,
+) -> Result<Done, Stop> {
+    make(
+        answering,
+        arguments.what,
+        |filesystem, call, directory, name| {
             let attributes = without_size(&arguments.attributes)?;
             let path = arguments.target;
             if path.is_empty() || path.contains(&0) {
                 return Err(fs::Error::Invalid);
             }
             filesystem.make_symlink(call, directory, name, path, &attributes)
-        })
-    }
+        },
+    )
+}
 
-    pub(super) fn mknod(&mut self, arguments: MknodArguments<'_>) -> Result<Done, Stop> {
-        self.make(arguments.what, |filesystem, call, directory, name| {
+pub(super) fn mknod(
+    answering: &mut Answering<'_>,
+    arguments: MknodArguments<'_>,
+) -> Result<Done, Stop> {
+    make(
+        answering,
+        arguments.what,
+        |filesystem, call, directory, name| {
             use fs::NodeKind;
             let (kind, set) = match &arguments.node {
                 NodeData::CharacterDevice(set, device) => {
@@ -56,31 +82,31 @@ impl Answering<'_> {
                 NodeData::Unmakable(_) => return Err(fs::Error::BadType),
             };
             filesystem.make_node(call, directory, name, kind, &without_size(set)?)
-        })
-    }
+        },
+    )
+}
 
-    fn make(
-        &mut self,
-        what: DirectoryOperation<'_>,
-        make: impl FnOnce(Batched<'_>, &Call<'_>, &FileId, &[u8]) -> fs::Result<fs::Created>,
-    ) -> Result<Done, Stop> {
-        let target = self.target_to_change(what.directory)?;
-        let handle;
-        let made = make(target.filesystem(), &target.call(), &target.id, what.name);
-        let result = match made {
-            Ok(created) => {
-                let identity = &target.export.identity;
-                handle = self.caller.served.handle(target.export, &created.entry.id);
-                Ok(CreateOk {
-                    object: Handle::new(handle.as_bytes()),
-                    object_attributes: Some(identity.attributes(&created.entry.attributes)),
-                    directory_wcc: identity.change(&created.parent),
-                })
-            }
-            Err(error) => Err(error),
-        };
-        self.answer(&target, result, |error| target.wcc_after_failure(error))
-    }
+fn make(
+    answering: &mut Answering<'_>,
+    what: DirectoryOperation<'_>,
+    make: impl FnOnce(Batched<'_>, &Call<'_>, &FileId, &[u8]) -> fs::Result<fs::Created>,
+) -> Result<Done, Stop> {
+    let target = answering.target_to_change(what.directory)?;
+    let handle;
+    let made = make(target.filesystem(), &target.call(), &target.id, what.name);
+    let result = match made {
+        Ok(created) => {
+            let identity = &target.export.identity;
+            handle = answering.served().handle(target.export, &created.entry.id);
+            Ok(CreateOk {
+                object: Handle::new(handle.as_bytes()),
+                object_attributes: Some(identity.attributes(&created.entry.attributes)),
+                directory_wcc: identity.change(&created.parent),
+            })
+        }
+        Err(error) => Err(error),
+    };
+    answering.answer(&target, result, |error| target.wcc_after_failure(error))
 }
 
 /// Attributes of an object that has no size of its own: clients that fill in every field send

@@ -16,7 +16,7 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
-use crate::call::{Answering, Out, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
+use crate::answering::{Answering, Out, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
 use crate::convert::{self, WireIdentity, WireTarget};
 use crate::volume::SIZE_MAX;
 use pagewell_rpcd::answer::Done;
@@ -36,107 +36,118 @@ struct Head {
     may_block: bool,
 }
 
-impl Answering<'_> {
-    pub(super) fn read(&mut self, arguments: ReadArguments<'_>) -> Result<Done, Stop> {
-        let target = self.target(arguments.file)?;
-        // No file reaches farther, and no source need count past it.
-        let offset = arguments.offset.min(SIZE_MAX);
-        let left = u32::try_from(SIZE_MAX - offset).unwrap_or(u32::MAX);
-        let count = arguments.count.min(READ_BYTES_MAX).min(left);
-        let read = || -> fs::Result<Option<Done>> {
-            let read = target
-                .filesystem()
-                .read(&target.call(), &target.id, offset, count)?;
-            let head = Head {
-                attributes: Some(target.export.identity.attributes(&read.attributes)),
-                end_of_file: read.end_of_file,
-                may_block: self.caller.may_block,
+pub(super) fn read(
+    answering: &mut Answering<'_>,
+    arguments: ReadArguments<'_>,
+) -> Result<Done, Stop> {
+    let target = answering.target(arguments.file)?;
+    // No file reaches farther, and no source need count past it.
+    let offset = arguments.offset.min(SIZE_MAX);
+    let left = u32::try_from(SIZE_MAX - offset).unwrap_or(u32::MAX);
+    let count = arguments.count.min(READ_BYTES_MAX).min(left);
+    let read = || -> fs::Result<Option<Done>> {
+        let read = target
+            .filesystem()
+            .read(&target.call(), &target.id, offset, count)?;
+        let head = Head {
+            attributes: Some(target.export.identity.attributes(&read.attributes)),
+            end_of_file: read.end_of_file,
+            may_block: answering.may_block(),
+        };
+        send_payload(answering, read.payload, &head)
+    };
+    match ask_again(read) {
+        Ok(done) => Ok(done),
+        Err(error) => answering.fail(&target, error, |_| target.attributes_now()),
+    }
+}
+
+/// `None`: none of the promised bytes are there any more, and nothing was written.
+fn send_payload(
+    answering: &mut Answering<'_>,
+    payload: Payload,
+    head: &Head,
+) -> fs::Result<Option<Done>> {
+    let (length, out) = (payload.len(), answering.out());
+    if length <= COPIED_READ_BYTES_MAX {
+        return head.copy(&payload, out);
+    }
+    match payload {
+        Payload::File { file, offset, .. } => {
+            if is_resident(&file, offset, length) {
+                let piece = Piece::File(FileRange::new(file, offset, length));
+                return Ok(Some(head.send([piece], length, out)));
+            }
+            if !head.may_block {
+                return Err(fs::Error::WouldBlock);
+            }
+            // What is in no memory yet is waited for here, and not by the thread that sends.
+            let length = u32::try_from(length).unwrap_or(READ_BYTES_MAX);
+            let payload = Payload::File {
+                file,
+                offset,
+                length,
             };
-            self.send_payload(read.payload, &head)
-        };
-        match ask_again(read) {
-            Ok(done) => Ok(done),
-            Err(error) => self.fail(&target, error, |_| target.attributes_now()),
+            head.copy(&payload, out)
         }
+        Payload::Pages(pages) => {
+            let pages = pages.into_iter().map(Piece::Page);
+            Ok(Some(head.send(pages, length, out)))
+        }
+        Payload::Bytes(bytes) => Ok(Some(head.send([Piece::Bytes(bytes)], length, out))),
     }
+}
 
-    /// `None`: none of the promised bytes are there any more, and nothing was written.
-    fn send_payload(&mut self, payload: Payload, head: &Head) -> fs::Result<Option<Done>> {
-        let (length, out) = (payload.len(), &mut self.out);
-        if length <= COPIED_READ_BYTES_MAX {
-            return head.copy(&payload, out);
+pub(super) fn write(
+    answering: &mut Answering<'_>,
+    arguments: WriteArguments<'_>,
+) -> Result<Done, Stop> {
+    let target = answering.target_to_change(arguments.file)?;
+    let (filesystem, offset) = (target.filesystem(), arguments.offset);
+    let write = || {
+        let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
+        let data = arguments.data.get(..count).ok_or(fs::Error::Invalid)?;
+        let end = offset.checked_add(count as u64);
+        if end.is_none_or(|end| end > filesystem.limits().file_bytes_max) {
+            return Err(fs::Error::FileTooLarge);
         }
-        match payload {
-            Payload::File { file, offset, .. } => {
-                if is_resident(&file, offset, length) {
-                    let piece = Piece::File(FileRange::new(file, offset, length));
-                    return Ok(Some(head.send([piece], length, out)));
-                }
-                if !head.may_block {
-                    return Err(fs::Error::WouldBlock);
-                }
-                // What is in no memory yet is waited for here, and not by the thread that sends.
-                let length = u32::try_from(length).unwrap_or(READ_BYTES_MAX);
-                let payload = Payload::File {
-                    file,
-                    offset,
-                    length,
-                };
-                head.copy(&payload, out)
-            }
-            Payload::Pages(pages) => {
-                let pages = pages.into_iter().map(Piece::Page);
-                Ok(Some(head.send(pages, length, out)))
-            }
-            Payload::Bytes(bytes) => Ok(Some(head.send([Piece::Bytes(bytes)], length, out))),
-        }
-    }
+        let stability = convert::stability(arguments.stable);
+        // What the source copies of it, the source counts.
+        let written = filesystem.write(&target.call(), &target.id, offset, data, stability)?;
+        Ok(WriteOk {
+            file_wcc: target.export.identity.change(&written.change),
+            count: written.count,
+            committed: convert::stable_how(written.committed),
+            verifier: written.verifier,
+        })
+    };
+    answering.answer(&target, write(), |error| target.wcc_after_failure(error))
+}
 
-    pub(super) fn write(&mut self, arguments: WriteArguments<'_>) -> Result<Done, Stop> {
-        let target = self.target_to_change(arguments.file)?;
-        let (filesystem, offset) = (target.filesystem(), arguments.offset);
-        let write = || {
-            let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
-            let data = arguments.data.get(..count).ok_or(fs::Error::Invalid)?;
-            let end = offset.checked_add(count as u64);
-            if end.is_none_or(|end| end > filesystem.limits().file_bytes_max) {
-                return Err(fs::Error::FileTooLarge);
-            }
-            let stability = convert::stability(arguments.stable);
-            // What the source copies of it, the source counts.
-            let written = filesystem.write(&target.call(), &target.id, offset, data, stability)?;
-            Ok(WriteOk {
-                file_wcc: target.export.identity.change(&written.change),
-                count: written.count,
-                committed: convert::stable_how(written.committed),
-                verifier: written.verifier,
-            })
-        };
-        self.answer(&target, write(), |error| target.wcc_after_failure(error))
-    }
-
-    pub(super) fn commit(&mut self, arguments: CommitArguments<'_>) -> Result<Done, Stop> {
-        let target = self.target_to_change(arguments.file)?;
-        let CommitArguments { offset, count, .. } = arguments;
-        let commit = || {
-            // It needs what WRITE needs.
-            if target.credentials.uid != 0 {
-                target.permitted(fs::Access::MODIFY | fs::Access::EXTEND)?;
-            }
-            let (filesystem, call) = (target.filesystem(), target.call());
-            let committed = filesystem.commit(&call, &target.id, offset, count)?;
-            Ok(CommitOk {
-                file_wcc: target.export.identity.change(&committed.change),
-                verifier: committed.verifier,
-            })
-        };
-        let result = commit();
-        // What it lies on names its place by itself; of this the client cannot know where.
-        if let Err(error @ (fs::Error::NoSpace | fs::Error::QuotaExceeded)) = &result {
-            target.report(&error.to_string());
+pub(super) fn commit(
+    answering: &mut Answering<'_>,
+    arguments: CommitArguments<'_>,
+) -> Result<Done, Stop> {
+    let target = answering.target_to_change(arguments.file)?;
+    let CommitArguments { offset, count, .. } = arguments;
+    let commit = || {
+        // It needs what WRITE needs.
+        if target.credentials.uid != 0 {
+            target.permitted(fs::Access::MODIFY | fs::Access::EXTEND)?;
         }
-        self.answer(&target, result, |error| target.wcc_after_failure(error))
+        let (filesystem, call) = (target.filesystem(), target.call());
+        let committed = filesystem.commit(&call, &target.id, offset, count)?;
+        Ok(CommitOk {
+            file_wcc: target.export.identity.change(&committed.change),
+            verifier: committed.verifier,
+        })
+    };
+    let result = commit();
+    // What it lies on names its place by itself; of this the client cannot know where.
+    if let Err(error @ (fs::Error::NoSpace | fs::Error::QuotaExceeded)) = &result {
+        target.report(&error.to_string());
     }
+    answering.answer(&target, result, |error| target.wcc_after_failure(error))
 }
 
 /// Times a read is made again when the file has shrunk between look and read.
@@ -172,7 +183,7 @@ impl Head {
     /// Copies the data into the block behind the head.
     fn copy(&self, payload: &Payload, out: &mut Out<'_>) -> fs::Result<Option<Done>> {
         let wanted = payload.len();
-        let bytes = out.batch.bytes();
+        let bytes = out.bytes();
         let start = bytes.len();
         self.put(wanted, self.end_of_file, bytes);
         let data = bytes.len();
@@ -206,8 +217,8 @@ impl Head {
         count: usize,
         out: &mut Out<'_>,
     ) -> Done {
-        self.put(count, self.end_of_file, out.batch.bytes());
-        let sent = out.batch.end_with(out.mark, pieces, count);
+        self.put(count, self.end_of_file, out.bytes());
+        let sent = out.end_with(pieces, count);
         Done {
             failed: false,
             sent_bytes: Some(sent),
@@ -237,10 +248,7 @@ mod tests {
         };
         let mut batch = Batch::default();
         let mark = batch.begin();
-        let out = &mut Out {
-            batch: &mut batch,
-            mark,
-        };
+        let out = &mut Out::new(&mut batch, mark);
         let done = head.copy(&payload, out).unwrap();
         let bytes = batch.bytes().split_off(4);
         (done, bytes)
@@ -279,10 +287,7 @@ mod tests {
         batch.push(b"another reply");
         let mark = batch.begin();
         let before = batch.bytes().clone();
-        let out = &mut Out {
-            batch: &mut batch,
-            mark,
-        };
+        let out = &mut Out::new(&mut batch, mark);
         assert!(head.copy(&payload, out).is_err());
         assert_eq!(*batch.bytes(), before);
     }

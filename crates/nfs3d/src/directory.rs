@@ -17,7 +17,7 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item};
 
-use crate::call::{Answering, LISTING_BYTES_MAX, Stop};
+use crate::answering::{Answering, LISTING_BYTES_MAX, Stop};
 use crate::convert::{WireIdentity, WireTarget};
 use pagewell_export::exports::Target;
 use pagewell_rpcd::answer::Done;
@@ -66,78 +66,79 @@ impl Page<'_> {
     }
 }
 
-impl Answering<'_> {
-    pub(super) fn readdir(&mut self, arguments: ReaddirArguments<'_>) -> Result<Done, Stop> {
-        let target = self.target(arguments.directory)?;
-        let wanted = Wanted {
-            cookie: arguments.cookie,
-            with_attributes: false,
-            bytes: arguments.count,
-            directory_bytes: u32::MAX,
+pub(super) fn readdir(
+    answering: &mut Answering<'_>,
+    arguments: ReaddirArguments<'_>,
+) -> Result<Done, Stop> {
+    let target = answering.target(arguments.directory)?;
+    let wanted = Wanted {
+        cookie: arguments.cookie,
+        with_attributes: false,
+        bytes: arguments.count,
+        directory_bytes: u32::MAX,
+    };
+    list(answering, &target, &wanted, |entry, page| {
+        let item = ReaddirEntry {
+            file_id: target.export.identity.file_id(entry.file_id),
+            name: entry.name,
+            cookie: entry.cookie,
         };
-        self.list(&target, &wanted, |entry, page| {
-            let item = ReaddirEntry {
-                file_id: target.export.identity.file_id(entry.file_id),
-                name: entry.name,
-                cookie: entry.cookie,
-            };
-            page.put(&item, 0)
-        })
-    }
+        page.put(&item, 0)
+    })
+}
 
-    pub(super) fn readdirplus(
-        &mut self,
-        arguments: ReaddirPlusArguments<'_>,
-    ) -> Result<Done, Stop> {
-        let target = self.target(arguments.directory)?;
-        let served = self.caller.served;
-        let wanted = Wanted {
-            cookie: arguments.cookie,
-            with_attributes: true,
-            bytes: arguments.count_max,
-            directory_bytes: arguments.directory_count,
+pub(super) fn readdirplus(
+    answering: &mut Answering<'_>,
+    arguments: ReaddirPlusArguments<'_>,
+) -> Result<Done, Stop> {
+    let target = answering.target(arguments.directory)?;
+    let served = answering.served();
+    let wanted = Wanted {
+        cookie: arguments.cookie,
+        with_attributes: true,
+        bytes: arguments.count_max,
+        directory_bytes: arguments.directory_count,
+    };
+    list(answering, &target, &wanted, |entry, page| {
+        let identity = &target.export.identity;
+        let object = entry.entry.as_ref();
+        let wire = object.map(|object| served.handle(target.export, &object.id));
+        let item = ReaddirPlusEntry {
+            file_id: identity.file_id(entry.file_id),
+            name: entry.name,
+            cookie: entry.cookie,
+            attributes: object.map(|object| identity.attributes(&object.attributes)),
+            handle: wire.as_ref().and_then(|wire| Handle::new(wire.as_bytes())),
         };
-        self.list(&target, &wanted, |entry, page| {
-            let identity = &target.export.identity;
-            let object = entry.entry.as_ref();
-            let wire = object.map(|object| served.handle(target.export, &object.id));
-            let item = ReaddirPlusEntry {
-                file_id: identity.file_id(entry.file_id),
-                name: entry.name,
-                cookie: entry.cookie,
-                attributes: object.map(|object| identity.attributes(&object.attributes)),
-                handle: wire.as_ref().and_then(|wire| Handle::new(wire.as_bytes())),
-            };
-            page.put(&item, item.directory_size())
-        })
-    }
+        page.put(&item, item.directory_size())
+    })
+}
 
-    /// Lists into the reply; `write` puts one entry into the page if it fits. The two results
-    /// differ only in their entries. The less memory there is for replies, the shorter a page.
-    fn list(
-        &mut self,
-        target: &Target<'_>,
-        wanted: &Wanted,
-        write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
-    ) -> Result<Done, Stop> {
-        let unsent = &self.caller.served.totals.unsent;
-        let bytes = self.out.batch.bytes();
-        let start = bytes.len();
-        let page = Page {
-            bytes,
-            begun: false,
-            left: unsent.page_bytes((wanted.bytes as usize).min(LISTING_BYTES_MAX)),
-            directory_left: wanted.directory_bytes as usize,
-        };
-        let listed = list_into(target, wanted, page, write);
-        if listed == Ok(true) {
-            return Ok(Done::default());
-        }
-        self.out.batch.bytes().truncate(start);
-        match listed {
-            Ok(_) => Err(Stop::Status(Status::TooSmall)),
-            Err(error) => self.fail(target, error, |_| target.attributes_now()),
-        }
+/// Lists into the reply; `write` puts one entry into the page if it fits. The two results
+/// differ only in their entries. The less memory there is for replies, the shorter a page.
+fn list(
+    answering: &mut Answering<'_>,
+    target: &Target<'_>,
+    wanted: &Wanted,
+    write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
+) -> Result<Done, Stop> {
+    let unsent = &answering.served().totals.unsent;
+    let bytes = answering.out().bytes();
+    let start = bytes.len();
+    let page = Page {
+        bytes,
+        begun: false,
+        left: unsent.page_bytes((wanted.bytes as usize).min(LISTING_BYTES_MAX)),
+        directory_left: wanted.directory_bytes as usize,
+    };
+    let listed = list_into(target, wanted, page, write);
+    if listed == Ok(true) {
+        return Ok(Done::default());
+    }
+    answering.out().bytes().truncate(start);
+    match listed {
+        Ok(_) => Err(Stop::Status(Status::TooSmall)),
+        Err(error) => answering.fail(target, error, |_| target.attributes_now()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! MOUNT and NFS version 3 (RFC 1813) as programs of a server, with the cache of duplicate
 //! requests.
 
+mod answering;
 mod audit;
 mod call;
 mod convert;

@@ -10,7 +10,7 @@ use pagewell_sunrpc::nfs3::{self, Procedure, WriteHead};
 use pagewell_sunrpc::rpc;
 use pagewell_sunrpc::xdr::Decode;
 
-use crate::call::WRITE_BYTES_MAX;
+use crate::answering::WRITE_BYTES_MAX;
 
 /// Makes the beginning of a record that was too long a WRITE of as many bytes as one may have;
 /// returns its length. `None`: it is no WRITE, or not of so many bytes.

@@ -5,66 +5,70 @@ use pagewell_sunrpc::nfs3::{
     DirectoryOperation, LinkArguments, LinkBody, RenameArguments, RenameBody,
 };
 
-use crate::call::{Answering, Stop};
+use crate::answering::{Answering, Stop};
 use crate::convert::{WireIdentity, WireTarget};
 use pagewell_export::exports::Target;
 use pagewell_rpcd::answer::Done;
 
-impl Answering<'_> {
-    /// REMOVE, or RMDIR of a directory.
-    pub(super) fn remove(
-        &mut self,
-        object: DirectoryOperation<'_>,
-        is_directory: bool,
-    ) -> Result<Done, Stop> {
-        let target = self.target_to_change(object.directory)?;
-        let (filesystem, call) = (target.filesystem(), target.call());
-        let removed = if is_directory {
-            filesystem.remove_directory(&call, &target.id, object.name)
-        } else {
-            filesystem.remove(&call, &target.id, object.name)
-        };
-        let result = removed.map(|change| target.export.identity.change(&change));
-        self.answer(&target, result, |error| target.wcc_after_failure(error))
-    }
+/// REMOVE, or RMDIR of a directory.
+pub(super) fn remove(
+    answering: &mut Answering<'_>,
+    object: DirectoryOperation<'_>,
+    is_directory: bool,
+) -> Result<Done, Stop> {
+    let target = answering.target_to_change(object.directory)?;
+    let (filesystem, call) = (target.filesystem(), target.call());
+    let removed = if is_directory {
+        filesystem.remove_directory(&call, &target.id, object.name)
+    } else {
+        filesystem.remove(&call, &target.id, object.name)
+    };
+    let result = removed.map(|change| target.export.identity.change(&change));
+    answering.answer(&target, result, |error| target.wcc_after_failure(error))
+}
 
-    pub(super) fn rename(&mut self, arguments: RenameArguments<'_>) -> Result<Done, Stop> {
-        let from = self.target_to_change(arguments.from.directory)?;
-        let to = self.target_to_change(arguments.to.directory)?;
-        let (old, new) = (arguments.from.name, arguments.to.name);
-        let rename = || {
-            let filesystem = common_filesystem(&from, &to)?;
-            let places = ((&from.id, old), (&to.id, new));
-            let changes =
-                filesystem.rename(&from.call(), places.0, places.1, fs::RenameMode::Replace)?;
-            Ok(RenameBody {
-                from_directory_wcc: from.export.identity.change(&changes.0),
-                to_directory_wcc: to.export.identity.change(&changes.1),
-            })
-        };
-        self.answer(&from, rename(), |error| RenameBody {
-            from_directory_wcc: from.wcc_after_failure(error),
-            to_directory_wcc: to.wcc_after_failure(error),
+pub(super) fn rename(
+    answering: &mut Answering<'_>,
+    arguments: RenameArguments<'_>,
+) -> Result<Done, Stop> {
+    let from = answering.target_to_change(arguments.from.directory)?;
+    let to = answering.target_to_change(arguments.to.directory)?;
+    let (old, new) = (arguments.from.name, arguments.to.name);
+    let rename = || {
+        let filesystem = common_filesystem(&from, &to)?;
+        let places = ((&from.id, old), (&to.id, new));
+        let changes =
+            filesystem.rename(&from.call(), places.0, places.1, fs::RenameMode::Replace)?;
+        Ok(RenameBody {
+            from_directory_wcc: from.export.identity.change(&changes.0),
+            to_directory_wcc: to.export.identity.change(&changes.1),
         })
-    }
+    };
+    answering.answer(&from, rename(), |error| RenameBody {
+        from_directory_wcc: from.wcc_after_failure(error),
+        to_directory_wcc: to.wcc_after_failure(error),
+    })
+}
 
-    pub(super) fn link(&mut self, arguments: LinkArguments<'_>) -> Result<Done, Stop> {
-        let file = self.target_to_change(arguments.file)?;
-        let directory = self.target_to_change(arguments.link.directory)?;
-        let name = arguments.link.name;
-        let link = || {
-            let filesystem = common_filesystem(&file, &directory)?;
-            let linked = filesystem.link(&directory.call(), &file.id, &directory.id, name)?;
-            Ok(LinkBody {
-                file_attributes: Some(file.export.identity.attributes(&linked.0)),
-                directory_wcc: directory.export.identity.change(&linked.1),
-            })
-        };
-        self.answer(&file, link(), |error| LinkBody {
-            file_attributes: file.attributes_now(),
-            directory_wcc: directory.wcc_after_failure(error),
+pub(super) fn link(
+    answering: &mut Answering<'_>,
+    arguments: LinkArguments<'_>,
+) -> Result<Done, Stop> {
+    let file = answering.target_to_change(arguments.file)?;
+    let directory = answering.target_to_change(arguments.link.directory)?;
+    let name = arguments.link.name;
+    let link = || {
+        let filesystem = common_filesystem(&file, &directory)?;
+        let linked = filesystem.link(&directory.call(), &file.id, &directory.id, name)?;
+        Ok(LinkBody {
+            file_attributes: Some(file.export.identity.attributes(&linked.0)),
+            directory_wcc: directory.export.identity.change(&linked.1),
         })
-    }
+    };
+    answering.answer(&file, link(), |error| LinkBody {
+        file_attributes: file.attributes_now(),
+        directory_wcc: directory.wcc_after_failure(error),
+    })
 }
 
 /// The file system that two objects are in.

@@ -4,7 +4,7 @@ use pagewell_sunrpc::nfs3::{
     FileAttributes, FsinfoOk, FsstatOk, Handle, PathconfOk, Time, properties,
 };
 
-use crate::call::{Answering, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
+use crate::answering::{Answering, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
 use crate::convert::WireTarget;
 use pagewell_rpcd::answer::Done;
 
@@ -14,70 +14,68 @@ const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 /// Sizes above this are negative numbers to clients that count in signed 64 bits.
 pub(super) const SIZE_MAX: u64 = i64::MAX as u64;
 
-impl Answering<'_> {
-    pub(super) fn fsstat(&mut self, root: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.target(root)?;
-        let object_attributes = target.attributes_now();
-        let statistics = target.filesystem().statistics(&target.call());
-        let result = statistics.map(|statistics| FsstatOk {
-            object_attributes,
-            bytes_total: statistics.bytes_total.min(SIZE_MAX),
-            bytes_free: statistics.bytes_free.min(SIZE_MAX),
-            bytes_available: statistics.bytes_available.min(SIZE_MAX),
-            files_total: statistics.files_total.min(SIZE_MAX),
-            files_free: statistics.files_free.min(SIZE_MAX),
-            files_available: statistics.files_available.min(SIZE_MAX),
-            // Not at all: others write too.
-            stable_seconds: 0,
-        });
-        self.answer(&target, result, |_| object_attributes)
-    }
+pub(super) fn fsstat(answering: &mut Answering<'_>, root: Handle<'_>) -> Result<Done, Stop> {
+    let target = answering.target(root)?;
+    let object_attributes = target.attributes_now();
+    let statistics = target.filesystem().statistics(&target.call());
+    let result = statistics.map(|statistics| FsstatOk {
+        object_attributes,
+        bytes_total: statistics.bytes_total.min(SIZE_MAX),
+        bytes_free: statistics.bytes_free.min(SIZE_MAX),
+        bytes_available: statistics.bytes_available.min(SIZE_MAX),
+        files_total: statistics.files_total.min(SIZE_MAX),
+        files_free: statistics.files_free.min(SIZE_MAX),
+        files_available: statistics.files_available.min(SIZE_MAX),
+        // Not at all: others write too.
+        stable_seconds: 0,
+    });
+    answering.answer(&target, result, |_| object_attributes)
+}
 
-    pub(super) fn fsinfo(&mut self, root: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.target(root)?;
-        let limits = target.filesystem().limits();
-        let mut shown = properties::HOMOGENEOUS;
-        if limits.links_max > 1 {
-            shown |= properties::HARD_LINKS;
-        }
-        if limits.symlinks {
-            shown |= properties::SYMLINKS;
-        }
-        if limits.times_settable && !target.export.config.read_only {
-            shown |= properties::TIMES_SETTABLE;
-        }
-        let grain = limits.time_grain_nanoseconds;
-        let result = target.attributes().map(|attributes| FsinfoOk {
-            object_attributes: Some(attributes),
-            read_bytes_max: READ_BYTES_MAX,
-            read_bytes_preferred: READ_BYTES_MAX,
-            read_bytes_multiple: 4096,
-            write_bytes_max: WRITE_BYTES_MAX,
-            write_bytes_preferred: WRITE_BYTES_MAX,
-            write_bytes_multiple: 4096,
-            directory_bytes_preferred: DIRECTORY_BYTES_PREFERRED,
-            file_bytes_max: limits.file_bytes_max.min(SIZE_MAX),
-            time_grain: Time {
-                seconds: grain / 1_000_000_000,
-                nanoseconds: grain % 1_000_000_000,
-            },
-            properties: shown,
-        });
-        self.answer(&target, result, |_| None::<FileAttributes>)
+pub(super) fn fsinfo(answering: &mut Answering<'_>, root: Handle<'_>) -> Result<Done, Stop> {
+    let target = answering.target(root)?;
+    let limits = target.filesystem().limits();
+    let mut shown = properties::HOMOGENEOUS;
+    if limits.links_max > 1 {
+        shown |= properties::HARD_LINKS;
     }
+    if limits.symlinks {
+        shown |= properties::SYMLINKS;
+    }
+    if limits.times_settable && !target.export.config.read_only {
+        shown |= properties::TIMES_SETTABLE;
+    }
+    let grain = limits.time_grain_nanoseconds;
+    let result = target.attributes().map(|attributes| FsinfoOk {
+        object_attributes: Some(attributes),
+        read_bytes_max: READ_BYTES_MAX,
+        read_bytes_preferred: READ_BYTES_MAX,
+        read_bytes_multiple: 4096,
+        write_bytes_max: WRITE_BYTES_MAX,
+        write_bytes_preferred: WRITE_BYTES_MAX,
+        write_bytes_multiple: 4096,
+        directory_bytes_preferred: DIRECTORY_BYTES_PREFERRED,
+        file_bytes_max: limits.file_bytes_max.min(SIZE_MAX),
+        time_grain: Time {
+            seconds: grain / 1_000_000_000,
+            nanoseconds: grain % 1_000_000_000,
+        },
+        properties: shown,
+    });
+    answering.answer(&target, result, |_| None::<FileAttributes>)
+}
 
-    pub(super) fn pathconf(&mut self, object: Handle<'_>) -> Result<Done, Stop> {
-        let target = self.target(object)?;
-        let limits = target.filesystem().limits();
-        let result = target.attributes().map(|attributes| PathconfOk {
-            object_attributes: Some(attributes),
-            links_max: limits.links_max,
-            name_bytes_max: limits.name_bytes_max,
-            no_truncation: true,
-            ownership_restricted: true,
-            case_insensitive: limits.case_insensitive,
-            case_preserving: true,
-        });
-        self.answer(&target, result, |_| None::<FileAttributes>)
-    }
+pub(super) fn pathconf(answering: &mut Answering<'_>, object: Handle<'_>) -> Result<Done, Stop> {
+    let target = answering.target(object)?;
+    let limits = target.filesystem().limits();
+    let result = target.attributes().map(|attributes| PathconfOk {
+        object_attributes: Some(attributes),
+        links_max: limits.links_max,
+        name_bytes_max: limits.name_bytes_max,
+        no_truncation: true,
+        ownership_restricted: true,
+        case_insensitive: limits.case_insensitive,
+        case_preserving: true,
+    });
+    answering.answer(&target, result, |_| None::<FileAttributes>)
 }
