@@ -1,7 +1,7 @@
 //! A small blocking caller: one call at a time on a stream, each with a deadline.
 //!
-//! For calls that are made now and then to programs that are not trusted: the port mapper, the
-//! lock manager and the status monitor of a client. [`crate::client`] is the one for many calls.
+//! For rare calls to programs that are not trusted: the port mapper, and the lock manager and
+//! status monitor of a client. [`crate::client`] is for many calls.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The most bytes of a reply. Those of the port mapper have 28, or 428 with the longest verifier;
-/// those of the lock manager repeat a cookie that was made here.
+/// those of the lock manager repeat a cookie of this program.
 const REPLY_BYTES_MAX: usize = 1024;
 
 /// A procedure of a program, by its numbers.
@@ -34,37 +34,37 @@ pub struct Target {
     pub procedure: u32,
 }
 
-/// Why there is no result.
+/// The reason that a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The peer cannot be reached, or does not answer in time.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It answers without results.
+    /// A reply without results.
     #[error("{peer}: {error}")]
     Reply {
-        /// What people call it.
+        /// The name of the peer, for people.
         peer: &'static str,
-        /// Why there are none.
+        /// Its reason.
         error: ReplyError,
     },
-    /// Its answer cannot be decoded.
+    /// A malformed reply.
     #[error("the answer of {peer}: {error}")]
     Malformed {
-        /// What people call it.
+        /// The name of the peer, for people.
         peer: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         error: xdr::Error,
     },
-    /// Its answer is longer than any answer should be.
+    /// A longer reply than any should be.
     #[error("the answer of {0} is too long")]
     TooLong(&'static str),
-    /// It answers another call.
+    /// A reply to another call.
     #[error("{0} answered another call")]
     WrongCall(&'static str),
 }
 
-/// A connection on which calls are made. Each waits no longer than the time given at the start.
+/// A connection for calls, with a time limit for each.
 #[derive(Debug)]
 pub struct Caller {
     stream: Box<dyn Stream>,
@@ -74,9 +74,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Connects to `address`, from the address `local` of this machine if one is given. `peer` is
-    /// what people call the program there. `timeout` is the time for this and for each call; it
-    /// must not be zero.
+    /// Connects to `address`, from the address `local` of this machine if given. `peer` is the name
+    /// of the program there, for people. `timeout` is the time for this and for each call; it must
+    /// not be zero.
     pub fn connect(
         peer: &'static str,
         address: &SocketAddr,
@@ -111,7 +111,7 @@ impl Caller {
         }
     }
 
-    /// Makes a call as no user in particular; `read` takes what it needs of the results.
+    /// Makes a call without a user; `read` takes what it needs of the results.
     pub fn call<T>(
         &mut self,
         target: Target,
@@ -144,15 +144,15 @@ impl Caller {
         };
         encode_call(&mut encoder, &call);
         arguments.encode(&mut encoder);
-        // Some kilobytes; of a record that is too long for a marker the other side sees no end.
+        // Some kilobytes; a longer record than a marker can hold has no end for the peer.
         let length = u32::try_from(encoder.position() - 4).unwrap_or(u32::MAX);
         encoder.patch_u32(0, LAST_FRAGMENT | length);
         set_socket_timeout(&self.stream, Timeout::Send, Some(self.timeout))?;
         self.stream.write_all(&record)
     }
 
-    /// Takes one record of any number of fragments. The deadline ends it even when the other
-    /// side sends a byte now and then, or empty fragments without end.
+    /// Receives one record of any number of fragments. The deadline ends it even when the peer
+    /// sends a byte now and then, or empty fragments without end.
     fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
         loop {
@@ -194,7 +194,7 @@ impl Caller {
     }
 }
 
-/// Connects from an address of this machine: the one that is called may know us by that one only.
+/// Connects from an address of this machine: the peer may know this machine by that one only.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = SocketAddrAny::from(*address).address_family();
     let socket = socket_for(family, timeout)?;
@@ -203,7 +203,7 @@ fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::R
     Ok(TcpStream::from(socket))
 }
 
-/// A socket that takes no longer than this to connect or send.
+/// A socket with a time limit for connecting and sending.
 fn socket_for(family: AddressFamily, timeout: Duration) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Linux ends connect(2) after this time too (socket(7), SO_SNDTIMEO).

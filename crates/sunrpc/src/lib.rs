@@ -1,12 +1,12 @@
-//! ONC RPC and the protocols Pagewell speaks over it: NFS version 3, MOUNT version 3, NLM version
-//! 4 and NSM version 1 for locks, and version 2 of the port mapper.
+//! ONC RPC and the protocols that Pagewell speaks over it: NFS version 3, MOUNT version 3, NLM
+//! version 4 and NSM version 1 for locks, and version 2 of the port mapper.
 //!
-//! Nothing here knows file-system semantics or owns a listening socket. Decoders borrow from the
-//! record they read and copy nothing; encoders append to a caller's buffer. Every message can go
-//! both ways, because the server, the load generator and the client share them.
+//! This crate has no file-system semantics and no listening socket. Decoders borrow from their
+//! record and copy nothing; encoders append to a caller's buffer. Every message goes both ways,
+//! because the server, the load generator and the client share them.
 //!
-//! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
-//! (the procedures), then [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; at last [`client`] and
+//! Reading order: [`xdr`] (values on the wire), [`rpc`] (calls and replies), [`nfs3`] (the
+//! procedures), then [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; at last [`client`] and
 //! [`caller`], which make calls.
 
 pub mod caller;

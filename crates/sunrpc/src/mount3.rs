@@ -1,7 +1,7 @@
 //! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its root handle.
 
 use crate::nfs3::Handle;
-/// What MNT answers first: `mountstat3` is a part of the statuses of NFS, with the same numbers.
+/// The status of MNT: `mountstat3` is a part of the statuses of NFS, with the same numbers.
 pub use crate::nfs3::Status;
 use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 
@@ -9,9 +9,9 @@ use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 pub const PROGRAM: u32 = 100_005;
 /// The version.
 pub const VERSION: u32 = 3;
-/// The first version (RFC 1094 appendix A). Up to [`VERSION`] all have the same procedures, with
-/// the same numbers, arguments and results, but for MNT: before version 3 its handles are those of
-/// NFS version 2.
+/// The first version (RFC 1094 appendix A). The versions up to [`VERSION`] have the same
+/// procedures, with the same numbers, arguments and results, but for MNT: before version 3 its
+/// handles are those of NFS version 2.
 pub const FIRST_VERSION: u32 = 1;
 /// The longest path of an export (`MNTPATHLEN`).
 pub const PATH_BYTES_MAX: usize = 1024;
@@ -25,15 +25,15 @@ xdr_enumeration! {
     pub enum Procedure {
         /// Do nothing.
         Null = 0 => "null",
-        /// From path to handle, and note that the client has it.
+        /// Return the handle of a path, and note the mount.
         Mnt = 1 => "mnt",
-        /// What clients have.
+        /// List the mounts of clients.
         Dump = 2 => "dump",
-        /// The client has it no more.
+        /// Remove the note of a mount.
         Umnt = 3 => "umnt",
-        /// The client has nothing any more.
+        /// Remove all notes of the client.
         UmntAll = 4 => "umntall",
-        /// What there is.
+        /// List the exports.
         Export = 5 => "export",
     }
 }
@@ -41,7 +41,7 @@ xdr_enumeration! {
 xdr_structure! {
     /// The argument of MNT and UMNT (`dirpath`).
     pub struct PathArguments<'a> {
-        /// Of the export; at most [`PATH_BYTES_MAX`] bytes.
+        /// At most [`PATH_BYTES_MAX`] bytes.
         pub path: &'a [u8] = PATH_BYTES_MAX,
     }
 }
@@ -60,7 +60,7 @@ xdr_structure! {
 pub type MountReply<'a> = std::result::Result<MountOk<'a>, Status>;
 
 xdr_structure! {
-    /// What one client has (`mountbody`, without the link to the next).
+    /// A mount of a client (`mountbody`, without the link to the next).
     pub struct MountEntry<'a> {
         /// The client; at most [`NAME_BYTES_MAX`] bytes.
         pub host: &'a [u8] = NAME_BYTES_MAX,

@@ -1,8 +1,8 @@
-//! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a machine that has
-//! restarted tells it to those that hold locks of it, or whose locks it held.
+//! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a machine that has restarted
+//! notifies those that hold locks of it, or whose locks it held.
 //!
-//! NOTIFY goes from machine to machine; the others are for the lock manager of the machine itself
-//! and are not described here.
+//! NOTIFY goes from machine to machine; the other procedures are for the lock manager of the
+//! machine itself and are not described here.
 
 use crate::xdr::{xdr_enumeration, xdr_structure};
 

@@ -1,5 +1,5 @@
-//! The port mapper, version 2 (RFC 1833 section 3): which program listens on which port. Its
-//! messages, and a small blocking client of this machine's own or that of a caller.
+//! The port mapper, version 2 (RFC 1833 section 3): the ports of programs. Its messages, and a
+//! small blocking client of the one of this machine or of a caller's.
 
 use crate::caller::{Caller, Error, Target};
 use crate::xdr::{self, Decoder, List, xdr_enumeration, xdr_structure};
@@ -19,7 +19,7 @@ pub const PROTOCOL_TCP: u32 = 6;
 pub const PROTOCOL_UDP: u32 = 17;
 
 xdr_enumeration! {
-    /// A procedure of the port mapper that is used here; CALLIT is not.
+    /// The procedures of the port mapper, without CALLIT.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
@@ -35,7 +35,7 @@ xdr_enumeration! {
 }
 
 xdr_structure! {
-    /// Where a program listens (`mapping`): the argument of SET, UNSET and GETPORT.
+    /// The port of a program (`mapping`): the argument of SET, UNSET and GETPORT.
     #[derive(Hash)]
     pub struct Mapping {
         /// Program number.
@@ -52,19 +52,19 @@ xdr_structure! {
 /// The result of DUMP (`pmaplist`).
 pub type DumpReply<'a> = List<'a, Mapping>;
 
-/// Where rpcbind has its local socket. Some builds of rpcbind take registrations only there.
+/// The local socket of rpcbind. Some builds of rpcbind take registrations only there.
 const LOCAL_SOCKET: &str = "/run/rpcbind.sock";
 
-/// What people call it.
+/// Its name for people.
 const PEER: &str = "the port mapper";
 
-/// A connection to a port mapper. Each call waits no longer than the time given at the start.
+/// A connection to a port mapper, with a time limit for each call.
 #[derive(Debug)]
 pub struct Client(Caller);
 
 impl Client {
-    /// Connects to the port mapper at `address`, from the address `local` of this machine if one is
-    /// given. `timeout` is the time for this and for each call; it must not be zero.
+    /// Connects to the port mapper at `address`, from the address `local` of this machine if given.
+    /// `timeout` is the time for this and for each call; it must not be zero.
     pub fn connect(
         address: &SocketAddr,
         local: Option<IpAddr>,
@@ -78,8 +78,8 @@ impl Client {
         Ok(Self(Caller::connect_local(PEER, path, timeout)?))
     }
 
-    /// Connects to the port mapper of this machine: by its local socket where there is one, else
-    /// by TCP at 127.0.0.1:111.
+    /// Connects to the port mapper of this machine: by its local socket if there is one, else by
+    /// TCP at 127.0.0.1:111.
     pub fn connect_here(timeout: Duration) -> Result<Self, Error> {
         Self::connect_local(Path::new(LOCAL_SOCKET), timeout).or_else(|_| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
@@ -87,10 +87,9 @@ impl Client {
         })
     }
 
-    /// Enters that `program` listens on `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET).
-    /// Returns whether it was entered: another program may have it, or the port mapper takes no
-    /// registrations. An older mapping of the same program and version is in the way:
-    /// [`Client::unregister`] first.
+    /// Registers `program` at `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). False when
+    /// another program has the mapping, or the port mapper takes no registrations. A mapping of the
+    /// same program and version must be removed first ([`Client::unregister`]).
     pub fn register(
         &mut self,
         program: u32,
@@ -107,9 +106,8 @@ impl Client {
         self.call(Procedure::Set, &mapping, |results| results.bool())
     }
 
-    /// Removes the mappings of a program and version, of all protocols (UNSET). Returns what the
-    /// port mapper says: false when it did not remove them, true when they are gone; rpcbind says
-    /// true also when there were none.
+    /// Removes the mappings of a program and version, of all protocols (UNSET). Returns the answer:
+    /// rpcbind answers true also when there were none.
     pub fn unregister(&mut self, program: u32, version: u32) -> Result<bool, Error> {
         let mapping = Mapping::of_tcp(program, version);
         self.call(Procedure::Unset, &mapping, |results| results.bool())
@@ -140,7 +138,7 @@ impl Client {
 }
 
 impl Mapping {
-    /// What UNSET and GETPORT are asked about.
+    /// The argument of UNSET and GETPORT.
     fn of_tcp(program: u32, version: u32) -> Self {
         Self {
             program,

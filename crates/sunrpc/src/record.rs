@@ -2,17 +2,17 @@
 //!
 //! A record is any number of fragments; each fragment has a four-byte marker: its length in 31
 //! bits, and in the highest bit whether it is the last. The stream is foreign, so the sum of all
-//! fragments has a cap and the number of fragments has one too (empty fragments cost nothing to
-//! send). Of a record over the cap its beginning is kept, as much as the cap allows, so that it can
-//! be answered; the rest is skipped byte by byte without ever being held.
+//! fragments and their number are bounded (empty fragments cost nothing to send). Of a longer
+//! record only the beginning is kept, up to the bound, for a reply; the rest is skipped without
+//! memory.
 //!
 //! ```text
 //!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
 //!   record:          \________________/              \____________/
 //! ```
 //!
-//! The common case, a whole record in one fragment inside the bytes just received, is found by
-//! [`whole`] and never copied. Only what a receive cut in two goes through an [`Assembly`].
+//! The common case, a whole record in one fragment inside the received bytes, is found by [`whole`]
+//! and never copied. Other records go through an [`Assembly`].
 
 /// Bytes of a marker.
 pub const MARKER_BYTES: usize = 4;
@@ -23,13 +23,13 @@ pub const LAST_FRAGMENT: u32 = 0x8000_0000;
 /// The most fragments of one record.
 pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 
-/// Up to this a record grows step by step.
+/// Up to this length a record grows step by step.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// What is kept of a record that is given up ([`Assembly::skip`]): enough for the call's header.
+/// The bytes kept of a record that is given up ([`Assembly::skip`]): enough for the call's header.
 const KEPT_OF_SKIPPED: usize = 1024;
 
-/// A marker, taken apart.
+/// A parsed marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// Bytes of the fragment that follows.
@@ -39,7 +39,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Takes a marker apart.
+    /// Parses a marker.
     #[must_use]
     pub fn parse(bytes: [u8; MARKER_BYTES]) -> Self {
         let value = u32::from_be_bytes(bytes);
@@ -50,8 +50,8 @@ impl Marker {
     }
 }
 
-/// The first record of `input`, if it is there as a whole and in one fragment: its body, and how
-/// many bytes of `input` it takes with its marker.
+/// The first record of `input`, if it is whole and in one fragment: its body, and how many bytes of
+/// `input` it takes with its marker.
 #[must_use]
 pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
     let (marker, rest) = input.split_first_chunk::<MARKER_BYTES>()?;
@@ -63,28 +63,28 @@ pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
     Some((body, MARKER_BYTES + marker.length))
 }
 
-/// What an [`Assembly`] has come to.
+/// The state of an [`Assembly`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All input was taken; the record is not whole.
+    /// The input is used up; the record is not whole.
     Partial,
-    /// The buffer is full, and the record will have this many bytes in all: give it a longer one
-    /// ([`Assembly::give_buffer`], [`Assembly::grow`]) before more is taken. It need not be long
+    /// The buffer is full, and the record will have this many bytes in all: give it a longer buffer
+    /// ([`Assembly::give_buffer`], [`Assembly::grow`]) before more input. That need not be long
     /// enough for all of the record.
     NeedsBuffer(usize),
     /// The record is whole: [`Assembly::finish`].
     Whole,
-    /// The stream makes no sense (thousands of fragments); nothing after this can be trusted.
+    /// The stream is malformed (thousands of fragments); nothing after this can be trusted.
     Broken,
 }
 
 /// A record that arrives in pieces.
 ///
-/// The memory is the caller's, so that it can be counted and bounded before it is taken.
+/// The caller owns the memory, so that it can count and bound it first.
 #[derive(Debug)]
 pub struct Assembly {
     record_bytes_max: usize,
-    /// What is kept of this record at the most; what goes on behind it is skipped.
+    /// The most bytes kept of this record; later ones are skipped.
     kept_bytes_max: usize,
     buffer: Vec<u8>,
     filled: usize,
@@ -97,19 +97,19 @@ pub struct Assembly {
     oversized: bool,
 }
 
-/// A record put together.
+/// A whole record.
 #[derive(Debug)]
 pub struct Record {
-    /// The memory that was given; the record is its beginning.
+    /// The memory of the caller; the record is at its beginning.
     pub buffer: Vec<u8>,
     /// Bytes of the record in `buffer`.
     pub length: usize,
-    /// The record was longer than the cap; only its beginning is here.
+    /// The record was longer than the bound; only its beginning is here.
     pub oversized: bool,
 }
 
 impl Assembly {
-    /// Nothing received yet; records up to `record_bytes_max` are kept whole.
+    /// No bytes yet. Records up to `record_bytes_max` are kept whole.
     #[must_use]
     pub fn new(record_bytes_max: usize) -> Self {
         Self {
@@ -127,20 +127,20 @@ impl Assembly {
         }
     }
 
-    /// Whether nothing of a record has been taken.
+    /// Whether it has no bytes of a record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.in_fragment && self.marker_filled == 0 && self.fragments == 0
     }
 
-    /// What is there of the record.
+    /// The bytes of the record so far.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
         &self.buffer[..self.filled]
     }
 
-    /// Bytes that the record will have in all, when its buffer is full; `None` when more can be
-    /// taken.
+    /// The bytes that the record will have in all, when its buffer is full; `None` when it can take
+    /// more.
     #[must_use]
     pub fn wanted(&self) -> Option<usize> {
         self.in_fragment.then(|| self.buffer_wanted()).flatten()
@@ -151,7 +151,7 @@ impl Assembly {
         self.buffer.resize(length.max(self.filled), 0);
     }
 
-    /// Treats the record as one that is too long: the rest of it is skipped. Returns its memory.
+    /// Skips the rest of the record, as if it were too long. Returns its memory.
     pub fn skip(&mut self) -> Vec<u8> {
         self.oversized = true;
         self.kept_bytes_max = self.record_bytes_max.min(KEPT_OF_SKIPPED);
@@ -161,14 +161,14 @@ impl Assembly {
         std::mem::replace(&mut self.buffer, kept)
     }
 
-    /// Gives memory for the record, longer than what is there of it, which is moved over.
+    /// Gives memory for the record, longer than its bytes so far, which are copied over.
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
         debug_assert!(buffer.len() >= self.filled);
         buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
         self.buffer = buffer;
     }
 
-    /// Takes what it can of `input`; returns how much, and what it has come to.
+    /// Takes what it can of `input`; returns how many bytes, and the state.
     pub fn take(&mut self, input: &[u8]) -> (usize, Progress) {
         let mut rest = input;
         let progress = loop {
@@ -207,10 +207,9 @@ impl Assembly {
         (input.len() - rest.len(), progress)
     }
 
-    /// Where the next bytes of the stream belong, to be received there without a copy: the rest
-    /// of the fragment, or as much of it as fits. Empty when a marker or a buffer is
-    /// due, or the record is being skipped.
-    /// Follow up with [`Assembly::received`].
+    /// The place of the next bytes of the stream, to receive them without a copy: the rest of the
+    /// fragment, or as much of it as fits. Empty when a marker or a buffer is due, or the record is
+    /// being skipped. Follow up with [`Assembly::received`].
     pub fn target(&mut self) -> &mut [u8] {
         if !self.in_fragment || self.skips() || self.buffer_wanted().is_some() {
             return &mut [];
@@ -219,8 +218,7 @@ impl Assembly {
         &mut self.buffer[self.filled..self.filled + count]
     }
 
-    /// Says that `count` bytes were put into [`Assembly::target`]. Returns whether the record is
-    /// whole with them.
+    /// Notes `count` bytes in [`Assembly::target`]. Returns whether they complete the record.
     pub fn received(&mut self, count: usize) -> bool {
         let count = count.min(self.fragment_remaining).min(self.buffer_left());
         self.filled += count;
@@ -251,19 +249,19 @@ impl Assembly {
         self.fragments <= FRAGMENTS_MAX
     }
 
-    /// So many bytes of the fragment were taken; whether the record is whole with them.
+    /// Notes `count` bytes of the fragment; whether they complete the record.
     fn advance(&mut self, count: usize) -> bool {
         self.fragment_remaining -= count;
         self.in_fragment = self.fragment_remaining > 0;
         self.last && !self.in_fragment
     }
 
-    /// Whether as much of the record is there as is kept of it.
+    /// Whether all kept bytes of the record are there.
     fn skips(&self) -> bool {
         self.filled >= self.kept_bytes_max
     }
 
-    /// Bytes of the stream that may be taken before there must be more memory.
+    /// Bytes of the stream that fit before more memory is needed.
     fn buffer_left(&self) -> usize {
         if self.skips() {
             return usize::MAX;
@@ -271,8 +269,8 @@ impl Assembly {
         self.buffer.len().min(self.kept_bytes_max) - self.filled
     }
 
-    /// A record whose end is not known asks for all it may need as soon as it is not small. What
-    /// gives it that step by step has to see to it that records do not wait for each other.
+    /// A record without a known end asks for all that it may need as soon as it is not small. A
+    /// caller that gives less at a time must see to it that records do not wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
         let known = self.filled.saturating_add(self.fragment_remaining);
         let wanted = if self.last || known <= SMALL_BYTES_MAX {

@@ -1,6 +1,6 @@
 //! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and of replies
-//! (`reply_body`), and the user that a call says it is for: AUTH_NONE and AUTH_SYS (sections 8.2
-//! and 10.1, appendix A). Record marking on byte streams is not here.
+//! (`reply_body`), and the user of a call: AUTH_NONE and AUTH_SYS (sections 8.2 and 10.1, appendix
+//! A).
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Words, xdr_enumeration, xdr_structure};
 
@@ -15,7 +15,7 @@ const REPLY: u32 = 1;
 /// The head of a call; its arguments follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Names the call among those of one caller; the reply repeats it.
+    /// Identifies the call among those of one caller; the reply repeats it.
     pub xid: u32,
     /// Program, for example 100003 for NFS.
     pub program: u32,
@@ -27,11 +27,10 @@ pub struct Call<'a> {
     pub credential: Credential<'a>,
 }
 
-/// Reads the head of a call; the decoder that comes back stands before the arguments. A record that
-/// is no call to be carried out gives the call to answer, and how; nothing when it is no call at
-/// all, so that no reply can be addressed.
+/// Reads the head of a call; the decoder stands before the arguments. A record that is no valid
+/// call gives the xid and the refusal to send; nothing when no reply is possible.
 ///
-/// Whether the program, version and procedure exist is the caller's question.
+/// Does not check whether the program, version and procedure exist.
 #[inline]
 pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), Option<(u32, Refusal)>> {
     let mut decoder = Decoder::new(record);
@@ -44,7 +43,7 @@ pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), Option<(u32,
     }
 }
 
-/// What follows xid and message type.
+/// Reads the fields behind xid and message type.
 #[inline]
 fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refusal> {
     if decoder.u32()? != RPC_VERSION {
@@ -57,7 +56,7 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
     let version = decoder.u32()?;
     let procedure = decoder.u32()?;
     let credential = decode_credential(decoder)?;
-    // The verifier: neither AUTH_NONE nor AUTH_SYS gives it a meaning.
+    // The verifier has no meaning in AUTH_NONE and AUTH_SYS.
     decoder.u32()?;
     decode_body(decoder, AuthenticationStatus::BadVerifier)?;
     Ok(Call {
@@ -69,7 +68,7 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
     })
 }
 
-/// Appends the head of a call with an AUTH_NONE verifier; the arguments are to follow.
+/// Appends the head of a call with an AUTH_NONE verifier; its arguments must follow.
 pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
     encoder.u32(call.xid);
     encoder.u32(CALL);
@@ -96,7 +95,7 @@ const FLAVOR_SYSTEM: u32 = 1;
 /// The user of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
-    /// AUTH_NONE: no user in particular.
+    /// AUTH_NONE: no user.
     None,
     /// AUTH_SYS: a user of the caller's machine, unproven.
     System(SystemCredential<'a>),
@@ -105,7 +104,7 @@ pub enum Credential<'a> {
 xdr_structure! {
     /// The body of AUTH_SYS (RFC 5531 appendix A, `authsys_parms`).
     pub struct SystemCredential<'a> {
-        /// Any number the caller's machine chose.
+        /// An arbitrary number of the caller's machine.
         pub stamp: u32,
         /// Name of the caller's machine; at most [`MACHINE_NAME_BYTES_MAX`] bytes.
         pub machine_name: &'a [u8] = MACHINE_NAME_BYTES_MAX,
@@ -142,8 +141,8 @@ fn encode_no_authentication(encoder: &mut Encoder<'_>) {
     encoder.u32(0);
 }
 
-/// Takes a credential. Bytes of the body after the last field of AUTH_SYS are skipped, as other
-/// implementations do; the body of AUTH_NONE has no meaning and is skipped too.
+/// Reads a credential. Skips bytes behind the last field of AUTH_SYS, as other implementations do,
+/// and the body of AUTH_NONE, which has no meaning.
 fn decode_credential<'a>(decoder: &mut Decoder<'a>) -> Result<Credential<'a>, Refusal> {
     let flavor = decoder.u32()?;
     let malformed = AuthenticationStatus::BadCredential;
@@ -157,7 +156,7 @@ fn decode_credential<'a>(decoder: &mut Decoder<'a>) -> Result<Credential<'a>, Re
     }
 }
 
-/// Takes the body of a credential or verifier.
+/// Reads the body of a credential or verifier.
 fn decode_body<'a>(
     decoder: &mut Decoder<'a>,
     too_long: AuthenticationStatus,
@@ -172,9 +171,9 @@ fn decode_body<'a>(
 /// Bytes of the head that [`encode_success`] appends.
 pub const SUCCESS_SIZE: usize = 24;
 
-/// `reply_stat`: the call was looked at.
+/// `reply_stat`: accepted.
 const ACCEPTED: u32 = 0;
-/// `reply_stat`: the call was refused for its RPC version or its caller.
+/// `reply_stat`: refused for its RPC version or its caller.
 const DENIED: u32 = 1;
 
 /// `accept_stat`.
@@ -190,9 +189,9 @@ const RPC_MISMATCH: u32 = 0;
 const AUTHENTICATION_ERROR: u32 = 1;
 
 xdr_enumeration! {
-    /// Why a caller was refused (RFC 5531 section 9, `auth_stat`).
+    /// The reason that a caller is refused (RFC 5531 section 9, `auth_stat`).
     pub enum AuthenticationStatus {
-        /// Nothing wrong.
+        /// No error.
         Ok = 0,
         /// The credential is malformed.
         BadCredential = 1,
@@ -206,7 +205,7 @@ xdr_enumeration! {
         TooWeak = 5,
         /// The verifier of the reply is bogus.
         InvalidResponse = 6,
-        /// For a reason unknown.
+        /// For an unknown reason.
         Failed = 7,
         /// Of Kerberos: any error.
         KerberosGeneric = 8,
@@ -230,7 +229,7 @@ xdr_enumeration! {
 pub enum Refusal {
     /// PROG_UNAVAIL: the program is not served here.
     ProgramUnavailable,
-    /// PROG_MISMATCH: these versions of it are.
+    /// PROG_MISMATCH: only these versions are.
     ProgramMismatch {
         /// Lowest version served; 0 when the server names none.
         low: u32,
@@ -243,20 +242,20 @@ pub enum Refusal {
     GarbageArguments,
     /// SYSTEM_ERR: for example out of memory.
     SystemError,
-    /// RPC_MISMATCH: these versions of RPC are spoken.
+    /// RPC_MISMATCH: only these versions of RPC are spoken.
     RpcMismatch {
         /// Lowest version; 0 when the server names none.
         low: u32,
         /// Highest version; 0 when the server names none.
         high: u32,
     },
-    /// AUTH_ERROR: the caller was refused.
+    /// AUTH_ERROR: the caller is refused.
     Authentication(AuthenticationStatus),
 }
 
 impl Refusal {
-    /// Whether a server that serves this version of the program has no such procedure. It says so,
-    /// or that it does not serve the version, though it does: some mix up the two numbers.
+    /// Whether a server that serves this version of the program has no such procedure. Some servers
+    /// mix up the two numbers and say that they do not serve the version.
     #[must_use]
     pub fn lacks_procedure(&self, version: u32) -> bool {
         match self {
@@ -267,14 +266,14 @@ impl Refusal {
     }
 }
 
-/// What cannot be decoded is garbage.
+/// A call that cannot be decoded is garbage.
 impl From<Error> for Refusal {
     fn from(_: Error) -> Self {
         Self::GarbageArguments
     }
 }
 
-/// Appends the head of a reply to a call that was carried out; the results are to follow.
+/// Appends the head of a reply to a call that was carried out; the results must follow.
 #[inline]
 pub fn encode_success(encoder: &mut Encoder<'_>, xid: u32) {
     let mut head = [0; SUCCESS_SIZE];
@@ -303,18 +302,18 @@ pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
     }
 }
 
-/// Why a record gives no results.
+/// The reason that a record has no results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// Not a reply.
     #[error("the record is not a reply")]
     NotReply,
-    /// A reply whose head cannot be read.
+    /// A reply with a malformed head.
     #[error("the head of the reply is malformed: {error}")]
     Malformed {
         /// Of the call.
         xid: u32,
-        /// What is wrong.
+        /// The defect.
         error: Error,
     },
     /// The server did not carry out the call.
@@ -328,8 +327,7 @@ pub enum ReplyError {
 }
 
 /// Reads the head of a reply: the xid of its call, and a decoder that stands before the results.
-///
-/// A verifier of any flavor is accepted and skipped.
+/// Skips a verifier of any flavor.
 #[inline]
 pub fn parse_reply(record: &[u8]) -> Result<(u32, Decoder<'_>), ReplyError> {
     let mut decoder = Decoder::new(record);
@@ -343,7 +341,7 @@ pub fn parse_reply(record: &[u8]) -> Result<(u32, Decoder<'_>), ReplyError> {
     }
 }
 
-/// What follows xid and message type; `None` when the results follow.
+/// Reads the fields behind xid and message type; `None` when the results follow.
 fn decode_refusal(decoder: &mut Decoder<'_>) -> Result<Option<Refusal>, Error> {
     match decoder.u32()? {
         ACCEPTED => {}
@@ -381,8 +379,7 @@ fn decode_denied(decoder: &mut Decoder<'_>) -> Result<Refusal, Error> {
     }
 }
 
-/// The lowest and highest version that a refusal names. Servers have been seen that end with the
-/// status, which says that the call was refused all the same: then both are 0.
+/// The lowest and highest version in a refusal. Some servers end with the status: then both are 0.
 fn decode_versions(decoder: &mut Decoder<'_>) -> (u32, u32) {
     match (decoder.u32(), decoder.u32()) {
         (Ok(low), Ok(high)) => (low, high),

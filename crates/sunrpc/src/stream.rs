@@ -1,12 +1,11 @@
-//! What a TCP connection needs to carry calls fast.
+//! Options of a TCP connection for fast calls.
 //!
-//! Records are small or come whole, so that waiting for more to send (Nagle's algorithm) only costs
-//! time. And between two programs of one machine nothing is gained by pacing: some systems choose a
-//! congestion control that sends at the rate which it has measured (BBR), one timer interrupt for
-//! each burst, which in a virtual machine is an exit to the host. On such a system half of the
-//! processor time of both sides went there. Reno sends what the window allows, every Linux has it,
-//! and any process may choose it. Connections that leave the machine keep what its administrator
-//! chose.
+//! Records are small or come whole, so waiting for more to send (Nagle's algorithm) only costs
+//! time. Between two programs of one machine pacing gains nothing: some systems use a congestion
+//! control that sends at a measured rate (BBR), with one timer interrupt for each burst, which in a
+//! virtual machine is an exit to the host. On such a system half of the processor time of both
+//! sides went there. Reno sends what the window allows, every Linux has it, and any process may
+//! choose it. Connections that leave the machine keep the choice of its administrator.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -14,16 +13,16 @@ use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
 
-/// The congestion control that every Linux has and that does not pace.
+/// A congestion control that does not pace.
 const UNPACED: &str = "reno";
 
-/// How the names of those begin that pace.
+/// The names of those that pace begin so.
 const PACED: &str = "bbr";
 
-/// Has a socket begin its connections without pacing, be it one that listens or one that is not
-/// connected yet: what BBR has begun to pace stays paced. Returns what they would have begun with,
-/// if this has changed it. What does not pace is left alone, because some of it must be there from
-/// the first packet: DCTCP asks for ECN then, and is Reno without it.
+/// Has a socket begin its connections without pacing, whether it listens or is not connected yet: a
+/// connection that BBR has begun to pace stays paced. Returns the congestion control that this
+/// replaced, if any. Others than BBR stay, because some must act from the first packet: DCTCP asks
+/// for ECN then, and is Reno without it.
 pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     let usual = sockopt::tcp_congestion(&socket).ok()?;
     if !usual.starts_with(PACED) {
@@ -33,25 +32,26 @@ pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     Some(usual)
 }
 
-/// Prepares a connection for calls. One that leaves the machine has the `usual` congestion control.
+/// Prepares a connection for calls. One that leaves the machine gets the `usual` congestion
+/// control.
 ///
 /// # Errors
 ///
-/// What the system says of a socket that is no connection any more.
+/// The error of the system for a socket that is not connected any more.
 pub fn prepare(socket: &TcpStream, usual: Option<&str>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr()?.ip();
     if stays_here(socket, peer) {
-        // Where the system does not have it, bytes are paced.
+        // A system without it paces.
         let _ = sockopt::set_tcp_congestion(socket, UNPACED);
     } else if let Some(usual) = usual {
-        // The system has let this listener have it.
+        // The listener had it before.
         let _ = sockopt::set_tcp_congestion(socket, usual);
     }
     Ok(())
 }
 
-/// Whether what is sent to `peer` does not leave the machine.
+/// Whether data to `peer` stays on the machine.
 #[must_use]
 pub fn stays_here(socket: impl AsFd, peer: IpAddr) -> bool {
     let here = rustix::net::getsockname(socket).map(SocketAddr::try_from);

@@ -1,5 +1,4 @@
-//! A call as its client keeps it, what comes of it and how that reaches its caller; and what all
-//! threads of the client share.
+//! A call of a client, its outcome, and the state that all threads of the client share.
 
 use super::options::Options;
 use super::outgoing::Outgoing;
@@ -16,16 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server that answers garbage all the time is reported no more often than this.
+/// The shortest time between two reports of garbage.
 const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
 
-/// Why a call has no results.
+/// The reason that a call has no results.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The client was stopped.
     #[error("the client was stopped")]
     Stopped,
-    /// There was no reply in time. The server may have carried the call out.
+    /// No reply came in time. The server may have carried the call out.
     #[error("the server did not answer within {after:?}")]
     TimedOut {
         /// Time since the call was made.
@@ -34,21 +33,21 @@ pub enum CallError {
     /// The server did not carry out the call.
     #[error("the server refused the call: {0:?}")]
     Refused(Refusal),
-    /// The reply makes no sense; the connection was given up.
+    /// The reply is malformed; its connection was given up.
     #[error("the server answers garbage: {reason}")]
     Garbage {
-        /// What makes no sense.
+        /// The defect.
         reason: String,
     },
-    /// Too many calls wait already. Nothing was sent.
+    /// Too many calls wait. This one was not sent.
     #[error("too many calls wait for the server")]
     QueueFull,
 }
 
-/// What comes of a call.
+/// The outcome of a call.
 pub type Outcome<'a> = Result<Reply<'a>, CallError>;
 
-/// What [`Client::call`](super::Client::call) returns.
+/// The result of [`Client::call`](super::Client::call).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
     /// The results.
@@ -61,24 +60,23 @@ pub(super) type Completion = Box<dyn FnOnce(Outcome<'_>) + Send>;
 
 /// The results of a call that was carried out.
 pub struct Reply<'a> {
-    /// The results. When data went to the sink, only what is before it, its length included.
+    /// The results. Of a reply with data in the sink, the part before that, with its length.
     pub results: &'a [u8],
-    /// Bytes of data in the sink. What is behind them in its memory is undefined.
+    /// Bytes of data in the sink. Its memory behind them is undefined.
     pub data_bytes: usize,
-    /// Whether the call was sent more than once. The server may have carried it out more than
-    /// once too: "exists" or "not found" may be the doing of the first attempt.
+    /// Whether the call was sent more than once. The server may have carried it out more than once:
+    /// "exists" or "not found" may be the effect of the first attempt.
     pub resent: bool,
     pub(super) origin: &'a Origin,
 }
 
 impl<'a> Reply<'a> {
-    /// The results, decoded. Those that cannot be are garbage: see [`Reply::garbage`].
+    /// The decoded results. Malformed ones are garbage: see [`Reply::garbage`].
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, CallError> {
         self.decode_with(T::decode)
     }
 
-    /// The results as `decode` reads them. Those that cannot be are garbage: see
-    /// [`Reply::garbage`].
+    /// The same with a function.
     pub fn decode_with<T>(
         &self,
         decode: impl FnOnce(&mut Decoder<'a>) -> xdr::Result<T>,
@@ -86,14 +84,14 @@ impl<'a> Reply<'a> {
         decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
     }
 
-    /// Says that the results make no sense: counts it, reports it, gives the connection up.
-    /// Other calls on it are sent again over the next one.
+    /// Counts and reports malformed results, and gives the connection up. Its other calls are sent
+    /// again on the next one.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
         self.origin.garbage(reason.to_string())
     }
 }
 
-/// The connection that a reply came from.
+/// The connection of a reply.
 #[derive(Clone)]
 pub(super) struct Origin {
     pub(super) shared: Arc<ClientShared>,
@@ -103,31 +101,31 @@ pub(super) struct Origin {
 impl Origin {
     pub(super) fn garbage(&self, reason: String) -> CallError {
         self.shared.report_garbage(&reason);
-        // It may be gone already.
+        // It may be closed already.
         let _ = self.stream.shutdown(Shutdown::Both);
         CallError::Garbage { reason }
     }
 }
 
-/// How a call ended, apart from the connection it ended on: with results and so many bytes of data
-/// in its sink, or without a reply.
+/// The end of a call, apart from its connection: results and the bytes of data in its sink, or the
+/// error.
 pub(super) type Finished<R = Vec<u8>> = Result<(R, usize), CallError>;
 
-/// A call without an end.
+/// A call without an outcome.
 pub(super) struct PendingCall {
     pub(super) call: Arc<Outgoing>,
     pub(super) completion: Completion,
     pub(super) submitted: Instant,
     /// Its position in the order of submission.
     pub(super) sequence: u64,
-    /// When it was sent on the connection there is now.
+    /// When it was sent on the present connection.
     pub(super) sent: Option<Instant>,
     /// When it was sent last.
     pub(super) sent_last: Option<Instant>,
     pub(super) resent: bool,
-    /// Attempts that waited in vain.
+    /// Attempts without a reply.
     pub(super) timeouts: u32,
-    /// Connections that turned to garbage with it in flight.
+    /// Connections that brought garbage while it was in flight.
     pub(super) garbage: u32,
     pub(super) writing: bool,
     pub(super) receiving: bool,
@@ -139,7 +137,7 @@ impl PendingCall {
         self.writing || self.receiving
     }
 
-    /// Completes the call with a reply, now or when the injected delay is over.
+    /// Completes the call with a reply, after the injected delay.
     fn reply(self, origin: &Origin, results: &[u8], data_bytes: usize) {
         let Some((delay, timer)) = &origin.shared.delay else {
             return self.reply_now(origin, results, data_bytes);
@@ -188,23 +186,23 @@ pub(super) fn complete(completion: Completion, outcome: Outcome<'_>) {
     }
 }
 
-/// What all threads of a client share.
+/// The state that all threads of a client share.
 pub(super) struct ClientShared {
     pub(super) options: Options,
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) counted: Statistics,
-    /// Keeps replies until the injected delay is over, which makes a local server look remote.
-    /// Calls in flight overlap, as on a long line. What it does not imitate: bandwidth, loss, and
-    /// that a remote server learns of a call later.
+    /// Holds replies until the injected delay is over, which makes a local server look remote.
+    /// Calls in flight overlap, as with a high latency. It does not imitate bandwidth, loss, or the
+    /// later arrival of a call at a remote server.
     pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
     next_xid: AtomicU32,
-    /// A message has said that the server does not respond.
+    /// A message has reported that the server does not respond.
     silent: AtomicBool,
     garbage_reported: Mutex<Option<Instant>>,
     stopped: Mutex<bool>,
-    /// For the watcher, which sleeps on it.
+    /// Ends the sleep of the watcher.
     stopping: Condvar,
 }
 
@@ -221,8 +219,8 @@ impl ClientShared {
             counted: Statistics::new(program),
             delay,
             started: Instant::now(),
-            // A server remembers calls by xid: those of the last run of this program must not
-            // be taken for ours.
+            // A server remembers calls by xid: it must not take a call for one of the last run of
+            // this program.
             next_xid: AtomicU32::new(first_xid),
             silent: AtomicBool::new(false),
             garbage_reported: Mutex::new(None),
@@ -262,7 +260,7 @@ impl ClientShared {
         *self.stopping.wait_timeout(stopped, duration)
     }
 
-    /// Says once that the server does not respond, until it does.
+    /// Reports once that the server does not respond, until it does.
     pub(super) fn report_silence(&self) {
         if !self.silent.swap(true, Ordering::Relaxed) {
             let server = &self.options.server;
@@ -271,7 +269,7 @@ impl ClientShared {
         }
     }
 
-    /// A good reply has come.
+    /// Notes a good reply.
     pub(super) fn heard(&self) {
         if self.silent.load(Ordering::Relaxed) && self.silent.swap(false, Ordering::Relaxed) {
             let text = format!("server {} OK", self.options.server);

@@ -1,4 +1,4 @@
-//! The client itself: its threads, and how calls enter.
+//! The client: its threads, and the way in for calls.
 
 use super::call::{Answer, CallError, ClientShared, Outcome, complete};
 use super::dial::ConnectError;
@@ -12,12 +12,12 @@ use pagewell_base::waits;
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 
-/// A call that sends or asks for so much is seldom alone: all connections are made at the first,
-/// or when smaller ones have come to as much as one connection is to be busy with.
+/// The size of a call from which more of them are likely: the first one has all connections made,
+/// as does a load of smaller ones that is enough for one connection.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A client of one program of one server. Clones share the connections; when the last is dropped,
-/// the client stops.
+/// A client of one program of one server. Clones share the connections; dropping the last one stops
+/// the client.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -43,8 +43,8 @@ impl Drop for Handle {
 }
 
 impl Client {
-    /// Connects to `program`. The first connection is made now; further ones when they are
-    /// needed, and new ones when they are lost.
+    /// Connects to `program`. This makes the first connection; others are made when they are
+    /// needed, or lost.
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
@@ -87,15 +87,15 @@ impl Client {
         builder.spawn(move || work(&shared, &slots)).map(drop)
     }
 
-    /// Sends a call and returns; `completion` is called exactly once with what comes of it, on a
-    /// thread of the client or on this one. It must be short and must not wait; it may submit
-    /// further calls.
+    /// Sends a call and returns; `completion` is called exactly once with the outcome, on a thread
+    /// of the client or on this one. It must be short and must not wait; it may submit further
+    /// calls.
     ///
     /// Never waits: a call that cannot be sent now is kept.
     pub fn submit(&self, call: Outgoing, completion: impl FnOnce(Outcome<'_>) + Send + 'static) {
         let shared = &self.handle.shared;
         let completion = Box::new(completion);
-        // One that stands if there is one; of these the one with the least to do.
+        // An established one if there is one; of these the one with the least load.
         let slots = self.handle.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
             return complete(completion, Err(CallError::Stopped));
@@ -129,10 +129,10 @@ impl Client {
         }
     }
 
-    /// Sends a call and waits for its results. Results that cannot be decoded are
-    /// [`CallError::Garbage`]; bytes behind them are not looked at.
+    /// Sends a call and waits for its results. Malformed ones are [`CallError::Garbage`]; bytes
+    /// behind them are ignored.
     ///
-    /// Not to be used in a completion.
+    /// Not for use in a completion.
     pub fn call<T>(
         &self,
         call: Outgoing,
@@ -155,13 +155,13 @@ impl Client {
         }
     }
 
-    /// Fails every call in flight and to come with [`CallError::Stopped`] and lets the threads
-    /// end. Does not wait for that: completions may run for a moment after it returns.
+    /// Fails every call in flight and to come with [`CallError::Stopped`] and ends the threads.
+    /// Does not wait for that: completions may run for a moment after it returns.
     pub fn stop(&self) {
         self.handle.stop();
     }
 
-    /// What the client has done so far.
+    /// What the client has done.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.handle.shared.counted

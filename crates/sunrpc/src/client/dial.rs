@@ -1,11 +1,11 @@
-//! Makes connections, from a reserved port when asked to.
+//! Makes connections, from a reserved port if wanted.
 //!
-//! Reserved ports (below 1024) prove nothing to a server but that the caller was privileged on
-//! some machine; many servers insist. They are tried from a place that differs from try to try,
-//! down to 512; a port whose last connection to the same server still lingers is skipped.
+//! Reserved ports (below 1024) prove to a server only that the caller was privileged on some
+//! machine; many servers insist. The search for a free one begins at another port for each
+//! connection, down to 512; it skips a port whose last connection to the same server still lingers.
 //!
-//! A connection in place of a lost one comes from the same port if it can: servers that remember
-//! calls often tell callers apart by it.
+//! A connection in place of a lost one comes from the same port if possible: servers that remember
+//! calls often distinguish callers by it.
 
 use super::options::{Options, SourcePort};
 use crate::stream::{begin_unpaced, prepare};
@@ -18,16 +18,16 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Reserved ports that are tried: those above the well-known ones.
+/// The reserved ports above the well-known ones.
 const RESERVED_PORTS: std::ops::Range<u16> = 512..1024;
-/// How often a connection in the making asks whether it is still wanted.
+/// How often a connection attempt checks whether it is still wanted.
 const STOP_CHECK: Duration = Duration::from_millis(20);
-/// A peer that is silent this long is asked whether it is there, and as often again as
-/// [`KEEP_ALIVE_COUNT`] says.
+/// The silence of a peer after which the system probes it, and the time between
+/// [`KEEP_ALIVE_COUNT`] probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_COUNT: u32 = 5;
 
-/// Why a client could not connect.
+/// The reason that a client could not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The options name no address.
@@ -36,7 +36,7 @@ pub enum ConnectError {
         /// Name of the server.
         server: String,
     },
-    /// No port below 1024 could be had.
+    /// No port below 1024 is available.
     #[error("no port below 1024 can be used to connect to {server}: {error}")]
     ReservedPort {
         /// Name of the server.
@@ -44,7 +44,7 @@ pub enum ConnectError {
         /// What the system says.
         error: io::Error,
     },
-    /// No address takes the connection; this is what the last one did.
+    /// No address takes the connection; this is the error of the last one.
     #[error("cannot connect to {server} ({address}): {error}")]
     Failed {
         /// Name of the server.
@@ -67,8 +67,8 @@ pub(super) fn scatter() -> u32 {
     (RandomState::new().build_hasher().finish() >> 32) as u32
 }
 
-/// Connects to the first address that takes it, as long as `wanted` says so; from port `again` if
-/// it can.
+/// Connects to the first address that takes it, from port `again` if possible, until `wanted`
+/// returns false.
 pub(super) fn dial(
     options: &Options,
     again: Option<u16>,
@@ -151,7 +151,7 @@ impl Attempt<'_> {
         }
         let stream = TcpStream::from(socket);
         if stream.local_addr()? == stream.peer_addr()? {
-            // No server listens, and the system gave us the very port that we call.
+            // No server listens, and the system chose the very port that this calls.
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         stream.set_nonblocking(false)?;
@@ -198,25 +198,25 @@ fn any_address(like: &SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// Whether a connection that cannot be made from one port may be made from another.
+/// Whether another port may be better after this error.
 fn may_differ_elsewhere(error: &io::Error) -> bool {
     is_taken(error) || error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Makes the system forget the connection when it is closed, so that its port can be used for the
-/// next. The server learns of it by a reset.
+/// Has the system forget the connection when it is closed, so that the next one can use its port.
+/// The server gets a reset.
 pub(super) fn forget(stream: &TcpStream) {
     // When it cannot be done, the next connection comes from another port.
     let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-/// Whether the next port may do better.
+/// Whether the next port may be better.
 fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable};
     matches!(error.kind(), AddrInUse | AddrNotAvailable)
 }
 
-/// Whether the process has the privilege, found out without a connection.
+/// Whether the process has the privilege, without a connection.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
     socket_for(address).is_ok_and(|socket| {
         let ports = RESERVED_PORTS.rev();
@@ -225,7 +225,7 @@ fn may_bind_reserved(address: &SocketAddr) -> bool {
     })
 }
 
-/// Whether connections to there come from a reserved port.
+/// Whether connections to this address come from a reserved port.
 pub(super) fn is_reserved(source_port: SourcePort, address: &SocketAddr) -> bool {
     match source_port {
         SourcePort::Any => false,

@@ -1,20 +1,21 @@
-//! One connection, as long as its client lives: made when it is needed, and made again when lost.
+//! The life of one connection slot: its connection is made when it is needed, and again when lost.
 //!
-//! Its thread connects, sends again what has no reply, receives until the connection is lost, and
-//! begins anew. Since the same thread does all of this, no two connections of a slot are ever
-//! received from at the same time: memory borrowed for replies has one writer. Before anything is
-//! sent again the thread also waits until no thread sends on the lost connection, which is soon,
-//! because it has been shut down.
+//! The slot's thread connects, sends again what has no reply, receives until the connection is
+//! lost, and begins anew. As one thread does all of this, no two connections of a slot are ever
+//! received from at the same time: memory borrowed for replies has one writer. Before it sends
+//! again it also waits until no thread sends on the lost connection, which is soon, as that has
+//! been shut down.
 //!
-//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply has
-//! come. A connection is not made as long as there are no calls, or no large ones of the others: a
-//! server that closes idle connections is left in peace.
+//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply
+//! comes. It makes no connection while there are no calls, or no large ones elsewhere: a server may
+//! close idle connections.
 //!
-//! A server may take fewer connections than we would like: it refuses the next one, closes it at
-//! once, or lets it stand and never answers. As long as another connection stands, such a one is
+//! A server may take fewer connections than the options allow: it refuses the next one, closes it
+//! at once, or leaves it without replies. While another connection is established, such a slot is
 //! avoided for a minute, then for two, up to an hour, until it has brought a good reply. Its calls
-//! that were never sent go over another at once, those that were when there is no hope for them:
-//! the server may then carry them out twice, which callers must expect of each that is resent.
+//! that were never sent go over another connection at once. Those that were sent follow only when
+//! the connection has failed often: the server may then carry them out twice, which callers must
+//! expect of each call that is resent.
 
 use super::call::{CallError, ClientShared, Origin};
 use super::dial::{ConnectError, dial, forget};
@@ -29,18 +30,18 @@ use pagewell_base::sync::MutexGuard;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// For so long a connection of no use is not tried again if others stand; twice as long each time.
+/// How long a useless connection is avoided at first, in milliseconds; twice as long each time.
 const AVOIDED_MS: u64 = 60_000;
-/// So many times at most that is doubled: to about an hour.
+/// The most doublings: to about an hour.
 const AVOIDED_DOUBLED_MAX: u32 = 6;
-/// So often a connection is of no use, beside others that stand, until calls that were sent over
-/// it go over another.
+/// Failures of a connection in a row, beside another that works, until its sent calls go over
+/// another.
 const USELESS_MAX: u32 = 3;
-/// A call that was in flight on so many connections that turned to garbage fails.
+/// Connections with garbage until a call that was in flight on all of them fails.
 const GARBAGE_MAX: u32 = 3;
 
 impl Slot {
-    /// The thread of the connection, which is one of `all`. `first` is a connection made before.
+    /// The thread of this slot, which is one of `all`. `first` is its first connection.
     pub(super) fn run(&self, shared: &Arc<ClientShared>, all: &[Self], first: Option<TcpStream>) {
         let mut next = first;
         let mut port = None;
@@ -75,7 +76,7 @@ impl Slot {
                 backoff = BACKOFF_MIN;
                 useless = 0;
             } else if since.elapsed() < BACKOFF_MAX || !self.state.lock().table.is_empty() {
-                // Not one that was closed because it had not been used for long.
+                // Not one that the server closed because it was idle for long.
                 self.make_way((shared, all), &mut useless, Some(since));
             }
             self.pause(&mut backoff);
@@ -89,13 +90,13 @@ impl Slot {
         while !state.stopped && state.table.is_empty() && !state.wanted && !connected {
             state = self.work.wait(state);
         }
-        // Once: a connection that is not needed is not made again when it fails or is lost.
+        // Once: an unneeded connection is not made again after a failure.
         state.wanted = false;
         !state.stopped && !shared.is_stopped()
     }
 
-    /// There is no connection, or one since then was of no use. If another stands, this one is
-    /// avoided, and calls go over the other.
+    /// Notes that no connection could be made, or that one since then was useless. If another is
+    /// established, this one is avoided, and its calls go over the other.
     fn make_way(
         &self,
         (shared, all): (&Arc<ClientShared>, &[Self]),
@@ -105,19 +106,21 @@ impl Slot {
         self.state.lock().wanted = false;
         let others = all.iter().filter(|slot| slot.is_usable());
         let Some(other) = others.min_by_key(|slot| slot.reluctance(shared)) else {
-            // It is the server that is gone: this connection is as good as any.
+            // The server is gone, so this connection is as good as any.
             return;
         };
         let avoided = AVOIDED_MS << (*useless).min(AVOIDED_DOUBLED_MAX);
         let until = shared.milliseconds().saturating_add(avoided);
         self.avoided_until.store(until, Ordering::Relaxed);
         *useless = useless.saturating_add(1);
-        // The server answers, and not here; or it may be that it would, and there is no other way.
+        // Sent calls follow if the server answers elsewhere, or if this connection has failed
+        // often.
         let answers = since.is_some_and(|since| other.has_brought(shared, since));
         self.pass_on(shared, other, answers || *useless >= USELESS_MAX);
     }
 
-    /// Gives calls to another connection: those that were never sent, or also the others.
+    /// Gives calls to another connection: those that were never sent, and with `sent_too` the
+    /// others.
     fn pass_on(&self, shared: &Arc<ClientShared>, other: &Self, sent_too: bool) {
         let mut state = self.state.lock();
         let taken = state.table.take(sent_too);
@@ -183,7 +186,7 @@ impl Slot {
         state.wanted = false;
         self.avoided_until.store(0, Ordering::Relaxed);
         self.stands.store(true, Ordering::Relaxed);
-        // A thread that sees that it was made finds it standing.
+        // A thread that sees the count finds the connection.
         shared.counted.connections.add(1);
         if again {
             shared.counted.reconnections.add(1);
@@ -191,10 +194,10 @@ impl Slot {
         self.send(state);
     }
 
-    /// The connection is gone; afterwards everything waits to be sent again.
+    /// After the loss of the connection all of its calls wait to be sent again.
     fn lost(&self, origin: &Origin, end: End) {
         let shared = &origin.shared;
-        // Not under the lock: the thread that reports may be kept waiting.
+        // Not under the lock: the log may make this thread wait.
         if let End::Garbage { reason, .. } = &end {
             shared.report_garbage(reason);
         }
@@ -235,10 +238,10 @@ impl Slot {
         state
     }
 
-    /// The client was stopped.
+    /// Ends after a stop.
     fn end(&self, shared: &ClientShared) {
         let mut state = self.wait_until_quiet(self.state.lock());
-        // No thread adds a call behind the last that is taken out.
+        // No thread adds a call after the last is taken out.
         state.stopped = true;
         let entries = state.table.take_all();
         state.ended = true;

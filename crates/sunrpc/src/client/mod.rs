@@ -6,23 +6,23 @@
 //!               └─── completion <── receiving thread <───────────┘
 //! ```
 //!
-//! Each connection has a table of the calls that have no reply (`table.rs`), one thread that
-//! receives (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`).
-//! Replies are matched by xid. The receiving thread also makes the connection, again and again
-//! (`life.rs`); all calls without a reply are then sent again with the xid they had, so that a
-//! server which remembers calls answers without carrying them out twice. Callers learn that a
-//! call was sent more than once.
+//! Each connection has a table of the calls without a reply (`table.rs`), one thread that receives
+//! (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`). Replies are
+//! matched by xid. The receiving thread also makes the connection, again and again (`life.rs`); all
+//! calls without a reply are then sent again with the same xid, so that a server which remembers
+//! calls answers without carrying them out twice. A reply says whether its call was sent more than
+//! once.
 //!
-//! Data of READ goes from the socket straight to the memory of the caller, that of WRITE straight
-//! from there (`outgoing.rs`).
+//! The data of READ goes from the socket straight to the memory of the caller, that of WRITE
+//! straight from there (`outgoing.rs`).
 //!
-//! A server is not trusted: records are bounded before memory is taken, replies to no call
-//! are counted and then cost the connection, and results that cannot be decoded do so at once.
+//! The client does not trust a server: it bounds records before it takes memory. Too many replies
+//! to no call cost the connection, and malformed results do so at once.
 //!
-//! What it does not do: UDP, callbacks from the server, authentication other than AUTH_NONE and
-//! AUTH_SYS, encryption. Calls that were sent are moved to another connection only when there is no
-//! hope for them on theirs, because servers remember calls by connection; those that were not are
-//! as soon as theirs cannot be made.
+//! Not included: UDP, callbacks from the server, authentication other than AUTH_NONE and AUTH_SYS,
+//! encryption. Calls that were sent move to another connection only when their own has failed for
+//! good, because servers remember calls by connection; others move as soon as theirs cannot be
+//! made.
 
 mod call;
 mod connection;

@@ -1,10 +1,10 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
-//! A server may speak MOUNT on the port of NFS (Pagewell does) or on one that its port mapper
-//! tells. A caller that names a port means the server that is there: no other is asked, as the
-//! port mapper of the machine may know another one, with other files under the same names. Without
-//! a port, the one of NFS is tried first; "program unavailable" leads on. Where no port speaks
-//! MOUNT, NFS is asked whether it speaks our version: a server of version 4 alone needs no MOUNT.
+//! A server may speak MOUNT on the port of NFS (Pagewell does) or on one from its port mapper. A
+//! caller that names a port means the server there, and no other is tried: the port mapper of the
+//! machine may know another one, with other files under the same names. Without a port, the one of
+//! NFS is tried first, and after "program unavailable" the one of the port mapper. Where no port
+//! speaks MOUNT, a call of NFS finds servers of version 4 alone, which need no MOUNT.
 
 use super::call::CallError;
 use super::connection::Client;
@@ -22,44 +22,44 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The port of NFS when the caller names none.
+/// The port of NFS by default.
 const NFS_PORT: u16 = 2049;
-/// Flavors that we can speak: AUTH_NONE and AUTH_SYS.
+/// Flavors of this client: AUTH_NONE and AUTH_SYS.
 const FLAVORS: [u32; 2] = [0, 1];
-/// The least version of servers that we cannot speak with.
+/// The least version that this client does not speak.
 const NEWER_VERSION: u32 = 4;
-/// What to do about a refusal that may be for the port that a call came from.
+/// Advice after a refusal that may be due to the source port.
 const PORT_ADVICE: &str = " (servers often serve only ports below 1024, and this call came from \
     another: let those in at the server, by \"insecure\" in /etc/exports or \"allow connections \
     from non-privileged ports\" in the settings of a NAS, or run this as root and without \
     noresvport)";
-/// Addresses of one host that are tried.
+/// Most addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// Names of exports that an error lists.
+/// Most names of exports in an error.
 const EXPORTS_LISTED_MAX: usize = 20;
 
-/// What to mount, and how to ask.
+/// The export, and how to ask for it.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// Name or address of the server.
     pub host: String,
     /// Path of the export.
     pub export: Vec<u8>,
-    /// Port of NFS; none: what the port mapper says, else 2049.
+    /// Port of NFS; none: that of the port mapper, else 2049.
     pub nfs_port: Option<u16>,
     /// Port of MOUNT; none: that of NFS, and if that was not given either and does not speak it,
-    /// what the port mapper says.
+    /// that of the port mapper.
     pub mount_port: Option<u16>,
-    /// From which ports to ask.
+    /// The source ports of the calls.
     pub source_port: SourcePort,
-    /// As whom to ask.
+    /// The caller of MOUNT.
     pub credential: EncodedCredential,
-    /// How long each step may take.
+    /// The time for each step.
     pub timeout: Duration,
 }
 
 impl MountOptions {
-    /// `export` of `host`, asked for by this process.
+    /// `export` of `host`, for the user of this process.
     #[must_use]
     pub fn new(host: impl Into<String>, export: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -77,7 +77,8 @@ impl MountOptions {
         String::from_utf8_lossy(&self.export).into_owned()
     }
 
-    /// That the server at these addresses refuses us. `place` is what is said of the export.
+    /// The error when the server at these addresses refuses this client. `place` describes the
+    /// export.
     fn denied(&self, addresses: &[SocketAddr], place: &str) -> String {
         let mut reserved = addresses
             .iter()
@@ -103,13 +104,13 @@ impl MountOptions {
 pub struct Mounted {
     /// Handle of its root.
     pub handle: Vec<u8>,
-    /// Where NFS is.
+    /// The addresses of NFS.
     pub addresses: Vec<SocketAddr>,
     mount_addresses: Vec<SocketAddr>,
     options: MountOptions,
 }
 
-/// Why an export could not be mounted. The texts are for people.
+/// The reason that an export could not be mounted. The texts are for people.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The name of the server has no address.
@@ -123,16 +124,16 @@ pub enum MountError {
     /// The server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server has no such export, or does not let us have it.
+    /// The server has no such export, or refuses it.
     #[error("{0}")]
     NotGiven(String),
-    /// The server does not answer as it should, or has another reason.
+    /// The server answers in another unexpected way.
     #[error("{0}")]
     Failed(String),
     /// The path of the export cannot be sent.
     #[error("an export is a path that begins with / and has at most {PATH_BYTES_MAX} bytes")]
     BadExport,
-    /// The server has none of the versions that we speak.
+    /// The server speaks only versions that this client does not.
     #[error("{host} speaks NFS version 4 only, and this is a client of version 3")]
     Version4Only {
         /// Name of the server.
@@ -148,13 +149,13 @@ pub enum MountError {
     },
 }
 
-/// Whether a server that refuses NFS of version 3 so has newer versions only.
+/// Whether a server that refuses NFS version 3 with this has newer versions only.
 #[must_use]
 pub fn has_newer_versions_only(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::ProgramMismatch { low, .. } if low >= NEWER_VERSION)
 }
 
-/// Asks the server for an export.
+/// Mounts an export.
 pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
     if options.export.len() > PATH_BYTES_MAX || !options.export.starts_with(b"/") {
         return Err(MountError::BadExport);
@@ -177,7 +178,7 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
     }
 }
 
-/// Asks where MOUNT may be.
+/// Finds the addresses of MOUNT.
 fn find(
     options: &MountOptions,
     resolved: &[SocketAddr],
@@ -223,7 +224,7 @@ fn resolve(host: &str) -> Result<Vec<SocketAddr>, MountError> {
         host: host.to_owned(),
         error,
     };
-    // Brackets are how URLs write addresses of version 6.
+    // URLs write addresses of version 6 in brackets.
     let name = host
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -264,7 +265,7 @@ fn ask_port_mapper(
     Err(failure)
 }
 
-/// Whether NFS is there, in newer versions alone.
+/// Whether a server of NFS is there, with newer versions alone.
 fn has_no_version_3(options: &MountOptions, addresses: &[SocketAddr]) -> bool {
     let Ok(client) = connect_to(options, addresses, (nfs3::PROGRAM, nfs3::VERSION)) else {
         return false;
@@ -294,7 +295,7 @@ fn connect_to(
     Client::connect(program, version, settings)
 }
 
-/// Asks one port. `None`: it does not speak MOUNT.
+/// Tries one port. `None`: it does not speak MOUNT.
 fn ask(
     options: &MountOptions,
     mount_addresses: &[SocketAddr],
@@ -335,7 +336,7 @@ fn ask(
     }))
 }
 
-/// Why the server does not mount the export.
+/// The text for a status of MNT.
 fn explained(
     client: &Client,
     options: &MountOptions,
@@ -357,7 +358,7 @@ fn explained(
     MountError::Failed(format!("{host} does not mount {export}: {reason}"))
 }
 
-/// Says what there is instead. Some servers say "access denied" of exports that they do not have.
+/// Names the exports that exist instead. Some servers say "access denied" of missing exports.
 fn not_given(
     client: &Client,
     options: &MountOptions,
@@ -380,7 +381,7 @@ fn not_given(
     }
 }
 
-/// Names of exports, as many as a message can hold.
+/// Names of exports, as many as fit a message.
 fn listed(exports: &[String]) -> String {
     let (shown, others) = exports.split_at(exports.len().min(EXPORTS_LISTED_MAX));
     let more = match others.len() {
@@ -390,7 +391,7 @@ fn listed(exports: &[String]) -> String {
     shown.join(", ") + &more
 }
 
-/// The export that a path lies in, the one with the longest path, if it is not one itself.
+/// The export with the longest path that `path` lies in, if it is not an export itself.
 fn export_around(path: &str, exports: &[String]) -> Option<String> {
     let path = path.trim_end_matches('/');
     let is_around = |name: &&String| {
@@ -402,7 +403,7 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
     (around.trim_end_matches('/') != path).then(|| around.clone())
 }
 
-/// What the server exports, as far as it tells.
+/// The exports of the server, as far as it lists them.
 fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
     let call = Outgoing::new(Procedure::Export.number(), credential, &());
     let answer = client.call(call, |decoder| {
@@ -416,27 +417,27 @@ fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
 }
 
 impl Mounted {
-    /// Asks for the export once more, and returns the handle of its root: that of a server that was
-    /// started again may be another one.
+    /// Mounts the export once more, and returns the handle of its root: a server that was restarted
+    /// may have another one.
     pub fn ask_again(&self) -> Result<Vec<u8>, MountError> {
         mount(&self.options).map(|mounted| mounted.handle)
     }
 
-    /// That NFS refuses us what MOUNT has given, and what may help.
+    /// The error when NFS refuses the handle of MOUNT, with advice.
     #[must_use]
     pub fn denied(&self) -> MountError {
         MountError::Failed(self.options.denied(&self.addresses, ""))
     }
 
-    /// That NFS does not speak our version, which a MOUNT of version 3 had promised.
+    /// The error when NFS lacks version 3, which a MOUNT of version 3 had promised.
     #[must_use]
     pub fn version_4_only(&self) -> MountError {
         let host = self.options.host.clone();
         MountError::Version4Only { host }
     }
 
-    /// Tells the server that the export is used no more. A server that cannot be reached does not
-    /// matter: nothing relies on it.
+    /// Tells the server that the export is not used any more. A failure does not matter: nothing
+    /// relies on it.
     pub fn unmount(&self) {
         if let Ok(client) = connect(&self.options, &self.mount_addresses) {
             let _ = client.call(self.options.call(Procedure::Umnt), |_| Ok(()));

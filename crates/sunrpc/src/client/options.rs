@@ -1,4 +1,4 @@
-//! How a client connects and how long it waits.
+//! The options of a client.
 
 use pagewell_base::line::one_line;
 use std::fmt;
@@ -14,26 +14,25 @@ pub const CONNECTIONS_MAX: usize = 16;
 pub struct Options {
     /// Name of the server in messages.
     pub server: String,
-    /// Where the server is. They are tried in order each time a connection is made.
+    /// Addresses of the server, tried in order for each connection.
     pub addresses: Vec<SocketAddr>,
-    /// Connections that share the calls: 1 to [`CONNECTIONS_MAX`]. Those that are not needed are
-    /// not made.
+    /// Connections that share the calls: 1 to [`CONNECTIONS_MAX`]. Unneeded ones are not made.
     pub connections: usize,
-    /// From which ports connections come.
+    /// The source ports of connections.
     pub source_port: SourcePort,
-    /// What happens to a call that gets no reply.
+    /// What happens to a call without a reply.
     pub patience: Patience,
-    /// How long one attempt waits for its reply. After that the connection is given up, and what
-    /// was in flight is sent again over a new one. The second attempt of a call waits twice as
-    /// long, the third three times, up to ten times.
+    /// How long one attempt waits for its reply. Then the connection is given up, and its calls in
+    /// flight are sent again over a new one. The second attempt of a call waits twice as long, the
+    /// third three times, up to ten times.
     pub timeout: Duration,
     /// How long a connection to one address may take.
     pub connect_timeout: Duration,
-    /// Calls on their way to the server on one connection, at least 1. More wait for their turn.
+    /// Calls in flight on one connection, at least 1. More calls wait for their turn.
     pub calls_max: usize,
-    /// For measurements: a reply is delivered no earlier than this after its call was sent.
+    /// For measurements: the shortest time from sending a call to delivering its reply.
     pub delay: Option<Duration>,
-    /// Where the few messages for people go.
+    /// The target of the few messages for people.
     pub log: Log,
 }
 
@@ -56,51 +55,51 @@ impl Options {
     }
 }
 
-/// From which ports connections come.
+/// The source ports of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePort {
-    /// Whatever the system gives.
+    /// The choice of the system.
     #[default]
     Any,
-    /// One below 1024, which needs a privilege. Many servers ask for it.
+    /// One below 1024, which needs a privilege. Many servers insist on it.
     Reserved,
-    /// One below 1024 when the process may have it, else any.
+    /// One below 1024 if the process has the privilege, else any.
     ReservedIfPossible,
 }
 
-/// What happens to a call that gets no reply.
+/// What happens to a call without a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patience {
-    /// It is sent again until there is one.
+    /// It is sent again until one comes.
     #[default]
     Hard,
     /// It fails with [`CallError::TimedOut`](super::CallError::TimedOut).
     Soft {
-        /// Attempts that may wait for a reply in vain.
+        /// Attempts without a reply.
         attempts: u32,
-        /// All the time that a call may take.
+        /// The longest time from the call to its end.
         timeout: Duration,
     },
 }
 
-/// Where messages for people go.
+/// The target of messages for people.
 #[derive(Clone)]
 pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Log {
-    /// To a function. It gets one line without its end, and must not wait.
+    /// A function. It gets one line without its end, and must not wait.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
 
-    /// Says it. Control characters, which a name or a server may have brought in, are escaped.
+    /// Writes a line. Control characters, which a name or a server may contain, are escaped.
     pub(super) fn write(&self, text: &str) {
         (self.0)(&one_line(text));
     }
 }
 
 impl Default for Log {
-    /// To the log of the program.
+    /// The log of the program.
     fn default() -> Self {
         Self::new(|text| tracing::warn!("{text}"))
     }

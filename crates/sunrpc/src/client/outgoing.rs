@@ -1,21 +1,21 @@
-//! A call on its way out: its record is encoded once, and sent as often as it takes.
+//! A call to send: its record is encoded once, and sent as often as necessary.
 //!
 //! ```text
 //!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
 //!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/ borrowed
 //! ```
 //!
-//! **Memory of the caller.** A call borrows the data of a WRITE, and the place for that of a READ.
+//! **Memory of the caller.** A call borrows the data of a WRITE, and the memory for that of a READ.
 //!
-//! Data travels between the socket and its memory without a copy in between, so the memory is
-//! not the client's. Code that makes a [`DataSegments`] or a [`Sink`] promises that it stays and is
-//! left alone *until the completion of the call has been called*. The client promises in turn not
-//! to touch it afterwards:
+//! Data travels between the socket and this memory without a copy. Code that makes a
+//! [`DataSegments`] or a [`Sink`] promises that the memory stays and nothing else touches it *until
+//! the completion of the call has been called*. The client promises in turn not to touch it
+//! afterwards:
 //!
-//! - A WRITE's data is read by the thread that sends. A completion waits until that thread has
-//!   left the memory, even when the reply is there before (a hostile server can do that).
-//! - A READ's memory is written by the one receiving thread of the call's connection, which is
-//!   also the one that makes the next connection. So there are never two that write to it.
+//! - A WRITE's data is read by the sending thread. A completion waits until that thread has left
+//!   the memory, even when the reply comes before (a hostile server can do that).
+//! - A READ's memory is written by the one receiving thread of the call's connection, which is also
+//!   the one that makes the next connection. So there are never two that write to it.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
 use crate::rpc::{
@@ -30,7 +30,7 @@ use std::sync::{Arc, LazyLock};
 
 /// Bytes before the procedure: marker, xid, message type, RPC version, program, version.
 const PREFIX_BYTES: usize = MARKER_BYTES + 20;
-/// Place for the arguments of nearly every call: those of READ and WRITE, which have at most 88
+/// Space for the arguments of nearly every call: those of READ and WRITE, which have at most 88
 /// bytes before the data, and of a name of usual length.
 const ARGUMENTS_BYTES: usize = 128;
 /// Bytes of the longest credential: flavor, length and body.
@@ -41,14 +41,14 @@ const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
 pub struct EncodedCredential(Arc<[u8]>);
 
 impl EncodedCredential {
-    /// AUTH_SYS with the user and group of this process, without further groups.
+    /// AUTH_SYS with the user and group of this process, without other groups.
     #[must_use]
     pub fn of_process() -> Self {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         Self::of_user(uid.as_raw(), gid.as_raw(), &[])
     }
 
-    /// AUTH_SYS with a user of this machine. Groups that are more than it takes are left out.
+    /// AUTH_SYS with a user of this machine, and as many of the groups as it takes.
     #[must_use]
     pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
         static MACHINE_NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -69,10 +69,10 @@ impl EncodedCredential {
     }
 }
 
-/// A call, ready to be sent.
+/// A call to send.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Names the call among those of its client, which gives the number.
+    /// Identifies the call among those of its client, which sets it.
     pub(super) xid: u32,
     pub(super) procedure: u32,
     message: Vec<u8>,
@@ -102,15 +102,15 @@ impl Outgoing {
         }
     }
 
-    /// Lets `data` follow the arguments, and zeros up to a multiple of four. Their length is
-    /// expected to be the last of the arguments.
+    /// Appends `data` to the arguments, and zeros up to a multiple of four. The last argument must
+    /// be its length.
     #[must_use]
     pub fn with_data(mut self, data: DataSegments) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// Lets the data of the reply go to `sink`.
+    /// Directs the data of the reply to `sink`.
     #[must_use]
     pub fn with_sink(mut self, sink: Sink) -> Self {
         self.sink = Some(sink);
@@ -130,13 +130,13 @@ impl Outgoing {
         padded(self.message.len().saturating_add(self.data_bytes()))
     }
 
-    /// Bytes that the connection is busy with because of it: the call, and the data of its reply.
+    /// The load of the call on its connection, in bytes: the call, and the data of its reply.
     pub(super) fn load_bytes(&self) -> usize {
         let expected = self.sink.as_ref().map_or(0, Sink::len);
         self.wire_bytes().saturating_add(expected)
     }
 
-    /// Fills in what the client knows. No call comes near the length that a marker cannot tell.
+    /// Sets the fields of the client. No call comes near the largest length of a marker.
     pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
         self.xid = xid;
         let length = self.wire_bytes() - MARKER_BYTES;
@@ -147,7 +147,7 @@ impl Outgoing {
         }
     }
 
-    /// What is behind the first `skip` bytes of the record.
+    /// The record without its first `skip` bytes.
     ///
     /// # Safety
     /// The completion of the call has not been called, and is not called as long as the slices are
@@ -168,8 +168,7 @@ impl Outgoing {
     }
 }
 
-/// An address and a length. What makes it safe to use is the promise of [`DataSegments::new`] or
-/// [`Sink::new`].
+/// An address and a length, safe to use by the promise of [`DataSegments::new`] or [`Sink::new`].
 #[derive(Clone, Copy, Debug)]
 pub struct BorrowedSlice {
     start: NonNull<u8>,
@@ -188,7 +187,8 @@ impl BorrowedSlice {
         Self { start, length }
     }
 
-    /// What it has behind the first `skip` bytes of a row of slices; its own are taken off that.
+    /// The slice without what is left of the first `skip` bytes of a row of slices; takes its own
+    /// off `skip`.
     fn behind(self, skip: &mut usize) -> Option<Self> {
         let skipped = self.length.min(*skip);
         *skip -= skipped;
@@ -218,7 +218,7 @@ impl Borrowed {
         Self { slices, length }
     }
 
-    /// What is behind the first `skip` bytes.
+    /// The slices without their first `skip` bytes.
     fn behind(&self, mut skip: usize) -> impl Iterator<Item = BorrowedSlice> {
         let slices = self.slices.iter();
         slices.filter_map(move |slice| slice.behind(&mut skip))
@@ -241,7 +241,7 @@ impl DataSegments {
     }
 }
 
-/// Reads the results of a reply up to the data. Returns how many bytes of data follow, if any do.
+/// Reads the results of a reply up to the data. Returns how many bytes of data follow, if any.
 pub type Locate = fn(&mut Decoder<'_>) -> xdr::Result<Option<usize>>;
 
 /// Borrowed memory for the data of a reply.

@@ -8,11 +8,10 @@
 //!
 //! When many replies are expected and none with data, reads are as large as the buffer, so that
 //! many replies come with one system call. Else reads are small: a read may begin before the call
-//! is made whose reply it brings, and what of its data gets into the buffer must be copied. The
-//! rest goes where it belongs with one vectored read, behind which the head of the next record may
-//! follow into the buffer.
+//! is made whose reply it brings, and data in the buffer must be copied. The rest goes to its
+//! memory with one vectored read, which may also bring the head of the next record into the buffer.
 //!
-//! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
+//! A malformed record ends the connection, since nothing behind it can be trusted.
 
 use super::call::{CallError, Finished, Origin};
 use super::outgoing::{Outgoing, Sink};
@@ -28,27 +27,26 @@ use std::sync::Arc;
 
 /// The longest reply, its data included.
 const REPLY_BYTES_MAX: usize = 2 << 20;
-/// Bytes of the buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of a small read: the replies of most calls, the head of a READ and little of its data.
 const SMALL_READ_BYTES: usize = 512;
-/// The most that may be before the data of a reply: the longest verifier, attributes, and some.
+/// The most bytes before the data of a reply: the longest verifier, attributes, and some.
 const HEAD_BYTES_MAX: usize = 4096;
-/// The shortest record that says what it answers.
+/// The shortest record with an xid and a message type.
 const RECORD_BYTES_MIN: usize = 8;
 /// Slices of one vectored read.
 const SLICES_MAX: usize = 256;
-/// Replies to unknown calls that a connection may bring before it is given up.
+/// Replies to unknown calls until a connection is given up.
 const UNEXPECTED_MAX: u32 = 16;
 
-/// Why a connection is over.
+/// The reason that a connection ended.
 pub(super) enum End {
     /// The other side closed it, or it broke.
     Lost,
-    /// It makes no sense.
+    /// It brought a malformed record.
     Garbage {
         reason: String,
-        /// The call whose reply makes none, if that is known.
+        /// The call whose reply it is, if known.
         xid: Option<u32>,
     },
 }
@@ -73,12 +71,12 @@ impl End {
 pub(super) struct Receiver<'a> {
     slot: &'a Slot,
     origin: &'a Origin,
-    /// What has been received and not looked at is `start..end`.
+    /// Received and unread: `start..end`.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     unexpected: u32,
-    /// Whether the connection has been of use.
+    /// Whether the connection was useful.
     pub(super) good_replies: bool,
 }
 
@@ -95,7 +93,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Receives until the connection is over.
+    /// Receives until the connection ends.
     pub(super) fn run(&mut self) -> End {
         loop {
             match self.receive_record() {
@@ -105,7 +103,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// True when the record was the reply to a call, and made sense.
+    /// True after a good reply.
     fn receive_record(&mut self) -> Result<bool, End> {
         let length = self.begin_record()?;
         if length < RECORD_BYTES_MIN {
@@ -131,8 +129,8 @@ impl<'a> Receiver<'a> {
         Ok(true)
     }
 
-    /// Takes the marker of a record; its length. A record in more than one fragment, which is
-    /// rare, is put together, and then is in the buffer as if it had come as one.
+    /// Takes the marker of a record; its length. A record of several fragments, which is rare, is
+    /// joined in the buffer as if it had come as one.
     fn begin_record(&mut self) -> Result<usize, End> {
         let mut record = Vec::new();
         for _ in 0..FRAGMENTS_MAX {
@@ -158,7 +156,7 @@ impl<'a> Receiver<'a> {
         Err(End::garbage("thousands of fragments"))
     }
 
-    /// Finds the call of a reply. `None`: the reply is of no interest.
+    /// Finds the call of a reply. `None`: no call waits for it.
     fn begin_reply(&mut self, xid: u32) -> Result<Option<Arc<Outgoing>>, End> {
         let counted = &self.origin.shared.counted;
         match self.slot.state.lock().table.begin_reply(xid) {
@@ -186,8 +184,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Ends the call, unless it is still being sent; and lets others have its turn on the way to
-    /// the server.
+    /// Ends the call, unless it is still being sent; and sends the next calls.
     fn finish(&self, xid: u32, finished: Finished<&[u8]>) {
         let shared = &self.origin.shared;
         shared.heard();
@@ -200,7 +197,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Lets the data of a reply go where it belongs.
+    /// Receives the data of a reply into its sink.
     fn receive_to_sink(&mut self, xid: u32, sink: &Sink, length: usize) -> Result<(), End> {
         let mut seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
         let (head, data_start, data_length) = loop {
@@ -262,7 +259,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// A record that may not fit the buffer. Its memory grows with what has come of it.
+    /// A record that may not fit the buffer. Its memory grows as its bytes arrive.
     fn receive_long(&mut self, length: usize) -> Result<Vec<u8>, End> {
         let mut record = Vec::new();
         while record.len() < length {
@@ -287,13 +284,13 @@ impl<'a> Receiver<'a> {
         bytes.first_chunk().copied().unwrap_or_default()
     }
 
-    /// How many bytes are in the buffer: one at least, or it is received.
+    /// The bytes in the buffer, at least one.
     fn received(&mut self) -> Result<usize, End> {
         self.fill_to(1)?;
         Ok(self.end - self.start)
     }
 
-    /// Receives until there are `wanted` bytes in the buffer.
+    /// Receives until the buffer has `wanted` bytes.
     fn fill_to(&mut self, wanted: usize) -> Result<(), End> {
         debug_assert!(wanted <= self.buffer.len());
         if self.end - self.start >= wanted {
@@ -302,7 +299,7 @@ impl<'a> Receiver<'a> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        // What a record in fragments has made it longer.
+        // A record in fragments may have lengthened it.
         self.buffer.truncate(BUFFER_BYTES);
         self.buffer.shrink_to(BUFFER_BYTES);
         while self.end < wanted {
@@ -319,15 +316,15 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Where the data of a reply is, as far as the beginning of its record tells.
+/// The place of the data of a reply, as far as the beginning of its record shows.
 enum Located {
-    /// More bytes must be seen.
+    /// More bytes are needed.
     More,
-    /// This reply has no data, for example because it is an error.
+    /// The reply has no data, for example because it is an error.
     Absent,
-    /// Behind the results before it, which are here in the record, the data has `length` bytes.
+    /// Behind the results at `head` in the record the data has `length` bytes.
     Data { head: Range<usize>, length: usize },
-    /// The reply makes no sense.
+    /// The reply is malformed.
     Malformed(String),
 }
 

@@ -1,12 +1,12 @@
-//! What is known of one connection, as long as its client lives, and how calls leave on it.
+//! The state of one connection slot, as long as its client lives, and sending on it.
 //!
-//! **Sending.** The thread that submits sends, until the socket is full. Of all threads that have
-//! something for a connection, one is its *writer*. The others leave their calls in the outbox and
-//! go; the writer takes what has gathered and sends it in one system call. It never waits: when
-//! the socket is full, or when it has sent for others long enough, it hands the role to the
-//! connection's own sending thread, which may wait. So a completion may submit, although it runs on
-//! the thread that must go on receiving: a server that does not read before its replies are read
-//! cannot block us.
+//! **Sending.** The thread that submits sends, until the socket is full. Of all threads with calls
+//! for a connection, one is its *writer*. The others leave their calls in the outbox and return;
+//! the writer takes all of them and sends them in one system call. It never waits: when the socket
+//! is full, or when it has sent for others for some rounds, it hands the role to the connection's
+//! own sending thread, which may wait. So a completion may submit, although it runs on the
+//! receiving thread: a server that does not read before its replies are read cannot block the
+//! client.
 
 use super::call::{ClientShared, Finished, Origin, PendingCall};
 use super::table::{Batch, Table};
@@ -18,27 +18,27 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is on its way on a connection counts in steps of this: small calls stay together and leave
-/// and arrive together; large data is spread, so that several threads of both sides work on it.
+/// Connections compare their loads in steps of this: small calls stay together, leave and arrive
+/// together; large data is spread, so that several threads of both sides work on it.
 pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
 /// One of a client's connections.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) state: Mutex<SlotState>,
-    /// There may be something to do for the thread of the connection.
+    /// Wakes the thread of the slot.
     pub(super) work: Condvar,
-    /// There may be something to do for the sending thread.
+    /// Wakes the sending thread.
     pub(super) handed_over: Condvar,
     /// No thread sends any more.
     pub(super) quiet: Condvar,
-    /// There is a connection, as far as that is known without the lock.
+    /// There is a connection; read without the lock.
     pub(super) stands: AtomicBool,
-    /// Bytes of calls without an end and of their data, as far as that is known without the lock.
+    /// Bytes of calls without an outcome and of their data; read without the lock.
     load_bytes: AtomicUsize,
-    /// The last connection was of no use, and this is avoided until then, in milliseconds since the
-    /// client was made; 0 when it was.
+    /// The slot is avoided until then, in milliseconds since the client was made; 0 after a useful
+    /// connection.
     pub(super) avoided_until: AtomicU64,
-    /// When something was received last, in milliseconds since the client was made.
+    /// When the connection brought something last, in milliseconds since the client was made.
     heard: AtomicU64,
 }
 
@@ -46,43 +46,42 @@ pub(super) struct Slot {
 pub(super) struct SlotState {
     pub(super) table: Table,
     pub(super) link: Option<Link>,
-    /// A connection is to be made although there is no call for it yet.
+    /// A connection is to be made although no call waits.
     pub(super) wanted: bool,
-    /// A thread sends.
     pub(super) writer_active: bool,
     pub(super) handed_over: Option<Task>,
-    /// The client is stopped: nothing enters the table.
+    /// The client is stopped: the table takes no call.
     pub(super) stopped: bool,
-    /// The thread of the connection has ended.
+    /// The thread of the slot has ended.
     pub(super) ended: bool,
 }
 
-/// A connection that stands.
+/// An established connection.
 pub(super) struct Link {
     pub(super) origin: Origin,
     pub(super) since: Instant,
-    /// It is shut down; only the receiving thread has not noticed yet.
+    /// It is shut down; the receiving thread has not noticed yet.
     pub(super) given_up: bool,
 }
 
 impl Link {
     pub(super) fn give_up(&mut self) {
         self.given_up = true;
-        // It may be gone already.
+        // It may be closed already.
         let _ = self.origin.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// What a writer has in hand.
+/// The writer's connection and calls.
 pub(super) struct Task {
     batch: Batch,
     origin: Origin,
 }
 
 impl Slot {
-    /// How little a further call is wanted here; the least is best. No call waits for a connection
-    /// in the making as long as another stands: to make one may take long, and be in vain. When
-    /// none stands all wait in the same place, to leave over the first that does.
+    /// The order of slots for the next call; the least is best. No call waits for a connection
+    /// attempt as long as another is established: an attempt may take long, and fail. When none is
+    /// established all calls wait in the same slot, and leave on the first connection.
     pub(super) fn reluctance(&self, shared: &ClientShared) -> (bool, bool, usize) {
         let stands = self.stands.load(Ordering::Relaxed);
         let load_bytes = self.load_bytes.load(Ordering::Relaxed);
@@ -95,13 +94,13 @@ impl Slot {
         until > 0 && until > shared.milliseconds()
     }
 
-    /// Notes what there is to do. To be called when that has changed.
+    /// Notes the load, after each change of it.
     pub(super) fn note_load(&self, state: &SlotState) {
         self.load_bytes
             .store(state.table.load_bytes, Ordering::Relaxed);
     }
 
-    /// A large call was made, of this connection or another: soon this one will be needed.
+    /// Notes that this connection will be needed soon, after a large call on this or another one.
     pub(super) fn want(&self, shared: &ClientShared) {
         if self.stands.load(Ordering::Relaxed) || self.is_avoided(shared) {
             return;
@@ -118,7 +117,7 @@ impl Slot {
         self.heard.store(shared.milliseconds(), Ordering::Relaxed);
     }
 
-    /// When something was received last.
+    /// When the connection brought something last.
     pub(super) fn heard(&self, shared: &ClientShared) -> Instant {
         shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed))
     }
@@ -133,13 +132,13 @@ impl Slot {
         self.work.notify_all();
     }
 
-    /// Whether a connection stands.
+    /// Whether a connection is established.
     pub(super) fn is_usable(&self) -> bool {
         let state = self.state.lock();
         state.link.as_ref().is_some_and(|link| !link.given_up)
     }
 
-    /// Whether the connection stands and has brought something since then.
+    /// Whether the connection is established and has brought something since then.
     pub(super) fn has_brought(&self, shared: &ClientShared, since: Instant) -> bool {
         let state = self.state.lock();
         let link = state.link.as_ref();
@@ -147,20 +146,20 @@ impl Slot {
     }
 }
 
-/// System calls that a thread makes for others before it hands over.
+/// System calls of a thread for others before it hands over.
 const ROUNDS_MAX: usize = 16;
 
-/// What a send came to.
+/// The result of a send.
 enum Sent {
     Bytes(usize),
-    /// The socket takes nothing now.
+    /// The socket is full.
     Full,
     Broken,
 }
 
 /// Sending: see the module's text.
 impl Slot {
-    /// Sends what is in the outbox, unless another thread is at it already.
+    /// Sends the outbox, unless another thread is the writer.
     pub(super) fn send(&self, mut state: MutexGuard<'_, SlotState>) {
         let Some(link) = state.link.as_ref().filter(|_| !state.writer_active) else {
             return;
@@ -191,7 +190,7 @@ impl Slot {
     }
 
     /// The writer's work: the caller has taken the role, this gives it back or hands it over. The
-    /// connection does not change under it: the next one waits until there is no writer.
+    /// connection does not change meanwhile: the next one waits until there is no writer.
     fn write<'a>(&'a self, mut state: MutexGuard<'a, SlotState>, task: Task, may_wait: bool) {
         let Task { mut batch, origin } = task;
         let shared = &origin.shared;
@@ -220,7 +219,7 @@ impl Slot {
                 Sent::Full if may_wait => {}
                 Sent::Full => return self.hand_over(state, Task { batch, origin }),
                 Sent::Broken => {
-                    // The receiving thread learns of it, and makes the next connection.
+                    // The receiving thread sees the end, and makes the next connection.
                     let _ = origin.stream.shutdown(Shutdown::Both);
                     break;
                 }
@@ -274,8 +273,8 @@ fn send_some(origin: &Origin, batch: &Batch) -> Sent {
     }
 }
 
-/// Waits until the socket takes something, or is shut down.
+/// Waits until the socket takes data, or is shut down.
 fn wait_until_writable(stream: &TcpStream) {
-    // An error here is met again by the next send.
+    // The next send gets an error that occurs here, too.
     let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
 }

@@ -1,18 +1,18 @@
-//! What a client has done, for its owner; the sums over all clients are in the program's counters.
+//! The counts of one client; the sums over all clients are in the program's counters.
 
 use pagewell_counters::{Counter, Counts, Histogram, names};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Procedures counted apart: those of NFS version 3 and some more. Any above counts as the last.
+/// Procedures counted apart: those of NFS version 3 and some more. Higher ones count as the last.
 pub const PROCEDURES: usize = 32;
 
-/// What a client has done with one procedure.
+/// The counts of one procedure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcedureStatistics {
     /// Calls made.
     pub calls: u64,
-    /// Times from the call to its reply, of the calls that got one.
+    /// Times from the call to its reply, of the calls with a reply.
     pub latency: Counts,
 }
 
@@ -37,34 +37,34 @@ impl Procedure {
     }
 }
 
-/// The procedures of NFS of all clients of this process, those that are gone included.
+/// The procedures of NFS of all clients of this process, also of clients that have stopped.
 static NFS: [Procedure; PROCEDURES] = [const { Procedure::new() }; PROCEDURES];
 
-/// What all clients of NFS in this process have done, by number of the procedure.
+/// The counts of all clients of NFS in this process, by number of the procedure.
 #[must_use]
 pub fn nfs_procedures() -> Vec<ProcedureStatistics> {
     NFS.iter().map(Procedure::snapshot).collect()
 }
 
-/// What a client has done so far.
+/// The counts of a client.
 pub struct Statistics {
     procedures: Vec<Procedure>,
-    /// Those of all clients of the same program, if they are counted.
+    /// Those of all clients of the same program, if counted.
     of_program: Option<&'static [Procedure]>,
     in_flight: AtomicI64,
     /// Calls sent again.
     pub retransmissions: Sum,
-    /// Attempts that got no reply in time.
+    /// Attempts without a reply in time.
     pub timeouts: Sum,
-    /// Replies that made no sense; each cost a connection.
+    /// Malformed replies; each cost a connection.
     pub invalid_replies: Sum,
-    /// Replies to calls that were never made.
+    /// Replies to no call.
     pub unexpected_replies: Sum,
-    /// Replies to calls that had been given up.
+    /// Replies to calls that had failed before.
     pub late_replies: Sum,
     /// Connections made.
     pub connections: Sum,
-    /// Connections made in place of one that was lost.
+    /// Connections in place of a lost one.
     pub reconnections: Sum,
     /// Bytes sent.
     pub sent_bytes: Sum,
@@ -72,7 +72,7 @@ pub struct Statistics {
     pub received_bytes: Sum,
 }
 
-/// A sum of this client; most go into one of the program, too.
+/// A count of this client; most go into one of the program, too.
 pub struct Sum(AtomicU64, Option<&'static Counter>);
 
 impl Sum {
@@ -91,7 +91,7 @@ impl Sum {
         }
     }
 
-    /// The sum so far.
+    /// The count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -115,7 +115,6 @@ impl Statistics {
         }
     }
 
-    /// Where a procedure is counted.
     fn each(&self, number: u32) -> impl Iterator<Item = &Procedure> {
         let index =
             usize::try_from(number).map_or(PROCEDURES - 1, |number| number.min(PROCEDURES - 1));
@@ -123,7 +122,7 @@ impl Statistics {
         all.filter_map(move |procedures| procedures.get(index))
     }
 
-    /// A call is made.
+    /// Counts a call.
     pub(super) fn called(&self, procedure: u32) {
         for counted in self.each(procedure) {
             counted.calls.fetch_add(1, Ordering::Relaxed);
@@ -132,14 +131,14 @@ impl Statistics {
         names::CLIENT_CALLS_IN_FLIGHT.add(1);
     }
 
-    /// It has its reply, after this time.
+    /// Counts its reply, after this time.
     pub(super) fn answered(&self, procedure: u32, after: Duration) {
         for counted in self.each(procedure) {
             counted.latency.record(after);
         }
     }
 
-    /// Its completion is about to be called.
+    /// Counts its completion.
     pub(super) fn left(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         names::CLIENT_CALLS_IN_FLIGHT.add(-1);

@@ -20,28 +20,28 @@ use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The most calls that wait to be sent on one connection.
+/// Most calls that wait to be sent on one connection.
 pub(super) const WAITING_MAX: usize = 65_536;
-/// Calls that leave in one system call.
+/// Most calls of one system call.
 const BATCH_CALLS_MAX: usize = 64;
-/// Bytes that leave in one system call, as far as it is about several calls.
+/// Bytes of one system call for several calls.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Slices of one system call; the system takes 1024.
 const SLICES_MAX: usize = 512;
-/// So many calls in flight are many: their replies are likely to come together.
+/// With so many calls in flight, replies are likely to come together.
 const MANY: usize = 4;
-/// Numbers of calls that have ended may stay in the queue of what is to be sent, beside others.
+/// Ended calls that may stay in the outbox, beside as many as there are others.
 const OUTBOX_SLACK: usize = 64;
-/// Calls that were given up whose replies are still expected.
+/// Most failed calls whose replies are still expected.
 const LATE_MAX: usize = 4096;
 
-/// What a reply's xid says.
+/// The meaning of a reply's xid.
 pub(super) enum Known {
-    /// Of a call that waits for it; now it is receiving.
+    /// A call that waits for it; from now on it is receiving.
     Waiting(Arc<Outgoing>),
-    /// Of a call that was given up.
+    /// A call that has failed.
     Late,
-    /// Of no call.
+    /// No call.
     Unexpected,
 }
 
@@ -83,7 +83,7 @@ impl Table {
         self.entries.values_mut()
     }
 
-    /// Adds a call, to be sent.
+    /// Adds a new call.
     pub(super) fn insert(&mut self, call: Arc<Outgoing>, completion: Completion) {
         self.adopt(PendingCall {
             call,
@@ -101,7 +101,7 @@ impl Table {
         });
     }
 
-    /// Adds a call that is on no connection, to be sent behind all others.
+    /// Adds a call of another table, behind all others.
     pub(super) fn adopt(&mut self, mut entry: PendingCall) {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
@@ -111,8 +111,8 @@ impl Table {
         self.outbox.push_back(xid);
     }
 
-    /// Takes calls out, in order: those that were never sent, or also those that were on lost
-    /// connections. There is no connection, and no thread writes or receives.
+    /// Takes calls out, in order: those that were never sent, and with `sent_too` also those that
+    /// were on lost connections. There is no connection, and no thread writes or receives.
     pub(super) fn take(&mut self, sent_too: bool) -> Vec<PendingCall> {
         let goes = |entry: &PendingCall| {
             let was_sent = entry.sent_last.is_some();
@@ -126,12 +126,12 @@ impl Table {
         taken
     }
 
-    /// Whether there is something that may be sent.
+    /// Whether a call may be sent.
     pub(super) fn may_send(&self, calls_max: usize) -> bool {
         !self.outbox.is_empty() && self.sent < calls_max
     }
 
-    /// Takes what is to be sent next; the calls are writing.
+    /// The next calls to send; they are writing.
     pub(super) fn next_batch(&mut self, calls_max: usize) -> Batch {
         let mut batch = Batch::default();
         let mut bytes = 0usize;
@@ -161,7 +161,7 @@ impl Table {
         batch
     }
 
-    /// The calls are no longer writing. Adds those to `ended` that have ended meanwhile.
+    /// The calls are no longer writing. Adds those that have ended meanwhile to `ended`.
     pub(super) fn written(
         &mut self,
         calls: &[Arc<Outgoing>],
@@ -175,7 +175,7 @@ impl Table {
         }
     }
 
-    /// A reply to `xid` begins.
+    /// Begins the reply to `xid`.
     pub(super) fn begin_reply(&mut self, xid: u32) -> Known {
         match self.entries.get_mut(&xid) {
             Some(entry) if entry.sent.is_some() && !matches!(entry.finished, Some(Ok(_))) => {
@@ -188,8 +188,7 @@ impl Table {
         }
     }
 
-    /// The reply to `xid` is here. Returns the call, unless it is still writing: then this end is
-    /// kept.
+    /// Ends the reply to `xid`. Returns the call, unless it is still writing: then its end is kept.
     pub(super) fn end_reply(
         &mut self,
         xid: u32,
@@ -205,8 +204,8 @@ impl Table {
         self.remove(xid)
     }
 
-    /// Ends a call that gets no reply in time: at once, or when its memory is let go; then the
-    /// second value is true. Its reply may still come.
+    /// Fails a call without a reply: at once, or when its memory is released; then the second value
+    /// is true. Its reply may still come.
     pub(super) fn give_up(
         &mut self,
         xid: u32,
@@ -232,18 +231,18 @@ impl Table {
         (given_up.map(|entry| (entry, after)), false)
     }
 
-    /// When the call was sent that waits longest for its reply.
+    /// The time of sending of the call that waits longest for its reply.
     pub(super) fn oldest_sent(&self) -> Option<Instant> {
         self.entries.values().filter_map(|entry| entry.sent).min()
     }
 
-    /// When the oldest call was submitted.
+    /// The time of submission of the oldest call.
     pub(super) fn oldest_submitted(&self) -> Option<Instant> {
         self.entries.values().map(|entry| entry.submitted).min()
     }
 
-    /// The connection is lost, and no thread writes or receives any more. Everything is to be sent
-    /// again but what has ended; that is returned.
+    /// After the loss of the connection, when no thread writes or receives: returns the calls that
+    /// have ended, and has all others sent again.
     pub(super) fn reset(&mut self) -> Vec<(PendingCall, Finished)> {
         self.late.clear();
         self.sent = 0;
@@ -268,7 +267,7 @@ impl Table {
             .collect()
     }
 
-    /// Takes everything out. No thread may write or receive.
+    /// Takes all calls out. No thread may write or receive.
     pub(super) fn take_all(&mut self) -> Vec<PendingCall> {
         std::mem::take(self).entries.into_values().collect()
     }
@@ -293,15 +292,15 @@ impl Table {
     }
 }
 
-/// Calls being sent, and how far they are.
+/// Calls that a writer sends, and its progress.
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<Arc<Outgoing>>,
-    /// How many of them were sent before.
+    /// Those that were sent before.
     pub(super) resent: u64,
-    /// Calls that are sent.
+    /// Calls sent.
     done: usize,
-    /// Bytes of the next one that are sent.
+    /// Bytes sent of the next one.
     offset: usize,
 }
 
@@ -324,7 +323,7 @@ impl Batch {
         slices
     }
 
-    /// `count` more bytes are sent. Returns the calls that now are sent as a whole.
+    /// Notes that `count` more bytes are sent. Returns the calls that this completes.
     pub(super) fn advance(&mut self, count: usize) -> &[Arc<Outgoing>] {
         let first = self.done;
         self.offset += count;

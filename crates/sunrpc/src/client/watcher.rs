@@ -1,15 +1,14 @@
-//! Looks after calls that get no reply.
+//! Ends attempts of calls without a reply.
 //!
-//! Over TCP a reply is not lost but with its connection, so a call without one means that the
-//! server is slow, or gone without a word. When nothing at all has been received for the time of
-//! an attempt, the connection is given up; what was in flight is sent again over the next one. A
-//! server that answers other calls is only slow with this one; it gets four times as long. Each
-//! further attempt of a call waits longer: work that takes a server longer than one attempt would
-//! otherwise never be done.
+//! Over TCP a reply is lost only with its connection, so a call without one means that the server
+//! is slow, or silently gone. When a connection has brought nothing for the time of an attempt, it
+//! is given up, and its calls in flight are sent again over the next one. A server that answers
+//! other calls is only slow with this one; it gets four times as long. Each further attempt of a
+//! call waits longer: otherwise work that takes a server longer than one attempt would never end.
 //!
-//! Calls of a soft client fail when their time or their attempts are used up. A call whose memory
-//! is being sent from or received into cannot end at once; the connection is given up, and what
-//! has the memory ends the call.
+//! Calls of a soft client fail when their time or their attempts are used up. A call whose memory a
+//! thread sends from or receives into cannot end at once; the connection is given up, and that
+//! thread ends the call.
 
 use super::call::{CallError, ClientShared, PendingCall};
 use super::options::Patience;
@@ -23,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const ATTEMPT_FACTOR_MAX: u32 = 10;
 /// How much longer a server may take that answers other calls.
 const BUSY_FACTOR: u32 = 4;
-/// How often the watcher looks, at least and at most.
+/// The shortest and the longest time between two looks.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// The watching thread of a client.
@@ -48,7 +47,7 @@ fn look(shared: &Arc<ClientShared>, slots: &[Slot], slot: &Slot) {
         return;
     }
     let silence = silence_of(shared, slot, &state, now);
-    // A server that answers on another connection is there.
+    // A server that answers on another connection is alive.
     let silence_min = SILENCE.min(shared.options.timeout);
     let is_silent = silence.is_some_and(|silence| silence >= silence_min)
         && slots.iter().all(|slot| {
@@ -85,10 +84,10 @@ fn look(shared: &Arc<ClientShared>, slots: &[Slot], slot: &Slot) {
     if ended.is_empty() {
         drop(state);
     } else {
-        // Others may go in place of those that were given up.
+        // Other calls take the places of those that failed.
         slot.send(state);
     }
-    // Not under the lock: the thread that reports may be kept waiting.
+    // Not under the lock: the log may make this thread wait.
     if is_silent {
         shared.report_silence();
     }
@@ -97,7 +96,7 @@ fn look(shared: &Arc<ClientShared>, slots: &[Slot], slot: &Slot) {
     }
 }
 
-/// For how long calls have waited while nothing was received: on the connection, or for one.
+/// How long calls have waited while the connection, or any for this call, brought nothing.
 fn silence_of(
     shared: &ClientShared,
     slot: &Slot,
@@ -115,7 +114,7 @@ fn silence_of(
     Some(now.saturating_duration_since(begin))
 }
 
-/// Whether the attempt has waited too long for its reply.
+/// Whether the patience of a soft client has ended.
 fn is_overdue(entry: &PendingCall, timeout: Duration, silence: Duration, now: Instant) -> bool {
     entry.sent.is_some_and(|sent| {
         let age = now.saturating_duration_since(sent);
@@ -123,7 +122,7 @@ fn is_overdue(entry: &PendingCall, timeout: Duration, silence: Duration, now: In
     })
 }
 
-/// Whether an attempt of this age, after so many in vain, has no hope.
+/// Whether an attempt of this age, after so many failures, is hopeless.
 fn is_too_old(age: Duration, timeouts: u32, timeout: Duration, silence: Duration) -> bool {
     let attempt = timeouts.saturating_add(1).min(ATTEMPT_FACTOR_MAX);
     let limit = timeout.saturating_mul(attempt);

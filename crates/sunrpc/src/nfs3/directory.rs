@@ -1,11 +1,10 @@
-//! Procedures that list a directory: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and
-//! 3.3.17).
+//! Procedures that list a directory: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
 //! A server writes a list as it finds the entries: [`ReaddirOk::encode_head`], then
-//! [`encode_item`](crate::xdr::encode_item) for each entry that still fits, then
-//! [`ReaddirOk::encode_tail`]; the two results differ only in their entries. What fits is exact:
-//! the head, the entries and [`TAIL_SIZE`] are the size of the whole `resok`, which READDIR's
-//! `count` and READDIRPLUS's `maxcount` bound.
+//! [`encode_item`](crate::xdr::encode_item) for each entry that fits, then
+//! [`ReaddirOk::encode_tail`]; the two results differ only in their entries. The head, the entries
+//! and [`TAIL_SIZE`] are exactly the size of the whole `resok`, which READDIR's `count` and
+//! READDIRPLUS's `maxcount` bound.
 
 use super::{FileAttributes, Handle, NAME_BYTES_MAX, Reply, Verifier};
 use crate::xdr::{Encode, Encoder, List, encode_list_end, padded, xdr_structure};

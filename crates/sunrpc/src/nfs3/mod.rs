@@ -1,10 +1,10 @@
 //! NFS version 3 (RFC 1813): arguments and results of its 22 procedures.
 //!
-//! For a procedure `X` there are `XArguments` and `XReply`, which is a [`Reply`] of `XOk` and what
-//! goes with a failure. One field alone is no structure: the type of the field stands for it. What
-//! a structure holds of the record (handles, names, data) is borrowed. The bodies of NULL are `()`.
+//! For a procedure `X` there are `XArguments` and `XReply`, which is a [`Reply`] of `XOk` and the
+//! body of a failure. The type of a single field stands for its structure. Structures borrow
+//! handles, names and data from the record. The bodies of NULL are `()`.
 //!
-//! Reading order: `types`, then the procedures by what they act on: `object`, `data`, `names`,
+//! Reading order: `types`, then the procedures by their object: `object`, `data`, `names`,
 //! `directory`, `volume`.
 
 mod data;
@@ -28,14 +28,14 @@ pub const PROGRAM: u32 = 100_003;
 /// The version.
 pub const VERSION: u32 = 3;
 
-/// The longest name a decoder accepts. The protocol sets no limit (RFC 1813 section 2.4); a name
-/// between what a file system takes and this can still be answered with
-/// [`Status::NameTooLong`], and a longer one makes the record garbage.
+/// The longest name that a decoder accepts. The protocol sets no limit (RFC 1813 section 2.4). A
+/// name between the limit of a file system and this one still gets [`Status::NameTooLong`]; a
+/// longer one makes the record garbage.
 pub const NAME_BYTES_MAX: usize = 4096;
-/// The longest target of a symbolic link a decoder accepts: PATH_MAX of common systems.
+/// The longest target of a symbolic link that a decoder accepts: PATH_MAX of common systems.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// Eight bytes that a server or client chose and compares (RFC 1813 section 2.4: `cookieverf3`,
+/// Eight bytes that a server or client chooses and compares (RFC 1813 section 2.4: `cookieverf3`,
 /// `createverf3`, `writeverf3`).
 pub type Verifier = [u8; 8];
 
@@ -153,16 +153,15 @@ xdr_enumeration! {
     }
 }
 
-/// What a procedure answers: `S` when all went well, else a status with `F`.
+/// The result of a procedure: `S`, or a status with `F`.
 ///
-/// `encode` writes the status too. A server that knows which it is may also write
-/// [`Status::Ok`] and the body itself.
+/// `encode` writes the status, too. A server may also write [`Status::Ok`] and the body itself.
 pub type Reply<S, F> = std::result::Result<S, Failure<F>>;
 
-/// A status that is not [`Status::Ok`], and what goes with it.
+/// A status other than [`Status::Ok`], and the body with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<F> {
-    /// Why. Never [`Status::Ok`], which would make the reply one of success.
+    /// Never [`Status::Ok`], which would make the reply one of success.
     pub status: Status,
     /// Attributes as far as the server has them.
     pub body: F,
@@ -189,10 +188,9 @@ impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
 
 /// A reply as servers send it: see [`DecodeReply::decode_reply`].
 pub trait DecodeReply<'a>: Sized {
-    /// Takes a reply off the front of what is left, as [`Decode::decode`] does, and is content with
-    /// the status of a failure: a call that has failed has failed, also where the server ends with
-    /// the status, writes the body of another procedure behind it, or has a status of its own
-    /// ([`Status::ServerFault`]). What cannot be read of the body counts as absent.
+    /// Reads a reply as [`Decode::decode`] does, but accepts a failure by its status alone: some
+    /// servers end with it, write the body of another procedure behind it, or have a status of
+    /// their own ([`Status::ServerFault`]). An unreadable body counts as absent.
     fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self>;
 }
 

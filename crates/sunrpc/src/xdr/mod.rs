@@ -1,8 +1,8 @@
 //! External Data Representation (RFC 4506): big-endian values in multiples of four bytes.
 //!
-//! [`Decoder`] reads from a borrowed record and never copies or allocates; [`Encoder`] appends to
-//! a buffer that the caller owns and may reuse. A type that goes both ways implements [`Encode`]
-//! and [`Decode`]; most get both from one field list, so that the two cannot disagree.
+//! [`Decoder`] reads from a borrowed record and never copies or allocates; [`Encoder`] appends to a
+//! buffer of the caller. Most types get [`Encode`] and [`Decode`] from one field list, so that the
+//! two cannot disagree.
 
 mod sequence;
 mod shape;
@@ -11,7 +11,7 @@ pub use sequence::{List, Words, encode_item, encode_list_end};
 
 pub(crate) use shape::{xdr_enumeration, xdr_structure};
 
-/// Why bytes are not the value that was asked for.
+/// The reason that bytes are no value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The record ends before the value does.
@@ -25,7 +25,7 @@ pub enum Error {
     BadValue,
 }
 
-/// What decoding gives.
+/// The result of decoding.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A value that can be written.
@@ -47,9 +47,9 @@ pub const fn padded(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// A position in a record. Values are taken off the front; opaque data is borrowed, not copied.
+/// A position in a record. Opaque data is borrowed, not copied.
 ///
-/// After an error the position is undefined; the record is to be refused as a whole.
+/// After an error the position is undefined; the whole record must be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
@@ -152,10 +152,10 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends values to a buffer that the caller owns.
+/// Appends values to a buffer of the caller.
 ///
-/// Positions count from the start of the buffer, not from where the encoder began, so that
-/// several replies can be gathered in one buffer and their record marks patched afterwards.
+/// Positions count from the start of the buffer, not from where the encoder began, so that several
+/// replies can be gathered in one buffer and their record marks patched afterwards.
 #[derive(Debug)]
 pub struct Encoder<'b> {
     buffer: &'b mut Vec<u8>,
@@ -204,7 +204,7 @@ impl<'b> Encoder<'b> {
     }
 
     /// A length or count. One that no record can have (RFC 5531 section 11) is written as the
-    /// largest, which no reader takes.
+    /// largest, which no reader accepts.
     #[inline]
     pub fn count(&mut self, count: usize) {
         debug_assert!(u32::try_from(count).is_ok());
@@ -224,15 +224,14 @@ impl<'b> Encoder<'b> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Where the next value goes: the length of the buffer, in bytes.
+    /// The length of the buffer, where the next value goes.
     #[inline]
     #[must_use]
     pub const fn position(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Overwrites the unsigned integer written at position `at`. Nothing happens when no four
-    /// bytes are there.
+    /// Overwrites the unsigned integer at position `at`, if there are four bytes.
     #[inline]
     pub fn patch_u32(&mut self, at: usize, value: u32) {
         let slot = self.buffer.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
@@ -242,7 +241,7 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Takes back everything written from `position` on.
+    /// Removes everything from `position` on.
     #[inline]
     pub fn truncate(&mut self, position: usize) {
         self.buffer.truncate(position);
@@ -341,8 +340,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     }
 }
 
-/// A union of what is there when all went well, after a status of 0, and of a failure, which begins
-/// with its own status.
+/// A union: a success after a status of 0, or a failure, which begins with its own status.
 impl<S: Encode, E: Encode> Encode for std::result::Result<S, E> {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {

@@ -1,16 +1,15 @@
-//! Values of one type in a row: short arrays of integers, held inline, and linked lists as RFC 1813
-//! and RFC 1833 write them, which are a boolean that is true before each item, and after the last
-//! one a boolean that is false.
+//! Sequences of one type: short arrays of integers, held inline, and linked lists as in RFC 1813
+//! and RFC 1833: a boolean that is true before each item, and one that is false after the last.
 
 use super::{Decode, Decoder, Encode, Encoder, Error, Result};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// At most `N` unsigned integers: a count, then the integers. Needs no memory of its own.
+/// At most `N` unsigned integers: a count, then the integers. Needs no allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words<const N: usize> {
     count: usize,
-    /// Behind the count they are zero.
+    /// Zeros behind the count.
     values: [u32; N],
 }
 
@@ -79,11 +78,11 @@ pub fn encode_list_end(encoder: &mut Encoder<'_>) {
     encoder.bool(false);
 }
 
-/// A list still in its wire form, borrowed from the record.
+/// A list in its wire form, borrowed from the record.
 ///
-/// Decoding walks the list once, so that every item is known to be well formed; iterating walks
-/// it again and cannot fail. Nothing is allocated however long the list is, and the walk is
-/// bounded by the record, of which each item takes at least the four bytes of its boolean.
+/// Decoding walks the list once, so that every item is known to be well formed; iterating walks it
+/// again and cannot fail. It allocates nothing, and the walk is bounded by the record, of which
+/// each item takes at least the four bytes of its boolean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct List<'a, T> {
     /// Items with their booleans, without the last one.
@@ -101,7 +100,7 @@ impl<'a, T: Decode<'a>> List<'a, T> {
         }
     }
 
-    /// The list of these items, as [`encode_item`] wrote them one after the other.
+    /// The list of these items, as [`encode_item`] wrote them.
     pub fn from_items(items: &'a [u8]) -> Result<Self> {
         let mut decoder = Decoder::new(items);
         while decoder.remaining() > 0 {
@@ -120,7 +119,7 @@ impl<'a, T: Decode<'a>> List<'a, T> {
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let mut decoder = Decoder::new(self.items);
         std::iter::from_fn(move || {
-            // The list was walked when it was made: an error here can only mean its end.
+            // Decoding has checked the list: an error here can only mean its end.
             decoder.bool().ok()?;
             T::decode(&mut decoder).ok()
         })
