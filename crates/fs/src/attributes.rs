@@ -103,7 +103,10 @@ pub struct Attributes {
     pub accessed: Timestamp,
     /// Last change of the data.
     pub modified: Timestamp,
-    /// Last change of data or attributes.
+    /// Last change of data or attributes. It moves with each change, also of a source whose clock
+    /// stands between two, and so is the change attribute of an object (RFC 8881 section 5.8.1.4).
+    /// Of a directory of this machine it is what the kernel says: before Linux 6.13 two changes
+    /// within one tick, 10 ms at the most, may have one time.
     pub changed: Timestamp,
     /// Whether a front may keep them as long as [`crate::Coherence`] says. Not where they lack a
     /// change that the source knows of, as data that is not at a server yet.
