@@ -5,10 +5,16 @@
 //! `N * odd + mix(seed)`: within one device no two words are equal, so bytes from the wrong place
 //! are always found when at least one whole word is checked.
 
+use std::fs::File;
+use std::io::{self, Write};
+
 use pagewell_base::mix::{STEP, mix};
 
 use pagewell_device::{Device, Error, Geometry, Operation, Request, check};
 use rustix::io::Errno;
+
+/// Bytes that are written to a file at a time.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// See the module's text. It completes requests at once and refuses writes with `EROFS`.
 #[derive(Clone, Debug)]
@@ -61,6 +67,23 @@ impl Pattern {
             at = at.wrapping_add(part.len() as u64);
         }
         Ok(())
+    }
+
+    /// Writes the first so many bytes to a file, and waits until they are on storage.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn write_to(&self, mut file: &File, bytes: u64) -> io::Result<()> {
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut at = 0;
+        while at < bytes {
+            let rest = usize::try_from(bytes - at).unwrap_or(PIECE_BYTES);
+            let piece = &mut piece[..rest.min(PIECE_BYTES)];
+            self.fill(at, piece);
+            file.write_all(piece)?;
+            at += piece.len() as u64;
+        }
+        file.sync_all()
     }
 
     #[inline]

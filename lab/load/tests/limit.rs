@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pagewell_load::limit::{Files, Limit, Way};
-use pagewell_load::load::{Load, Target, Workload, check_pattern, remove, run, write_pattern_file};
+use pagewell_load::load::{Load, Target, Workload, pattern, remove, run, write_pattern_file};
 use tempfile::TempDir;
 
 /// Neither a multiple of the blocks that are used nor of four.
@@ -88,14 +88,14 @@ fn what_is_written_is_in_the_file_until_it_is_removed() {
     };
     let result = run(&target, &write, None).unwrap();
     assert!(result.bytes == FILE_BYTES && result.commit.is_some());
-    assert_eq!(check_pattern(&fs::read(&written).unwrap(), 0), Ok(()));
+    assert_eq!(pattern().check(0, &fs::read(&written).unwrap()), Ok(()));
     let random = Load {
         workload: Workload::RandomWrite,
         duration: Some(Duration::from_millis(30)),
         ..write
     };
     run(&target, &random, None).unwrap();
-    assert_eq!(check_pattern(&fs::read(&written).unwrap(), 0), Ok(()));
+    assert_eq!(pattern().check(0, &fs::read(&written).unwrap()), Ok(()));
     remove(&target, "written").unwrap();
     assert_eq!(fs::metadata(&written).unwrap().len(), 0);
 }

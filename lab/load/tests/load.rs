@@ -6,9 +6,7 @@ mod fake;
 use std::time::Duration;
 
 use fake::{ENTRIES, FakeServer, Manner};
-use pagewell_load::load::{
-    Load, LoadError, Measurement, Target, Workload, check_pattern, fill_pattern, run,
-};
+use pagewell_load::load::{Load, LoadError, Measurement, Target, Workload, pattern, run};
 use pagewell_sunrpc::nfs3::{Procedure, Status};
 
 /// Not a multiple of the blocks that are used.
@@ -16,7 +14,7 @@ const FILE_BYTES: usize = 1_000_003;
 
 fn patterned() -> Vec<u8> {
     let mut data = vec![0; FILE_BYTES];
-    fill_pattern(&mut data, 0);
+    pattern().fill(0, &mut data);
     data
 }
 
@@ -116,7 +114,7 @@ fn what_was_written_can_be_verified() {
         ..load(Workload::RandomWrite)
     };
     run(server.target(), &random, None).unwrap();
-    assert_eq!(check_pattern(&server.get("file").unwrap(), 0), Ok(()));
+    assert_eq!(pattern().check(0, &server.get("file").unwrap()), Ok(()));
     let read = Load {
         path: "new".to_owned(),
         verify: true,
@@ -136,7 +134,7 @@ fn unverified_writes_have_the_right_length() {
     let file = server.get("file").unwrap();
     assert_eq!((file.len(), result.bytes), (FILE_BYTES, FILE_BYTES as u64));
     let mut block = vec![0; 9_999];
-    fill_pattern(&mut block, 0);
+    pattern().fill(0, &mut block);
     assert!(
         file.chunks(9_999)
             .all(|written| written == &block[..written.len()])

@@ -1,26 +1,24 @@
 //! Numbers that look random and follow from a seed. A run that failed is made again by its seed.
 
-use pagewell_base::mix::{STEP, mix};
+use pagewell_base::mix;
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(mix::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        let mut random = Self(seed);
         // Neighbouring seeds are to share nothing.
-        Self(random.number())
+        Self(mix::Random(mix::Random(seed).number()))
     }
 
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(STEP);
-        mix(self.0)
+        self.0.number()
     }
 
     /// A number from 0 to `limit` - 1.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.number() % limit.max(1)
+        self.0.below(limit)
     }
 
     /// True once in so many times.

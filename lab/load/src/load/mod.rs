@@ -29,7 +29,7 @@ mod worker;
 mod workload;
 
 pub use error::LoadError;
-pub use pattern::{check_pattern, fill_pattern, write_pattern_file};
+pub use pattern::{pattern, write_pattern_file};
 pub use plan::{Load, Measurement, Target, remove, run};
 pub use slots::DEPTH_MAX;
 pub use workload::Workload;

@@ -18,7 +18,7 @@ use super::client::{credential, failed, handle, reply_wait, silent};
 use super::generator::{Call, Generator};
 use super::incoming::{Incoming, Kept, Record};
 use super::outgoing::Outgoing;
-use super::pattern::{check_pattern, fill_pattern};
+use super::pattern::pattern;
 use super::plan::Plan;
 use super::slots::{InFlight, Slots};
 use super::{LoadError, Workload};
@@ -85,7 +85,7 @@ impl<'a> Worker<'a> {
             Kept::Head
         };
         let mut block = vec![0; load.block_bytes as usize];
-        fill_pattern(&mut block, 0);
+        pattern().fill(0, &mut block);
         let part = (index, load.connections);
         Self {
             socket,
@@ -259,7 +259,7 @@ fn encode_write(encoder: &mut Encoder<'_>, plan: &Plan<'_>, offset: u64, count: 
     StableHow::Unstable.encode(encoder);
     if plan.load.verify {
         let mut data = vec![0; count as usize];
-        fill_pattern(&mut data, offset);
+        pattern().fill(offset, &mut data);
         encoder.opaque(&data);
     } else {
         encoder.u32(count);
@@ -330,7 +330,8 @@ impl Receiver<'_> {
         if self.plan.load.verify {
             let data = decoder.rest().get(..count as usize);
             let data = data.ok_or(LoadError::WrongCount { offset })?;
-            check_pattern(data, offset).map_err(|offset| LoadError::WrongData { offset })?;
+            let checked = pattern().check(offset, data);
+            checked.map_err(|offset| LoadError::WrongData { offset })?;
         }
         self.tally.bytes += u64::from(count);
         if count == asked {

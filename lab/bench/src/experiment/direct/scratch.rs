@@ -2,14 +2,13 @@
 //! process however that ends.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_layers::Pattern;
 
-const PIECE_BYTES: usize = 1 << 20;
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The file.
@@ -38,7 +37,7 @@ impl Scratch {
         let file = file.map_err(named)?;
         fs::remove_file(&path).map_err(named)?;
         let pattern = Pattern::new(length_bytes, seed);
-        write(&file, &pattern, length_bytes).map_err(named)?;
+        pattern.write_to(&file, length_bytes).map_err(named)?;
         Ok(Self {
             path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
             _file: file,
@@ -59,19 +58,6 @@ impl Scratch {
     }
 }
 
-fn write(mut file: &File, pattern: &Pattern, length_bytes: u64) -> io::Result<()> {
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut at = 0;
-    while at < length_bytes {
-        let rest = usize::try_from(length_bytes - at).unwrap_or(PIECE_BYTES);
-        let piece = &mut piece[..rest.min(PIECE_BYTES)];
-        pattern.fill(at, piece);
-        file.write_all(piece)?;
-        at += piece.len() as u64;
-    }
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,7 +65,7 @@ mod tests {
     #[test]
     fn it_holds_its_pattern_and_has_no_name() {
         let directory = tempfile::tempdir().unwrap();
-        let length = (PIECE_BYTES + 4097) as u64;
+        let length = (1 << 20) + 4097;
         let scratch = Scratch::new(Some(directory.path()), length, 5).unwrap();
         let other = Scratch::new(Some(directory.path()), 1, 5).unwrap();
         assert_ne!(scratch.path(), other.path());

@@ -18,51 +18,33 @@ const MILLI_BUCKETS: [u64; 11] = [1, 2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]
 /// Renders a run as one job of this name.
 pub(super) fn text(name: &str, workload: Workload, run: &Recording) -> String {
     let block = format!("{}K-{0}K", workload.block_bytes >> 10);
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "{name}: (g=0): rw={}, bs={block}/{block}/{block}, ioengine=vsync, iodepth=1",
-        workload.fio()
-    );
-    let _ = writeln!(text, "fio-2.1.3\nStarting 1 thread\n");
-    let _ = writeln!(
-        text,
-        "{name}: (groupid=0, jobs=1): err= 0: pid={}",
-        std::process::id()
-    );
     let milliseconds = (run.seconds() * 1e3).round();
     let rate = run.kilobytes_per_second();
     let iops = number(run.latencies.len()) / run.seconds().max(1e-9);
-    let kind = if workload.writes { "write:" } else { "read :" };
-    let total = megabytes(run.bytes());
-    let _ = writeln!(
-        text,
-        "  {kind} io={total}, bw={rate:.0}KB/s, iops={iops:.0}, runt={milliseconds:>6}msec"
+    let (kind, group) = match workload.writes {
+        true => ("write:", "WRITE:"),
+        false => ("read :", "READ:"),
+    };
+    let (order, process, total) = (workload.fio(), std::process::id(), megabytes(run.bytes()));
+    let mut text = format!(
+        "{name}: (g=0): rw={order}, bs={block}/{block}/{block}, ioengine=vsync, iodepth=1\n\
+         fio-2.1.3\nStarting 1 thread\n\n{name}: (groupid=0, jobs=1): err= 0: pid={process}\n  \
+         {kind} io={total}, bw={rate:.0}KB/s, iops={iops:.0}, runt={milliseconds:>6}msec\n"
     );
     latency(&mut text, run);
     bandwidth(&mut text, run);
     buckets(&mut text, run);
     processor(&mut text, run);
     depths(&mut text, workload, run);
-    let group = if workload.writes { "WRITE:" } else { "READ:" };
-    let _ = writeln!(
-        text,
+    let calls = &run.calls;
+    let (depth, depth_of_calls) = (run.depth(), run.depth_of_calls());
+    text + &format!(
         "\nRun status group 0 (all jobs):\n{group:>8} io={total}, aggrb={rate:.0}KB/s, \
-         minb={rate:.0}KB/s, maxb={rate:.0}KB/s, mint={milliseconds}msec, maxt={milliseconds}msec"
-    );
-    let _ = writeln!(
-        text,
-        "  rpc          : read={}, write={}, commit={}, other={}, total={}, depth={:.2}",
-        run.calls.reads,
-        run.calls.writes,
-        run.calls.commits,
-        run.calls.others,
-        run.calls.requests,
-        run.depth_of_calls()
-    );
-    let _ = writeln!(text, "  effective    : depth={:.2}", run.depth());
-    text
+         minb={rate:.0}KB/s, maxb={rate:.0}KB/s, mint={milliseconds}msec, \
+         maxt={milliseconds}msec\n  rpc          : read={}, write={}, commit={}, other={}, \
+         total={}, depth={depth_of_calls:.2}\n  effective    : depth={depth:.2}\n",
+        calls.reads, calls.writes, calls.commits, calls.others, calls.requests,
+    )
 }
 
 fn megabytes(bytes: u64) -> String {
@@ -128,10 +110,9 @@ fn latency(text: &mut String, run: &Recording) {
 }
 
 fn bandwidth(text: &mut String, run: &Recording) {
-    let least = run.bandwidths.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = run.bandwidths.iter().copied().fold(0.0, f64::max);
-    let (mean, deviation) = moments(&run.bandwidths);
-    let least = if least.is_finite() { least } else { 0.0 };
+    let rates = || run.bandwidths.iter().copied();
+    let (least, most) = (rates().reduce(f64::min), rates().fold(0.0, f64::max));
+    let (least, (mean, deviation)) = (least.unwrap_or(0.0), moments(&run.bandwidths));
     let _ = writeln!(
         text,
         "    bw (KB  /s): min={least:5.0}, max={most:5.0}, per=100.00%, avg={mean:5.2}, \
@@ -192,18 +173,15 @@ fn processor(text: &mut String, run: &Recording) {
 fn depths(text: &mut String, workload: Workload, run: &Recording) {
     let one = "1=100.0%, 2=0.0%, 4=0.0%, 8=0.0%, 16=0.0%, 32=0.0%, >=64=0.0%";
     let batch = "0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%";
-    let _ = writeln!(text, "  IO depths    : {one}");
-    let _ = writeln!(text, "     submit    : {batch}");
-    let _ = writeln!(text, "     complete  : {batch}");
-    let count = run.latencies.len();
-    let (reads, writes) = if workload.writes {
-        (0, count)
+    let writes = if workload.writes {
+        run.latencies.len()
     } else {
-        (count, 0)
+        0
     };
-    let _ = writeln!(
-        text,
-        "     issued    : total=r={reads}/w={writes}/d=0, short=r=0/w=0/d=0"
+    let reads = run.latencies.len() - writes;
+    *text += &format!(
+        "  IO depths    : {one}\n     submit    : {batch}\n     complete  : {batch}\n     \
+         issued    : total=r={reads}/w={writes}/d=0, short=r=0/w=0/d=0\n"
     );
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,13 +131,11 @@ pub(crate) struct CompareArguments {
 
 /// A server from its description.
 fn server(text: &str) -> Result<Server, String> {
-    let (mut name, mut version, mut export) = (None, None, None);
-    let (mut nfs, mut mount, mut process) = (None, None, None);
-    let (mut limit, mut without) = (false, None);
     let address = |text: &str| {
-        text.parse::<SocketAddr>()
-            .map_err(|_| format!("'{text}' is not ADDR:PORT"))
+        let address = text.parse::<SocketAddr>();
+        address.map_err(|_| format!("'{text}' is not ADDR:PORT"))
     };
+    let mut parts = HashMap::new();
     let mut rest = text;
     while !rest.is_empty() {
         let (key, value) = rest
@@ -146,43 +145,36 @@ fn server(text: &str) -> Result<Server, String> {
             "export" => (value, ""),
             _ => value.split_once(',').unwrap_or((value, "")),
         };
-        match key {
-            "name" => name = Some(value.to_owned()),
-            "version" => version = Some(value.to_owned()),
-            "nfs" => nfs = Some(address(value)?),
-            "mount" => mount = Some(address(value)?),
-            "pid" => {
-                let number = value
-                    .parse()
-                    .map_err(|_| format!("'{value}' is not a process"))?;
-                process = Some(number);
-            }
-            "kind" => {
-                limit = match value {
-                    "server" => false,
-                    "limit" => true,
-                    _ => return Err(format!("'{value}' is neither server nor limit")),
-                }
-            }
-            "without" => without = Some(value.parse()?),
-            "export" => export = Some(value.to_owned()),
-            _ => return Err(format!("'{key}' is not known")),
-        }
+        parts.insert(key, value);
         rest = after;
     }
-    let nfs = nfs.ok_or("nfs=ADDR:PORT is missing")?;
-    Ok(Server {
-        name: name.ok_or("name=NAME is missing")?,
-        version: version.unwrap_or_default(),
+    let nfs = parts.remove("nfs").ok_or("nfs=ADDR:PORT is missing")?;
+    let mount = parts.remove("mount").unwrap_or(nfs);
+    let is_no_process = |_: std::num::ParseIntError| "pid is not a process".to_owned();
+    let server = Server {
+        name: parts.remove("name").ok_or("name=NAME is missing")?.into(),
+        version: parts.remove("version").unwrap_or_default().into(),
         target: Target {
-            nfs,
-            mount: mount.unwrap_or(nfs),
-            export: export.unwrap_or_else(|| "/".to_owned()),
+            nfs: address(nfs)?,
+            mount: address(mount)?,
+            export: parts.remove("export").unwrap_or("/").into(),
         },
-        process,
-        limit,
-        without,
-    })
+        process: parts
+            .remove("pid")
+            .map(str::parse)
+            .transpose()
+            .map_err(is_no_process)?,
+        limit: match parts.remove("kind") {
+            None | Some("server") => false,
+            Some("limit") => true,
+            Some(other) => return Err(format!("'{other}' is neither server nor limit")),
+        },
+        without: parts.remove("without").map(str::parse).transpose()?,
+    };
+    match parts.keys().next() {
+        Some(key) => Err(format!("'{key}' is not known")),
+        None => Ok(server),
+    }
 }
 
 impl RunArguments {
