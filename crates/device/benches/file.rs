@@ -92,7 +92,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; nobody uses it without holding the arena.
+        // SAFETY: mapped by `new`; used only with the arena held.
         let _ = unsafe { munmap(self.mapped, self.mapped_bytes) };
     }
 }

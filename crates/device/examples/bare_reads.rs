@@ -62,7 +62,7 @@ fn main() -> Result<(), Failure> {
 fn memory(bytes: usize) -> Result<&'static mut [u8], Failure> {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     let length = bytes + ALIGNMENT_BYTES;
-    // SAFETY: a new mapping that nobody else knows. The slice is a part of it, whole pages that are
+    // SAFETY: a new mapping without another user. The slice is a part of it, whole pages that are
     // zero, and it is not unmapped.
     let memory = unsafe {
         let start = mmap_anonymous(std::ptr::null_mut(), length, protection, flags)?;

@@ -38,8 +38,7 @@ impl Buffer {
         }
     }
 
-    /// All of it as a segment of a request; the maker of the request sees to it that the
-    /// buffer outlives it.
+    /// All of it. The request's maker keeps the buffer until the request is complete.
     pub fn as_segment(&mut self) -> Segment {
         Segment::new(self.start, self.length)
     }

@@ -1,19 +1,19 @@
 //! Calling completions from threads that others depend on.
 //!
-//! **Problem.** A disk may answer all that it had at once, and is then idle until it is given
-//! something new. What a completion does for its own requester (marking pages, waking readers)
-//! takes several times as long as choosing the next request, and all of a *burst* would come before
-//! the last new request.
+//! **Problem.** A disk may answer all its requests at once, and is then idle until the next
+//! request. The part of a completion that serves its own requester (marking pages, waking readers)
+//! takes several times as long as choosing the next request, and for all of a *burst* would come
+//! before the last new request.
 //!
-//! **Rule.** Completions put off what the device need not wait for ([`after_burst`]). The thread
-//! that carries requests runs that when all completions of the burst have run and what they
-//! submitted was handed over:
+//! **Rule.** Completions defer the part that the device need not wait for ([`after_burst`]). The
+//! thread that carries requests runs it when all completions of the burst have run and the new
+//! requests are submitted:
 //!
 //! ```text
-//!  burst:  complete  complete  complete ──> hand over ──> put off  put off  put off
+//!  burst:  complete  complete  complete ──> submit ──> deferred  deferred  deferred
 //! ```
 //!
-//! On any other thread nothing is put off.
+//! On any other thread nothing is deferred.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,14 +26,14 @@ use crate::{Outcome, Request};
 type Work = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// What was put off by the burst that this thread is in.
+    /// Work deferred by the current burst of this thread.
     static PUT_OFF: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
-/// Completes the request. A completion that panics must not end a thread which carries the
-/// requests of others: the panic is reported by its hook, counted, and goes no further.
+/// Completes the request. A panic of its completion is counted and goes no further: this thread
+/// carries the requests of others.
 pub fn complete(request: Request, outcome: Outcome) {
-    // The request is gone afterwards; nothing that could be half changed is left here.
+    // The request is gone afterwards: no state is left half-changed here.
     contain(|| request.complete(outcome));
 }
 
@@ -48,12 +48,11 @@ pub fn completion_panicked() {
     PANICS.add(1);
 }
 
-/// Runs a part of a completion when the other completions of the burst that it is part of have
-/// run, and what they submitted is on its way; where there is no burst, at once. For what the
-/// device need not wait for. It runs on this thread, before the device is gone.
+/// Runs `work` on this thread when all completions of the current burst have run and their new
+/// requests are submitted, before the device is dropped; outside a burst, at once.
 pub fn after_burst(work: impl FnOnce() + 'static) {
     let mut work: Option<Work> = Some(Box::new(work));
-    // A thread that is ending has no burst.
+    // An ending thread has no burst.
     let _ = PUT_OFF.try_with(|put_off| {
         if let Some(later) = &mut *put_off.borrow_mut() {
             later.extend(work.take());
@@ -64,7 +63,7 @@ pub fn after_burst(work: impl FnOnce() + 'static) {
     }
 }
 
-/// A burst of completions on this thread. Its end runs what was put off.
+/// A burst of completions on this thread. Its end runs the deferred work.
 pub(crate) struct Burst(());
 
 impl Burst {
@@ -77,7 +76,7 @@ impl Burst {
 
 impl Drop for Burst {
     fn drop(&mut self) {
-        // What this work puts off in turn runs at once.
+        // Work that this work defers runs at once.
         let later = PUT_OFF.with_borrow_mut(Option::take);
         for work in later.into_iter().flatten() {
             contain(work);
@@ -85,8 +84,8 @@ impl Drop for Burst {
     }
 }
 
-/// Waits for the end of threads. A completion may drop the last reference to what has them: a
-/// thread does not wait for itself.
+/// Waits for the end of threads, except the caller: a completion may drop the last reference to
+/// their owner.
 pub(crate) fn join_others(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     let own = std::thread::current().id();
     for thread in threads {

@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why one request failed. Other requests are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It could not be opened; `EINVAL` is neither a regular file nor a block device.
+    /// Opening failed; `EINVAL`: neither a regular file nor a block device.
     #[error("{device}: {errno}")]
     Open {
         /// The path.
@@ -21,8 +21,8 @@ pub enum Error {
         /// The system's reason.
         errno: Errno,
     },
-    /// It was to be opened for writing, and another program has it open for writing, or it is
-    /// mounted. Two caches of the same bytes would overwrite each other's.
+    /// Opened for writing while another program writes to it, or while it is mounted. Two caches of
+    /// the same bytes would overwrite each other's data.
     #[error("{device}: in use: another program writes to it, or it is mounted")]
     InUse {
         /// The path.
@@ -38,7 +38,7 @@ pub enum Error {
         /// Bytes asked for.
         length: usize,
     },
-    /// It was given up before a device answered.
+    /// The request was dropped before a device answered.
     #[error("the request at byte {offset} was abandoned")]
     Abandoned {
         /// First byte of the request.
@@ -51,12 +51,11 @@ pub enum Error {
         device: String,
         /// First byte of the request.
         offset: u64,
-        /// How long it was waited for.
+        /// Time waited.
         seconds: u64,
     },
-    /// Of a flush: what was not flushed may be gone, the device knows it, and is well. Whoever
-    /// still has the bytes writes them again, and flushes again; a device that
-    /// [wants it kept](Device::keeps_until_flush) may say so.
+    /// Of a flush: the device lost unflushed writes and is working. The writer writes them again
+    /// and flushes again. Only devices with [`Device::keeps_until_flush`] return it.
     #[error("{device}: what was not flushed is gone and has to be written again")]
     Replay {
         /// [`Device::name`].
@@ -75,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The system refused at byte `offset` of a device.
+    /// The system refused at byte `offset`.
     #[must_use]
     pub fn failed(device: &str, offset: u64, errno: Errno) -> Self {
         Self::Failed {
@@ -85,7 +84,7 @@ impl Error {
         }
     }
 
-    /// So many bytes from `offset` reach past the end of a device.
+    /// `length` bytes from `offset` reach past the end.
     #[must_use]
     pub fn past_end(device: &str, offset: u64, length: usize) -> Self {
         Self::PastEnd {
@@ -96,24 +95,24 @@ impl Error {
     }
 }
 
-/// What requests have to respect, and what makes them fast.
+/// Alignment and limits of requests, and what makes them fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Offsets and lengths of requests are multiples of this many bytes, a power of two. The
-    /// last block may reach past the end: a read of it transfers only what is there.
+    /// Offsets and lengths of requests are multiples of it; a power of two. The last block may
+    /// reach past the end: a read of it transfers the existing bytes.
     pub logical_block_bytes: u32,
-    /// Addresses and lengths of segments are multiples of this many bytes, a power of two.
+    /// Addresses and lengths of segments are multiples of it; a power of two.
     pub memory_alignment_bytes: u32,
-    /// Longer requests are cut by the device.
+    /// The device splits longer requests.
     pub transfer_bytes_max: u32,
-    /// Whether going to another place costs time.
+    /// Whether seeking costs time.
     pub rotational: bool,
-    /// So many requests are worked on at a time; more only wait.
+    /// Requests in progress at a time; more only wait.
     pub queue_depth: u32,
 }
 
 impl Geometry {
-    /// Of memory: nothing has to be respected.
+    /// Memory: no alignment.
     pub const MEMORY: Self = Self {
         logical_block_bytes: 1,
         memory_alignment_bytes: 1,
@@ -123,7 +122,7 @@ impl Geometry {
     };
 }
 
-/// Memory that many requests will use, so that a device can prepare it once.
+/// Memory that many requests will use, for a device to prepare once.
 #[derive(Clone)]
 pub struct Memory {
     segment: Segment,
@@ -131,7 +130,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `length` bytes at `start`, mapped as long as `keeper` lives.
     ///
     /// # Safety
     /// The bytes must stay mapped at this address, to the same memory, until the last clone of
@@ -152,44 +150,43 @@ impl Memory {
 
 /// A run of bytes with a fixed length.
 pub trait Device: Send + Sync {
-    /// What people call it: a path, or what it is. Part of every error.
+    /// Its path or kind, for messages. Part of every error.
     fn name(&self) -> &str;
 
-    /// Bytes it had when it was opened.
+    /// Length in bytes at opening.
     fn length_bytes(&self) -> u64;
 
-    /// What requests have to respect, and what makes them fast.
+    /// Alignment and limits of its requests.
     fn geometry(&self) -> Geometry;
 
-    /// Takes a request and completes it, now or later, on any thread. Does not wait for storage
-    /// unless the device says so in its description. A request that breaks the alignment of
-    /// [`Device::geometry`] or reaches past the end (rounded up to a block) fails. One that
-    /// reaches past the end within the last block transfers what is there and then ends with
-    /// [`Error::PastEnd`]: it was whole when `transferred_bytes` reaches the end of the device.
+    /// Completes the request, now or later, on any thread. Does not wait for storage unless the
+    /// device's documentation says so. A request that breaks the alignment of [`Device::geometry`]
+    /// or reaches past the end (rounded up to a block) fails. One that reaches past the end within
+    /// the last block transfers the existing bytes and ends with [`Error::PastEnd`]: it was whole
+    /// when `transferred_bytes` reaches the end of the device.
     ///
-    /// A device without storage that could lose anything answers a flush at once.
+    /// A device without volatile storage answers a flush at once.
     fn submit(&self, request: Request);
 
-    /// [`Device::submit`] for each, in this order; a device that can takes them with one system
-    /// call.
+    /// [`Device::submit`] for each, in order; with one system call where the device can.
     fn submit_many(&self, requests: Vec<Request>) {
         for request in requests {
             self.submit(request);
         }
     }
 
-    /// Whether what was written has to stay in memory until a flush was good, because the device
-    /// may lose it and say so ([`Error::Replay`]): a server that was started again, say.
+    /// Whether the writer keeps written data until a flush succeeds, because the device may lose it
+    /// and return [`Error::Replay`] (a server that restarts).
     fn keeps_until_flush(&self) -> bool {
         false
     }
 
-    /// Tells of memory that most requests will use.
+    /// Announces memory that most requests will use.
     fn register_memory(&self, _memory: &Memory) {}
 }
 
-/// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
-/// length, rounded up to a block ([`Error::PastEnd`]). A flush always does.
+/// Checks a request against the device's alignment (`EINVAL`) and length, rounded up to a block
+/// ([`Error::PastEnd`]). A flush has neither.
 pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
     let geometry = device.geometry();
     let block = u64::from(geometry.logical_block_bytes.max(1));

@@ -1,8 +1,7 @@
-//! Where stored bytes come from: files, block devices, memory.
+//! Storage of bytes: files, block devices, memory.
 //!
-//! A [`Device`] is a run of bytes with a fixed length that can be used from any number of
-//! threads at once. It caches nothing; what stands above it does. A [`Store`] holds many
-//! [`Object`]s behind one queue.
+//! A [`Device`] is a run of bytes with a fixed length, usable from any thread. It caches nothing. A
+//! [`Store`] holds many [`Object`]s behind one queue.
 
 mod buffer;
 mod completing;

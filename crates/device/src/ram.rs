@@ -1,14 +1,11 @@
-//! Memory as storage: a device that can be written and takes memory only for what was.
+//! A sparse device in memory.
 //!
-//! The bytes are kept in pages of 64 KiB, which come into being when they are first written; a
-//! page that is missing reads as zeros. Pages are spread over shards, each with its own lock, so
-//! that threads at different places do not wait for each other: neighbouring pages are in
-//! different shards.
+//! Pages of 64 KiB are allocated at their first write; a missing page reads as zeros. Neighbouring
+//! pages lie in different shards, each with its own lock, so that threads at different offsets
+//! rarely contend. Each page is copied under its lock; a longer request is not atomic, as on a
+//! disk. Requests complete at once, on the submitting thread.
 //!
-//! A page is read and written as a whole under its lock; a longer request is not one step, as on
-//! a disk. Requests complete at once, on the thread that submits them.
-//!
-//! Known weakness: a page that is written with zeros again keeps its memory.
+//! Known weakness: a page overwritten with zeros keeps its memory.
 
 use std::collections::HashMap;
 
@@ -17,15 +14,14 @@ use pagewell_base::sync::RwLock;
 use crate::device::check;
 use crate::{Device, Geometry, Operation, Request};
 
-/// What is brought into being at once: small enough for sparse images, large enough that the
-/// table is small beside it.
+/// Small enough for sparse images, large enough that the table is small beside it.
 const PAGE_BYTES: usize = 64 << 10;
-/// Locks. More than the threads that work at a time.
+/// Locks: more than threads that work at a time.
 const SHARDS: usize = 64;
 
 type Shard = RwLock<HashMap<u64, Box<[u8]>>>;
 
-/// A device of zeros that keeps what is written.
+/// Zeros until they are written.
 pub struct RamDevice {
     name: String,
     length_bytes: u64,
@@ -43,7 +39,7 @@ impl RamDevice {
         }
     }
 
-    /// A device that begins with these bytes and ends with them.
+    /// A device with these contents.
     #[must_use]
     pub fn holding(name: &str, bytes: &[u8]) -> Self {
         let device = Self::new(name, bytes.len() as u64);
@@ -80,7 +76,7 @@ impl RamDevice {
     }
 }
 
-/// The pages of a range: number, first byte inside, and which bytes of the range.
+/// The pages of a range: number, offset within the page, bytes of the range.
 fn pages(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -127,7 +123,7 @@ impl Device for RamDevice {
                     offset += slice.len() as u64;
                 }
             }
-            // Nothing survives anyway.
+            // Nothing is durable.
             Operation::Flush => {}
         }
         request.succeed();

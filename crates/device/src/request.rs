@@ -1,9 +1,8 @@
-//! One transfer between memory and a device, or the wish that what was written stays.
+//! One transfer between memory and a device, or a flush.
 //!
-//! A [`Request`] names bytes of a device, the memory for them, the origin, and what to call when it
-//! is done. It travels down through layers, each of which may look at its outcome, cut it into
-//! pieces, send it elsewhere or answer it; at the end the last of them calls [`Request::complete`].
-//! Nobody can forget to: a request that is dropped completes with [`Error::Abandoned`].
+//! A [`Request`] has its bytes on the device, their memory, its origin and a completion. It travels
+//! down through layers; each may observe its outcome, split it, redirect it or answer it, and the
+//! last calls [`Request::complete`]. A dropped request completes with [`Error::Abandoned`].
 //!
 //! ```text
 //!   new ──> layer ──> layer ──> device
@@ -11,11 +10,11 @@
 //!   completion <── observer <── observer
 //! ```
 //!
-//! A write that is complete may be lost when the power fails, until a [flush](Request::flush)
-//! that was submitted later is complete; unless it was [durable](Request::set_durable) itself.
+//! A complete write may be lost at a power failure until a later [flush](Request::flush) is
+//! complete; a [durable](Request::set_durable) one is not.
 //!
-//! A completion runs on whatever thread the device has, must be short and must not wait. It may
-//! submit further requests.
+//! A completion runs on any thread of the device, must be short and must not wait. It may submit
+//! requests.
 
 mod split;
 
@@ -25,23 +24,23 @@ pub use split::pieces;
 
 use crate::{Buffer, Error, Result};
 
-/// What is to be done.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Bytes go from the device to memory.
+    /// From the device to memory.
     Read,
-    /// Bytes go from memory to the device.
+    /// From memory to the device.
     Write,
-    /// No bytes go anywhere: see [`Request::flush`].
+    /// No transfer: see [`Request::flush`].
     Flush,
 }
 
-/// Where a request comes from. Statistics are split by it.
+/// The origin of a request, for scheduling and statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Issuer {
     /// A caller waits for these bytes.
     Reader,
-    /// A guess that they will be wanted.
+    /// Read ahead of any caller.
     ReadAhead,
     /// Write-back.
     Flusher,
@@ -50,10 +49,10 @@ pub enum Issuer {
 }
 
 impl Issuer {
-    /// All of them, in the order in which they are shown.
+    /// All, in display order.
     pub const ALL: [Self; 4] = [Self::Reader, Self::ReadAhead, Self::Flusher, Self::Metadata];
 
-    /// A word for people and for JSON.
+    /// A word for messages and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,23 +64,23 @@ impl Issuer {
     }
 }
 
-/// How a request went.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The first so many bytes were transferred. What is behind them in memory is undefined.
+    /// Bytes transferred, from the first. The memory behind them is undefined.
     pub transferred_bytes: usize,
-    /// `Ok` when, and only when, all bytes were. A request without bytes may fail as well.
+    /// `Ok` if and only if all bytes were transferred. An empty request may fail as well.
     pub result: Result<()>,
 }
 
-/// A piece of memory of a request. What makes it safe to use is the contract of [`Request::new`].
+/// Memory of a request. The contract of [`Request::new`] makes it safe to use.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it is an address and a length; the code that turns it into a reference owes the argument.
+// SAFETY: an address and a length; code that makes a reference of it owes the argument.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -93,19 +92,19 @@ impl Segment {
         Self { start, length }
     }
 
-    /// Address of the first byte.
+    /// The first byte.
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are no bytes.
+    /// Whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -124,7 +123,7 @@ impl Segment {
 
 type Completion = Box<dyn FnOnce(Outcome) + Send>;
 
-/// One transfer. See the module's text.
+/// One transfer or flush. See the module's text.
 pub struct Request {
     operation: Operation,
     offset: u64,
@@ -136,11 +135,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// A transfer between the device's bytes from `offset` and `segments`, one after the other.
+    /// A transfer between the device's bytes from `offset` and `segments`, in order.
     ///
     /// # Safety
-    /// Until `completion` is called, every segment must be valid for reads and writes and nobody
-    /// else may touch its bytes; for [`Operation::Write`] others may read them.
+    /// Until `completion` is called, every segment must be valid for reads and writes and free of
+    /// other accesses; during an [`Operation::Write`] others may read it.
     pub unsafe fn new(
         operation: Operation,
         offset: u64,
@@ -160,18 +159,17 @@ impl Request {
         }
     }
 
-    /// Makes writes durable: it is complete when every write that was *complete before it was
-    /// submitted* survives a power failure. Writes that are on their way at the same time may be
-    /// durable afterwards or not. It has no offset and no memory.
+    /// Makes every write durable that was *complete before this was submitted*; concurrent writes
+    /// may be durable or not. It has no offset and no memory.
     ///
-    /// When it fails, every write since the last good flush that was not durable by itself may be
-    /// lost, and a later flush that succeeds says nothing about them.
+    /// When it fails, every non-durable write since the last successful flush may be lost, and a
+    /// later flush says nothing about them.
     pub fn flush(issuer: Issuer, completion: impl FnOnce(Outcome) + Send + 'static) -> Self {
         // SAFETY: it has no memory.
         unsafe { Self::new(Operation::Flush, 0, Vec::new(), issuer, completion) }
     }
 
-    /// A transfer with memory of its own, which comes back at the end.
+    /// A transfer with its own memory, which the completion gets back.
     pub fn owned(
         operation: Operation,
         offset: u64,
@@ -180,7 +178,7 @@ impl Request {
         completion: impl FnOnce(Outcome, Buffer) + Send + 'static,
     ) -> Self {
         let segment = buffer.as_segment();
-        // SAFETY: the buffer is owned by the completion and nobody else can reach it.
+        // SAFETY: the completion owns the buffer, and no other code can reach it.
         unsafe {
             Self::new(operation, offset, vec![segment], issuer, move |outcome| {
                 completion(outcome, buffer);
@@ -188,7 +186,7 @@ impl Request {
         }
     }
 
-    /// What is to be done.
+    /// Its kind.
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.operation
@@ -200,39 +198,38 @@ impl Request {
         self.offset
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it asks for nothing.
+    /// Whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// How many of its bytes a device of this length has.
+    /// Bytes of it that exist on a device of this length.
     #[must_use]
     pub fn bytes_there(&self, length_bytes: u64) -> usize {
         let there = length_bytes.saturating_sub(self.offset);
         usize::try_from(there).map_or(self.length, |there| there.min(self.length))
     }
 
-    /// Where it comes from.
+    /// Its origin.
     #[must_use]
     pub fn issuer(&self) -> Issuer {
         self.issuer
     }
 
-    /// Has a write survive a power failure as soon as it is complete, without a flush (FUA). All
-    /// that it is cut into, and all copies, are durable too. It says nothing about other writes.
-    /// For reads and flushes it means nothing.
+    /// Makes a write durable at its completion, without a flush (FUA), with its pieces and copies.
+    /// Other writes are not affected; neither are reads and flushes.
     pub fn set_durable(&mut self) {
         self.durable = self.operation == Operation::Write;
     }
 
-    /// Whether it is a write that survives a power failure as soon as it is complete.
+    /// Whether [`Request::set_durable`] holds for it.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.durable
@@ -244,31 +241,30 @@ impl Request {
         &self.segments
     }
 
-    /// The memory as slices, in order, for filling it by a read.
+    /// The memory as slices, in order, for a read to fill.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.segments.iter().map(|segment| {
-            // SAFETY: by the contract of `new` the memory is valid and ours alone until the
-            // completion is called, which takes `self` away.
+            // SAFETY: by the contract of `new` the memory is valid and exclusive until the
+            // completion, which consumes `self`.
             unsafe { std::slice::from_raw_parts_mut(segment.start.as_ptr(), segment.length) }
         })
     }
 
-    /// The memory for reading it, in order: the only way to look at the bytes of a write, whose
-    /// memory others may be reading too.
+    /// The memory as shared slices, in order: a write's memory may have other readers.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.segments.iter().map(|segment| {
-            // SAFETY: by the contract of `new` the memory is valid and nobody writes to it until
-            // the completion is called, which takes `self` away.
+            // SAFETY: by the contract of `new` the memory is valid and has no writer until the
+            // completion, which consumes `self`.
             unsafe { std::slice::from_raw_parts(segment.start.as_ptr(), segment.length) }
         })
     }
 
-    /// Sends it to another place of the device.
+    /// Moves it to another offset.
     pub fn redirect(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// Has `look` see, and perhaps change, the outcome before all that asked earlier.
+    /// Lets `look` see and change the outcome before all earlier observers.
     pub fn observe(&mut self, look: impl FnOnce(&mut Outcome) + Send + 'static) {
         if let Some(completion) = self.completion.take() {
             self.completion = Some(Box::new(move |mut outcome| {
@@ -291,7 +287,7 @@ impl Request {
         }
     }
 
-    /// Ends the request: everything was transferred.
+    /// Completes the request with all bytes transferred.
     pub fn succeed(self) {
         let transferred_bytes = self.length;
         self.complete(Outcome {
@@ -300,7 +296,7 @@ impl Request {
         });
     }
 
-    /// Ends the request: only the first `transferred_bytes` came, fewer than were asked for.
+    /// Completes the request with only its first `transferred_bytes`.
     pub fn fail(self, transferred_bytes: usize, error: Error) {
         self.complete(Outcome {
             transferred_bytes,

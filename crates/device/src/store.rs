@@ -1,21 +1,20 @@
-//! Stores: what holds many objects behind one queue; and a device as a store of one.
+//! Stores: many objects behind one queue; and a device as a store of one object.
 //!
-//! A server, an export or a bucket is a [`Store`]: its objects share how much it takes at a time,
-//! how fast it is, and what it promises. An [`Object`] is a run of bytes of it with a length that
-//! may change, or that nothing is known of. Requests are submitted to the object; their offsets
-//! count from its first byte. What a store needs to reach an object, a handle, a key, the tag of a
-//! version, is in its implementation of [`Object`].
+//! The objects of a [`Store`] (a server, an export, a bucket) share a queue, a bandwidth, a latency
+//! and promises. An [`Object`] is a run of bytes with an unknown or changing length; offsets of its
+//! requests count from its first byte. Its implementation holds its address in the store: a handle,
+//! a key, a version's tag.
 
 use std::sync::Arc;
 
 use crate::{Device, Geometry, Memory, Request};
 
-/// What the objects of one place have in common.
+/// The shared properties of objects.
 pub trait Store: Send + Sync {
-    /// What people call it. Part of every error.
+    /// Its name in messages. Part of every error.
     fn name(&self) -> &str;
 
-    /// What requests have to respect, and what makes them fast: of all objects together.
+    /// [`Device::geometry`], of all objects together.
     fn geometry(&self) -> Geometry;
 
     /// [`Device::keeps_until_flush`].
@@ -27,11 +26,11 @@ pub trait Store: Send + Sync {
     fn register_memory(&self, _memory: &Memory) {}
 }
 
-/// Bytes of a store that are read and written by themselves.
+/// A run of bytes of a store.
 pub trait Object: Send + Sync {
-    /// [`Device::submit`]. A flush makes durable what was written to this object, and need not do
-    /// more. A read behind the end gives zeros, or ends with [`Error::PastEnd`] where the store
-    /// knows the length; an object that cannot be written in place answers a write with an error.
+    /// [`Device::submit`]. A flush makes at least the writes to this object durable. A read behind
+    /// the end gives zeros, or ends with [`Error::PastEnd`] where the store knows the length; an
+    /// object without writes in place fails them.
     ///
     /// [`Error::PastEnd`]: crate::Error::PastEnd
     fn submit(&self, request: Request);
@@ -48,7 +47,7 @@ pub trait Object: Send + Sync {
 pub struct OneObject(Arc<dyn Device>);
 
 impl OneObject {
-    /// The store, which is its object too.
+    /// The store and its object.
     #[must_use]
     pub fn new(device: Arc<dyn Device>) -> Self {
         Self(device)

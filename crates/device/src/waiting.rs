@@ -1,13 +1,13 @@
-//! Requests that somebody waits for, whatever the alignment of the device is.
+//! Requests that the caller waits for, whatever the device's alignment.
 
 use std::sync::mpsc;
 
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request, Result};
 
-/// A request on its way, with memory of its own. It is complete when this is gone.
+/// A submitted request with its own memory. Dropping this waits for it.
 pub(crate) struct Sent {
     pub(crate) offset: u64,
-    /// So many are wanted: the request has whole blocks, of which the last may be a part.
+    /// Bytes wanted: the request has whole blocks, of which the last may be partial.
     pub(crate) bytes: u64,
     answer: mpsc::Receiver<(Outcome, Buffer)>,
 }
@@ -21,7 +21,7 @@ impl Sent {
         buffer: Buffer,
     ) -> Self {
         let (sender, answer) = mpsc::sync_channel(1);
-        // The receiver waits below.
+        // Fails only when `Sent` is gone.
         let done = move |outcome, buffer| drop(sender.send((outcome, buffer)));
         device.submit(Request::owned(operation, offset, buffer, issuer, done));
         Self {
@@ -31,7 +31,7 @@ impl Sent {
         }
     }
 
-    /// A read from the beginning of a block into memory that suits all devices of this `geometry`.
+    /// A read from the start of a block into memory aligned for `geometry`.
     pub(crate) fn read(
         device: &dyn Device,
         issuer: Issuer,
@@ -41,12 +41,12 @@ impl Sent {
     ) -> Self {
         let whole = bytes.next_multiple_of(u64::from(geometry.logical_block_bytes.max(1)));
         let alignment = geometry.memory_alignment_bytes.max(1);
-        // Memory for less than a block more than what is wanted.
+        // Exceeds `bytes` by less than a block.
         let buffer = Buffer::new(whole as usize, alignment as usize);
         Self::new(device, (Operation::Read, issuer), offset, bytes, buffer)
     }
 
-    /// The memory of the request, when all that is wanted was transferred.
+    /// The request's memory, when all wanted bytes were transferred.
     pub(crate) fn wait(&self) -> Result<Buffer> {
         let abandoned = Error::Abandoned {
             offset: self.offset,
@@ -66,9 +66,8 @@ impl Drop for Sent {
     }
 }
 
-/// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
-/// anything. For the few reads that come before there is a cache: each takes memory of its own
-/// and copies.
+/// Fills `target` with the bytes from `offset`; after an error its contents are undefined. For the
+/// few reads before there is a cache: each allocates and copies.
 pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result<()> {
     let wanted = target.len();
     let end = offset.checked_add(wanted as u64);
@@ -81,7 +80,7 @@ pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result
     // Less than a block.
     let skipped = offset % u64::from(geometry.logical_block_bytes.max(1));
     let start = offset - skipped;
-    // The last block of a file may be a part: only what was asked for has to be there.
+    // The last block of a file may be partial: only the wanted bytes need exist.
     let buffer = Sent::read(device, Issuer::Metadata, start, end - start, geometry).wait()?;
     target.copy_from_slice(&buffer[skipped as usize..][..wanted]);
     Ok(())

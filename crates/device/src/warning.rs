@@ -1,8 +1,8 @@
-//! What has to be said once and must not be lost.
+//! Warnings that are logged once.
 
 use std::sync::Once;
 
-/// Writes `text` to the log, the first time.
+/// Logs `text`, the first time.
 pub(crate) fn warn_once(once: &Once, text: &str) {
     once.call_once(|| tracing::warn!("{text}"));
 }

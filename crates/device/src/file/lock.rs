@@ -1,15 +1,12 @@
-//! Keeping other programs away from what is written.
+//! Keeps other programs away from files open for writing.
 //!
-//! Two caches of the same bytes would overwrite each other's, so a program that opens a file for
-//! writing takes an exclusive lock of it (`flock`); a block device is opened with `O_EXCL`, which
-//! also keeps it from being mounted meanwhile. Reading needs no lock and hinders nobody. The lock
-//! is advisory: programs that do not ask for it are not kept away.
+//! Two caches of the same bytes would overwrite each other's data. So a regular file gets an
+//! exclusive `flock`, and a block device `O_EXCL`, which also prevents a mount. Reading takes no
+//! lock. A killed program holds its files until the system has ended its last requests, so a claim
+//! is retried for [`TRIED_FOR`].
 //!
-//! A program that was killed has its files until the system has ended its last requests, so a
-//! claim is tried again for a moment: a server can be started as soon as the one before is gone.
-//!
-//! Where there are no locks (some remote file systems) the file is opened all the same: said
-//! once, counted.
+//! Weaknesses: `flock` is advisory. Where a file system has no locks (some remote ones), the file
+//! is opened without one, with a warning.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Once;
@@ -20,12 +17,12 @@ use rustix::io::Errno;
 
 use crate::warning::warn_once;
 
-/// How long a claim is tried.
+/// How long a claim is retried.
 const TRIED_FOR: Duration = Duration::from_secs(2);
 const TRIED_EVERY: Duration = Duration::from_millis(10);
 
-/// Claims what `file` is. The claim is held by the descriptor that comes back, if no other program
-/// has one; `access` are the flags with which `file` was opened.
+/// Claims `file`, opened with the flags `access`, and returns the descriptor that holds the claim;
+/// none when another program holds one.
 pub(super) fn claim(
     file: OwnedFd,
     access: OFlags,
@@ -57,7 +54,7 @@ pub(super) fn claim(
     }
 }
 
-/// Opens the same file once more.
+/// Opens the same file again.
 pub(super) fn open_again(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, flags, Mode::empty())
@@ -67,9 +64,9 @@ fn lock(file: &OwnedFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive))
 }
 
-/// Gives a lock back. Closing the descriptor is not enough: a child process that is just being
-/// started has it too.
+/// Releases a lock explicitly: a child process that is just starting shares the descriptor, so
+/// closing it is not enough.
 pub(super) fn release(file: &OwnedFd) {
-    // Without a lock there is nothing to give back, and nothing to be done about an error.
+    // Without a lock this fails, which does no harm.
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }

@@ -8,17 +8,14 @@
 //! ```
 //!
 //! - It is opened with `O_DIRECT` where that works, so that the cache above is the only one, and
-//!   through the kernel's page cache where it does not: said once, counted.
-//! - Requests are carried by rings ([`Engine::Ring`]) or by threads ([`Engine::Workers`]). The
-//!   engine starts with the first request.
-//! - The last block of a file may be a part. A short transfer anywhere else means that the file
-//!   was truncated after it was opened: [`Error::PastEnd`], never zeros.
-//! - A device that is dropped waits for its requests, because the kernel writes to their memory.
+//!   else through the kernel's page cache, with a warning.
+//! - [`Engine::Ring`] or [`Engine::Workers`] carries requests, from the first request on.
+//! - The last block of a file may be partial. A short transfer elsewhere means that the file was
+//!   truncated after opening: [`Error::PastEnd`], never zeros.
+//! - Dropping the device waits for its requests, because the kernel writes to their memory.
+//! - A flush is `fdatasync`, a durable write `RWF_DSYNC`. A file open for writing is locked.
 //!
-//! - A flush is `fdatasync`, a durable write `RWF_DSYNC`. What is opened for writing is locked.
-//!
-//! Known weakness: the length is that of the moment of opening; what a file grows by later is
-//! not seen.
+//! Known weakness: the length is that at opening; later growth is not seen.
 
 mod lock;
 mod open;
@@ -44,43 +41,42 @@ use rings::{RINGS_MAX, Rings};
 use transfer::{Target, Transfer};
 use workers::Workers;
 
-/// Requests worked on at a time, unless the options say otherwise.
+/// Requests in progress by default.
 const QUEUE_DEPTH: u32 = 64;
-/// What a ring can hold, with room to spare (the kernel's limit is 32,768 entries).
+/// The kernel's limit is 32,768 entries.
 const QUEUE_DEPTH_MAX: u32 = 4096;
-/// Threads of [`Engine::Workers`], unless the options say otherwise.
+/// Threads of [`Engine::Workers`] by default.
 const WORKERS: u32 = 16;
-/// More threads than this only cost memory.
+/// More threads only cost memory.
 const WORKERS_MAX: u32 = 256;
 
 /// What carries requests to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// `io_uring`; where the kernel refuses it, the workers.
+    /// `io_uring`; the workers where the kernel refuses it.
     #[default]
     Ring,
-    /// A pool of threads that call `preadv` and `pwritev`.
+    /// Threads that call `preadv` and `pwritev`.
     Workers,
 }
 
 /// How to open a [`FileDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Going past the kernel's page cache (`O_DIRECT`), where that works.
+    /// Bypasses the kernel's page cache (`O_DIRECT`), where that works.
     pub direct: bool,
-    /// What carries requests.
+    /// [`Engine::Ring`] by default.
     pub engine: Engine,
-    /// Allows writes, and claims the file or block device: [`Error::InUse`] when another has.
+    /// Allows writes and claims the file: [`Error::InUse`] when another program has a claim.
     pub writable: bool,
-    /// Leaves the time of access alone when it reads (`O_NOATIME`), where the kernel lets it: of
-    /// files of others it does not.
+    /// Leaves the access time alone (`O_NOATIME`) where the kernel permits it, which for files of
+    /// other owners it does not.
     pub unnoticed: bool,
-    /// Requests of a ring in the kernel at a time, 1 to 4096; more wait in front of it.
+    /// Requests of a ring in the kernel at a time, 1 to 4096; more wait in order.
     pub queue_depth: u32,
-    /// Rings, each with a thread that completes what it carries, 1 to 8; by default one for each 8
-    /// processors.
+    /// Rings, each with a completing thread, 1 to 8; by default one for each 8 processors.
     pub rings: u32,
-    /// Threads of the workers, 1 to 256.
+    /// Threads of [`Engine::Workers`], 1 to 256.
     pub workers: u32,
 }
 
@@ -105,7 +101,7 @@ enum Carrier {
 
 /// An open file or block device.
 pub struct FileDevice {
-    /// First, so that it is dropped, and with it every request is over, before the descriptors.
+    /// First: its drop ends every request before the descriptors close.
     carrier: OnceLock<Carrier>,
     options: FileOptions,
     target: Arc<Target>,
@@ -113,8 +109,8 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens `path` for reading. Anything but a regular file or a block device is refused with
-    /// `EINVAL`, a directory with `EISDIR`; opening a pipe does not hang.
+    /// Opens `path` for reading. Anything but a regular file or a block device fails with `EINVAL`,
+    /// a directory with `EISDIR`; a pipe does not block.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_with(path, FileOptions::default())
     }
@@ -143,13 +139,13 @@ impl FileDevice {
         }
     }
 
-    /// Whether requests go past the kernel's page cache.
+    /// Whether requests bypass the kernel's page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.target.direct.is_some()
     }
 
-    /// What carries the requests: the ring or the workers. Starts it.
+    /// The engine in use. Starts it.
     #[must_use]
     pub fn engine(&self) -> Engine {
         match self.carrier() {
@@ -180,7 +176,6 @@ impl FileDevice {
         })
     }
 
-    /// Adds the transfers of a request to `transfers`, or completes it.
     fn prepare(&self, request: Request, transfers: &mut Vec<Transfer>) {
         let (name, writable) = (&self.target.name, self.target.writable);
         let checked = match request.operation() {
@@ -193,7 +188,7 @@ impl FileDevice {
             return request.fail(0, error);
         }
         if request.operation() == Operation::Flush {
-            // What was opened for reading has nothing to make durable.
+            // A file open for reading has nothing to make durable.
             return match writable {
                 true => transfers.push(Transfer::new(request, &self.target)),
                 false => request.succeed(),
@@ -212,7 +207,7 @@ impl FileDevice {
         }
     }
 
-    /// How the request is cut: to the longest transfer, and a write where the tail begins.
+    /// Splits a request at the longest transfer, and a write also at the tail.
     fn lengths(&self, request: &Request) -> Vec<usize> {
         let longest = self.geometry.transfer_bytes_max as usize;
         let before_tail = self.target.tail_start.saturating_sub(request.offset());

@@ -1,12 +1,10 @@
-//! Opening a file or a block device, and finding out what its requests have to respect.
+//! Opening a file or a block device, and its alignment.
 //!
-//! Two descriptors are opened, and one more for writing. The *buffered* one comes first; the
-//! *direct* one, and the one of *durable* writes, are the same file opened again through
-//! `/proc/self/fd`, so that a rename in between cannot make them two files. The alignment of direct
-//! transfers is asked of `statx` (Linux 6.1), else a block device tells its logical block, else 512
-//! and 4096 bytes are tried.
-//!
-//! What is opened for writing is claimed before anything else (see `lock.rs`).
+//! The *buffered* descriptor is opened first, and claimed for writing (see `lock.rs`). The *direct*
+//! one and the one of *durable* writes are opened through its `/proc/self/fd` entry, so that a
+//! rename cannot make them another file. The alignment of direct transfers comes from `statx`
+//! (Linux 6.1), else from a block device's logical block, else from trial reads of 512 and 4096
+//! bytes.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,24 +20,24 @@ use super::transfer::Target;
 use crate::warning::warn_once;
 use crate::{Buffer, Geometry};
 
-/// A transfer of a file, unless its device takes more.
+/// The transfer of a file, unless its device takes more.
 const FILE_TRANSFER_BYTES: u64 = 1 << 20;
 /// The ring and `preadv` count bytes in 31 bits.
 const TRANSFER_BYTES_MAX: u32 = 1 << 30;
-/// What no storage exceeds; larger claims are not believed.
+/// No storage exceeds it; larger values are rejected.
 const ALIGNMENT_BYTES_MAX: u32 = 1 << 20;
 
-/// No page cache has smaller pages.
+/// The smallest page of a page cache.
 const PAGE_BYTES_MIN: u64 = 4096;
 
-/// What direct transfers have to respect, in bytes.
+/// Alignment of direct transfers, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alignment {
     memory: u32,
     block: u32,
 }
 
-/// Nothing when another program has it.
+/// None when another program has a claim.
 pub(super) fn open(
     path: &Path,
     name: &str,
@@ -51,11 +49,11 @@ pub(super) fn open(
         OFlags::RDONLY
     };
     let access = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    // Looked at first: to open a pipe or a character device lets a writer go on, winds a tape or
-    // starts a watchdog.
+    // Checked first: opening a pipe or a character device wakes its writer, winds a tape or starts
+    // a watchdog.
     kind_of(&rustix::fs::stat(path)?)?;
     let buffered = rustix::fs::open(path, access, Mode::empty())?;
-    // What is at the path may have changed since.
+    // The path may name another file since.
     let is_block_device = kind_of(&rustix::fs::fstat(&buffered)?)? == FileType::BlockDevice;
     let claimed = if options.writable {
         claim(buffered, access, is_block_device, name)
@@ -65,7 +63,7 @@ pub(super) fn open(
     let Some(buffered) = claimed else {
         return Ok(None);
     };
-    // The program that had it claimed until now may have changed its length.
+    // The last holder of the claim may have changed the length.
     let status = rustix::fs::fstat(&buffered)?;
     if !options.unnoticed || rustix::fs::fcntl_setfl(&buffered, OFlags::NOATIME).is_err() {
         rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
@@ -103,7 +101,7 @@ pub(super) fn open(
     Ok(Some((target, geometry)))
 }
 
-/// The kind of what can be a device.
+/// Rejects anything but a regular file or a block device.
 fn kind_of(status: &Stat) -> Result<FileType, Errno> {
     match FileType::from_raw_mode(status.st_mode) {
         kind @ (FileType::RegularFile | FileType::BlockDevice) => Ok(kind),
@@ -112,20 +110,19 @@ fn kind_of(status: &Stat) -> Result<FileType, Errno> {
     }
 }
 
-/// Where the last block of the file system begins, if the last block of direct transfers is a
-/// part; else the end. The length is only read here: a file that grew after `fstat` has its tail
-/// where it had it.
+/// The start of the file system's last block if the last direct block is partial; else the end. The
+/// length comes from the caller: with a later one, a file that grew would lose its tail.
 fn tail_start(length_bytes: u64, block_bytes: u64, status: &Stat) -> u64 {
     if length_bytes.is_multiple_of(block_bytes) {
         return length_bytes;
     }
-    let told = u64::try_from(status.st_blksize).unwrap_or(0);
-    let told = told.clamp(PAGE_BYTES_MIN, u64::from(ALIGNMENT_BYTES_MAX));
-    let unit = told.next_power_of_two().max(block_bytes);
+    let reported = u64::try_from(status.st_blksize).unwrap_or(0);
+    let reported = reported.clamp(PAGE_BYTES_MIN, u64::from(ALIGNMENT_BYTES_MAX));
+    let unit = reported.next_power_of_two().max(block_bytes);
     length_bytes - length_bytes % unit
 }
 
-/// A block device has blocks even where the page cache hides them.
+/// A block device has blocks even through the page cache.
 fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment, Errno> {
     let block = if is_block_device {
         rustix::fs::ioctl_blksszget(file)?
@@ -135,9 +132,9 @@ fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment
     Ok(Alignment { memory: 1, block })
 }
 
-/// Without `/proc` there is none, and durable writes through the page cache share the buffered
-/// descriptor. Then one of them may be told of a plain write that was lost, and the next flush says
-/// that all is well. That is no reason not to write at all.
+/// Without `/proc` durable writes through the page cache share the buffered descriptor: one of them
+/// may then get the error of a lost plain write, and the next flush succeeds. Writing goes on all
+/// the same.
 fn durable_or_warn(buffered: &OwnedFd, access: OFlags, name: &str) -> Option<OwnedFd> {
     match open_durable(buffered, access) {
         Ok(file) => Some(file),
@@ -179,7 +176,7 @@ fn open_direct(
     is_block_device: bool,
 ) -> Result<(OwnedFd, Alignment), Errno> {
     let file = open_again(buffered, access | OFlags::DIRECT)?;
-    let alignment = match told(&file)? {
+    let alignment = match reported_alignment(&file)? {
         Some(alignment) => alignment,
         None if is_block_device => {
             let block = rustix::fs::ioctl_blksszget(&file)?;
@@ -188,7 +185,7 @@ fn open_direct(
                 block,
             }
         }
-        None => tried(&file)?,
+        None => probed_alignment(&file)?,
     };
     let sane = |bytes: u32| bytes.is_power_of_two() && bytes <= ALIGNMENT_BYTES_MAX;
     if !sane(alignment.memory) || !sane(alignment.block) {
@@ -198,8 +195,8 @@ fn open_direct(
     Ok((file, alignment))
 }
 
-/// What `statx` says; nothing from a kernel or file system that does not know.
-fn told(file: &OwnedFd) -> Result<Option<Alignment>, Errno> {
+/// The alignment of `statx`; none from a kernel or file system without it.
+fn reported_alignment(file: &OwnedFd) -> Result<Option<Alignment>, Errno> {
     let Ok(status) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
         return Ok(None);
     };
@@ -215,10 +212,10 @@ fn told(file: &OwnedFd) -> Result<Option<Alignment>, Errno> {
     }))
 }
 
-/// The smallest of 512 and 4096 bytes with which a read is taken.
-fn tried(file: &OwnedFd) -> Result<Alignment, Errno> {
+/// The smaller of 512 and 4096 bytes that a read accepts.
+fn probed_alignment(file: &OwnedFd) -> Result<Alignment, Errno> {
     for block in [512, 4096] {
-        // Aligned to `block` and not to more: the second half of a larger buffer.
+        // Aligned to `block` but not to twice that.
         let mut buffer = Buffer::new(block as usize * 2, block as usize * 2);
         let target = &mut buffer[block as usize..];
         match rustix::io::pread(file, target, 0) {
@@ -250,8 +247,8 @@ fn geometry_of(
     let queue = Queue::new(Path::new(BLOCK_DEVICES), major, minor);
     let smallest = alignment.block.max(alignment.memory);
     let longest = match queue.transfer_bytes_max() {
-        Some(told) if is_block_device => told,
-        Some(told) => told.max(FILE_TRANSFER_BYTES),
+        Some(reported) if is_block_device => reported,
+        Some(reported) => reported.max(FILE_TRANSFER_BYTES),
         None => FILE_TRANSFER_BYTES,
     };
     let longest = u32::try_from(longest).unwrap_or(TRANSFER_BYTES_MAX);
@@ -274,7 +271,7 @@ mod tests {
     fn the_tail_is_a_whole_block_of_the_file_system() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut status = rustix::fs::fstat(file.as_file()).unwrap();
-        for (length, block, told, expected) in [
+        for (length, block, reported, expected) in [
             (12_288, 512, 4096, 12_288),
             (12_800, 512, 4096, 12_800),
             (12_801, 512, 4096, 12_288),
@@ -285,9 +282,9 @@ mod tests {
             (100, 512, 4096, 0),
             (0, 512, 4096, 0),
         ] {
-            status.st_blksize = told;
+            status.st_blksize = reported;
             let start = tail_start(length, block, &status);
-            assert_eq!(start, expected, "{length} {block} {told}");
+            assert_eq!(start, expected, "{length} {block} {reported}");
         }
     }
 
@@ -305,7 +302,7 @@ mod tests {
         let buffered = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
         match open_direct(&buffered, OFlags::RDONLY, false) {
             Ok((direct, alignment)) => {
-                let tried = tried(&direct).unwrap();
+                let tried = probed_alignment(&direct).unwrap();
                 assert!(alignment.block <= tried.block, "{alignment:?} {tried:?}");
             }
             Err(errno) => pagewell_skip::skip(format_args!("no direct I/O here: {errno}")),

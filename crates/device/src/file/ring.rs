@@ -1,4 +1,4 @@
-//! Transfers by `io_uring`: a ring and its thread.
+//! Transfers by `io_uring`: a ring and its reaper thread.
 //!
 //! ```text
 //!   callers ──> waiting ──> slots ──> submission queue ──> kernel
@@ -6,21 +6,20 @@
 //!                 └────────── reaper <── completion queue <──┘
 //! ```
 //!
-//! - A request is handed to the kernel by the thread that submits it; many by one system call.
-//! - A *slot* holds what the kernel works on, so there are at most as many as the depth. The rest
-//!   waits in front, in order.
-//! - The *reaper* sleeps in the kernel until something is complete. It copies the completions,
-//!   fills the free slots again, and only then calls the requests' completions: so the device has
-//!   work meanwhile, and nothing recurses. What completions submit is handed over a few at a
-//!   time, so that the device has work while the others run; what they put off comes last (see
-//!   `completing.rs`).
-//! - The kernel owns the memory until its completion: a slot gives its transfer back only then.
-//!   A ring that is dropped first waits for all.
-//! - When the kernel does not take requests (no memory), they stay in the submission queue and
-//!   the reaper offers them again, at the latest after [`PATIENCE`].
-//! - When a thread ends, the kernel cancels what it had handed in and could not begin
-//!   (`ECANCELED`), and a read through the page cache loses its way to the memory (`EFAULT`).
-//!   Such requests are offered again by the reaper (see `transfer.rs`).
+//! - The submitting thread passes its requests to the kernel, many by one system call.
+//! - A *slot* holds a transfer in the kernel; there are as many as the depth. The rest waits in
+//!   order.
+//! - The *reaper* sleeps in the kernel until a transfer completes. It takes all completions,
+//!   refills the free slots, and only then runs the requests' completions: so the device has work
+//!   meanwhile, and nothing recurses. Requests that these submit go to the kernel in portions;
+//!   deferred work comes last (see `completing.rs`).
+//! - The kernel owns the memory until the completion: a slot keeps its transfer so long, and
+//!   dropping a ring waits for all.
+//! - Requests that the kernel does not take (no memory) stay in the submission queue, and the
+//!   reaper submits them again within [`PATIENCE`].
+//! - When a thread ends, the kernel cancels its requests that have not begun (`ECANCELED`), and a
+//!   read through the page cache loses the thread's address space (`EFAULT`). The reaper submits
+//!   them again (see `transfer.rs`).
 //!
 //! Known weakness: a request that the hardware never answers keeps its slot for ever, and the
 //! device cannot be dropped.
@@ -46,20 +45,16 @@ use super::transfer::{Call, Progress, Target, Transfer};
 use crate::completing::{Burst, complete, join_others};
 use crate::{Memory, Outcome, Request, Segment};
 
-/// The reaper looks after stalled submissions this often, and goes to sleep for good after so
-/// long without work.
+/// How often the reaper retries submissions, and after how long without work it parks.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// After a system call that failed without a reason to go on at once.
+/// Pause after a failed system call.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Completions after which the reaper hands over what they have submitted, for the first time.
-/// When the kernel answers many requests at once, the device is idle until it is handed the first
-/// new one. Then after twice as many each time: the device is busy, and each time is a system
-/// call.
+/// Completions after which the reaper first submits their new requests, because the device may be
+/// idle by then; afterwards after twice as many each time, as each is a system call.
 const OFFER_FIRST: usize = 1;
-/// The mark of the request that only wakes the reaper.
+/// Marks the request that only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 
-/// A ring for one file.
 pub(super) struct Ring {
     shared: Arc<Shared>,
     reaper: Option<JoinHandle<()>>,
@@ -72,7 +67,7 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     reaper: OnceLock<ThreadId>,
-    /// The reaper has put something into the submission queue and not told the kernel.
+    /// The submission queue has entries that the kernel has not seen.
     unsent: AtomicBool,
 }
 
@@ -81,20 +76,18 @@ struct State {
     free: Vec<usize>,
     waiting: VecDeque<Transfer>,
     fixed: Fixed,
-    /// The reaper sleeps on `work`, not in the kernel.
+    /// The reaper waits on `work`, not in the kernel.
     parked: bool,
     closing: bool,
 }
 
-/// What the kernel works on.
+/// A transfer in the kernel.
 struct Slot {
     transfer: Transfer,
-    /// The kernel may read it until the completion. A `Vec`, because moving it leaves pointers to
-    /// what it holds as they are.
+    /// The kernel may read it until the completion. A moved `Vec` keeps its elements' addresses.
     _vectors: Vec<Vector>,
 }
 
-/// A piece of memory as the kernel sees it.
 #[repr(transparent)]
 struct Vector(libc::iovec);
 
@@ -111,10 +104,10 @@ impl From<&Segment> for Vector {
 }
 
 impl Ring {
-    /// A ring with room for `depth` requests. Fails where the kernel has none, forbids it, or
-    /// lacks what is needed (Linux 5.11: waiting with a timeout).
+    /// A ring for `depth` requests. Fails where the kernel has no `io_uring`, forbids it, or is
+    /// older than Linux 5.11 (waiting with a timeout).
     pub(super) fn start(target: &Arc<Target>, depth: u32) -> io::Result<Self> {
-        // One entry more for waking the reaper.
+        // One more, for waking the reaper.
         let entries = depth
             .checked_add(1)
             .and_then(u32::checked_next_power_of_two);
@@ -173,19 +166,18 @@ impl Ring {
         }
         drop(state);
         if pushed && is_reaper {
-            // Its next system call takes them along.
+            // The reaper's next system call submits them.
             shared.unsent.store(true, Ordering::Relaxed);
         } else if pushed {
             shared.offer();
         }
     }
 
-    /// Whether this thread is the one that completes what this ring carries.
+    /// Whether this thread is the ring's reaper.
     pub(super) fn is_completing_here(&self) -> bool {
         self.shared.reaper.get() == Some(&std::thread::current().id())
     }
 
-    /// See [`super::rings::Rings::register`].
     pub(super) fn register(&self, memory: &Memory) {
         let mut state = self.shared.state.lock();
         let submitter = self.shared.ring.submitter();
@@ -208,23 +200,21 @@ impl Drop for Ring {
         }
         drop(state);
         self.shared.offer();
-        // A reaper that drops the last reference ends when the last request is complete; until
-        // then it keeps the ring.
+        // A reaper that drops the last reference keeps the ring until its last request is complete.
         join_others(self.reaper.take());
     }
 }
 
 impl Shared {
-    /// Puts an entry into the submission queue. There is room: every slot has at most one entry
-    /// there, and one more is left for waking.
+    /// Adds an entry to the submission queue, which has room: each slot has at most one entry, and
+    /// one is left for waking.
     fn push(&self, _state: &mut State, entry: &squeue::Entry) -> bool {
-        // SAFETY: the only place where the queue is used, and `_state` shows that the lock is
-        // held, so there is no second handle on it. What the entry points to is kept in its slot
-        // until the completion.
+        // SAFETY: the queue's only use; `_state` shows that the lock is held, so there is no second
+        // handle. The slot keeps what the entry points to until the completion.
         unsafe { self.ring.submission_shared().push(entry) }.is_ok()
     }
 
-    /// Moves what waits into free slots and the submission queue. Whether there was any.
+    /// Moves waiting transfers into free slots and the submission queue. True if there were any.
     fn fill(&self, state: &mut State) -> bool {
         let mut pushed = false;
         while !state.free.is_empty()
@@ -259,7 +249,7 @@ impl Shared {
         pushed
     }
 
-    /// Hands the submission queue to the kernel. What it does not take, the reaper offers again.
+    /// Submits the queue to the kernel. The reaper submits again what the kernel does not take.
     fn offer(&self) {
         loop {
             match self.ring.submit() {
@@ -270,14 +260,13 @@ impl Shared {
         }
     }
 
-    /// Hands over what completions have submitted, when there is something.
+    /// Submits the new requests of completions, if any.
     fn offer_unsent(&self) {
         if self.unsent.swap(false, Ordering::Relaxed) {
             self.offer();
         }
     }
 
-    /// The life of the reaper.
     fn reap(&self) {
         let _ = self.reaper.set(std::thread::current().id());
         let mut complete_now = Vec::new();
@@ -295,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// Runs the completions of a burst, then what they have put off.
+    /// Runs the completions of a burst, then the deferred work.
     fn complete_all(&self, complete_now: &mut Vec<(Request, Outcome)>) {
         let burst = Burst::begin();
         let (mut portion, mut offer_at) = (OFFER_FIRST, OFFER_FIRST);
@@ -311,8 +300,7 @@ impl Shared {
         drop(burst);
     }
 
-    /// Waits for completions, or sleeps when it has been quiet and there is nothing to wait for.
-    /// False when there never will be.
+    /// Waits for work; parks after a quiet period without any. False when none will come.
     fn has_work(&self, quiet: bool) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -330,8 +318,7 @@ impl Shared {
         }
     }
 
-    /// Hands over what completions have submitted and sleeps in the kernel until something is
-    /// complete, or for [`PATIENCE`].
+    /// Submits new requests and sleeps in the kernel until a completion, or for [`PATIENCE`].
     fn wait(&self) {
         self.unsent.store(false, Ordering::Relaxed);
         let patience = Timespec::from(PATIENCE);
@@ -341,15 +328,15 @@ impl Shared {
         };
         match Errno::from_io_error(&error) {
             Some(Errno::TIME | Errno::INTR) => {}
-            // Out of memory for the moment: completions may be there all the same.
+            // Out of memory; there may be completions all the same.
             _ => {
                 std::thread::sleep(PAUSE);
             }
         }
     }
 
-    /// Frees the slots of what is complete and gives them to what waits. What is over is added
-    /// to `complete_now`.
+    /// Frees the slots of completed transfers and refills them. Finished requests go to
+    /// `complete_now`.
     fn take_back(&self, answers: &[(u64, i32)], complete_now: &mut Vec<(Request, Outcome)>) {
         if answers.is_empty() {
             return;
@@ -385,7 +372,7 @@ impl Shared {
     }
 }
 
-/// A flush, or a transfer in memory that the ring does not know.
+/// A flush, or a transfer in unregistered memory.
 fn plain(call: Call, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry {
     let start = vectors.as_ptr().cast();
     let count = vectors.len() as u32; // at most VECTORS_MAX
@@ -413,7 +400,7 @@ fn plain(call: Call, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry
     }
 }
 
-/// Those of `pwritev2`.
+/// Flags of `pwritev2`.
 fn flags(call: Call) -> i32 {
     match call {
         Call::DurableWrite => libc::RWF_DSYNC,

@@ -1,17 +1,14 @@
 //! The rings of one device.
 //!
-//! Problem: what a completion does (marking pages, waking readers, choosing the next request) takes
-//! microseconds. One thread that runs them all ends at some hundred thousand requests a second, and
-//! a fast disk answers millions. Rule: there is a ring, and with it a thread that completes, for
-//! each [`PROCESSORS_PER_RING`] processors. Requests that are submitted together go to one ring,
-//! and the rings take turns. A thread that completes submits to its own ring: what its completions
-//! submit is handed over with few system calls.
-//!
-//! Each ring has all of the depth of the device: a stream that one thread keeps going stays on one
+//! Problem: a completion (marking pages, waking readers, choosing the next request) takes
+//! microseconds, so one thread completes some hundred thousand requests a second, while a fast disk
+//! answers millions. Rule: one ring, with its reaper, for each [`PROCESSORS_PER_RING`] processors.
+//! The rings take turns by batch of requests; a reaper submits to its own ring, with few system
+//! calls. Each ring has the whole depth of the device, so that one thread's stream stays on one
 //! ring.
 //!
-//! Known weaknesses: callers that do not keep to the depth may have as much in the kernel for each
-//! ring; memory is pinned once for each ring, which counts against the limit of locked memory.
+//! Known weaknesses: callers that exceed the depth may have as much in the kernel for each ring;
+//! each ring pins memory, which counts against the limit of locked memory.
 
 use std::io;
 use std::sync::Arc;
@@ -21,19 +18,17 @@ use super::ring::Ring;
 use super::transfer::{Target, Transfer};
 use crate::Memory;
 
-/// One thread completes what the threads of so many processors ask for.
+/// Processors whose requests one reaper completes.
 const PROCESSORS_PER_RING: usize = 8;
-/// The most rings of one device.
+/// Rings of one device.
 pub(super) const RINGS_MAX: u32 = 8;
 
-/// One ring or more.
 pub(super) struct Rings {
     rings: Vec<Ring>,
-    /// The ring for the next requests.
     next: AtomicUsize,
 }
 
-/// How many there are on this machine, unless the options say otherwise.
+/// The default number of rings on this machine.
 pub(super) fn usual_count() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let count = u32::try_from(processors / PROCESSORS_PER_RING);
@@ -41,7 +36,7 @@ pub(super) fn usual_count() -> u32 {
 }
 
 impl Rings {
-    /// Up to `count` rings with room for `depth` requests each. Fails where there is not one.
+    /// Starts up to `count` rings of `depth` requests each. Fails when the first does.
     pub(super) fn start(target: &Arc<Target>, depth: u32, count: u32) -> io::Result<Self> {
         let first = Ring::start(target, depth)?;
         let others = (1..count).map_while(|_| Ring::start(target, depth).ok());
@@ -62,7 +57,7 @@ impl Rings {
         }
     }
 
-    /// Prepares the memory, so that the kernel need not look up its pages for each request.
+    /// Prepares memory, so that the kernel need not look up its pages for each request.
     pub(super) fn register(&self, memory: &Memory) {
         for ring in &self.rings {
             ring.register(memory);

@@ -1,17 +1,16 @@
-//! What the kernel tells of a block device's queue, in `/sys/dev/block/MAJOR:MINOR/queue/`.
+//! A block device's queue in `/sys/dev/block/MAJOR:MINOR/queue/`.
 
 use std::path::{Path, PathBuf};
 
-/// Where to look.
 pub(super) const BLOCK_DEVICES: &str = "/sys/dev/block";
 
-/// The queue of one block device; nothing is there for devices without one (tmpfs, btrfs).
+/// The queue of one block device; empty for devices without one (tmpfs, btrfs).
 pub(super) struct Queue {
     folder: Option<PathBuf>,
 }
 
 impl Queue {
-    /// Of the device with these numbers. A partition has the queue of its disk, one folder up.
+    /// Opens the queue of a device. A partition has that of its disk, one folder up.
     pub(super) fn new(block_devices: &Path, major: u32, minor: u32) -> Self {
         let own = block_devices.join(format!("{major}:{minor}"));
         let candidates = [own.join("queue"), own.join("../queue")];
@@ -25,15 +24,13 @@ impl Queue {
         text.trim().parse().ok()
     }
 
-    /// The largest request, in bytes.
     pub(super) fn transfer_bytes_max(&self) -> Option<u64> {
         let kib = self.number("max_sectors_kb").filter(|kib| *kib > 0)?;
         kib.checked_mul(1024)
     }
 
-    /// Whether going to another place costs time. A virtual disk of virtio says so whatever is
-    /// behind it, which only its host knows: what helps there is depth, and the host has an
-    /// elevator of its own.
+    /// Whether seeking costs time. Virtio reports so whatever storage is behind it; for it depth
+    /// helps, and the host has an elevator of its own.
     pub(super) fn rotational(&self) -> bool {
         self.number("rotational") == Some(1) && !self.is_virtual()
     }

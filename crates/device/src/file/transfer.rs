@@ -1,7 +1,7 @@
-//! One transfer between a request and a file, until it is whole or cannot go on.
+//! One transfer between a request and a file, until it is whole or fails.
 //!
-//! An engine makes *attempts*: [`Transfer::attempt`] says which bytes to ask the kernel for,
-//! [`Transfer::advance`] takes its answer.
+//! An engine makes *attempts*: [`Transfer::attempt`] gives the bytes to transfer,
+//! [`Transfer::advance`] takes the kernel's answer.
 //!
 //! ```text
 //!   |<-- done -->|
@@ -9,27 +9,25 @@
 //!   |         |<----- attempt ----->|                  starts on a block
 //! ```
 //!
-//! - An attempt starts on a block, because a direct transfer must. When `done` is in the middle
-//!   of a block, because a short read ended there, that block is read again. If the attempt then
-//!   brings nothing new, the file ends there: it was truncated.
-//! - An attempt has at most [`VECTORS_MAX`] pieces of memory and a whole number of blocks.
-//! - `EINTR` and `EAGAIN`, and `ECANCELED` and `EFAULT` (the thread that handed a request to the
-//!   ring has ended) are tried again, [`TRIES_IN_VAIN_MAX`] times without progress, so that
-//!   nothing hangs.
-//! - Writes of the *tail* of a file whose last block is a part go through the buffered
-//!   descriptor, cut at the end, so that the file does not grow. The tail is the whole last block
-//!   of the file system, and no direct write touches it: the page cache writes whole blocks, and
-//!   would bring back what it read of the neighbours before a direct write changed them.
+//! - An attempt starts on a block, because a direct transfer must. When a short read ended within a
+//!   block, that block is read again; if that brings nothing new, the file was truncated there.
+//! - An attempt has at most [`VECTORS_MAX`] segments and a whole number of blocks.
+//! - `EINTR`, `EAGAIN`, and `ECANCELED` and `EFAULT` (the submitting thread has ended) are retried,
+//!   [`TRIES_IN_VAIN_MAX`] times without progress.
+//! - Writes of the *tail* of a file whose last block is partial use the buffered descriptor, cut at
+//!   the end, so that the file does not grow. The tail is the whole last block of the file system,
+//!   and no direct write touches it: the page cache writes whole blocks, and would bring back its
+//!   older copy of the neighbouring bytes.
 //!
 //! ```text
 //!   |   direct   |   direct   |........ tail ..... |end       blocks of the file system
 //!                             | 512 | 512 | 512 | 3|         blocks of direct transfers
 //! ```
 //!
-//! - A durable write is one with `RWF_DSYNC`; where the system has none, a flush comes after it.
-//!   Neither shares an open file with plain flushes: the kernel tells each open file once that
-//!   writing back failed, whoever wrote. Pieces of one write do share one, and fail together. Of
-//!   several flushes at a time only one is told; the cache sends one at a time.
+//! - A durable write is one with `RWF_DSYNC`; where the system has none, a flush follows it. Its
+//!   open file is not that of plain flushes: the kernel reports a failed write-back once to each
+//!   open file, whichever write it was. Pieces of one write share one, and fail together. Of
+//!   several concurrent flushes only one gets the error; the cache sends one at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -42,28 +40,25 @@ use rustix::io::Errno;
 use super::lock::release;
 use crate::{Error, Operation, Outcome, Request, Segment};
 
-/// Pieces of memory of one system call (`UIO_MAXIOV`).
+/// Segments of one system call (`UIO_MAXIOV`).
 pub(super) const VECTORS_MAX: usize = 1024;
-/// The kernel may be out of memory for a moment, and a signal may come; more than this is a
-/// failure.
+/// The kernel may be out of memory for a moment, and signals may come.
 const TRIES_IN_VAIN_MAX: u32 = 1000;
 
-/// What is transferred to and from.
 pub(super) struct Target {
     pub(super) name: String,
-    /// Through the kernel's page cache.
+    /// Uses the kernel's page cache.
     pub(super) buffered: OwnedFd,
-    /// Past it.
+    /// Bypasses it.
     pub(super) direct: Option<OwnedFd>,
-    /// For durable writes through the page cache, when it is writable and could be opened again.
-    /// Another open file than `buffered`: the kernel tells each of a lost write once, and a flush
-    /// must be told, too.
+    /// For durable writes through the page cache, when the file is writable and could be opened
+    /// again. Not `buffered`: a flush needs its own report of a lost write.
     pub(super) durable: Option<OwnedFd>,
     pub(super) length_bytes: u64,
     pub(super) block_bytes: u64,
-    /// From here on nothing is written directly. The length, unless the last block is a part.
+    /// From here on writes are buffered. The length, unless the last block is partial.
     pub(super) tail_start: u64,
-    /// It is claimed then, too.
+    /// Writable files are claimed, too.
     pub(super) writable: bool,
 }
 
@@ -75,25 +70,24 @@ impl Drop for Target {
     }
 }
 
-/// A request on its way.
 pub(super) struct Transfer {
     request: Request,
-    /// How much of it the device has.
+    /// Bytes of it that exist on the device.
     there: usize,
-    /// The first so many bytes are transferred.
+    /// Bytes transferred, from its first.
     done: usize,
-    /// Where the running attempt begins.
+    /// Start of the running attempt.
     start: usize,
-    /// Bytes that it asks for.
+    /// Bytes of the running attempt.
     asked: usize,
     tries_in_vain: u32,
     through_cache: bool,
-    /// What the attempt is. Of a durable write that the system cannot make a plain one, and a flush
-    /// when all bytes are transferred.
+    /// The call of the attempt. A durable write without `RWF_DSYNC` becomes a plain one, and then a
+    /// flush.
     pub(super) call: Call,
 }
 
-/// What the kernel is to be asked for.
+/// The system call of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// `preadv`.
@@ -106,7 +100,7 @@ pub(super) enum Call {
     Flush,
 }
 
-/// What is to be done after an attempt.
+/// The next step after an attempt.
 pub(super) enum Progress {
     /// Make another one.
     Again(Transfer),
@@ -115,7 +109,7 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// `request` has passed [`crate::check`] and is not empty, or it is a flush.
+    /// `request` satisfies [`crate::check`] and is not empty, or it is a flush.
     pub(super) fn new(request: Request, target: &Target) -> Self {
         let there = request.bytes_there(target.length_bytes);
         let end = request.offset().saturating_add(there as u64);
@@ -138,7 +132,6 @@ impl Transfer {
         }
     }
 
-    /// The descriptor to use.
     pub(super) fn descriptor<'a>(&self, target: &'a Target) -> BorrowedFd<'a> {
         match (&target.direct, &target.durable) {
             (Some(direct), _) if !self.through_cache && self.call != Call::Flush => direct.as_fd(),
@@ -147,9 +140,8 @@ impl Transfer {
         }
     }
 
-    /// Starts an attempt: the first byte of the device and the memory for what follows it. No
-    /// memory when it is in too many pieces; then `advance` refuses whatever the answer is. A
-    /// flush has none either.
+    /// Starts an attempt: the first byte on the device and the memory. No memory for a flush, or
+    /// when a block is in too many segments; `advance` then fails whatever the answer is.
     pub(super) fn attempt(&mut self, target: &Target) -> (u64, Vec<Segment>) {
         if self.call == Call::Flush {
             return (0, Vec::new());
@@ -165,13 +157,13 @@ impl Transfer {
         (self.request.offset() + self.start as u64, vectors)
     }
 
-    /// Takes the kernel's answer to the attempt: how many bytes it transferred.
+    /// Takes the kernel's answer: the bytes transferred.
     pub(super) fn advance(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         if self.call == Call::Flush {
             return self.advance_flush(target, answer);
         }
         if self.asked == 0 {
-            // Memory in too many pieces for one block.
+            // A block in too many segments.
             return self.refused(target, Errno::INVAL);
         }
         match answer {
@@ -205,8 +197,8 @@ impl Transfer {
         Progress::Again(self)
     }
 
-    /// An interrupted flush is made again, a failed one is not: the kernel tells of an error
-    /// once, and the next flush would say that all is well.
+    /// Retries an interrupted flush, but no failed one: the kernel reports an error once, and the
+    /// next flush would succeed.
     fn advance_flush(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         match answer {
             Ok(_) => return self.finish_whole(target),
@@ -216,7 +208,7 @@ impl Transfer {
                 self.tries_in_vain += 1;
             }
             Err(errno) => {
-                // What a durable write has transferred so far does not count.
+                // The bytes of a durable write do not count.
                 self.done = 0;
                 return self.refused(target, errno);
             }
@@ -230,7 +222,7 @@ impl Transfer {
         self.finish(Err(error), true)
     }
 
-    /// All that the device has is transferred.
+    /// All existing bytes are transferred.
     fn finish_whole(self, target: &Target) -> Progress {
         let is_all = self.there == self.request.len();
         let result = if is_all {
@@ -274,8 +266,8 @@ impl Transfer {
     }
 }
 
-/// The memory of the bytes from `start` to `end`, at most [`VECTORS_MAX`] pieces and a multiple
-/// of `block` bytes. Empty when so many pieces do not fill a block.
+/// The memory of the bytes from `start` to `end`: at most [`VECTORS_MAX`] segments and a multiple
+/// of `block` bytes. Empty when so many segments do not fill a block.
 fn part(segments: &[Segment], start: usize, end: usize, block: usize) -> Vec<Segment> {
     let mut vectors = Vec::with_capacity(segments.len().min(VECTORS_MAX));
     let mut position = 0;

@@ -1,9 +1,8 @@
-//! Transfers by threads that wait: where there is no ring, and to compare it with.
+//! Transfers by threads that wait: where there is no ring, and for comparison.
 //!
-//! Threads are started one at a time, when a transfer comes and none is idle, up to the limit.
-//! They end when the device is dropped, after all transfers. Transfers are taken in their order;
-//! the server's pool, in which clients take turns, and a mount's workers, which are bounded by
-//! memory, have nothing to say to each other or to this.
+//! A thread starts when a transfer comes and none is idle, up to the limit, and ends when the
+//! device is dropped, after all transfers. Transfers run in order. The server's pool (turns by
+//! client) and a mount's workers (bounds by memory) have other rules, so nothing is shared.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -17,7 +16,6 @@ use super::transfer::{Call, Progress, Target, Transfer};
 use crate::Segment;
 use crate::completing::{complete, join_others};
 
-/// A pool of threads for one file.
 pub(super) struct Workers {
     shared: Arc<Shared>,
 }
@@ -33,7 +31,7 @@ struct Shared {
 struct State {
     queue: VecDeque<Transfer>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads that wait for work, or have been told of some and are about to take it.
+    /// Threads that wait for work, or were notified and are about to take it.
     idle: usize,
     closing: bool,
 }
@@ -75,7 +73,7 @@ impl Workers {
 fn start_one(shared: &Arc<Shared>, state: &mut State) {
     let own = shared.clone();
     let builder = std::thread::Builder::new().name("pagewell-io".to_owned());
-    // Without a thread those that run go on alone.
+    // On failure the running threads go on alone.
     state.threads.extend(builder.spawn(move || own.work()));
 }
 
@@ -110,7 +108,6 @@ impl Drop for Workers {
     }
 }
 
-/// Makes attempts until the transfer is over, and completes its request.
 fn run(target: &Target, mut transfer: Transfer) {
     loop {
         let (offset, segments) = transfer.attempt(target);
@@ -133,8 +130,8 @@ fn call(
         Call::Flush => rustix::fs::fdatasync(file).map(|()| 0),
         Call::Read => {
             let slices = segments.iter().map(|segment| {
-                // SAFETY: parts, without overlap, of the memory of the request, which is ours
-                // alone until it is completed; `transfer` owns it and lives longer.
+                // SAFETY: disjoint parts of the request's memory, which is exclusive until the
+                // completion; `transfer` owns it and lives longer.
                 let slice = unsafe {
                     std::slice::from_raw_parts_mut(segment.start().as_ptr(), segment.len())
                 };
@@ -144,7 +141,7 @@ fn call(
         }
         call @ (Call::Write | Call::DurableWrite) => {
             let slices = segments.iter().map(|segment| {
-                // SAFETY: as above; nobody writes to the memory of a write.
+                // SAFETY: as above; the memory of a write has no writer.
                 let slice =
                     unsafe { std::slice::from_raw_parts(segment.start().as_ptr(), segment.len()) };
                 IoSlice::new(slice)

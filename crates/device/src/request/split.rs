@@ -1,8 +1,7 @@
-//! Making other requests of one: a copy for another device, and pieces.
+//! Deriving requests from one: a copy for another device, and pieces.
 //!
-//! A copy is for the same bytes and memory; the request itself waits until the copy is complete.
-//! Pieces follow each other; the whole completes when all of them have. What counts as transferred
-//! is what is there without a gap from its start.
+//! A copy has the same bytes and memory; the request waits for it. Pieces follow each other, and
+//! the request completes after all of them; its transferred bytes are those before the first gap.
 
 use std::sync::Arc;
 
@@ -12,8 +11,8 @@ use super::{Completion, Outcome, Request, Segment};
 use crate::Error;
 
 impl Request {
-    /// A request for the same bytes and memory. When it is complete, `then` gets this one back
-    /// together with the outcome, and completes it or sends it elsewhere.
+    /// A copy with the same bytes and memory. At its completion `then` gets this request and the
+    /// outcome, and completes the request or submits it elsewhere.
     #[must_use]
     pub fn relay(self, then: impl FnOnce(Self, Outcome) + Send + 'static) -> Self {
         Self {
@@ -23,16 +22,16 @@ impl Request {
             segments: self.segments.clone(),
             length: self.length,
             durable: self.durable,
-            // It keeps `self`, and with it the memory, until the copy is complete.
+            // Keeps `self`, and so the memory, until the copy is complete.
             completion: Some(Box::new(move |outcome| then(self, outcome))),
         }
     }
 
-    /// Cuts it into pieces of these lengths, whose sum must be its length. Its completion runs
-    /// when all pieces are complete, and knows the first piece, in order, that failed.
+    /// Splits it into pieces of these lengths. It completes when all pieces have, with the error of
+    /// the first piece, in order, that failed.
     ///
     /// # Panics
-    /// When the sum is another.
+    /// When the lengths do not add up to its own.
     #[must_use]
     pub fn split(mut self, lengths: &[usize]) -> Vec<Self> {
         let sum: usize = lengths.iter().sum();
@@ -68,19 +67,19 @@ impl Request {
     }
 }
 
-/// Lengths of the pieces of so many bytes: as long as allowed, the last one with the rest.
+/// Lengths of the pieces of `length` bytes: `longest` each, and the rest.
 pub fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
     let starts = (0..length).step_by(longest);
     starts.map(move |start| longest.min(length - start))
 }
 
-/// Completions for `count` requests. When all of them have been called, `then` gets the outcomes,
-/// in the order of the requests. To be used up and dropped before the first of them is called.
+/// Completions for `count` requests; after the last, `then` gets the outcomes in the requests'
+/// order. The iterator must be drained and dropped before the first completion runs.
 fn gather<T>(count: usize, then: T) -> impl Iterator<Item = Completion>
 where
     T: FnOnce(Vec<Outcome>) + Send + 'static,
 {
-    // Of one that is dropped instead of called.
+    // The outcome of a completion that is dropped, not called.
     let missing = Outcome {
         transferred_bytes: 0,
         result: Err(Error::Abandoned { offset: 0 }),
@@ -92,7 +91,7 @@ where
             if let Some(slot) = all.lock().0.get_mut(index) {
                 *slot = outcome;
             }
-            // Each completion has it until it was called: this was the last one.
+            // The last completion has the last reference.
             if let Some(all) = Arc::into_inner(all) {
                 let (outcomes, then) = all.into_inner();
                 then(outcomes);
@@ -101,7 +100,7 @@ where
     })
 }
 
-/// The memory of the next so many bytes; `current` is what is left of a segment that was cut.
+/// The memory of the next `length` bytes; `current` is the rest of a split segment.
 fn take_segments(
     current: &mut Option<Segment>,
     rest: &mut impl Iterator<Item = Segment>,
@@ -122,7 +121,7 @@ fn take_segments(
     taken
 }
 
-/// How a request went whose pieces of these lengths went like this.
+/// The outcome of a request with these pieces.
 fn whole(lengths: &[usize], outcomes: Vec<Outcome>) -> Outcome {
     let mut transferred_bytes = 0;
     for (&length, outcome) in lengths.iter().zip(outcomes) {

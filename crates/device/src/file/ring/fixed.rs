@@ -1,11 +1,10 @@
-//! Memory that is registered with a ring.
+//! Memory registered with a ring.
 //!
-//! The kernel looks up and pins the pages of ordinary memory for every direct transfer. For
-//! registered memory it did so once. A transfer uses it when all its pieces lie in one *region*:
-//! one piece by `READ_FIXED`, several by `READV_FIXED` (Linux 6.15).
+//! The kernel looks up and pins the pages of ordinary memory for every direct transfer, those of
+//! registered memory once. A transfer uses it when all its segments lie in one *region*: a single
+//! one by `READ_FIXED`, several by `READV_FIXED` (Linux 6.15).
 //!
-//! Regions cannot be longer than 1 GiB each. When the kernel refuses (the limit of locked
-//! memory), all transfers are plain: said once, counted.
+//! When the kernel refuses (limit of locked memory), all transfers are plain, with a warning.
 
 use std::sync::Once;
 
@@ -19,14 +18,13 @@ use crate::{Memory, Segment};
 
 /// The kernel's limit of one region.
 const REGION_BYTES_MAX: usize = 1 << 30;
-/// Places in the ring's table: 256 GiB. A place costs the kernel a pointer.
+/// Regions of a ring, for 256 GiB. Each costs the kernel a pointer.
 const REGIONS_MAX: u16 = 256;
 
-/// The regions of one ring.
 pub(super) struct Fixed {
     regions: Vec<Region>,
     table: Table,
-    /// Whether the kernel has `READV_FIXED` and `WRITEV_FIXED`.
+    /// The kernel has `READV_FIXED` and `WRITEV_FIXED`.
     vectored: bool,
 }
 
@@ -41,8 +39,8 @@ struct Region {
     start: usize,
     end: usize,
     index: u16,
-    /// Keeps the memory mapped: if other memory came to this address, the kernel would still
-    /// write to the pages that it has pinned.
+    /// Keeps the memory mapped: the kernel would still write to the pinned pages if other memory
+    /// came to this address.
     _memory: Memory,
 }
 
@@ -72,7 +70,7 @@ impl Fixed {
         let mut rest = memory.segment();
         let first = rest.start().as_ptr() as usize;
         if self.regions.iter().any(|region| region.start == first) {
-            // The same memory, for one more user of the device.
+            // Another user of the device registered it.
             return Ok(());
         }
         if self.table == Table::Missing {
@@ -88,8 +86,8 @@ impl Fixed {
             let (part, later) = rest.split_at(rest.len().min(REGION_BYTES_MAX));
             rest = later;
             let vector = Vector::from(&part).0;
-            // SAFETY: mapped as long as the memory's keeper lives, which the region holds until
-            // the ring is gone: `Fixed` is dropped with it, after the last completion.
+            // SAFETY: mapped while the memory's keeper lives, which the region holds until `Fixed`
+            // is dropped with the ring, after the last completion.
             unsafe { submitter.register_buffers_update(index.into(), &[vector], None)? };
             let start = part.start().as_ptr() as usize;
             self.regions.push(Region {
@@ -102,7 +100,7 @@ impl Fixed {
         Ok(())
     }
 
-    /// The entry for a transfer that lies in one region, if there is such an operation.
+    /// The entry for a transfer within one region, if the kernel has such an operation.
     pub(super) fn entry(
         &self,
         call: Call,

@@ -1,4 +1,4 @@
-//! Writes, flushes and who may make them.
+//! Writes, flushes and claims.
 
 use std::process::Command;
 

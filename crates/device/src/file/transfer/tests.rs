@@ -154,9 +154,9 @@ fn durable(target: &Target) -> Transfer {
     Transfer::new(request, target)
 }
 
-/// The kernel tells each open file of a lost write once: neither may be told of the other's.
+/// The kernel reports a lost write to each open file once: neither gets the report of the other.
 #[test]
-fn a_durable_write_and_a_flush_are_told_of_errors_apart() {
+fn a_durable_write_and_a_flush_get_reports_of_errors_apart() {
     use std::os::fd::AsRawFd;
     for is_direct in [false, true] {
         let mut target = target(4096 + 700, 512);
