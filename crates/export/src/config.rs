@@ -1,4 +1,4 @@
-//! What to serve, to which clients, and as which user.
+//! What to serve, to which clients, as which user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,49 +10,49 @@ use pagewell_policy::limits::Rates;
 use crate::faults::Faults;
 use pagewell_rpcd::refusals::Reason;
 
-/// Which calls are made as the anonymous user.
+/// Which callers become the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
     /// None.
     None,
-    /// Those of uid 0 (and gid 0, also among the groups).
+    /// Uid 0, and gid 0 in every list of groups.
     #[default]
     Root,
     /// All.
     All,
 }
 
-/// Ports below this one are given to programs of root only (`IPPORT_RESERVED`).
+/// Ports below this one are for root (`IPPORT_RESERVED`).
 pub const RESERVED_PORTS_END: u16 = 1024;
 
 /// One tree that clients can mount.
 pub struct Export {
-    /// The path clients mount: `/`, or `/` and a name.
+    /// What clients mount: `/`, or `/` and a name.
     pub name: String,
-    /// What is served there.
+    /// Its source.
     pub filesystem: Arc<dyn FileSystem>,
-    /// Refuse every change with NFS3ERR_ROFS.
+    /// Changes fail with NFS3ERR_ROFS.
     pub read_only: bool,
-    /// Which calls are made as `anonymous`.
+    /// Which callers become `anonymous`.
     pub squash: Squash,
     /// Uid and gid of squashed and AUTH_NONE callers.
     pub anonymous: (u32, u32),
-    /// The addresses that may mount and use it; empty means loopback only.
+    /// Addresses of its clients; empty: loopback.
     pub allow: Vec<Network>,
-    /// Only from ports below [`RESERVED_PORTS_END`], which on most systems only root can use.
+    /// Clients must call from below [`RESERVED_PORTS_END`].
     pub secure: bool,
-    /// Give only directory cookies and file ids below 2^31, for 32-bit clients.
+    /// Directory cookies and file ids stay below 2^31, for 32-bit clients.
     pub cookies_32bit: bool,
-    /// Record what changes something in the audit log.
+    /// Changes go to the audit log.
     pub audit: bool,
-    /// What went wrong with it.
+    /// Failures of its storage.
     pub faults: Arc<Faults>,
-    /// What its clients may have together; each of those that want more than its part has the same.
+    /// What its clients share, max-min fair.
     pub limits: Rates,
 }
 
 impl Export {
-    /// An export with the defaults: writable, root squashed to 65534, loopback only.
+    /// Writable, root squashed to 65534, loopback only.
     pub fn new(name: &str, filesystem: Arc<dyn FileSystem>) -> Self {
         Self {
             name: name.to_owned(),
@@ -69,7 +69,7 @@ impl Export {
         }
     }
 
-    /// Why a client that calls from there may not use it.
+    /// The reason to refuse a client, if there is one.
     pub fn refusal(&self, peer: SocketAddr) -> Option<Reason> {
         if !self.allows(peer.ip()) {
             Some(Reason::ExportNotAllowed)
@@ -80,13 +80,13 @@ impl Export {
         }
     }
 
-    /// Whether a client at `address` may use it.
+    /// Whether `address` is among its clients.
     pub fn allows(&self, address: IpAddr) -> bool {
         let mut networks = self.networks().iter();
         networks.any(|network| network.contains(address))
     }
 
-    /// The addresses that may mount and use it.
+    /// Addresses of its clients.
     pub fn networks(&self) -> &[Network] {
         if self.allow.is_empty() {
             &Network::LOOPBACK
@@ -95,7 +95,7 @@ impl Export {
         }
     }
 
-    /// The credentials a call is made with: squashed if need be; `None` is AUTH_NONE.
+    /// The credentials of a call after squashing; `None` is AUTH_NONE.
     pub fn squashed(&self, caller: Option<&Credentials>) -> Credentials {
         let anonymous = Credentials::new(self.anonymous.0, self.anonymous.1, &[]);
         let Some(caller) = caller else {

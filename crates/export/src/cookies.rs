@@ -1,23 +1,22 @@
 //! Directory cookies below 2^31 for clients whose file offsets have 32 bits.
 //!
-//! File systems give 63-bit cookies (ext4: a hash of the name). An old client cuts them, lists a
-//! directory twice or for ever. Rule: each directory that such an export lists gets a table that
-//! numbers its cookies in the order in which they were first given; the numbers are what clients
-//! see. The table is the price: it is bounded ([`COOKIES_MAX`] in all), the least recently used
-//! directory goes first, and it does not survive a restart; a client that resumes after that is
-//! told BAD_COOKIE and lists the directory from its start. A directory that alone has more names
-//! than that cannot be listed to its end: the listing fails there, and the next one from the start
-//! numbers anew.
+//! File systems give 63-bit cookies (ext4: a hash of the name); a 32-bit client cuts them and lists
+//! a directory twice or without end. Each listed directory of such an export has a table that
+//! numbers its cookies in the order of their first use; clients see the numbers.
+//!
+//! Weaknesses: the tables are bounded ([`COOKIES_MAX`]; the least recently used directory goes
+//! first) and do not survive a restart. A client that resumes without a table gets BAD_COOKIE and
+//! lists anew. A directory with more names than the bound cannot be listed to its end.
 
 use std::collections::HashMap;
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
 
-/// Cookies remembered, all directories of an export together: 64 MiB at most.
+/// Of all directories of an export: 64 MiB at most.
 const COOKIES_MAX: usize = 1 << 20;
 
-/// What a table of few cookies takes, as so many cookies in a large one.
+/// The overhead of a table, in cookies.
 const TABLE_COOKIES: usize = 16;
 
 /// The tables of one export.
@@ -41,8 +40,7 @@ struct Table {
 }
 
 impl NarrowCookies {
-    /// The number that clients see for a cookie of a directory; never 0. An error when a directory
-    /// has more cookies than all tables may.
+    /// The number of a cookie; never 0. Fails when the directory alone exceeds the bound.
     pub fn narrow(&self, directory: &FileId, cookie: u64) -> Result<u64> {
         let mut state = self.state.lock();
         state.clock += 1;
@@ -69,7 +67,7 @@ impl NarrowCookies {
         Ok(u64::from(number))
     }
 
-    /// The cookie behind a number; `None` when the table is gone.
+    /// The cookie of a number; `None` when the table is gone.
     pub fn widen(&self, directory: &FileId, number: u64) -> Option<u64> {
         let mut state = self.state.lock();
         if number == 0 {
@@ -82,7 +80,7 @@ impl NarrowCookies {
 }
 
 impl State {
-    /// Lets go of the tables that were not used for longest, but never of this directory's.
+    /// Drops the least recently used tables, except this directory's.
     fn forget(&mut self, keep: &FileId) {
         while self.cookies > COOKIES_MAX {
             let others = self.directories.iter().filter(|(id, _)| *id != keep);
@@ -94,7 +92,7 @@ impl State {
         }
     }
 
-    /// A listing begins: a full table may have numbers of names that are long gone.
+    /// At the start of a listing: a full table may number names that are gone.
     fn renew(&mut self, directory: &FileId) {
         let table = self.directories.get(directory);
         if table.is_some_and(|table| table.wide.len() >= COOKIES_MAX) {

@@ -1,4 +1,4 @@
-//! The end of a service: what was written goes to the devices, or is said to be lost.
+//! The end of a service: written data goes to the devices or is reported as lost.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use pagewell_fs::{FileSystem, Finish};
 
 use crate::exports::{Served, ServedExport};
 
-/// What was written to an export, and is not on its device at the end.
+/// Written data that did not reach its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The export's name.
     pub export: String,
-    /// So many bytes were given up, or the error that its last write met.
+    /// Bytes lost, or the error of the last write.
     pub result: Result<u64, pagewell_fs::Error>,
 }
 
 impl Served {
-    /// Brings everything to the devices, also when one of them fails.
+    /// Brings all data to the devices, even when one of them fails.
     pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
         let sync = |export: &ServedExport| export.config.filesystem.finish(Finish::Sync).map(drop);
         let results: Vec<_> = self.exports.iter().map(sync).collect();
         results.into_iter().collect()
     }
 
-    /// [`Self::sync`] of exports that are not used any more, all at a time: one that does not
-    /// answer takes nothing from the others' time.
+    /// [`Self::sync`] at the end, all exports in parallel, so that a dead one costs the others no
+    /// time.
     pub fn finish(&self, patience: Duration) -> Vec<Loss> {
         let exports = self.exports.iter().map(|export| &export.config);
         finish_all(
@@ -33,7 +33,7 @@ impl Served {
         )
     }
 
-    /// Ends every call of every export.
+    /// Ends all calls.
     pub fn abandon(&self) {
         for export in &self.exports {
             let _ = export.config.filesystem.finish(Finish::Abandon);
@@ -41,7 +41,7 @@ impl Served {
     }
 }
 
-/// Brings what was written to these file systems, by the names of their exports, to the devices.
+/// Brings the data of these file systems, with their exports' names, to the devices.
 pub fn finish_all<'e>(
     exports: impl IntoIterator<Item = (&'e str, &'e dyn FileSystem)>,
     patience: Duration,

@@ -1,14 +1,12 @@
-//! What is served: the exports, and what a handle means to a caller.
+//! The exports in service, and the object behind each handle.
 //!
 //! # The pseudo root
 //!
-//! MOUNT gives a handle for the path of an export (RFC 1813 appendix I), and NFS version 3 has no
-//! root of its own, so a client that wants all exports has to know and to mount each. Rule: `/`,
-//! and each directory on the way to an export, can be mounted when no export has that name. They
-//! are directories that no client can change; the name of an export in them leads to the root of
-//! that export, whose number of the file system tells clients that another one begins there.
-//!
-//! Only those exports that the caller's address is allowed are listed and found, as MOUNT lists
+//! MOUNT hands out a handle for each export (RFC 1813 appendix I), and NFSv3 has no root, so a
+//! client of all exports must know and mount each. `/` and the directories above exports can be
+//! mounted unless an export has the name. They are read-only; an export's name in them leads to its
+//! root, whose file system number shows clients the border. As in MOUNT's list, a caller finds only
+//! the exports that its address may use: the directories are made for each call.
 //! them: the directories are made anew for each call.
 
 use std::cell::Cell;
@@ -32,27 +30,27 @@ use pagewell_rpcd::connection::Totals;
 use pagewell_rpcd::refusals;
 use pagewell_rpcd::usage::ExportLabel;
 
-/// Directories below an export that a mount may name, one after the other.
+/// Most directories below an export in a mount path.
 const PATH_DEPTH_MAX: usize = 128;
 
-/// An export with what belongs to it while it is served.
+/// An export in service.
 pub struct ServedExport {
-    /// As it was configured.
+    /// Its configuration.
     pub config: Export,
-    /// How it shows file identifiers.
+    /// How clients see its file numbers.
     pub identity: Identity,
     pub(crate) place: Arc<Place>,
     label: ExportLabel,
 }
 
-/// What outlives a change of an export's settings, as long as its name and its source stay.
+/// State that survives a change of settings, as long as name and source stay.
 pub struct Place {
     number: AtomicU32,
     narrow_cookies: NarrowCookies,
 }
 
 impl ServedExport {
-    /// With the place of the same export before it was changed, if there was one.
+    /// Takes over the place of the same export in `before`.
     fn new(key: &HandleKey, config: Export, before: &[Self]) -> Self {
         let is_same = |other: &&Self| {
             other.config.name == config.name
@@ -65,7 +63,7 @@ impl ServedExport {
                 narrow_cookies: NarrowCookies::default(),
             })
         });
-        // clients keep it for as long as a mount lasts: the same whatever is served
+        // A mount keeps it, so it does not depend on the source.
         let filesystem_id = u64::from(key.export_number(&config.name, b"")).max(1);
         Self {
             place,
@@ -78,26 +76,26 @@ impl ServedExport {
         }
     }
 
-    /// The cookies that were given, if they are narrow ones.
+    /// Its table of narrow cookies.
     pub fn narrow_cookies(&self) -> &NarrowCookies {
         &self.place.narrow_cookies
     }
 
-    /// The number in the handles of this export.
+    /// The number in its handles.
     pub fn number(&self) -> u32 {
         self.place.number.load(Ordering::Relaxed)
     }
 }
 
-/// What is above the exports of a server.
+/// The directories above the exports.
 struct PseudoRoot {
-    /// An export `/` for every client that may use one of the others.
+    /// An export `/` for the clients of all exports.
     served: ServedExport,
     made: Timestamp,
 }
 
 impl PseudoRoot {
-    /// The one above these exports; none when `/` is one of them.
+    /// `None` when an export is `/`.
     fn above(key: &HandleKey, exports: &[ServedExport]) -> Option<Self> {
         if exports.iter().any(|export| names_of(export).is_empty()) {
             return None;
@@ -112,7 +110,7 @@ impl PseudoRoot {
                 .collect(),
             secure: all().all(|export| export.secure),
             cookies_32bit: all().any(|export| export.cookies_32bit),
-            // what a caller sees of it is made for each call
+            // Each call makes its own view of it.
             ..Export::new("/", Arc::new(PseudoTree::new([], made)))
         };
         let served = ServedExport::new(key, export, &[]);
@@ -120,32 +118,31 @@ impl PseudoRoot {
     }
 }
 
-/// The names on the path of an export.
 fn names_of(export: &ServedExport) -> Vec<&[u8]> {
     components(export.config.name.as_bytes())
 }
 
-/// The number that stands for an export, as it is now, in its handles.
+/// The current number of an export in its handles.
 fn number_of(key: &HandleKey, export: &Export) -> u32 {
     key.export_number(&export.name, &export.filesystem.tree_id())
 }
 
-/// What makes a call, of whom, and whether this thread may wait for its result.
+/// The origin of a call, and whether it may block.
 pub struct Caller<'s> {
-    /// What is served to it.
+    /// The exports in service.
     pub served: &'s Served,
     identity: Option<fs::Credentials>,
-    /// The client.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// Whether this thread may wait.
+    /// Whether the thread may block.
     pub may_block: bool,
     cache: Option<&'s fs::BatchCache>,
-    /// The export of the object that was found last.
+    /// The export of the last object.
     used: Cell<ExportLabel>,
 }
 
 impl<'s> Caller<'s> {
-    /// A client at `peer` that says it calls for `identity`.
+    /// A client at `peer` that calls as `identity`.
     pub fn new(
         served: &'s Served,
         identity: Option<fs::Credentials>,
@@ -162,13 +159,12 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// The export that the call is for, as far as that is known.
+    /// The export of the call, once known.
     pub fn used_export(&self) -> ExportLabel {
         self.used.get()
     }
 
-    /// The root of an export, if this client may use that. It may have been made anew since it was
-    /// last asked for.
+    /// The current root of an export, if this client may use it.
     pub fn root_in(&self, export: &'s ServedExport) -> fs::Result<Target<'s>> {
         let root = export.config.filesystem.root();
         let mut target = self.target_in(export, root)?;
@@ -178,7 +174,7 @@ impl<'s> Caller<'s> {
         Ok(target)
     }
 
-    /// Finds the object of a handle and checks that this client may use its export.
+    /// The object of a handle, if this client may use its export.
     pub fn target(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
         let Some((number, id)) = self.served.handle_key.decode(handle) else {
             counters::BAD_HANDLES.add(1);
@@ -189,7 +185,7 @@ impl<'s> Caller<'s> {
         self.target_in(export.ok_or(fs::Error::Stale)?, id)
     }
 
-    /// An object of an export, if this client may use that.
+    /// An object of an export, if this client may use it.
     pub fn target_in(&self, export: &'s ServedExport, id: fs::FileId) -> fs::Result<Target<'s>> {
         if let Some(reason) = export.config.refusal(self.peer) {
             refusals::note(self.peer.ip(), reason);
@@ -206,8 +202,7 @@ impl<'s> Caller<'s> {
         })
     }
 
-    /// Whether a call that is for all exports may be made: each of them is served at the port that
-    /// it comes from.
+    /// Whether a call for all exports may come from this port: each export accepts it.
     pub fn port_is_allowed(&self) -> bool {
         let mut allowed = self.served.allowed(self.peer.ip());
         let refusal = allowed.find_map(|export| export.config.refusal(self.peer));
@@ -217,7 +212,7 @@ impl<'s> Caller<'s> {
         refusal.is_none()
     }
 
-    /// [`Self::target`] of a call that changes something.
+    /// [`Self::target`] for a change.
     pub fn target_to_change(&self, handle: &[u8]) -> fs::Result<Target<'s>> {
         let target = self.target(handle)?;
         if target.export.config.read_only {
@@ -226,8 +221,7 @@ impl<'s> Caller<'s> {
         Ok(target)
     }
 
-    /// Finds a name in a directory: what it means, and the export that this is in, which is another
-    /// one where the pseudo root leads to it.
+    /// Looks a name up; below the pseudo root the entry may lie in another export.
     pub fn find(
         &self,
         directory: &Target<'s>,
@@ -253,29 +247,29 @@ impl<'s> Caller<'s> {
                     attributes,
                 },
             )),
-            // its directory is gone; the one with the name is not
+            // The export's directory is gone, its name is not.
             Err(fs::Error::Stale) => Err(fs::Error::NotFound),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The object of a call, and on whose behalf it is used.
+/// An object, and the user that the call acts for.
 pub struct Target<'s> {
-    /// The export that it is in.
+    /// Its export.
     pub export: &'s ServedExport,
-    /// Which it is.
+    /// Its identifier.
     pub id: fs::FileId,
-    /// On whose behalf, squashed.
+    /// The user, after squashing.
     pub credentials: fs::Credentials,
-    /// What the caller sees of the pseudo root, if that is the export.
+    /// The caller's view, if the export is the pseudo root.
     pub pseudo_tree: Option<PseudoTree>,
     may_block: bool,
     cache: Option<&'s fs::BatchCache>,
 }
 
 impl Target<'_> {
-    /// The file system, for which this thread is prepared.
+    /// The file system, with the cache of the receive batch.
     pub fn filesystem(&self) -> fs::Batched<'_> {
         let filesystem: &dyn fs::FileSystem = match &self.pseudo_tree {
             Some(pseudo_tree) => pseudo_tree,
@@ -284,14 +278,14 @@ impl Target<'_> {
         fs::Batched::new(filesystem, self.cache)
     }
 
-    /// A call of the file system for it.
+    /// A call to it.
     pub fn call(&self) -> fs::Call<'_> {
         fs::Call::new(&self.credentials, self.may_block)
     }
 
-    /// The attributes of a file that the caller may use: it has one of the rights `wanted`, or is
-    /// the owner, as for READ and WRITE (RFC 1813 section 4.4): a program that makes a file without
-    /// a right has that right to it as long as the file is open.
+    /// The attributes, if the caller has one of the rights `wanted` or owns the file. Owners may
+    /// always READ and WRITE (RFC 1813 section 4.4): a program may create a file without the right
+    /// and must be able to write it while it is open.
     pub fn permitted(&self, wanted: fs::Access) -> fs::Result<fs::Attributes> {
         let (granted, attributes) = self.filesystem().access(&self.call(), &self.id, wanted)?;
         if granted.intersects(wanted) || attributes.uid == self.credentials.uid {
@@ -301,7 +295,7 @@ impl Target<'_> {
         }
     }
 
-    /// Reports to the operator what went wrong with this object.
+    /// Reports a failure of this object's storage to the operator.
     pub fn report(&self, text: &str) {
         let place = self.filesystem().path_of(&self.id);
         let config = &self.export.config;
@@ -311,19 +305,19 @@ impl Target<'_> {
     }
 }
 
-/// All that is served for the length of a call, and what replies about it are made with.
+/// The exports in service, with the key of their handles.
 pub struct Served {
-    /// Without what is above them.
+    /// Without the pseudo root.
     pub exports: Vec<ServedExport>,
-    /// What is above the exports; nothing when one of them is `/`.
+    /// `None` when an export is `/`.
     pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
-    /// What all connections have together.
+    /// Sums over all connections.
     pub totals: Arc<Totals>,
 }
 
 impl Served {
-    /// Serves these exports, of which some were served `before`.
+    /// Takes over the places of the exports in `before`.
     pub fn new(
         configured: Vec<Export>,
         (handle_key, totals): (HandleKey, Arc<Totals>),
@@ -360,17 +354,17 @@ impl Served {
         })
     }
 
-    /// Whether any export allows a client at `address`.
+    /// Whether an export allows `address`.
     pub fn allows(&self, address: IpAddr) -> bool {
         self.allowed(address).next().is_some()
     }
 
-    /// The handle of an object of an export.
+    /// The handle of an object.
     pub fn handle(&self, export: &ServedExport, id: &fs::FileId) -> WireHandle {
         self.handle_key.encode(export.number(), id)
     }
 
-    /// The number of the export that the object of a handle is in, if `peer` may use that.
+    /// The number of the export of a handle, if `peer` may use it.
     pub fn owner(&self, handle: &[u8], peer: IpAddr) -> Option<u32> {
         let (number, _) = self.handle_key.decode(handle)?;
         let mut exports = self.exports.iter();
@@ -383,45 +377,45 @@ impl Served {
         self.all().find(|export| export.number() == number)
     }
 
-    /// What the clients of each export may have.
+    /// The limit of each export.
     pub fn limits(&self) -> impl Iterator<Item = (ExportLabel, Rates)> {
         let exports = self.exports.iter();
         exports.map(|export| (export.label, export.config.limits))
     }
 
-    /// What stands for the export of this number, if a client at `address` may use it.
+    /// The label of the export, if `address` may use it.
     pub fn label_of(&self, number: u32, address: IpAddr) -> ExportLabel {
         let export = self.export_numbered(number);
         let allowed = export.filter(|export| export.config.allows(address));
         allowed.map_or(ExportLabel::NONE, |export| export.label)
     }
 
-    /// The export and the object of a handle that this server has given.
+    /// The export and object of a handle that this server made.
     pub fn decode(&self, handle: &[u8]) -> Option<(Option<&ServedExport>, fs::FileId)> {
         let (number, id) = self.handle_key.decode(handle)?;
         Some((self.export_numbered(number), id))
     }
 
-    /// Everything that a handle can be of.
+    /// With the pseudo root.
     fn all(&self) -> impl Iterator<Item = &ServedExport> {
         let pseudo = self.pseudo.iter().map(|pseudo| &pseudo.served);
         self.exports.iter().chain(pseudo)
     }
 
-    /// The directories that a client at `address` sees in the pseudo root, if `export` is that.
+    /// What `address` sees of the pseudo root, if `export` is that.
     pub fn pseudo_tree(&self, export: &ServedExport, address: IpAddr) -> Option<PseudoTree> {
         let pseudo = self.pseudo.as_ref()?;
         let paths = self.allowed(address).map(names_of);
         std::ptr::eq(&pseudo.served, export).then(|| PseudoTree::new(paths, pseudo.made))
     }
 
-    /// The exports that a client at `address` may use.
+    /// The exports that `address` may use.
     pub fn allowed(&self, address: IpAddr) -> impl Iterator<Item = &ServedExport> {
         let all = self.exports.iter();
         all.filter(move |export| export.config.allows(address))
     }
 
-    /// The export with the longest name that `path` begins with, and the names after it.
+    /// The export with the longest name that starts `path`, and the names behind it.
     pub fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
         let wanted = components(path);
         let begins = |export: &&ServedExport| wanted.starts_with(&names_of(export));
@@ -432,7 +426,7 @@ impl Served {
     }
 }
 
-/// The names in a path; empty ones and `.` mean nothing.
+/// The names in a path, without empty ones and `.`.
 pub fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))

@@ -1,29 +1,28 @@
-//! What went wrong with an export while it was served: for those that look at a page, not at a log.
-//!
-//! Kept as long as the export is, over changes of its settings. Reading it never waits for storage.
+//! Failures of an export's storage, for status pages. They outlive a change of settings; reading
+//! them never waits for storage.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use pagewell_base::sync::Mutex;
 
-/// The longest text of a fault that is kept, in characters.
+/// Longest kept text of a fault.
 const TEXT_CHARACTERS_MAX: usize = 300;
 
-/// For how long after a call that storage held it is said that storage does not answer: as long as
-/// a client takes to send such a call again.
+/// After a stalled call storage counts as stalled for this long: the time in which clients send
+/// such a call again.
 const HELD_FOR: Duration = Duration::from_secs(60);
 
-/// The last thing that storage failed.
+/// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it was, if that is known, and what.
+    /// The place, if known, and the error.
     pub text: String,
-    /// When.
+    /// Its time.
     pub at: SystemTime,
 }
 
-/// Those of one export.
+/// Failures of one export.
 #[derive(Debug, Default)]
 pub struct Faults {
     errors: AtomicU64,
@@ -32,25 +31,25 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Storage failed a call.
+    /// Counts a failed call.
     pub fn note(&self, text: &str, at: SystemTime) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         let text = text.chars().take(TEXT_CHARACTERS_MAX).collect();
         *self.last.lock() = Some(Fault { text, at });
     }
 
-    /// Storage has held a call for too long.
+    /// Notes a stalled call.
     pub fn note_held(&self, now: Instant) {
         *self.held.lock() = Some(now);
     }
 
-    /// How many calls storage has failed, and the last of them.
+    /// The number of failed calls and the last of them.
     pub fn errors(&self) -> Option<(u64, Fault)> {
         let last = self.last.lock().clone()?;
         Some((self.errors.load(Ordering::Relaxed), last))
     }
 
-    /// Whether storage has held a call lately.
+    /// Whether a call stalled lately.
     pub fn is_held(&self, now: Instant) -> bool {
         let held = *self.held.lock();
         held.is_some_and(|held| now.saturating_duration_since(held) < HELD_FOR)

@@ -1,4 +1,4 @@
-//! What clients know objects by: handles, and numbers of files.
+//! Handles, and numbers of files, as clients see them.
 //!
 //! A handle has up to 64 opaque bytes (RFC 1813 section 2.5, `nfs_fh3`):
 //!
@@ -9,14 +9,13 @@
 //!   +--------+----------+-----------+------------+------------------------+
 //! ```
 //!
-//! The MAC (SipHash-2-4 with the server's secret key, over everything else) means that a client
-//! cannot make a handle, only repeat one that it was given. The export is named by a keyed hash
-//! of its name and of what tells its tree from others, so that handles stay valid when other
-//! exports come and go, and are stale when another tree is served by the same name. There is no
-//! state in the server: a handle is valid after a restart with the same key.
+//! The MAC (SipHash-2-4 with the server's secret key, over all else) keeps clients from making
+//! handles. The export field is a keyed hash of the export's name and tree: handles stay valid when
+//! other exports come and go, are stale when another tree takes the name, and survive a restart
+//! with the same key, without state.
 //!
-//! Known weakness: 64 bits of MAC stop guessing, not a client that was once given a handle and
-//! has lost the right to it; permission is checked at each call.
+//! Weakness: the MAC stops guessing, not a client that keeps a handle after it lost the right to
+//! it; each call checks permission.
 
 use std::hash::Hasher;
 
@@ -24,22 +23,22 @@ use pagewell_fs::FileId;
 use pagewell_fs::identity::FILE_ID_BYTES_MAX;
 use siphasher::sip::SipHasher24;
 
-/// How an export shows file identifiers.
+/// How clients see file identifiers.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// The file system number that clients see.
+    /// The file system number.
     pub filesystem_id: u64,
     /// Fold file numbers into 31 bits.
     pub narrow: bool,
 }
 
 impl Identity {
-    /// A file number as clients see it.
+    /// The file number as clients see it.
     pub fn file_id(&self, file_id: u64) -> u64 {
         if !self.narrow {
             return file_id;
         }
-        // Inode numbers below 2^31 stay as they are; others keep what tells them apart best.
+        // Inode numbers below 2^31 stay as they are; larger ones rarely collide.
         match (file_id ^ (file_id >> 31) ^ (file_id >> 62)) & 0x7fff_ffff {
             0 => 0x7fff_ffff,
             folded => folded,
@@ -48,7 +47,6 @@ impl Identity {
 }
 
 const HANDLE_VERSION: u8 = 1;
-/// Before the identifier of the object.
 const HEADER_BYTES: usize = 14;
 const MAC_AT: usize = 6;
 
@@ -56,8 +54,8 @@ const MAC_AT: usize = 6;
 #[derive(Clone)]
 pub struct HandleKey([u8; 16]);
 
-/// A handle to send, inline. Of an identifier that is too long it has more bytes than the protocol
-/// allows, which refuses it.
+/// An encoded handle. An identifier that is too long makes it longer than the protocol allows, and
+/// the encoder refuses it.
 #[derive(Clone, Copy)]
 pub struct WireHandle {
     length: usize,
@@ -72,19 +70,19 @@ impl WireHandle {
 }
 
 impl HandleKey {
-    /// A key; with it handles can be made.
+    /// A key for handles.
     pub fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
-    /// The number that stands for an export in its handles: of this name, with this tree.
+    /// The number in the handles of an export with this name and tree.
     pub fn export_number(&self, name: &str, tree_id: &[u8]) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"export ");
         hasher.write(name.as_bytes());
         hasher.write(&[0]); // no name has it
         hasher.write(tree_id);
-        #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
+        #[allow(clippy::cast_possible_truncation)] // any bits of a hash are a hash
         return hasher.finish() as u32;
     }
 
@@ -104,8 +102,7 @@ impl HandleKey {
         WireHandle { length, bytes }
     }
 
-    /// The export number and object of a handle that this key made; nothing of another, whose
-    /// length, version or MAC is wrong.
+    /// The export number and object of a handle; `None` unless this key made it.
     pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
         let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
         let [version, id_bytes, a, b, c, d, mac @ ..] = *header;
@@ -118,7 +115,7 @@ impl HandleKey {
         Some((u32::from_be_bytes([a, b, c, d]), FileId::new(id)?))
     }
 
-    /// The MAC of a handle of at least [`HEADER_BYTES`]; the place of the MAC itself is left out.
+    /// The MAC of at least [`HEADER_BYTES`], without the MAC's own field.
     fn mac(&self, handle: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(&handle[..MAC_AT]);

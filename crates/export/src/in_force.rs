@@ -1,13 +1,11 @@
-//! The exports that are in force, which can be replaced while calls are answered.
+//! The exports in force, which can be replaced while calls run.
 //!
-//! Each call takes the exports once, as they are then, and keeps them to its end. Rule: a reader
-//! notes in a slot of its own thread that it uses them (`arc-swap`: two atomic instructions on a
-//! line that no other thread writes to), so that many readers share a pointer that they only read.
-//! Replacing swaps that pointer. An export that is in force no longer ends with the last call that
-//! took it; [`Retired`] waits for that.
+//! Each call takes the exports once and keeps them to its end. `arc-swap` marks the use in a slot
+//! of the reader's thread, so that readers share no written line. [`Retired`] waits for the last
+//! call of an export that is no longer in force.
 //!
-//! Known weakness: a thread that holds more than eight such notes at a time counts references
-//! instead, which is a shared write. A call holds one.
+//! Weakness: a thread with more than eight such marks counts references, a shared write; a call has
+//! one.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -26,30 +24,29 @@ use crate::handles::HandleKey;
 use pagewell_rpcd::bounds::Bounds;
 use pagewell_rpcd::slow::Subject;
 
-/// Between two looks whether the last call has ended.
+/// Between two checks whether the last call has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What is served now.
+/// The exports in force.
 pub struct InForce {
     served: ArcSwap<Served>,
     handle_key: HandleKey,
-    /// What bounds the calls of the server.
+    /// Bounds of the server's calls.
     pub bounds: Arc<Bounds>,
-    /// Whether nothing may be replaced any more, as the server stops.
+    /// Set when the server stops.
     is_final: Mutex<bool>,
 }
 
-/// The source of an export that is not served any more. Dropping it closes the source, or leaves
-/// that to the last call that uses it.
+/// The source of a replaced export. The last call that uses it closes it.
 pub struct Retired {
-    /// The name of the export.
+    /// The export's name.
     pub name: String,
     filesystem: Arc<dyn FileSystem>,
     place: Arc<Place>,
 }
 
 impl InForce {
-    /// Serves `exports`, whose handles are signed with `key`.
+    /// `key` signs the handles.
     pub fn new(exports: Vec<Export>, key: [u8; 16], bounds: Arc<Bounds>) -> Result<Self, Error> {
         let handle_key = HandleKey::new(key);
         let shared = (handle_key.clone(), bounds.totals.clone());
@@ -63,12 +60,12 @@ impl InForce {
         })
     }
 
-    /// What is served now, for one call.
+    /// The exports for one call.
     pub fn now(&self) -> impl Deref<Target = Arc<Served>> + use<> {
         self.served.load()
     }
 
-    /// The object of a handle.
+    /// The subject of a call for a handle.
     pub fn subject(&self, handle: &[u8]) -> Option<Subject> {
         let (export, id) = self.handle_key.decode(handle)?;
         Some(Subject {
@@ -77,18 +74,17 @@ impl InForce {
         })
     }
 
-    /// Whether any export allows a client at `address`.
+    /// Whether an export allows `address`.
     pub fn allows(&self, address: IpAddr) -> bool {
         self.now().allows(address)
     }
 
-    /// Serves `exports` from the next call on. An export that has the name and the file system of
-    /// one that is served keeps its handles, and so does one of the same name and tree. Returns
-    /// what is not served any more.
+    /// Serves `exports` from the next call on; returns the sources out of service. Handles stay
+    /// valid for exports of the same name and tree.
     ///
     /// # Errors
     ///
-    /// What makes no sense together, or a server that stops: nothing has changed then.
+    /// Exports that contradict each other, or a stopping server: nothing changes.
     pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
         let is_final = self.is_final.lock();
         if *is_final {
@@ -113,16 +109,15 @@ impl InForce {
         Ok(retired.collect())
     }
 
-    /// From here on nothing is replaced.
+    /// Refuses replacements from now on.
     pub fn make_final(&self) {
         *self.is_final.lock() = true;
     }
 }
 
 impl Retired {
-    /// Waits until no call uses the source, for as long as `patience`; then has it bring what was
-    /// written to its device, as long again, and ends what still waits for it. Returns what is
-    /// lost.
+    /// Waits up to `patience` for the last call, then as long for written data to reach the device,
+    /// then ends the calls that remain. Returns what is lost.
     #[must_use]
     pub fn finish(self, patience: Duration) -> Option<Loss> {
         let deadline = Instant::now() + patience;

@@ -1,5 +1,5 @@
-//! What a server serves: exports, who may use them and as which user, the handles of their objects,
-//! and the directories above them. It knows no protocol: results are those of file systems.
+//! What a server serves: exports, their clients and users, handles, and the directories above
+//! exports. No protocol: results are those of file systems.
 
 pub mod config;
 pub mod cookies;
@@ -12,6 +12,6 @@ pub mod pseudo_tree;
 pub mod report;
 pub mod shown;
 
-/// Exports that make no sense, alone or together: what is wrong with them.
+/// Why exports are invalid, alone or together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(pub String);

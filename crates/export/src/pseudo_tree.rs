@@ -1,8 +1,6 @@
-//! The pseudo file system (the name is of RFC 7530 section 7.3): the directories that lead to what
-//! a server exports, and nothing else.
+//! The pseudo file system (RFC 7530 section 7.3): the directories that lead to the exports.
 //!
-//! A directory is named by a hash of its path, so it is the same one in every tree that has the
-//! path, whatever else is in that tree, and after a restart.
+//! A directory's number is a hash of its path, so it is the same in every tree and after a restart.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -13,29 +11,26 @@ use pagewell_fs::{
 };
 use siphasher::sip::SipHasher13;
 
-/// Cookies of the names that every directory has. Those of others are their numbers, which are
-/// larger.
+/// Other names have their numbers, which are larger, as cookies.
 const COOKIE_SELF: u64 = 1;
 const COOKIE_PARENT: u64 = 2;
 
-/// The number of the root.
 const ROOT: u64 = 1 << 62;
 
-/// A tree of directories that cannot be changed.
+/// A read-only tree of directories.
 pub struct PseudoTree {
-    /// By their numbers.
+    /// By number.
     directories: BTreeMap<u64, Place>,
     made: Timestamp,
 }
 
-/// Where a directory is.
 struct Place {
     parent: u64,
     name: Vec<u8>,
 }
 
 impl PseudoTree {
-    /// The directories on these paths, made at some time. A path is the names on it.
+    /// The directories on these paths (lists of names), with one time for all.
     pub fn new<'p>(paths: impl IntoIterator<Item = Vec<&'p [u8]>>, made: Timestamp) -> Self {
         let root = Place {
             parent: ROOT,
@@ -53,13 +48,13 @@ impl PseudoTree {
         Self { directories, made }
     }
 
-    /// What names the directory of a path, in every tree that has it.
+    /// The identifier of a path in every tree.
     pub fn id_of(path: &[&[u8]]) -> FileId {
         let number = path.iter().fold(ROOT, |parent, name| below(parent, name));
         id(number)
     }
 
-    /// Whether a directory is in this tree.
+    /// Whether the tree has a directory.
     pub fn contains(&self, id: &FileId) -> bool {
         self.find(id).is_ok()
     }
@@ -71,7 +66,6 @@ impl PseudoTree {
         Ok((number, place))
     }
 
-    /// The directories in a directory.
     fn children(&self, parent: u64) -> impl Iterator<Item = (u64, &[u8])> {
         let all = self.directories.iter();
         all.filter(move |(number, place)| place.parent == parent && **number != ROOT)
@@ -99,7 +93,7 @@ impl PseudoTree {
     }
 }
 
-/// The number of a name in a directory: no cookie of another name, and positive where it is signed.
+/// The number of a name: a unique cookie, positive as a signed number.
 fn below(parent: u64, name: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(parent, 0);
     hasher.write(name);
@@ -161,8 +155,8 @@ impl FileSystem for PseudoTree {
         Err(Error::IsDirectory)
     }
 
-    /// In the order of the cookies. Entries come without objects: what is below a name may be an
-    /// export, which a lookup tells.
+    /// In the order of cookies. Entries have no objects: a name may lead to an export, which only a
+    /// lookup finds.
     fn read_directory(
         &self,
         _call: &Call<'_>,

@@ -1,12 +1,9 @@
-//! Reports to the operator of what storage did. A client is told "I/O error" and no more; where it
-//! was, the server says in its log.
-//!
-//! A bad disk fails many calls, and clients ask again: the log limits them by export. All are
-//! counted.
+//! Reports of storage errors to the operator. A client sees only "I/O error"; the log says where.
+//! The log limits them by export, as clients repeat failed calls; the counter counts all.
 
 use pagewell_counters::names::STORAGE_ERRORS;
 
-/// Tells of an I/O error in an export, of the object at this place where that is known.
+/// Reports an I/O error of an export, with the object's path if known.
 pub fn report(export: &str, place: Option<&str>, text: &str) {
     STORAGE_ERRORS.add(1);
     let shown = place.map_or(String::new(), |place| format!("{place}: "));
@@ -18,7 +15,7 @@ pub fn report(export: &str, place: Option<&str>, text: &str) {
     );
 }
 
-/// Tells of an I/O error with what the server keeps for itself.
+/// Reports an I/O error of the server's own state.
 pub fn report_own(subject: &str, text: &str) {
     STORAGE_ERRORS.add(1);
     tracing::error!(limit = subject, "{subject}: {text}");

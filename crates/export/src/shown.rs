@@ -1,7 +1,5 @@
-//! Calls of MOUNT, of the lock manager and of the status monitor, as the log shows them: at level
-//! debug, each in a span of its own and with a line when it is answered, as those of NFS.
-//!
-//! While that is not wanted a call pays for one look at the level.
+//! Calls of MOUNT, NLM and the status monitor in the log: at level debug a span and a line for
+//! each, as for NFS. Otherwise a call costs one check of the level.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +13,7 @@ use tracing::{Level, Span};
 
 use crate::exports::ServedExport;
 
-/// One that is being answered.
+/// A call in the log.
 pub struct OtherCall {
     client: IpAddr,
     procedure: String,
@@ -23,17 +21,17 @@ pub struct OtherCall {
     span: Span,
 }
 
-/// What it is about: an export, and a path in it or of it.
+/// The subject of a call.
 #[derive(Default)]
 pub struct About {
-    /// The name of the export.
+    /// The export's name.
     pub export: String,
-    /// The path.
+    /// A path in it or of it.
     pub object: String,
 }
 
 impl OtherCall {
-    /// Begins to show a call, if that is wanted. `since`: when it came.
+    /// Begins a span, if the level asks for it. `since`: arrival.
     pub fn begin(
         procedure: Option<&dyn Debug>,
         (call, peer): (&Call<'_>, SocketAddr),
@@ -68,18 +66,18 @@ impl OtherCall {
         })
     }
 
-    /// Does a part of the work, inside the span.
+    /// Runs a part of the call inside the span.
     pub fn work<T>(&self, part: impl FnOnce() -> T) -> T {
         self.span.in_scope(part)
     }
 
-    /// Says what it is about, once that is known.
+    /// Records the subject in the span.
     pub fn is_about(&self, about: &About) {
         self.span.record("export", &*about.export);
         self.span.record("object", &*about.object);
     }
 
-    /// Writes the line of a call that is answered.
+    /// Logs the reply.
     pub fn end(self, about: &About, result: &str) {
         let microseconds = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let (client, procedure) = (self.client, self.procedure);
@@ -109,12 +107,12 @@ pub fn words(name: &dyn Debug, between: &str) -> String {
     text
 }
 
-/// Whether each call is wanted in the log.
+/// Whether the log wants each call.
 pub fn is_detailed() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 
-/// A name as it is shown: bytes that are no text as `\xHH`.
+/// A name as text; bytes that are no text as `\xHH`.
 pub fn text_of(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
         Ok(text) => text.to_owned(),
@@ -122,11 +120,11 @@ pub fn text_of(name: &[u8]) -> String {
     }
 }
 
-/// The path of an object where that is known at once, else `#` and a hash of its handle.
+/// The path of an object, if known without I/O, else `#` and a hash of its handle.
 pub fn object(export: Option<&ServedExport>, id: Option<&FileId>, handle: &[u8]) -> String {
     let path = export.zip(id);
     let path = path.and_then(|(export, id)| export.config.filesystem.path_of(id));
-    // A root may be shown as one of its own mount.
+    // A source may call its root by a path that ends in `/`.
     let path = path.map(|path| match path.strip_suffix('/') {
         Some(named) if !named.is_empty() => named.to_owned(),
         _ => path,

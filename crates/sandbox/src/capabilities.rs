@@ -1,9 +1,8 @@
 //! Capabilities: what is left of root.
 //!
-//! Rule: what is not kept leaves every set of the calling thread, so that neither this process nor
-//! a program that it starts has it again: the bounding set only where `CAP_SETPCAP` lets (else
-//! `no_new_privs`, which the other parts set, does the same). Threads have sets of their own and
-//! inherit them, so this has to come before any other thread.
+//! Dropped capabilities leave every set of the calling thread, so that neither the process nor a
+//! child regains them. The bounding set needs `CAP_SETPCAP`; without it `no_new_privs` does the
+//! same. Threads inherit their sets, so this runs before any other thread exists.
 
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
@@ -12,7 +11,7 @@ use std::path::Path;
 
 use crate::{Access, Part};
 
-/// Keeps these capabilities of those that there are; also says how many are left.
+/// Keeps the wanted capabilities of those held; returns how many are left.
 pub(crate) fn keep(wanted: CapabilitySet) -> (Part, i64) {
     match give_up(wanted) {
         Ok(kept) => (Part::Holds, number(kept)),
@@ -38,7 +37,7 @@ fn give_up(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(wanted).iter() {
             match thread::remove_capability_from_bounding_set(capability) {
-                // one that this kernel does not have
+                // this kernel does not know it
                 Ok(()) | Err(Errno::INVAL) => {}
                 Err(errno) => return Err(errno),
             }
@@ -55,15 +54,14 @@ fn give_up(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
         permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    // Of a service without capabilities the filter of its unit refuses the call itself.
+    // The service manager's filter may refuse the call to a service without capabilities.
     if left != sets {
         thread::set_capabilities(None, left)?;
     }
     Ok(kept)
 }
 
-/// Whether the user alone, without any capability, may do this with a path; true as well of what is
-/// not there.
+/// Whether the user may do this with a path without any capability; true for a missing path.
 #[must_use]
 pub fn are_needless_for(path: &Path, access: Access) -> bool {
     let Ok(sets) = thread::capabilities(None) else {

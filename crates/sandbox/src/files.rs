@@ -1,13 +1,13 @@
 //! Paths and TCP ports that the process may use (Landlock).
 //!
-//! Rule: what is not below a path of the plan can neither be opened nor made, removed, renamed or
-//! executed. A rule belongs to the object that is at the path now. Of a kernel that knows less of
-//! Landlock as much is used as it has. `/proc` and `/sys` forget their objects when memory is
-//! short, and rules with them, so those that have rules stay open.
+//! Only what is below a path of the plan can be opened, created, removed, renamed or executed. A
+//! rule belongs to the object at the path now. Older kernels enforce what they know. `/proc` and
+//! `/sys` drop objects, and their rules, when memory is short, so those with rules stay open.
 //!
-//! Objects that are opened by handle may have no known path. Then the kernel judges by the top of
-//! the mount through which they were opened, which is the exported directory where each export is
-//! used through a private mount; kernels without the mend of erratum 3 (before Linux 6.19, unless
+//! Objects opened by handle may have no path. The kernel then judges the top of the mount that
+//! opened them: the export, if it has a private mount. Kernels with erratum 3 (before Linux 6.19,
+//! unless backported) refuse them all. There, and without a private mount, opening stays free, and
+//! only names are confined; [`Part`] says so.
 //! taken back) refuse them all. There, and without a private mount, opening is left free, and what
 //! remains is that names can be made, removed and renamed in the exports alone. So much is said.
 
@@ -25,15 +25,15 @@ use pagewell_counters::names;
 
 use crate::{Access, Part, Plan};
 
-/// What the rules are written for: newer kinds of access are not refused.
+/// Newer kinds of access are not refused.
 const KNOWN: ABI = ABI::V6;
-/// File systems whose objects are kept only while they are open.
+/// File systems that keep objects only while they are open.
 const FORGETFUL: [&str; 2] = ["/proc", "/sys"];
 
-/// What has rules there.
+/// Open objects of those.
 static KEPT: OnceLock<Vec<File>> = OnceLock::new();
 
-/// Confines the calling thread and all that it starts.
+/// Confines the calling thread and its children.
 pub(crate) fn confine(plan: &Plan) -> Part {
     if makes_names(plan) && !can_move_names() {
         return none(
@@ -48,24 +48,23 @@ pub(crate) fn confine(plan: &Plan) -> Part {
     }
 }
 
-/// Whether a directory is to be changed.
 fn makes_names(plan: &Plan) -> bool {
     let is_changed = |(path, access): &(PathBuf, Access)| *access == Access::Write && path.is_dir();
     plan.paths.iter().any(is_changed)
 }
 
-/// The first version refuses to move and link files between directories, whatever the rules are.
+/// Landlock's first version refuses moves and links between directories, whatever the rules.
 fn can_move_names() -> bool {
     let asked = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     asked.handle_access(AccessFs::Refer).is_ok()
 }
 
-/// Whether an object without a known path is judged by its export.
+/// Whether the kernel judges an object without a path by its export.
 fn finds_without_path(plan: &Plan) -> bool {
     plan.makes_private_mounts && Erratum::current().contains(Erratum::DisconnectedDirectoryHandling)
 }
 
-/// What opening needs.
+/// The rights of opening.
 fn opening() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | IoctlDev})
 }
@@ -82,7 +81,7 @@ fn restrict(plan: &Plan, leaves_opening: bool) -> Result<RestrictionStatus, Rule
     if !plan.connects {
         ruleset = ruleset.handle_access(AccessNet::ConnectTcp)?;
     }
-    // A socket that is connected already may go on.
+    // Connected sockets stay usable.
     let scopes = Scope::Signal | Scope::AbstractUnixSocket;
     let mut created = ruleset.scope(scopes)?.create()?;
     let mut kept = Vec::new();
@@ -97,7 +96,7 @@ fn restrict(plan: &Plan, leaves_opening: bool) -> Result<RestrictionStatus, Rule
     Ok(status)
 }
 
-/// Adds the rule for a path. One that is not there, or that this user cannot reach, needs none.
+/// A path that is missing, or out of this user's reach, needs no rule.
 fn allow(
     ruleset: RulesetCreated,
     path: &Path,

@@ -1,23 +1,18 @@
-//! What the process gives up before it serves: files outside of what it was started for, TCP
-//! connections, system calls that a server never makes, and capabilities.
+//! What the process gives up before it serves, so that code injected into it can do little.
 //!
-//! Problem: a defect that lets a client run code of its own in the process gives that client all
-//! that the process may do. The kernel can take most of it away beforehand, for good.
-//!
-//! Rule: [`enter`] is called once, after the command line is understood and before any other
-//! thread starts, for a thread inherits all three parts and nothing later could give them to
-//! threads that run. What is opened afterwards, sources too, has to be in the [`Plan`].
+//! [`enter`] runs once, before any other thread starts: threads inherit all three parts, and
+//! running threads cannot get them later. Everything opened afterwards must be in the [`Plan`].
 //!
 //! | part | takes away | module |
 //! |---|---|---|
-//! | Landlock | paths that are not in the plan, TCP, signals to others | [`files`] |
-//! | capabilities | all that the plan does not name | [`capabilities`] |
+//! | Landlock | paths outside the plan, TCP, signals to other processes | [`files`] |
+//! | capabilities | all outside the plan | [`capabilities`] |
 //! | seccomp | system calls that a server never makes | [`system_calls`] |
 //!
-//! Weaknesses: UDP and Unix sockets with a path are not confined. Requests that io_uring makes are
-//! not seen by seccomp (none of its kinds executes, mounts or traces). A process that may open by
-//! handle can open every file of a file system of which a directory is exported. Files that were
-//! removed and made again at the same path are others, and are refused.
+//! Weaknesses: UDP and Unix sockets with a path are not confined. Seccomp does not see requests of
+//! io_uring (none executes, mounts or traces). A process that opens by handle can open every file
+//! of a file system with an exported directory. A file replaced at its path is a new object, and
+//! refused.
 
 pub mod capabilities;
 pub mod files;
@@ -31,47 +26,46 @@ use rustix::thread::CapabilitySet;
 /// What the process needs from here on.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Files and directories, with what is below them. What is not there is left out.
+    /// Files and directories with their contents; missing ones are ignored.
     pub paths: Vec<(PathBuf, Access)>,
-    /// Objects below these directories are opened by handle, and must be found then although the
-    /// kernel does not know their path.
+    /// Objects below these directories are opened by handle, so the kernel may not know their path.
     pub opens_by_handle: bool,
     /// The process makes private mounts of directories and watches file systems.
     pub makes_private_mounts: bool,
     /// TCP ports to listen at; `None`: any.
     pub listen_ports: Option<Vec<u16>>,
-    /// TCP connections to others are made.
+    /// The process opens TCP connections.
     pub connects: bool,
-    /// Capabilities to keep, of those that there are.
+    /// Capabilities to keep, if held.
     pub capabilities: CapabilitySet,
 }
 
-/// What is done with a path.
+/// The use of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read, and listed.
+    /// Read and list.
     Read,
-    /// Everything but executing.
+    /// Everything except executing.
     Write,
-    /// Files are made in this folder, and written.
+    /// Create and write files in this folder.
     Files,
-    /// Unix sockets are made in this folder, and removed.
+    /// Create and remove Unix sockets in this folder.
     Sockets,
 }
 
-/// Whether a part holds.
+/// How much of a part the kernel enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// All.
     Holds,
-    /// Some of it; what does not, and why.
+    /// Some; the rest, and why.
     Partly(String),
-    /// Nothing; why.
+    /// Nothing, and why.
     Missing(String),
 }
 
 impl Part {
-    /// What does not hold, and why.
+    /// The missing part, and why.
     #[must_use]
     pub fn lack(&self) -> Option<&str> {
         match self {
@@ -81,7 +75,7 @@ impl Part {
     }
 }
 
-/// What holds.
+/// What the kernel enforces.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// Files and TCP.
@@ -93,7 +87,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// A line for each part that does not hold: what, and why.
+    /// A line for each missing part.
     #[must_use]
     pub fn lacks(&self) -> Vec<String> {
         let parts = [&self.landlock, &self.system_calls, &self.capabilities];
@@ -102,12 +96,12 @@ impl Standing {
     }
 }
 
-/// Gives up all that the plan does not name, in the calling thread and all that it starts. What
-/// cannot be given up is in what is returned; gauges show what holds.
+/// Gives up all that the plan does not name, for the calling thread and its children. Gauges show
+/// the result.
 pub fn enter(plan: &Plan) -> Standing {
-    // Without it the other parts set it, too; it cannot fail where they can be had.
+    // Cannot fail where the other parts, which need it, exist.
     let _ = rustix::thread::set_no_new_privs(true);
-    // The paths are found with all capabilities, and the filter refuses what came before it.
+    // Opening the paths needs the capabilities, and the filter refuses the calls of both.
     let landlock = files::confine(plan);
     let (capabilities, kept) = capabilities::keep(plan.capabilities);
     names::SANDBOX_CAPABILITIES.set(kept);
@@ -119,7 +113,7 @@ pub fn enter(plan: &Plan) -> Standing {
     }
 }
 
-/// Notes what holds where nothing is given up.
+/// Sets the gauges of a process that gives nothing up.
 pub fn stay_out() {
     names::SANDBOX_CAPABILITIES.set(capabilities::count());
 }

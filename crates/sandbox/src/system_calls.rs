@@ -1,20 +1,14 @@
-//! System calls that a server never makes, refused by a filter (seccomp).
+//! System calls that a server never makes, refused by seccomp: other programs and processes,
+//! mounts, name spaces, rarely used calls with a history of defects.
 //!
-//! Problem: an attacker in the process goes on with what the kernel offers: other programs,
-//! other processes, mounts, name spaces, and rarely used calls that have had defects.
+//! The filter lists what it refuses, not what it allows. The latter would leave an attacker less,
+//! but the C library and the allocator make calls, too, and change them with each version: an
+//! update would break servers. Refused calls fail with `EPERM`. `clone3` fails with `ENOSYS`, as a
+//! filter cannot read its flags; the C library then uses `clone`, which the filter allows for
+//! threads only. Sockets may be IP, Unix and netlink (for resolvers). The kernel caches which calls
+//! are always allowed and skips the filter for them.
 //!
-//! Rule: a list of what is refused, not of what is allowed. The latter leaves less to an
-//! attacker, but what a server calls is also what its C library and its allocator call, and that
-//! changes with each of their versions: a call that is missing breaks a server on somebody's
-//! machine after an update. No part of this program makes a call that is refused here. It gets
-//! `EPERM`, as from a kernel that does not let it; nothing is killed. `clone3`, whose flags a
-//! filter cannot see, is answered with `ENOSYS`, so that the C library uses `clone`, of which
-//! only that which makes threads is allowed. Sockets are those of IP, Unix and netlink (which
-//! resolvers ask for addresses).
-//!
-//! The kernel knows of most calls that the filter allows them always, and does not run it then.
-//!
-//! Weakness: what a ring of io_uring does is no system call.
+//! Weakness: operations of io_uring are no system calls.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +19,7 @@ use seccompiler::{
 
 use crate::Part;
 
-/// Programs, processes of others, and what they hold.
+/// Programs and other processes.
 const PROCESSES: [i64; 9] = [
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -38,7 +32,6 @@ const PROCESSES: [i64; 9] = [
     libc::SYS_personality,
 ];
 
-/// Mounts and name spaces.
 const MOUNTS: [i64; 11] = [
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -53,7 +46,7 @@ const MOUNTS: [i64; 11] = [
     libc::SYS_setns,
 ];
 
-/// What a private mount of a directory is made with, and a file system is watched with.
+/// For private mounts of directories and watching file systems.
 const PRIVATE_MOUNTS: [i64; 4] = [
     libc::SYS_open_tree,
     libc::SYS_mount_setattr,
@@ -61,7 +54,7 @@ const PRIVATE_MOUNTS: [i64; 4] = [
     libc::SYS_fanotify_mark,
 ];
 
-/// The kernel itself, and the machine.
+/// The kernel and the machine.
 const MACHINE: [i64; 27] = [
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -92,7 +85,7 @@ const MACHINE: [i64; 27] = [
     libc::SYS_nfsservctl,
 ];
 
-/// Calls of this processor alone.
+/// Of this architecture only.
 #[cfg(target_arch = "x86_64")]
 const PROCESSOR: [i64; 6] = [
     libc::SYS_fork,
@@ -105,16 +98,15 @@ const PROCESSOR: [i64; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const PROCESSOR: [i64; 0] = [];
 
-/// On x86-64 each call has a second number, for programs of 32 bits with long registers, where the
-/// kernel has those.
+/// On x86-64 the x32 ABI gives each call a second number.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
-/// Numbers of calls that such programs alone have: execve, ptrace, process_vm_readv and
-/// process_vm_writev, kexec_load, execveat (arch/x86/entry/syscalls/syscall_64.tbl).
+/// Numbers of the x32 ABI alone: execve, ptrace, process_vm_readv, process_vm_writev, kexec_load,
+/// execveat (arch/x86/entry/syscalls/syscall_64.tbl).
 #[cfg(target_arch = "x86_64")]
 const X32_ALONE: [i64; 6] = [520, 521, 539, 540, 528, 545];
 
-/// Families of sockets that are used.
+/// Address families in use.
 const FAMILIES: [i32; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -122,7 +114,6 @@ const FAMILIES: [i32; 4] = [
     libc::AF_NETLINK,
 ];
 
-/// What a filter cannot be made of.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -131,7 +122,7 @@ enum Error {
     Install(#[from] seccompiler::Error),
 }
 
-/// Refuses them in the calling thread and all that it starts.
+/// Installs the filter for the calling thread and its children.
 pub(crate) fn refuse(makes_private_mounts: bool) -> Part {
     match install(makes_private_mounts) {
         Ok(()) => Part::Holds,
@@ -159,7 +150,7 @@ fn install(makes_private_mounts: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is refused: calls, each always or in any of the cases.
+/// The refused calls, each always or under any of its conditions.
 fn rules(makes_private_mounts: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {
     let private: &[i64] = if makes_private_mounts {
         &[]
@@ -195,7 +186,7 @@ fn rules(makes_private_mounts: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, 
     Ok(rules)
 }
 
-/// One of the first argument.
+/// A condition of the first argument.
 fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Error> {
     let length = SeccompCmpArgLen::Dword;
     Ok(SeccompCondition::new(0, length, operator, value)?)
