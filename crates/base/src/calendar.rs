@@ -1,9 +1,8 @@
-//! Points in time as text: ISO 8601 in UTC, so that it reads the same everywhere.
+//! Times as text: ISO 8601 in UTC, so that they read the same everywhere.
 
-/// `2026-01-31T23:59:59`: date and time of day of `seconds` after 1970, in the Gregorian calendar
-/// carried on in both directions. The year is counted in eras of 400 years that begin on March 1,
-/// so that the leap day is the last day of a year; 719,468 is the number of days from 0000-03-01 to
-/// 1970-01-01.
+/// `2026-01-31T23:59:59`: date and time of day of `seconds` after 1970, in the Gregorian calendar,
+/// extended in both directions. Eras of 400 years begin on March 1, so that the leap day is the
+/// last day of a year; 719,468 is the number of days from 0000-03-01 to 1970-01-01.
 #[must_use]
 pub fn seconds_text(seconds: i64) -> String {
     const DAY: i64 = 86_400;

@@ -1,36 +1,34 @@
-//! A map that forgets what was not used: second chance (CLOCK).
+//! A map that evicts unused entries: second chance (CLOCK).
 //!
-//! **Problem.** Most of what is kept is never asked for again, and a hit is to cost next to
-//! nothing.
+//! **Problem.** Most entries are never used again, and a hit must cost next to nothing.
 //!
-//! **Rule.** A hit sets a mark and moves nothing. When something has to go, the oldest entry does
-//! if it has no mark and its owner lets it; else it loses its mark and becomes the youngest.
+//! **Rule.** A hit sets a mark and moves nothing. Eviction takes the oldest entry if it has no mark
+//! and its owner agrees; else the entry loses its mark and becomes the youngest.
 //!
 //! ```text
 //!   oldest ──> [a*] [b] [c*] ──> youngest
 //!              evict: b goes; a, without its mark, is behind c
 //! ```
 //!
-//! Each entry has a *turn* in a queue. One that was removed leaves its turn there, which has no
-//! entry with its number any more and is skipped; when turns without entries are in the
-//! majority, they are taken out.
+//! Each entry has a *turn* in a queue. The turn of a removed entry stays, and eviction skips it;
+//! when such turns are in the majority, they are removed.
 //!
-//! The map has no limit of its own: the owner says when something has to go, by count or by weight.
+//! The map has no limit of its own: the owner evicts by count or by weight.
 //!
-//! **Known weakness.** A walk over more than there is space for pushes everything out, once; what
-//! is in use survives that because of its mark.
+//! **Known weakness.** A walk over more entries than fit evicts all unmarked ones; entries in use
+//! survive one such walk.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// So many turns without entries are not worth taking out.
+/// Fewer unused turns are not worth removing.
 const TURNS_SPARE: usize = 16;
 
 /// Entries in the order of their turns; see the top of the file.
 #[derive(Debug)]
 pub struct Clock<K, V> {
     entries: HashMap<K, ClockEntry<V>>,
-    /// Oldest first: of each entry one, and of entries that are gone.
+    /// Oldest first: one for each entry, and those of removed ones.
     turns: VecDeque<(u64, K)>,
     next_turn: u64,
     weight: usize,
@@ -56,17 +54,17 @@ impl<K, V> Default for Clock<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Clock<K, V> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What all entries weigh.
+    /// The sum of all weights.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -76,19 +74,19 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         self.entries.values().map(|entry| &entry.value)
     }
 
-    /// Finds a value and marks it as used.
+    /// Finds a value and marks it.
     pub fn get(&mut self, key: &K) -> Option<&mut V> {
         let entry = self.entries.get_mut(key)?;
         entry.is_marked = true;
         Some(&mut entry.value)
     }
 
-    /// Finds a value and leaves no mark.
+    /// Finds a value without marking it.
     pub fn peek(&self, key: &K) -> Option<&V> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Puts a value in as the youngest, without a mark, in the place of one with an equal key.
+    /// Inserts a value as the youngest, without a mark, and replaces one with an equal key.
     pub fn insert(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         self.weight += weight;
@@ -103,7 +101,7 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         self.next_turn += 1;
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let gone = self.entries.remove(key)?;
         self.weight -= gone.weight;
@@ -116,8 +114,8 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         Some(gone.value)
     }
 
-    /// Takes out the oldest entry without a mark that may go; nothing when there was none in so
-    /// many turns. Twice [`Self::len`] are enough to find one if there is one.
+    /// Removes the oldest entry without a mark that may go; none if so many turns have no such
+    /// entry. Twice [`Self::len`] turns find one if there is one.
     pub fn evict(
         &mut self,
         turns_max: usize,

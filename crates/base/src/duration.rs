@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::decimal::{scaled, split_unit};
 
-/// The units and how many nanoseconds they have.
+/// Units in nanoseconds.
 const UNITS: [(&str, u64); 7] = [
     ("", 1_000_000_000),
     ("ns", 1),
@@ -16,24 +16,24 @@ const UNITS: [(&str, u64); 7] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The longest time that [`parse`] takes: a hundred years. It can be added to any time of day.
+/// The longest time of [`parse`]: a hundred years. It can be added to any time of day.
 pub const MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// A time: a number, with a fraction if need be, and ns, us, ms, s, m or h, or nothing for seconds.
-/// At most [`MAX`].
+/// A number, with a fraction if need be, and ns, us, ms, s, m or h, or nothing for seconds. At most
+/// [`MAX`].
 ///
 /// # Errors
 ///
-/// What is no such time; the text says what is wanted without repeating the input.
+/// Any other text; the message says what is expected without repeating the input.
 pub fn parse(text: &str) -> Result<Duration, String> {
     within(text, Duration::ZERO..=MAX)
 }
 
-/// The same, from one time to another.
+/// The same, within a range.
 ///
 /// # Errors
 ///
-/// As of [`parse`].
+/// As [`parse`].
 pub fn within(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     const FORM: &str = "a time is written like 80us, 0.5ms, 5s, 2m or 1h; without a unit, seconds";
     let (number, unit) = split_unit(text);

@@ -1,4 +1,4 @@
-//! Small files that a program keeps for its next life.
+//! Small files that a program keeps between runs.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a file to be read. A link in its place is not followed, and a pipe not waited for.
+/// Opens a file for reading. Does not follow a link in its place, or wait for a pipe.
 ///
 /// # Errors
 ///
-/// As of open(2).
+/// As open(2).
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Puts a file in the place of another as a whole: `write` fills it under the name of
-/// [`temporary_of`], then it is synchronised, renamed, and the name synchronised. Whenever that is
-/// cut short, the old file or the new one is there. The umask takes bits off `mode`.
+/// Replaces a file as a whole: `write` fills a file named [`temporary_of`], which is then
+/// synchronised and renamed, and the name synchronised. After an interruption the old file or the
+/// new one exists. The umask takes bits off `mode`.
 ///
 /// # Errors
 ///
-/// Of the file system, or of `write`.
+/// Those of the file system, or of `write`.
 pub fn replace(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let temporary = temporary_of(path);
-    // Left behind by a process that was killed, or put there by another program.
+    // A killed process left it, or another program made it.
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -46,13 +46,13 @@ pub fn replace(
     File::open(folder_of(path))?.sync_all()
 }
 
-/// The folder that a file is in: the current one for a name alone.
+/// The folder of a file: the current one for a name alone.
 pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     folder.unwrap_or(Path::new("."))
 }
 
-/// The name of a file until it takes the place of the old one.
+/// The name of a file until it replaces the old one.
 pub fn temporary_of(path: &Path) -> PathBuf {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

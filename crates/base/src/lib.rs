@@ -1,7 +1,7 @@
-//! What every crate needs one of: sizes and times as people write them, dates, locks, tables
-//! divided among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files
-//! that are replaced as a whole, ranges of addresses, the list of mounts, what is said to people on
-//! one line, how long a thread has waited.
+//! Utilities that several crates share: sizes and times as people write them, dates, locks, tables
+//! divided among locks, a timer, sets of bytes, random-looking numbers, a map with eviction, files
+//! that are replaced as a whole, ranges of addresses, the list of mounts, texts on one line, the
+//! waiting time of a thread.
 
 pub mod calendar;
 pub mod clock;

@@ -1,7 +1,6 @@
-//! What is said to people, on one line each.
+//! Texts for people, on one line each.
 
-/// A text for people on one line: control characters, which a name or a server may have brought in,
-/// are escaped.
+/// A text on one line: escapes control characters, which a name or a server may contain.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

@@ -6,7 +6,7 @@ use std::hash::Hasher;
 /// The golden ratio as a 64-bit fraction: steps by it visit all numbers and spread well.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number that stands for `value`.
+/// The image of `value`.
 #[inline]
 pub fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,7 +14,7 @@ pub fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// SplitMix64 itself: numbers that look random, the same ones for the same seed.
+/// SplitMix64: random-looking numbers, the same ones for the same seed.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -25,14 +25,14 @@ impl Random {
         mix(self.0)
     }
 
-    /// The next one from 0 to `limit` - 1; 0 if `limit` is.
+    /// A number from 0 to `limit` - 1; 0 if `limit` is.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.number() % limit.max(1)
     }
 }
 
-/// Hashes numbers that nobody chooses to collide, by one multiplication for each. It spreads them
-/// over the high bits, of which a map wants some first and some last.
+/// Hashes numbers that no attacker chooses, by one multiplication each. It spreads them over the
+/// high bits, of which a map uses some first and some last.
 #[derive(Default)]
 pub struct NumberHasher(u64);
 

@@ -1,12 +1,12 @@
-//! Locks for many things, each of which has one of them.
+//! A table divided among locks.
 //!
-//! **Problem.** A table that all threads look into has a lock, and each thread that takes it writes
-//! to the same cache line, whatever it looks for.
+//! **Problem.** Each thread that takes the lock of a shared table writes to the same cache line,
+//! whatever it looks for.
 //!
-//! **Rule.** The table is divided into [`COUNT`] parts by a number or hash of what is looked for.
-//! Each part has a lock, on cache lines of its own.
+//! **Rule.** The table has [`COUNT`] parts, chosen by a number or hash of the key. Each part has a
+//! lock, on cache lines of its own.
 //!
-//! **Known weakness.** One in [`COUNT`] pairs of things has the same lock.
+//! **Known weakness.** One in [`COUNT`] pairs of keys has the same lock.
 
 use crate::mix;
 use crate::sync::{Mutex, MutexGuard};
@@ -26,15 +26,15 @@ struct Shard<T>(Mutex<T>);
 pub struct Shards<T>([Shard<T>; COUNT]);
 
 impl<T> Shards<T> {
-    /// Parts that all begin as `make` says.
+    /// Parts with the values of `make`.
     pub fn new(make: impl Fn() -> T) -> Self {
         Self(std::array::from_fn(|_| Shard(Mutex::new(make()))))
     }
 
-    /// Waits for the lock of what has this number or hash.
+    /// Locks the part of this number or hash.
     #[inline]
     pub fn lock(&self, number: u64) -> MutexGuard<'_, T> {
-        // Numbers in a row, and all even ones, are spread.
+        // Spreads consecutive and even numbers.
         let mixed = number.wrapping_mul(mix::STEP) >> (u64::BITS - PART_BITS);
         self.0[mixed as usize].0.lock() // less than COUNT, which is a power of two
     }

@@ -8,11 +8,12 @@ use crate::decimal::{scaled, split_unit};
 pub const MAX: u64 = i64::MAX as u64;
 
 /// Bytes of a size: a number, with a fraction if need be, then nothing or one of k, m, g, t in
-/// either case, for 1024, 1024^2, 1024^3, 1024^4 bytes. Part of a byte does not count.
+/// either case, for 1024, 1024^2, 1024^3, 1024^4 bytes, rounded down.
 ///
 /// # Errors
 ///
-/// What is no size, or beyond [`MAX`]; the text says what is wrong without repeating the input.
+/// Any other text, or more than [`MAX`]; the message says what is wrong without repeating the
+/// input.
 pub fn parse(text: &str) -> Result<u64, String> {
     const FORM: &str =
         "a size is a number with k, m, g or t for units of 1024, as 1.5g, not beyond 2^63 - 1";
@@ -32,7 +33,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 ///
-/// As of [`parse`].
+/// As [`parse`].
 pub fn parse_positive(text: &str) -> Result<u64, String> {
     let bytes = parse(text)?;
     if bytes == 0 {
@@ -41,11 +42,11 @@ pub fn parse_positive(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// The same, from one size to another.
+/// The same, within a range.
 ///
 /// # Errors
 ///
-/// As of [`parse`].
+/// As [`parse`].
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let bytes = parse(text)?;
     if !range.contains(&bytes) {
@@ -62,14 +63,14 @@ pub fn display(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     let unit = (bytes.ilog2() / 10).clamp(1, 6) as usize;
-    // Three digits are shown: what a float loses is less.
+    // A float is exact enough for three digits.
     let value = bytes as f64 / (1u64 << (unit * 10)) as f64;
     let digits = usize::from(value < 9.95);
     format!("{value:.digits$} {}", UNITS[unit - 1])
 }
 
-/// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, never less than
-/// it is, such as `640K` and `1.2G`.
+/// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, rounded up, such
+/// as `640K` and `1.2G`.
 pub fn brief(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();

@@ -23,19 +23,19 @@ impl Spans {
         self.ends.len()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Adds the bytes of `start..end`, and says how many are new.
+    /// Adds the bytes of `start..end`, and returns how many are new.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
         }
         let before = self.bytes;
         let (mut low, mut high) = (start, end);
-        // Whatever overlaps or touches melts into the new one; the last of them comes first.
+        // Spans that overlap or touch become one; the last of them comes first.
         while let Some((&other, &other_end)) = self.ends.range(..=end).next_back() {
             if other_end < start {
                 break;
@@ -60,8 +60,8 @@ impl Spans {
         }
     }
 
-    /// Where there are more spans than `most`, makes one of them all, from the first byte to the
-    /// last: for a set that only has to name every byte that was put in.
+    /// Joins all spans to one if there are more than `most`: for a set that only has to cover every
+    /// byte that was added.
     pub fn melt(&mut self, most: usize) {
         if self.count() > most {
             let first = self.ends.first_key_value().map_or(0, |(start, _)| *start);
@@ -75,7 +75,7 @@ impl Spans {
         self.ends.iter().map(|(start, end)| (*start, *end))
     }
 
-    /// Takes the bytes of `start..end` out, and says which of them were in.
+    /// Removes the bytes of `start..end`, and returns those that were in.
     pub fn take(&mut self, start: u64, end: u64) -> Vec<Span> {
         let taken: Vec<Span> = self.within(start, end).collect();
         for &(from, to) in &taken {
@@ -107,8 +107,8 @@ impl Spans {
             .filter(|(low, high)| low < high)
     }
 
-    /// The last part of `start..end` that is in the set, and whether there is no other. Looks for
-    /// one place in the set only: it is asked at every write.
+    /// The last part of `start..end` that is in the set, and whether it is the only one. Looks up
+    /// one place only, as every write asks.
     pub fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
         let parts = self.ends.range(..end.max(start)).rev();
         let mut parts = parts.take_while(|(_, high)| **high > start);
@@ -130,7 +130,7 @@ impl Spans {
         start >= end || self.within(start, end).next() == Some((start, end))
     }
 
-    /// Takes everything out.
+    /// Removes all spans.
     pub fn clear(&mut self) {
         self.ends.clear();
         self.bytes = 0;

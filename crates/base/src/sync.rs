@@ -1,9 +1,9 @@
-//! Locks of the standard library that do not ask what to do after a panic.
+//! Locks of the standard library that ignore poisoning.
 //!
-//! A thread that panics while it has a lock of the standard library poisons it: every other thread
-//! has to say whether it goes on. Here all go on, and nowhere else is that said again. It is right
-//! because no code in this program panics between two halves of a change, and because a server that
-//! lost one request is worth more than one whose every lock refuses.
+//! A thread that panics while it has a lock of the standard library poisons it, and every other
+//! thread has to decide whether it goes on. Here all go on. That is right because no code in this
+//! program panics between two halves of a change, and because a server that lost one request is
+//! better than one whose every lock refuses.
 //!
 //! The page cache has locks of its own, with ranks and for loom (`cache/sync.rs`).
 
@@ -23,7 +23,7 @@ impl<T> Mutex<T> {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// What it guarded, when no other thread has it.
+    /// The value, when no other thread has it.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,7 +36,7 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, unless it would have to be waited for.
+    /// The lock, unless it would wait.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         note(&self.0);
         at_once(self.0.try_lock())
@@ -67,13 +67,13 @@ impl<T: ?Sized> RwLock<T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// [`Self::read`], unless it would have to wait.
+    /// [`Self::read`], unless it would wait.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         note(&self.0);
         at_once(self.0.try_read())
     }
 
-    /// [`Self::write`], unless it would have to wait.
+    /// [`Self::write`], unless it would wait.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         note(&self.0);
         at_once(self.0.try_write())
@@ -90,12 +90,12 @@ impl Condvar {
         Self(std::sync::Condvar::new())
     }
 
-    /// Waits until it is notified, or for no reason.
+    /// Waits for a notification, or for no reason.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, at most so long.
+    /// The same, with a time limit.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -105,7 +105,7 @@ impl Condvar {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits while `condition` holds, at most so long.
+    /// Waits while `condition` holds, with a time limit.
     pub fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -116,36 +116,36 @@ impl Condvar {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
 thread_local! {
-    /// What [`locks_taken`] has gathered.
+    /// The locks for [`locks_taken`].
     static TAKEN: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
 }
 
-/// For tests that count what threads share: does something and tells the addresses of the locks
-/// that this thread took for it, in their order. A release build notes none.
+/// For tests that count shared state: runs `work` and returns the addresses of the locks that this
+/// thread took, in their order. A release build notes none.
 pub fn locks_taken(work: impl FnOnce()) -> Vec<usize> {
     TAKEN.set(Some(Vec::new()));
     work();
     TAKEN.take().unwrap_or_default()
 }
 
-/// Says that this thread takes a lock, or tries to. Locks of other crates say it, too.
+/// Notes that this thread takes a lock, or tries to. Locks of other crates call it, too.
 #[inline]
 pub fn note<T: ?Sized>(lock: &T) {
     if cfg!(debug_assertions) {
         let address = std::ptr::from_ref(lock).cast::<()>().addr();
-        // A thread that ends has none of it left.
+        // A thread that ends has no list any more.
         let _ = TAKEN.try_with(|taken| {
             if let Some(taken) = taken.borrow_mut().as_mut() {
                 taken.push(address);

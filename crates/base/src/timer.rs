@@ -1,8 +1,8 @@
-//! One thread that does things at their time.
+//! One thread that runs jobs at their times.
 //!
-//! It sleeps until shortly before the earliest time and, when asked to be exact, spins for the
-//! rest: a sleep ends some tens of microseconds late even with a timer slack of 1 ns, because the
-//! core has to wake up first. Dropping a timer does at once all that is left.
+//! It sleeps until shortly before the earliest time and, in exact timers, spins for the rest: a
+//! sleep ends some tens of microseconds late even with a timer slack of 1 ns, because the core has
+//! to wake up first. Dropping a timer runs all remaining jobs at once.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -18,7 +18,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct TimerState {
-    /// By when they are due; those of equal times in the order in which they came.
+    /// By time; jobs of equal times in the order of their arrival.
     jobs: BTreeMap<(Instant, u64), Job>,
     sequence: u64,
     stopped: bool,
@@ -27,7 +27,7 @@ struct TimerState {
 struct TimerShared {
     state: Mutex<TimerState>,
     changed: Condvar,
-    /// Something came or ended while the thread was spinning.
+    /// A job came, or the timer ended, while the thread was spinning.
     news: AtomicBool,
     spin: Duration,
     panicked: fn(),
@@ -39,12 +39,13 @@ pub struct Timer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Adds jobs to a timer that may have gone.
+/// Adds jobs to a timer, which may have ended.
 #[derive(Clone)]
 pub struct TimerHandle(Arc<TimerShared>);
 
 impl Timer {
-    /// A timer that spins for the last `spin` before each time, and says when a job `panicked`.
+    /// A timer that spins for the last `spin` before each time, and calls `panicked` after a panic
+    /// of a job.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl Timer {
         })
     }
 
-    /// A way to add jobs.
+    /// A handle for adding jobs.
     pub fn handle(&self) -> TimerHandle {
         TimerHandle(self.shared.clone())
     }
@@ -86,8 +87,8 @@ impl Drop for Timer {
 }
 
 impl TimerHandle {
-    /// Has `job` done at `due`; never: when the timer ends or everything is released. At once,
-    /// here, when the timer has ended.
+    /// Runs `job` at `due`; without a time, when the timer ends or releases all jobs. At once, on
+    /// this thread, when the timer has ended.
     pub fn at(&self, due: Option<Instant>, job: impl FnOnce() + Send + 'static) {
         let mut state = self.0.state.lock();
         if state.stopped {
@@ -105,18 +106,18 @@ impl TimerHandle {
         }
     }
 
-    /// Has all that is left done at once, on the timer's thread, which ends then.
+    /// Runs all remaining jobs at once, on the timer's thread, which then ends.
     pub fn stop(&self) {
         self.0.state.lock().stopped = true;
         self.0.wake();
     }
 
-    /// Jobs that wait.
+    /// The number of waiting jobs.
     pub fn waiting(&self) -> usize {
         self.0.state.lock().jobs.len()
     }
 
-    /// Does all that waits now, on the timer's thread.
+    /// Runs all waiting jobs now, on the timer's thread.
     pub fn release(&self) {
         let now = Instant::now();
         let mut state = self.0.state.lock();
@@ -130,7 +131,7 @@ impl TimerHandle {
     }
 }
 
-/// A month ahead, or as far as the clock goes.
+/// A month from now, or as late as the clock goes.
 fn never() -> Instant {
     let now = Instant::now();
     now.checked_add(Duration::from_hours(31 * 24))
@@ -144,18 +145,17 @@ impl TimerShared {
     }
 
     fn run(&self) {
-        // Without it the kernel may end a sleep 50 us late to save power. It cannot fail.
+        // The kernel may otherwise end a sleep 50 us late to save power. It cannot fail.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(job) = self.next() {
-            // One that panics must not end the thread that does those of others: the panic is
-            // reported by its hook, and goes no further.
+            // A panic must not end the thread of other jobs. Its hook has reported it.
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 (self.panicked)();
             }
         }
     }
 
-    /// Waits for the next job. Nothing when the timer has ended and nothing is left.
+    /// Waits for the next job. None when the timer has ended and no job is left.
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {

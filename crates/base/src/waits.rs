@@ -1,7 +1,7 @@
-//! For how long a thread has waited for devices.
+//! How long a thread has waited for devices.
 //!
-//! Code that waits for one does so in [`timed`]; code that wants to know the time begins with
-//! [`begin`]. A wait costs two more readings of the clock, and what does not wait costs nothing.
+//! Code that waits for one does so in [`timed`]; code that wants the time begins with [`begin`]. A
+//! wait costs two more readings of the clock; other code costs nothing.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ thread_local! {
     static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Nothing was waited for yet.
+/// Resets the time.
 pub fn begin() {
     WAITED.set(Duration::ZERO);
 }
 
-/// For how long this thread has waited since it began.
+/// The waiting time of this thread since [`begin`].
 #[must_use]
 pub fn taken() -> Duration {
     WAITED.get()
 }
 
-/// Does what waits for a device.
+/// Runs a wait for a device.
 pub fn timed<T>(wait: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let result = wait();

@@ -1,7 +1,7 @@
 //! The bytes of one regular file: a sparse map of pages.
 //!
-//! Problem: a read must hand out the bytes without copying them, a later write must not change
-//! what was handed out, holes must cost nothing, small files little.
+//! Problem: a read returns the bytes without a copy, a later write must not change them, holes must
+//! cost nothing, small files little.
 //!
 //! ```text
 //!   file:   0        64 KiB     128 KiB    192 KiB      size
@@ -9,13 +9,12 @@
 //!                                                 ^ shorter than a whole page
 //! ```
 //!
-//! Rule: a page holds the bytes from its start to some length; what follows, up to the next page,
-//! is zero, as is every page that is not there. A read clones the `Arc` of each page. A write to
-//! a page with one owner happens in place; to a page that a reader holds, in a copy that takes its
-//! place. A page has the capacity (a power of two from 4 KiB) that its bytes need, except that
-//! the successor of a whole page starts whole: a file written from front to back is copied once.
-//! Only shrinking needs care: bytes cut off must not come back when the file grows again, so the
-//! last page is cut too.
+//! Rule: a page holds the bytes from its start to some length; the rest up to the next page is
+//! zero, as is every missing page. A read clones the `Arc` of each page. A write changes a page
+//! with one owner in place; a page that a reader holds is replaced by a changed copy. A page has
+//! the capacity (a power of two from 4 KiB) that its bytes need, except that the successor of a
+//! whole page starts whole: a file written from front to back is copied once. Bytes that were cut
+//! off must not come back when the file grows again, so shrinking cuts the last page, too.
 //!
 //! Known weakness: a file written backwards in small pieces copies each page several times.
 
@@ -28,7 +27,7 @@ use pagewell_fs::{PageSlice, Result};
 use super::memory::{PAGE_BYTES, RamPage, capacity_for};
 use super::quota::Storage;
 
-/// What every hole is read from.
+/// The bytes of every hole.
 pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
     LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
 
@@ -36,13 +35,13 @@ pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
 #[derive(Default)]
 pub(super) struct FileData {
     size: u64,
-    /// What all pages are charged with.
+    /// The charge of all pages.
     pub(super) charged_bytes: u64,
     pub(super) pages: Pages,
 }
 
-/// Pages by number. Those that are no longer part of a file are to be dropped when no lock is held:
-/// freeing a big file takes a while.
+/// Pages by number. Pages that leave a file are dropped without locks: freeing a big file takes a
+/// while.
 pub(super) type Pages = BTreeMap<u64, Arc<RamPage>>;
 
 impl FileData {
@@ -50,7 +49,7 @@ impl FileData {
         self.size
     }
 
-    /// The bytes from `offset`, at most `count`, fewer at the end of the file.
+    /// At most `count` bytes from `offset`, fewer at the end of the file.
     pub(super) fn read(&self, offset: u64, count: u32) -> Vec<PageSlice> {
         let end = offset.saturating_add(u64::from(count)).min(self.size);
         let mut slices = Vec::new();
@@ -76,8 +75,8 @@ impl FileData {
         slices
     }
 
-    /// Writes `data` at `offset` and says how many bytes there was space for. When there was space
-    /// for none, [`pagewell_fs::Error::NoSpace`], and nothing has changed.
+    /// Writes `data` at `offset` and returns how many bytes there was space for. Without space for
+    /// any, [`pagewell_fs::Error::NoSpace`], and nothing has changed.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], storage: &Storage) -> Result<usize> {
         let mut done = 0;
         while done < data.len() {
@@ -116,7 +115,7 @@ impl FileData {
             return Ok(());
         }
         let capacity = self.grow(number, held, end, storage)?;
-        // What is written over need not be copied, where nothing is behind it.
+        // Overwritten bytes need no copy, unless bytes follow them.
         let keep = if end >= length { start } else { length };
         let page = self.copy_of(number, capacity, keep, storage);
         let mut page = page.inspect_err(|_| self.release((capacity - held) as u64, storage))?;
@@ -125,7 +124,7 @@ impl FileData {
         Ok(())
     }
 
-    /// Charges what page `number` needs beyond `held` bytes to reach `end`; returns its capacity.
+    /// Charges the growth of page `number` from `held` bytes to `end`; returns its capacity.
     fn grow(&mut self, number: u64, held: usize, end: usize, storage: &Storage) -> Result<usize> {
         if end <= held {
             return Ok(held);
@@ -168,7 +167,7 @@ impl FileData {
         Ok(page)
     }
 
-    /// Makes the file `size` bytes long: cuts it, or adds a hole. Returns the pages cut off.
+    /// Cuts the file to `size` bytes, or adds a hole. Returns the pages cut off.
     pub(super) fn set_size(&mut self, size: u64, storage: &Storage) -> Result<Pages> {
         if size >= self.size {
             self.size = size;
@@ -183,15 +182,14 @@ impl FileData {
         Ok(self.discard(cut, storage))
     }
 
-    /// Gives back what pages that were taken out are charged with.
+    /// Returns the charge of removed pages to the quota.
     pub(super) fn discard(&mut self, pages: Pages, storage: &Storage) -> Pages {
         let bytes = pages.values().map(|page| page.capacity() as u64).sum();
         self.release(bytes, storage);
         pages
     }
 
-    /// Makes the bytes of a page from `keep` on zero, and the page smaller where it has more than
-    /// `capacity`.
+    /// Zeros the bytes of a page from `keep` on, and shrinks a page of more than `capacity`.
     pub(super) fn cut_page(
         &mut self,
         number: u64,

@@ -1,10 +1,10 @@
 //! The names in one directory.
 //!
-//! Problem: a listing is read in pieces by clients that remember nothing but the cookie of the
-//! last entry, while others add and remove names. Rule: each name gets the next number of a
-//! counter that only grows as its cookie; a map ordered by cookie gives the rest of a listing
-//! wherever it was left, a hash map from name to cookie finds names. A cookie is never given
-//! twice, so no entry is listed twice and none that stays is missed.
+//! Problem: clients read a listing in pieces and remember nothing but the cookie of the last entry,
+//! while others add and remove names. Rule: the cookie of each name is the next number of a counter
+//! that only grows; a map ordered by cookie gives the rest of a listing from any place, a hash map
+//! from name to cookie finds names. Cookies are never used again, so no entry is listed twice and
+//! none that stays is missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -47,7 +47,7 @@ impl Directory {
         }
     }
 
-    /// A size for people, that grows with the names: what ext4 would take for them.
+    /// A size that grows with the names: what ext4 would take for them.
     pub(super) fn size(&self) -> u64 {
         (self.name_bytes + 12 * (self.entries.len() as u64 + 2)).next_multiple_of(4096)
     }
@@ -62,7 +62,7 @@ impl Directory {
         self.entries.get(cookie).map(|(_, number)| *number)
     }
 
-    /// Adds a name that is not there, or makes one that is mean another object.
+    /// Adds a name, or makes an existing one mean another object.
     pub(super) fn insert(&mut self, name: &[u8], number: u64) {
         let place = self.cookies.get(name);
         if let Some((_, old)) = place.and_then(|cookie| self.entries.get_mut(cookie)) {
@@ -76,19 +76,19 @@ impl Directory {
         self.next_cookie += 1;
     }
 
-    /// Takes a name away.
+    /// Removes a name.
     pub(super) fn remove(&mut self, name: &[u8]) {
         if let Some(cookie) = self.cookies.remove(name) {
             self.name_bytes -= name.len() as u64;
             self.entries.remove(&cookie);
-            // The charge of the name is given back, so its memory must not stay.
+            // The charge of the name goes, so its memory must not stay.
             if self.cookies.len() <= self.cookies.capacity() / 8 {
                 self.cookies.shrink_to_fit();
             }
         }
     }
 
-    /// At most `count` entries after a cookie, `.` and `..` not among them.
+    /// At most `count` entries after a cookie, without `.` and `..`.
     pub(super) fn after(&self, cookie: u64, count: usize) -> Vec<Named> {
         self.entries
             .range((Bound::Excluded(cookie), Bound::Unbounded))

@@ -1,5 +1,4 @@
-//! Where a file has data and where holes are, space for what will be written, and holes where
-//! something was.
+//! Data and holes of a file: finding them, reserving space, and making holes.
 //!
 //! Holes begin where a block of 4096 bytes does, as on other file systems.
 
@@ -11,11 +10,10 @@ use super::data::{FileData, Pages, ZEROS, split};
 use super::memory::{PAGE_BYTES, capacity_for};
 use super::quota::Storage;
 
-/// What programs take for the block of a file.
+/// The block of a file, as programs assume it.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Of a range that ends at `end`, how far it reaches in its page `number`, of which `last` is the
-/// last.
+/// The end of a range in its page `number`; the range ends at `end` in page `last`.
 fn reach(number: u64, last: u64, end: u64) -> usize {
     if number == last {
         split(end - 1).1 + 1
@@ -25,8 +23,8 @@ fn reach(number: u64, last: u64, end: u64) -> usize {
 }
 
 impl FileData {
-    /// The first place from `offset` on that has data, or is a hole; `None` when there is none
-    /// before the end, which counts as a hole but is none itself.
+    /// The first data, or hole, from `offset` on; `None` when there is none before the end, which
+    /// counts as a hole but is none itself.
     pub(super) fn seek(&self, offset: u64, wanted: Seek) -> Option<u64> {
         if offset >= self.size() {
             return None;
@@ -36,7 +34,7 @@ impl FileData {
             let start = number * PAGE_BYTES as u64;
             let held = (**page).as_ref().len() as u64;
             let end = start + held.next_multiple_of(BLOCK_BYTES);
-            // A page may be there for what will be written.
+            // A page may be reserved space alone.
             if held == 0 || end <= at {
                 continue;
             }
@@ -52,8 +50,8 @@ impl FileData {
         }
     }
 
-    /// Allocates space for the bytes from `offset` to `end`, or for none: a page that nothing was
-    /// written to is empty, and reads as zeros.
+    /// Allocates space for the bytes from `offset` to `end`, or for none: a page without written
+    /// bytes is empty, and reads as zeros.
     pub(super) fn reserve(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<()> {
         let (first, last) = (split(offset).0, split(end - 1).0);
         let wanted = |number| capacity_for(reach(number, last, end));
@@ -79,7 +77,7 @@ impl FileData {
         Ok(())
     }
 
-    /// Makes a hole of the bytes from `offset` to `end`.
+    /// Makes the bytes from `offset` to `end` a hole.
     pub(super) fn punch(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<Pages> {
         let ((first, start), (last, stop)) = (split(offset), split(end));
         if first == last {
@@ -97,7 +95,7 @@ impl FileData {
         Ok(self.discard(pages, storage))
     }
 
-    /// Makes zeros of a part of a page.
+    /// Zeros a part of a page.
     fn clear(&mut self, number: u64, start: usize, stop: usize, storage: &Storage) -> Result<()> {
         let (held, capacity) = match self.pages.get(&number) {
             Some(page) => ((**page).as_ref().len(), page.capacity()),
@@ -106,7 +104,7 @@ impl FileData {
         if stop < held {
             self.write_page(number, start, &ZEROS[..stop - start], storage)
         } else if start < held {
-            // Behind the hole there may be space for what will be written.
+            // Reserved space may follow the hole.
             let needed = if stop < capacity {
                 capacity
             } else {

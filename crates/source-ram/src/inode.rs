@@ -10,7 +10,7 @@ use super::data::FileData;
 use super::directory::Directory;
 use super::quota::{INODE_BYTES, Quota, attribute_charge};
 
-/// An object: what never changes outside the lock, everything else inside.
+/// An object: its constants outside the lock, everything else inside.
 pub(super) struct Inode {
     /// Never used for another object.
     pub(super) number: u64,
@@ -21,22 +21,22 @@ pub(super) struct Inode {
 /// The extended attributes of an object.
 pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
 
-/// What the lock of an inode protects.
+/// The state under the lock of an inode.
 pub(super) struct InodeState {
-    /// But for `size` and `used`, which follow from the body: see [`InodeState::attributes`].
+    /// Without `size` and `used`, which follow from the body: see [`InodeState::attributes`].
     pub(super) metadata: Attributes,
     pub(super) body: Body,
     /// Most objects have none.
     pub(super) extended: Option<Box<Extended>>,
     /// Of an exclusive create, until attributes are set.
     pub(super) verifier: Option<[u8; 8]>,
-    /// The last name went: every use from now on is stale.
+    /// The object has ended: every use from now on is stale.
     pub(super) gone: bool,
-    /// How many programs have it open; then it outlives its last name.
+    /// Programs that have it open; with them it outlives its last name.
     pub(super) holds: u32,
 }
 
-/// What an object holds.
+/// The content of an object.
 pub(super) enum Body {
     Regular(FileData),
     /// In a box, so that files are not as large as directories.
@@ -55,7 +55,7 @@ impl Inode {
         }
     }
 
-    /// Locks for changing, whatever became of the object.
+    /// Locks for changing, also when the object is gone.
     pub(super) fn lock(&self) -> RwLockWriteGuard<'_, InodeState> {
         self.state.write()
     }
@@ -78,7 +78,7 @@ impl Inode {
         }
     }
 
-    /// A change report of an object that was looked at and stays as it is.
+    /// A report of no change.
     pub(super) fn no_change(&self) -> Result<Change> {
         let state = self.read()?;
         Ok(state.change_since(state.wcc()))
@@ -86,8 +86,7 @@ impl Inode {
 }
 
 impl InodeState {
-    /// An object made now, which gets its number when the tree takes it; directories have two
-    /// links from the start, others one.
+    /// A new object, without its number; directories start with two links, others with one.
     pub(super) fn new(body: Body, mode: u32, uid: u32, gid: u32) -> Self {
         let now = Timestamp::now();
         let (file_type, device) = match &body {
@@ -121,7 +120,7 @@ impl InodeState {
         }
     }
 
-    /// What the object is charged with, its names and the entries in it not counted.
+    /// The charge of the object, without its names and entries.
     pub(super) fn charge(&self) -> u64 {
         let body = match &self.body {
             Body::Directory(_) => 0,
@@ -150,7 +149,7 @@ impl InodeState {
         self.attributes().wcc()
     }
 
-    /// A change report: the object as it was, and as it is now.
+    /// A report of a change: the state before and the state now.
     pub(super) fn change_since(&self, before: WccAttributes) -> Change {
         Change {
             before: Some(before),
@@ -158,7 +157,7 @@ impl InodeState {
         }
     }
 
-    /// The directory in it, or [`Error::NotDirectory`].
+    /// Its directory, or [`Error::NotDirectory`].
     pub(super) fn directory(&self) -> Result<&Directory> {
         match &self.body {
             Body::Directory(directory) => Ok(directory),
@@ -166,8 +165,8 @@ impl InodeState {
         }
     }
 
-    /// The same, if it has a name: in one without, that a program has open, nothing can be found
-    /// or made.
+    /// The same, if it has a name: one without, that a program has open, has no entries and takes
+    /// none.
     pub(super) fn living_directory(&self) -> Result<&Directory> {
         match self.directory()? {
             _ if self.metadata.link_count == 0 => Err(Error::NotFound),
@@ -175,7 +174,7 @@ impl InodeState {
         }
     }
 
-    /// The directory in it, or [`Error::NotDirectory`].
+    /// Its directory, or [`Error::NotDirectory`].
     pub(super) fn directory_mut(&mut self) -> Result<&mut Directory> {
         match &mut self.body {
             Body::Directory(directory) => Ok(directory),
@@ -183,7 +182,7 @@ impl InodeState {
         }
     }
 
-    /// The file in it; anything else has no data to read or write.
+    /// Its file data, if it is a regular file.
     pub(super) fn data(&self) -> Result<&FileData> {
         match &self.body {
             Body::Regular(data) => Ok(data),
@@ -215,8 +214,7 @@ impl InodeState {
         self.metadata.modified = self.touch_changed();
     }
 
-    /// Takes the last name away: nothing finds it any more. Returns the body, to be dropped when
-    /// no lock is held.
+    /// Ends the object. Returns the body, for dropping without locks.
     pub(super) fn bury(&mut self, quota: &Quota) -> Body {
         quota.give(self.charge());
         self.extended = None;

@@ -1,28 +1,28 @@
 //! A file system in memory, bounded by a size: `ram:SIZE`.
 //!
-//! Problem: behave as a local POSIX directory seen through NFSv3 does, for many threads at once,
-//! with reads that copy nothing.
+//! Problem: behave as a local POSIX directory does through NFSv3, for many threads at once, with
+//! reads that copy nothing.
 //!
-//! Two kinds of lock, one rule. Every inode has a lock around its attributes and its content.
-//! A call that changes which names exist also holds the one tree lock. **A thread without the tree
+//! Two kinds of lock, one rule. Every inode has a lock around its attributes and its content. A
+//! call that changes the set of names also holds the one tree lock. **A thread without the tree
 //! lock holds at most one inode lock at a time; a thread with it may hold several.** So the holder
-//! of the tree lock waits only for threads that wait for none, and nothing can dead-lock. A
+//! of the tree lock waits only for threads that wait for none, and no deadlock is possible. A
 //! rename holds both directories, so no thread sees the object in both or in neither; a lookup, a
 //! listing, a read or a write never waits for a rename elsewhere.
 //!
-//! Before and after of a change are both taken under the lock of the object that changed, so weak
-//! cache consistency data is always there and always true.
+//! The lock of the changed object covers its state before and after a change, so weak cache
+//! consistency data is always present and always true.
 //!
-//! What is said about durability: nothing outlives the process, and no write can be made safer
-//! than it is when it returns. A write reports the stability that was asked for: a client that
-//! asks for FILE_SYNC gets the strongest there is and need not commit; one that asked for UNSTABLE
-//! keeps its copy until it commits. The write verifier is another one in every life, and so are
-//! the identifiers: after a restart every old one is stale, never another object.
+//! Durability: nothing outlives the process, and no write can be made safer than it is when it
+//! returns. A write reports the stability that the client wants: with FILE_SYNC it gets the
+//! strongest there is and need not commit; with UNSTABLE it keeps its copy until it commits. The
+//! write verifier and the identifiers are new in every run: after a restart every old identifier is
+//! stale, and never another object.
 //!
 //! Access times: reading does not move them (as `noatime`); they start at creation and can be set.
 //!
 //! Known weaknesses: creations, removals and renames are one at a time (each takes microseconds);
-//! memory of pages that readers hold is charged only once although a write made a second copy.
+//! the quota charges a page that a reader holds only once although a write made a second copy.
 
 mod data;
 mod directory;
@@ -57,26 +57,26 @@ const LINKS_MAX: u32 = i32::MAX as u32;
 /// Permission bits with set-user-id, set-group-id and sticky.
 const MODE_BITS: u32 = 0o7777;
 
-/// A writable tree in memory. Everything is lost when it is dropped.
+/// A writable tree in memory. Dropping it loses all of it.
 pub struct RamFileSystem {
     tree: Arc<Tree>,
 }
 
 impl RamFileSystem {
-    /// An empty tree that holds at most `size_bytes` of data, names and objects. The root belongs
-    /// to uid 0 and has the mode of `/tmp`.
+    /// An empty tree of at most `size_bytes` of data, names and objects. The root belongs to uid 0
+    /// and has the mode of `/tmp`.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a size that cannot hold the root directory, such as 0;
-    /// [`Error::Io`] when the system has not so many addresses.
+    /// [`Error::Invalid`] for a size without room for the root directory, such as 0; [`Error::Io`]
+    /// when the system has too few addresses.
     pub fn new(size_bytes: u64) -> Result<Self> {
         Ok(Self {
             tree: Arc::new(Tree::new(size_bytes)?),
         })
     }
 
-    /// Bytes that the quota counts now.
+    /// Bytes charged to the quota.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.tree.quota().used_bytes()
@@ -127,8 +127,8 @@ impl FileSystem for RamFileSystem {
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
         let inode = self.tree.inode(id)?;
         let state = inode.read()?;
-        // What the mode says, without the owner's liberties, as the client uses it to answer
-        // open(2) and access(2).
+        // By the mode alone, without the owner's liberties, as the client answers open(2) and
+        // access(2) with it.
         let granted = access::among(wanted, inode.is_directory, |bits| {
             access::allows(call.credentials, &state.metadata, bits)
         });

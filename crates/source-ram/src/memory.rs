@@ -1,11 +1,11 @@
-//! Memory for the pages of files, which goes back to the system when they go.
+//! Memory for the pages of files, which returns to the system when they go.
 //!
-//! Problem: the general allocator keeps what many threads freed between pieces still in use: after
-//! 128 MiB of 4 KiB files were removed the process still held 154 MiB. A file system whose size
-//! is a promise must give memory back, and quickly take it again.
+//! Problem: the general allocator keeps memory that many threads freed between pieces still in use:
+//! after 128 MiB of 4 KiB files were removed the process still held 154 MiB. A file system with a
+//! promised size must return memory, and quickly take it again.
 //!
-//! Rule: addresses are reserved at the start, a range for each size of block: 4, 8, 16, 32 and
-//! 64 KiB. Only what is touched takes memory, so a range costs what its blocks hold, wherever they
+//! Rule: addresses are reserved at the start, a range for each size of block: 4, 8, 16, 32 and 64
+//! KiB. Only touched addresses take memory, so a range costs what its blocks hold, wherever they
 //! lie in it.
 //!
 //! ```text
@@ -14,17 +14,17 @@
 //!   64 KiB  [   used   |   free   |     never touched     ]
 //! ```
 //!
-//! A freed block is handed back (`MADV_DONTNEED`), except that up to [`RESIDENT_FREE_BYTES_MAX`]
-//! stay in memory for the next that ask: a file that is written and removed over and over shall not
-//! pay page faults each time.
+//! A freed block returns to the system (`MADV_DONTNEED`), except that up to
+//! [`RESIDENT_FREE_BYTES_MAX`] stay in memory for the next allocations: otherwise a file that is
+//! written and removed over and over would pay page faults each time.
 //!
-//! How many addresses: all blocks of a size together never hold more than the size of the file
-//! system; [`RESERVE_FACTOR`] is more than that for each of the five, and the rest serves copies of
-//! pages that readers hold.
+//! All blocks of a size together never hold more than the size of the file system;
+//! [`RESERVE_FACTOR`] is more than that for each of the five, and the rest serves copies of pages
+//! that readers hold.
 //!
-//! Known weaknesses: where the system's pages are larger than a block, the block stays in memory
-//! until another of its size is asked for. One lock for all threads; it is held for some tens of
-//! nanoseconds per page.
+//! Known weaknesses: where the system's pages are larger than a block, a freed block stays in
+//! memory until its next use. One lock for all threads; it is held for some tens of nanoseconds per
+//! page.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -38,13 +38,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 /// slices, small enough that a copy made for a reader (64 KiB) costs less than the system call
 /// around it.
 pub(super) const PAGE_BYTES: usize = 64 * 1024;
-/// Smallest block: a page of most systems, the least that can be handed back.
+/// Smallest block: a page of most systems, the least that can be returned.
 const BLOCK_BYTES_MIN: usize = 4 * 1024;
 
 /// Sizes of blocks.
 const SIZES: usize = (PAGE_BYTES / BLOCK_BYTES_MIN).trailing_zeros() as usize + 1;
 
-/// Free memory that is not handed back: what 64 calls in flight write in pages of 64 KiB.
+/// Most free memory that stays: what 64 calls in flight write in pages of 64 KiB.
 const RESIDENT_FREE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Addresses reserved for all sizes, as a multiple of the size of the file system.
@@ -52,7 +52,7 @@ const RESERVE_FACTOR: usize = 8;
 /// Addresses reserved beyond that, so that small file systems have some for pinned pages.
 const RESERVE_EXTRA_BYTES: usize = 256 * 1024 * 1024;
 
-/// The ranges, and what of them is free.
+/// The ranges, and their free blocks.
 pub(super) struct Arena {
     base: NonNull<u8>,
     /// Of the range of each size.
@@ -68,29 +68,29 @@ unsafe impl Sync for Arena {}
 
 #[derive(Default)]
 struct Free {
-    /// Free bytes that were not handed back.
+    /// Free bytes that stay in memory.
     resident_bytes: usize,
     sizes: [OfSize; SIZES],
 }
 
-/// Free blocks of one size, by where they start.
+/// Free blocks of one size, by their starts.
 #[derive(Default)]
 struct OfSize {
-    /// Those that were not handed back.
+    /// Those that stay in memory.
     resident: Vec<usize>,
     handed_back: Vec<usize>,
-    /// Bytes of the range from here on were never used.
+    /// The range was never used from here on.
     next_fresh: usize,
 }
 
-/// Bytes from the start of a page of a file, in a block of its own. Whatever follows in that page
-/// of the file is zero.
+/// Bytes from the start of a page of a file, in a block of its own. The rest of that page of the
+/// file is zero.
 pub(super) struct RamPage {
     arena: Arc<Arena>,
-    /// Where the block is.
+    /// The start of the block.
     start: usize,
     capacity: usize,
-    /// What of the block is the page's; the rest is whatever was there.
+    /// The bytes of the page; the rest of the block is undefined.
     length: usize,
 }
 
@@ -150,7 +150,7 @@ impl Arena {
         })
     }
 
-    /// Takes a block back. The system gets its memory, unless that is to be kept.
+    /// Frees a block. Its memory returns to the system, unless it may stay.
     fn give(&self, start: usize, bytes: usize) {
         let mut free = self.free.lock();
         let is_kept = free.resident_bytes + bytes <= RESIDENT_FREE_BYTES_MAX;
@@ -167,10 +167,10 @@ impl Arena {
         free.sizes[size_of(bytes)].resident.push(start);
     }
 
-    /// Says to the system that nothing needs what is there; false when it does not take it.
+    /// Returns the memory of a block to the system; false on failure.
     fn discard(&self, start: usize, bytes: usize) -> bool {
         assert!(start + bytes <= self.range_bytes * SIZES, "out of range");
-        // It would take whole pages, with what is beside the block.
+        // It would discard whole pages, with the neighbours of the block.
         if bytes < rustix::param::page_size() {
             return false;
         }
@@ -208,7 +208,7 @@ fn reserve(bytes: usize) -> Result<NonNull<u8>> {
     NonNull::new(base.cast::<u8>()).ok_or_else(|| Error::Io("mapping at address 0".to_owned()))
 }
 
-/// Which of the sizes blocks of `bytes` have.
+/// The index of the size of blocks of `bytes`.
 fn size_of(bytes: usize) -> usize {
     (bytes / BLOCK_BYTES_MIN).trailing_zeros() as usize
 }

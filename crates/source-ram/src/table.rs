@@ -1,12 +1,12 @@
 //! Inodes by number.
 //!
-//! Split into shards by the low bits, so that threads that look up different inodes rarely meet
-//! at one lock. Directories name their entries by number, not by pointer: a chain of a million
-//! nested directories then takes no recursion to free.
+//! The table is split into shards by the low bits, so that threads that look up different inodes
+//! rarely meet at one lock. Directories name their entries by number, not by pointer: a chain of a
+//! million nested directories then needs no recursion to free.
 //!
-//! Inodes and names live in the general allocator, which keeps what is freed. So after many
-//! removals it has to hand free memory back ([`Table::trim_if_due`]): as often as half of what
-//! was there has gone, which costs little per removal.
+//! Inodes and names live in the general allocator, which keeps freed memory. So the table returns
+//! free memory to the system ([`Table::trim_if_due`]) each time that half of the objects have gone,
+//! which costs little per removal.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -21,14 +21,13 @@ use super::inode::{Inode, InodeState};
 /// Locks; a power of two, several times the processors of a usual machine.
 const SHARDS: usize = 64;
 
-/// Removals between two trims, at least: some 12 MiB of inodes and names.
+/// Fewest removals between two trims: some 12 MiB of inodes and names.
 const TRIM_REMOVALS_MIN: u64 = 16 * 1024;
 
-/// Numbers are given by us, one after the other: they need no hash against collisions made on
-/// purpose.
+/// The numbers are consecutive and not chosen by others: they need no hash against collisions.
 type Shard = RwLock<HashMap<u64, Arc<Inode>, BuildHasherDefault<NumberHasher>>>;
 
-/// All inodes that have a name.
+/// All inodes that exist.
 pub(super) struct Table {
     shards: Vec<Shard>,
     next_number: AtomicU64,
@@ -51,7 +50,7 @@ impl Table {
         &self.shards[(number % SHARDS as u64) as usize]
     }
 
-    /// A number that no inode had before.
+    /// A new number.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -77,8 +76,8 @@ impl Table {
         }
     }
 
-    /// Hands memory of removed inodes and names back, when it is worth it. To be called without
-    /// locks: it may take some milliseconds.
+    /// Returns the memory of removed inodes and names to the system, when it is worth it. Needs to
+    /// hold no locks: it may take some milliseconds.
     pub(super) fn trim_if_due(&self) {
         let due = TRIM_REMOVALS_MIN.max(self.count());
         let order = Ordering::Relaxed;
@@ -89,7 +88,7 @@ impl Table {
         }
     }
 
-    /// How many there are.
+    /// The number of inodes.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Threads that help the thread of a walk, started as there is work for them.
+//! Threads that help the thread of a walk, started as work comes.
 
 use std::iter::from_fn;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::thread::{Builder, Scope};
 
 use pagewell_base::sync::Mutex;
 
-/// Threads of a scope that take jobs, the first that was given first. They end when this is
-/// dropped and no job is left.
+/// Threads of a scope that run jobs in their order. They end when this is dropped and no job is
+/// left.
 pub(crate) struct Helpers<'scope, 'env, Job> {
     scope: &'scope Scope<'scope, 'env>,
     name: &'static str,
@@ -35,8 +35,7 @@ impl<'scope, 'env, Job: Send + 'scope> Helpers<'scope, 'env, Job> {
         }
     }
 
-    /// Gives a job to the threads, if there are any; one more is started to `serve` while there
-    /// may be more.
+    /// Adds a job, if there are threads for it; starts one more to `serve` while there may be more.
     pub(crate) fn give(
         &mut self,
         job: Job,
@@ -52,12 +51,12 @@ impl<'scope, 'env, Job: Send + 'scope> Helpers<'scope, 'env, Job> {
                     });
             match started {
                 Ok(_) => self.threads += 1,
-                // Those that are there do the work.
+                // The running threads do the work.
                 Err(_) => self.threads_max = self.threads,
             }
         }
         if self.threads > 0 {
-            // The queue is there as long as this is.
+            // The queue lives as long as this.
             let _ = self.jobs.send(job);
         }
     }

@@ -1,7 +1,7 @@
-//! Holes of sparse files: what of a file need not be written because it is zero anyway.
+//! Holes of sparse files: blocks of zeros that a copy need not write.
 
-/// A run of zeros is left out of the copy of a sparse file in blocks of this size: the page of
-/// all file systems that have holes.
+/// A copy of a sparse file omits zeros in blocks of this size: the page of all file systems with
+/// holes.
 const HOLE_BYTES: usize = 4096;
 
 /// The parts of a piece of a file that are not blocks of zeros, each with its start.

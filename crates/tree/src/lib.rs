@@ -1,8 +1,8 @@
 //! A file system as the commands use it: paths, sorted listings, streams of bytes.
 //!
-//! Paths are resolved here, not by the file system: symbolic links on the way are followed
-//! inside the source only. An absolute target starts again at the source's root and `..` at the
-//! root stays there, so no link in an image can lead out of it.
+//! This crate resolves paths, not the file system: it follows symbolic links inside the source
+//! only. An absolute target starts again at the source's root and `..` at the root stays there, so
+//! no link in an image can lead out of it.
 
 mod helpers;
 pub mod holes;
@@ -28,10 +28,10 @@ const LINKS_MAX: usize = 40;
 /// requests.
 pub const READ_BYTES: u32 = 1 << 20;
 
-/// Names of one directory, in about 1 GiB of memory. A server can go on listing for ever.
+/// Most names of one directory, in about 1 GiB of memory. A server could list without end.
 const NAMES_MAX: usize = 4 << 20;
 
-/// A file system and on whose behalf it is used.
+/// A file system and its user.
 #[derive(Clone)]
 pub struct Tree {
     /// The file system.
@@ -41,9 +41,9 @@ pub struct Tree {
 
 /// All names of a directory.
 pub struct Names {
-    /// Those that are names, in the order of their bytes.
+    /// The valid names, in the order of their bytes.
     pub listed: Vec<Listed>,
-    /// How many others the source has, which were left out.
+    /// The number of others, which are left out.
     pub unusable: u64,
 }
 
@@ -55,23 +55,23 @@ pub type Take<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 pub struct Listed {
     /// Its bytes.
     pub name: Vec<u8>,
-    /// The object, or why it could not be examined.
+    /// The object, or the error of examining it.
     pub entry: Result<Entry>,
 }
 
-/// A place in a tree: a directory and a name in it, there or not.
+/// A place in a tree: a directory and a name in it, which may not exist.
 #[derive(Clone, Debug)]
 pub struct Spot {
     /// The directory.
     pub directory: FileId,
-    /// The name; empty when the root itself (or `.`, `..`) is meant.
+    /// The name; empty for the root itself (or `.`, `..`).
     pub name: Vec<u8>,
-    /// What is there.
+    /// Its object.
     pub entry: Option<Entry>,
 }
 
 impl Tree {
-    /// Uses `filesystem` on behalf of the user that runs this process.
+    /// Uses `filesystem` as the user of this process.
     pub fn new(filesystem: Arc<dyn FileSystem>) -> Self {
         let groups: Vec<u32> = rustix::process::getgroups()
             .unwrap_or_default()
@@ -86,7 +86,7 @@ impl Tree {
         }
     }
 
-    /// Its files by their descriptors, when it is a directory of this machine.
+    /// Its files by their descriptors, if it is a directory of this machine.
     pub fn local(&self) -> Option<&dyn LocalFiles> {
         self.filesystem.as_local()
     }
@@ -96,7 +96,7 @@ impl Tree {
         self.local().is_some()
     }
 
-    /// The call to make: as this user, on a thread that may wait.
+    /// A call of this user, on a thread that may wait.
     pub fn call(&self) -> Call<'_> {
         Call::new(&self.credentials, true)
     }
@@ -113,9 +113,9 @@ impl Tree {
         Ok(self.filesystem.read_link(&self.call(), id)?.0)
     }
 
-    /// Finds `path` (from the root; a leading `/` makes no difference). Links on the way are
-    /// followed, the last name only with `follow`. A last name that does not exist gives a spot
-    /// without an entry; everything else that is missing is an error.
+    /// Finds `path` (from the root; a leading `/` makes no difference). Follows links on the way,
+    /// and in the last name only with `follow`. A last name that does not exist gives a spot
+    /// without an entry; any other missing name is an error.
     pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
         self.resolve_below(self.root()?, path, follow)
     }
@@ -123,7 +123,7 @@ impl Tree {
     /// The same from a directory, as if that were the root: nothing leads out of it.
     pub fn resolve_below(&self, root: Entry, path: &[u8], follow: bool) -> Result<Spot> {
         let follow = follow || path.ends_with(b"/");
-        // The directories between the root and where the path has led.
+        // The directories between the root and the current place.
         let mut below: Vec<Entry> = Vec::new();
         let (mut todo, mut links_followed) = (components(path), 0);
         while let Some(name) = todo.pop() {
@@ -170,8 +170,8 @@ impl Tree {
         })
     }
 
-    /// All names of a directory but `.` and `..`, in the order of their bytes. With `dots`,
-    /// those two as well.
+    /// All names of a directory but `.` and `..`, in the order of their bytes; with `dots`, those
+    /// two, too.
     pub fn list(&self, directory: &FileId, dots: bool) -> Result<Names> {
         self.list_up_to(directory, dots, NAMES_MAX)
     }
@@ -223,7 +223,7 @@ impl Tree {
             ),
             name,
         };
-        // A name that was moved during the listing, or a server that is not honest.
+        // A name may move during the listing, and a server may lie.
         found.dedup_by(|later, first| later.0 == first.0);
         Ok(Names {
             listed: found.into_iter().map(examine).collect(),
@@ -232,11 +232,11 @@ impl Tree {
     }
 }
 
-/// Pages that are handed on together: as many as one pwritev(2) takes well.
+/// Pages in one call: as many as one pwritev(2) takes well.
 const SLICES_MAX: usize = 64;
 
-/// Hands the bytes of a payload on, with where they are in it: those in memory as they are, those
-/// of a file by way of `buffer`. `failed` makes an error of one of reading.
+/// Passes the bytes of a payload on, each with its offset: those in memory as they are, those of a
+/// file through `buffer`. `failed` converts an error of reading.
 pub fn pieces<E>(
     payload: &Payload,
     buffer: &mut Vec<u8>,
@@ -269,8 +269,8 @@ pub fn pieces<E>(
     }
 }
 
-/// Writes all of these with as few calls of `write` as that takes. It is told how many bytes are
-/// written, and says how many more are.
+/// Writes all slices with as few calls of `write` as possible. `write` gets the count of bytes
+/// written, and returns how many more it writes.
 pub fn write_slices<'a>(
     slices: impl IntoIterator<Item = &'a [u8]>,
     mut write: impl FnMut(u64, &[IoSlice<'_>]) -> Result<usize, Errno>,

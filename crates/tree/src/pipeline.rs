@@ -1,23 +1,22 @@
-//! Work on many small items that several threads do, and that is taken back in the order in which
-//! it was given.
+//! Work on many small items by several threads, with results in the order of the items.
 //!
-//! **Problem.** A walk comes to one name after the other. What is done with each waits, for the
-//! kernel or for a server; but what is printed, and every message, comes in the order of the walk.
+//! **Problem.** A walk reaches one name after the other. The work for each waits, for the kernel or
+//! for a server; but output and messages come in the order of the walk.
 //!
-//! **Rule.** Items travel in batches, so that a thread is woken for many of them. A batch waits
-//! until a thread takes it; the thread of the walk takes one itself when it would have to wait
-//! otherwise. What is done is taken back batch by batch, the first that was given first.
+//! **Rule.** Items travel in batches, so that waking a thread serves many of them. A batch waits
+//! until a thread takes it; the thread of the walk takes one itself instead of waiting. Results are
+//! taken batch by batch, the oldest first.
 //!
 //! ```text
 //!   give ──> open batch ──full──> waiting ──> threads ──> done ──oldest first──> take
-//!                                    └──> the giver, when too much is on its way
+//!                                    └──> the giver, when too much is in flight
 //! ```
 //!
-//! Bounded: at most twice as many batches as threads are on their way ([`Width::window`]). A thread
-//! is started with each full batch until there are as many as may be: a small tree needs none.
+//! Bounded: at most twice as many batches as threads are in flight ([`Width::window`]). Each full
+//! batch starts a thread up to the limit: a small tree needs none.
 //!
-//! **Known weakness.** One item that takes long holds back all that come after it, which wait in
-//! memory, done; large items are better done by the giver.
+//! **Known weakness.** One slow item holds back the results of all later ones, in memory; the giver
+//! better does large items itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -26,13 +25,13 @@ use pagewell_base::sync::Mutex;
 
 use crate::helpers::Helpers;
 
-/// Makes for a thread what works on items, and has tools of its own.
+/// Makes the worker of a thread, which has tools of its own.
 pub type Workers<'work, Item> = dyn Fn() -> Worker<'work, Item> + Sync + 'work;
 
-/// Works on items that travel together, which afterwards hold what came of them.
+/// Works on the items of a batch, which afterwards hold the results.
 pub type Worker<'work, Item> = Box<dyn FnMut(&mut [Item]) + 'work>;
 
-/// How much is done at the same time.
+/// The parallelism of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
     /// Threads besides that of the giver.
@@ -42,21 +41,20 @@ pub struct Width {
 }
 
 impl Width {
-    /// For work that is not worth it: the giver does it, item by item.
+    /// No threads: the giver works item by item.
     pub const NONE: Self = Self {
         threads: 0,
         batch: 1,
     };
 
-    /// For work that a server waits for, not a processor. Servers answer so many calls at a time;
-    /// more would wait there.
+    /// For work that waits for a server, which answers only so many calls at a time.
     pub const REMOTE: Self = Self {
         threads: 15,
         batch: 4,
     };
 
-    /// For work that the processors of this machine do. Threads that change one directory wait for
-    /// each other in the kernel: more than a few only make others wait.
+    /// For work of this machine's processors. Threads that change one directory wait for each other
+    /// in the kernel, so more than a few gain nothing.
     pub fn local() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -65,7 +63,7 @@ impl Width {
         }
     }
 
-    /// Batches that may be on their way.
+    /// Most batches in flight.
     fn window(self) -> usize {
         2 * (self.threads + 1)
     }
@@ -79,7 +77,7 @@ struct Batch<T> {
 
 impl<Item> Batch<Item> {
     fn work(&mut self, worker: &mut Worker<'_, Item>) {
-        // Where the worker panics nothing is left to be done again.
+        // After a panic of the worker nothing is repeated.
         let mut items = std::mem::take(&mut self.items);
         worker(&mut items);
         self.items = items;
@@ -89,19 +87,19 @@ impl<Item> Batch<Item> {
 
 /// The giver's end.
 pub struct Pipeline<'scope, 'env, 'work, Item> {
-    /// A helper cannot reach what was taken back, or never will be.
+    /// Weak, so that a helper cannot reach a batch that was taken back or dropped.
     helpers: Helpers<'scope, 'env, Weak<Mutex<Batch<Item>>>>,
     workers: &'scope Workers<'work, Item>,
     width: Width,
     /// The giver's own.
     worker: Option<Worker<'work, Item>>,
     open: Vec<Item>,
-    /// Those on their way, the oldest first.
+    /// Those in flight, the oldest first.
     sent: VecDeque<Arc<Mutex<Batch<Item>>>>,
     taking: std::vec::IntoIter<Item>,
 }
 
-/// Runs `body` with a pipeline. What `body` has not taken back when it ends is dropped.
+/// Runs `body` with a pipeline. Results that `body` has not taken when it ends are dropped.
 pub fn run<'work, Item: Send, R>(
     workers: &Workers<'work, Item>,
     width: Width,
@@ -122,7 +120,7 @@ pub fn run<'work, Item: Send, R>(
 }
 
 impl<Item: Send> Pipeline<'_, '_, '_, Item> {
-    /// Gives the next item. After it, [`Pipeline::take`] is called until it has nothing.
+    /// Adds an item. The caller then calls [`Pipeline::take`] until it returns nothing.
     pub fn give(&mut self, item: Item) {
         self.open.push(item);
         if self.open.len() >= self.width.batch {
@@ -131,7 +129,7 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
             self.helpers.give(batch, move |batches| {
                 let mut worker = workers();
                 for batch in batches.filter_map(|batch| batch.upgrade()) {
-                    // What the giver is at, or passes over, it does itself.
+                    // The giver does what it holds, or passes, itself.
                     if let Some(mut batch) = batch.try_lock().filter(|batch| !batch.is_done) {
                         batch.work(&mut worker);
                     }
@@ -140,9 +138,9 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
         }
     }
 
-    /// The next item in order, if it is done; when too many are on their way, it is waited for.
+    /// The next item in order, if it is done; waits for it when too many are in flight.
     pub fn take(&mut self) -> Option<Item> {
-        // Once for each batch is often enough to look.
+        // Once for each batch is often enough.
         if self.taking.as_slice().is_empty() && !self.open.is_empty() {
             return None;
         }
@@ -173,7 +171,7 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
     }
 
     /// The oldest batch, if it is done; with `waits`, as soon as it is. Meanwhile the giver works
-    /// on those that no thread has.
+    /// on batches that no thread has.
     fn next_batch(&mut self, waits: bool) -> Option<Vec<Item>> {
         loop {
             let oldest = self.sent.front()?;

@@ -1,4 +1,4 @@
-//! Reads a file from its beginning to its end, in the cheapest way that its tree has.
+//! Reads a file from its beginning to its end, in the cheapest way of its tree.
 
 use pagewell_fs::{Entry, FileId, OpenFile, Payload, Result};
 
@@ -9,20 +9,20 @@ pub struct Reader<'a> {
     tree: &'a Tree,
     id: FileId,
     size: u64,
-    /// Of a file of this machine: reading it needs nothing but its descriptor.
+    /// The descriptor of a file of this machine, which is enough to read it.
     opened: Option<OpenFile>,
 }
 
-/// What one read has found.
+/// The result of one read.
 pub struct Piece {
-    /// Where its bytes are.
+    /// The place of its bytes.
     pub payload: Payload,
-    /// Whether the file ends with it; nothing when that shows in how many bytes come.
+    /// Whether the file ends with it; `None` when only the count of its bytes shows that.
     ends: Option<bool>,
 }
 
 impl Piece {
-    /// Whether nothing comes after it, when so many of its bytes came.
+    /// Whether it is the last, when it has brought `got` bytes.
     pub fn is_last(&self, got: u64) -> bool {
         let is_short = got < self.payload.len() as u64;
         got == 0 || self.ends.map_or(is_short, |ends| ends && !is_short)
@@ -32,7 +32,7 @@ impl Piece {
 impl Tree {
     /// Reads a file that was just found or listed.
     pub fn reader(&self, entry: &Entry) -> Reader<'_> {
-        // Why a file cannot be opened so, a read tells.
+        // A read reports the reason of a failure.
         let opened = self
             .local()
             .and_then(|local| local.open_listed(&self.call(), &entry.id).ok());
@@ -46,11 +46,11 @@ impl Tree {
 }
 
 impl Reader<'_> {
-    /// Where at most `count` bytes from `offset` are.
+    /// At most `count` bytes from `offset`.
     pub fn read(&self, offset: u64, count: u32) -> Result<Piece> {
         if let Some(file) = &self.opened {
-            // Of a small file not more space is asked for than it needs. One byte more than it had
-            // tells whether that is still all of it.
+            // A small file needs no more space than its length. One byte more shows whether it has
+            // grown.
             let left = self
                 .size
                 .checked_sub(offset)
@@ -72,8 +72,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Gives every byte to `take`, in order. Stops when the file ends, also when it got shorter
-    /// meanwhile. `buffer` is reused between files.
+    /// Gives every byte to `take`, in order. Stops at the end of the file, also when the file has
+    /// become shorter. `buffer` is reused between files.
     pub fn stream(&self, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64> {
         let mut offset = 0;
         loop {

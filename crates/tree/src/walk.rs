@@ -1,10 +1,10 @@
 //! Everything below a directory, in the order of the names, on an explicit stack.
 //!
-//! An image can be built to be walked for ever: a directory that contains itself, or a few
-//! directories that each contain the next one twice. So a directory is not entered again below
-//! itself, and no directory is entered more than [`VISITS_MAX`] times in one walk: the work is
-//! linear in what the image really holds. Weakness: a tree in which the same directory truly
-//! appears more often (bind mounts) is reported, not walked.
+//! A hostile image can make a walk endless: a directory that contains itself, or a few directories
+//! that each contain the next one twice. So a directory is not entered again below itself, and no
+//! directory is entered more than [`VISITS_MAX`] times in one walk: the work is linear in the
+//! content of the image. Weakness: a tree in which the same directory truly appears more often
+//! (bind mounts) is reported, not walked.
 
 mod ahead;
 
@@ -19,34 +19,34 @@ use ahead::Ahead;
 /// Times one directory may be entered in one walk.
 const VISITS_MAX: u32 = 16;
 
-/// Directories of one walk: their identifiers fill memory, and a server can make up others without
-/// end.
+/// Most directories of one walk: their identifiers take memory, and a server can invent others
+/// without end.
 const DIRECTORIES_MAX: usize = 16 << 20;
 
-/// Directories inside each other: beyond any path that can be named, below what fills memory.
+/// Most nested directories: beyond any path that can be named, and bounded in memory.
 const DEPTH_MAX: usize = 4096;
 
-/// Directories above each other, and names of each that the walk comes to next, among which it
-/// looks for directories to be listed ahead: it does so at each directory that it enters.
+/// Directories above each other, and next names of each, among which the walk looks for directories
+/// to list ahead, at each directory that it enters.
 const FRAMES_LOOKED_AT: usize = 16;
 const NAMES_LOOKED_AT: usize = 256;
 
-/// What the walk has come to. Paths are relative to the start, without a leading slash.
+/// An event of the walk. Paths are relative to the start, without a leading slash.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// A directory: its contents follow unless the visitor answers [`Next::Skip`].
     Enter(&'a [u8], &'a Entry),
     /// All names of the start (an empty path) or of a directory that was entered.
     Listing(&'a [u8], &'a Entry, &'a [Listed]),
-    /// The end of a directory that was entered.
+    /// The end of an entered directory.
     Leave(&'a [u8]),
-    /// Anything that is not a directory.
+    /// An object other than a directory.
     Object(&'a [u8], &'a Entry),
     /// A name that could not be examined, or a directory that could not be listed.
     Failed(&'a [u8], Error),
 }
 
-/// What the visitor wants next; only looked at after [`Step::Enter`].
+/// The visitor's answer, used only after [`Step::Enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Go on.
@@ -61,9 +61,9 @@ struct Frame {
     rest: std::vec::IntoIter<Listed>,
 }
 
-/// Walks everything below the directory `start`, which itself is not given to `visit`. An error
-/// of the visitor ends the walk. So many threads list the next directories ahead, for a visitor
-/// that enters nearly all of them; none for another.
+/// Walks everything below the directory `start`, which itself is not given to `visit`. An error of
+/// the visitor ends the walk. `listers` threads list the next directories ahead, for a visitor that
+/// enters nearly all of them; other visitors use none.
 pub fn walk<E>(
     tree: &Tree,
     listers: usize,
@@ -130,7 +130,7 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Lists a directory, shows what it has, and goes on in it; false when it cannot be listed.
+    /// Lists a directory, reports its names, and continues in it; false when it cannot be listed.
     fn descend<E>(
         &mut self,
         entry: Entry,
@@ -160,7 +160,7 @@ impl Walk<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Has the directories listed that come next.
+    /// Has the next directories listed.
     fn look_ahead(&mut self) {
         let Some(ahead) = &mut self.ahead else {
             return;
