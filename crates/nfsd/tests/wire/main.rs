@@ -27,7 +27,6 @@ mod late;
 mod limits;
 mod listing;
 mod locks;
-mod mounted;
 mod mounting;
 mod names;
 mod port_mapper;

@@ -1,5 +1,10 @@
 //! Exports mounted with this project's own client, `source-nfs`: the two ends of the protocol
 //! against each other, each in its own right tested elsewhere.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
 
 mod backward;
 mod data;
@@ -36,7 +41,9 @@ use pagewell_nfsd::Server;
 use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_sunrpc::nfs3::Procedure;
 
-use crate::fixture::{export, ram, serve};
+use pagewell_wire::{fixture, layer, operations};
+
+use fixture::{export, ram, serve};
 
 /// The option of a mount that believes what it knows for as long as a test may take.
 const LASTING: &str = "actimeo=600";
