@@ -55,7 +55,7 @@ pub(crate) fn watch(process: u32, work: impl FnOnce() + Send) -> anyhow::Result<
     let is_done = AtomicBool::new(false);
     let stepped = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Also when the work panics, or the other thread would wait for ever.
+            // Also when the work panics, or the other thread would wait without end.
             let _done = Done {
                 is_done: &is_done,
                 process,
@@ -183,7 +183,7 @@ fn decode(code: &[u8], at: u64) -> Decoded {
         (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
     Decoded {
         written: written.copied().collect(),
-        // An exchange with memory locks without being told to.
+        // An exchange with memory locks without a prefix.
         is_locked: instruction.has_lock_prefix()
             || (instruction.mnemonic() == Mnemonic::Xchg && has_memory),
         is_system_call: instruction.mnemonic() == Mnemonic::Syscall,

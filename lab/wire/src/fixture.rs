@@ -38,7 +38,7 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::Ram, Self::Directory, Self::PathHints];
 }
 
-/// A server with one export named `/`, nobody squashed.
+/// A server with one export named `/`, without squashing.
 pub struct Fixture {
     pub kind: Kind,
     server: Server,
@@ -76,7 +76,7 @@ pub fn image(path: &Path) -> ImageFileSystem {
     ImageFileSystem::from_device(Arc::new(device), origin, &image_cache()).writable()
 }
 
-/// An export that squashes nobody.
+/// An export without squashing.
 pub fn export(name: &str, filesystem: Arc<dyn FileSystem>) -> Export {
     Export {
         squash: Squash::None,
@@ -153,7 +153,7 @@ impl Fixture {
         Client::connect(self.address(), User::System(uid, uid, Vec::new()))
     }
 
-    /// Whether callers are told apart: not so in a directory that is served by an ordinary user.
+    /// Whether callers are distinguished: not so in a directory that is served by an ordinary user.
     pub fn knows_users(&self) -> bool {
         self.kind == Kind::Ram || rustix::process::geteuid().is_root()
     }

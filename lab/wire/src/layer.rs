@@ -113,7 +113,7 @@ macro_rules! hooked {
             $id: $id_type,
             $($argument: $type,)*
         ) -> Result<$result> {
-            #[allow(unused_mut)] // where no more is to be told
+            #[allow(unused_mut)] // events without parts of their own
             let mut event = Event::of(stringify!($method), call, $id);
             $($(event.$part = $value;)+)?
             self.hook.before(&event)?;
@@ -284,7 +284,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Waits until it is open. A test that fails must not leave threads behind for ever.
+    /// Waits until it is open. A test that fails must not leave threads behind.
     pub fn pass(&self) {
         let mut state = self.state.lock();
         state.1 += 1;

@@ -214,7 +214,7 @@ impl Client {
         Ok(made)
     }
 
-    /// A new directory that anybody may use.
+    /// A new directory that every user may use.
     pub fn make_directory(&mut self, directory: &[u8], name: &[u8]) -> FileHandle {
         let made = self.mkdir(directory, name, mode(0o777));
         made.expect("a new directory").handle

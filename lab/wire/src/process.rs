@@ -1,6 +1,6 @@
 //! A server in a process of its own, to be killed and measured.
 //!
-//! The process is the test program again, told by [`ROLE`] to serve: a test of it that is named
+//! The process is the test program again; [`ROLE`] has it serve: a test of it that is named
 //! `serve_as_child` calls [`serve_as_child`]. It ends when its standard input ends, so that it does
 //! not outlive a test that fails.
 

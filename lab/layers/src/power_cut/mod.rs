@@ -301,7 +301,7 @@ impl Shared {
         let mut state = self.state.lock();
         if state.power == Power::On {
             if state.burn() {
-                // On its way: it may reach the medium, and nobody is told.
+                // In flight: it may reach the medium, and is not acknowledged.
                 state.log(&request, there);
             } else if request.is_durable() {
                 let sequence = state.log(&request, there);

@@ -32,7 +32,7 @@ impl Shared {
                 state = self.state.lock();
             } else if state.closing {
                 drop(state);
-                // Nothing is left that could be told of an error.
+                // No request is left that an error could go to.
                 let _ = self
                     .write_out(u64::MAX, 0)
                     .and_then(|()| self.flush_below());

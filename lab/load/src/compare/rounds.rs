@@ -150,7 +150,7 @@ pub fn warm(plan: &Plan, case: &Case) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// Runs a case on all servers in turn; `progress` is told of every run.
+/// Runs a case on all servers in turn; `progress` gets a line of every run.
 ///
 /// # Errors
 ///
@@ -268,7 +268,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A server that nobody asks for anything.
+    /// A server that gets no call.
     pub(crate) fn server(name: &str) -> Server {
         let address = "127.0.0.1:1".parse().unwrap();
         Server {

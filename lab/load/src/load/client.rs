@@ -35,7 +35,7 @@ pub(super) const fn reply_wait() -> Duration {
     REPLY_WAIT
 }
 
-/// Who makes all calls: the superuser, as AUTH_SYS. The measured servers squash nobody.
+/// Of all calls: the superuser, as AUTH_SYS. The measured servers do not squash.
 pub(super) fn credential() -> Credential<'static> {
     Credential::System(SystemCredential {
         stamp: 0,

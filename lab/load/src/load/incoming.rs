@@ -48,7 +48,7 @@ pub(super) struct Incoming {
     filled: Range<usize>,
     /// The head and the length of a record of which not all bytes have come.
     begun: Option<(Vec<u8>, usize)>,
-    /// Bytes of it that are to come and that nobody wants.
+    /// Bytes of it that are to come and are dropped.
     unwanted: usize,
     /// The memory of the head that was returned last.
     head: Vec<u8>,

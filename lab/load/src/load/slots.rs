@@ -21,7 +21,7 @@ pub const DEPTH_MAX: usize = 1 << SLOT_BITS;
 /// Numbers taken from the process's sequence at once.
 const CHUNK: u32 = 256;
 
-/// Sequence numbers that nobody else in the process has.
+/// Sequence numbers that are unique in the process.
 #[derive(Default)]
 pub(super) struct Sequence {
     next: u32,

@@ -382,7 +382,7 @@ impl Receiver<'_> {
             last = Some(entry.cookie);
         }
         if !listed.end {
-            // A page without entries that is not the last would be asked for for ever.
+            // A page without entries that is not the last would be asked for without end.
             let cookie = last.ok_or(LoadError::EntriesDiffer {
                 before,
                 now: entries,

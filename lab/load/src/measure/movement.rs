@@ -1,4 +1,4 @@
-//! Whether two programs differ, told from whole runs of many cases.
+//! Whether two programs differ, judged by whole runs of many cases.
 //!
 //! Problem: repeats inside one run stand close together, and the next run of the same program
 //! stands elsewhere: other memory, other neighbours, another state of the disk. Repeats alone show

@@ -13,7 +13,7 @@
 //! compared.
 //!
 //! Lent pages cannot be wrong for a reader that wants data: what a pin gives is a shared slice of
-//! the page, so the type system lets nobody write to it, and the page stays until the pin is
+//! the page, so the type system permits no write to it, and the page stays until the pin is
 //! dropped.
 
 mod case;

@@ -203,7 +203,7 @@ impl HugeMemory {
         // comparison is one with ordinary ones.
         let _ =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), length, Advice::LinuxHugepage) };
-        // SAFETY: inside the mapping, which nobody else knows yet.
+        // SAFETY: inside the mapping, which no other code knows yet.
         unsafe { start.as_ptr().write_bytes(0xa5, length) };
         Ok(memory)
     }

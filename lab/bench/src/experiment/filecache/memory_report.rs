@@ -117,7 +117,7 @@ pub(super) fn verdicts(times: &Times) -> Vec<(bool, String)> {
     ]
 }
 
-/// Memory that can be had without taking it from anybody; everything when it cannot be told.
+/// Memory that is free or can be freed; everything when that is not known.
 pub(super) fn available_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     available(&text).unwrap_or(u64::MAX)

@@ -60,7 +60,7 @@ pub(super) struct Windows {
     sets: Box<[Mutex<Set>]>,
 }
 
-// SAFETY: the region is only changed at windows nobody uses, under the lock of their set.
+// SAFETY: the region is only changed at windows without users, under the lock of their set.
 unsafe impl Send for Windows {}
 // SAFETY: as above.
 unsafe impl Sync for Windows {}
@@ -101,7 +101,7 @@ impl Windows {
             self.with(at / WINDOW_BYTES as u64, |window| {
                 // SAFETY: the window shows this piece while it is used, so `count` bytes from
                 // `inside` are mapped. By the caller they are bytes of the pinned page, and while
-                // that is pinned nobody changes them. `target` is ours alone, has as many bytes
+                // that is pinned they do not change. `target` is ours alone, has as many bytes
                 // from `done`, and is not in the window.
                 unsafe {
                     let source = window.as_ptr().add(inside);
@@ -172,7 +172,7 @@ impl Windows {
         set.counts.maps += 1;
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
         let offset = piece * WINDOW_BYTES as u64;
-        // SAFETY: the window is ours, inside the region, and nobody uses it; what it showed is
+        // SAFETY: the window is ours, inside the region, and without users; what it showed is
         // unmapped by the same call. The file cannot shrink, and a pinned page is inside.
         let mapped = unsafe {
             let protection = ProtFlags::READ;
@@ -198,7 +198,7 @@ impl Windows {
 impl Drop for Windows {
     fn drop(&mut self) {
         let bytes = self.sets.len() * WAYS * WINDOW_BYTES;
-        // SAFETY: mapped by us; nobody has an address into it.
+        // SAFETY: mapped by us; no address into it is left.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), bytes) };
         debug_assert!(unmapped.is_ok());
     }

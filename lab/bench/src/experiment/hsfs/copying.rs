@@ -118,7 +118,7 @@ fn describe(session: &mut Session, runs: &[Run]) {
     ] {
         for issuer in [Issuer::Reader, Issuer::ReadAhead] {
             let sizes = run.device.sizes(Some(issuer));
-            // The histogram of the report; longer requests have more rows than anybody reads.
+            // The histogram of the report; longer requests have too many rows.
             let few = sizes.between(32 << 10, u64::MAX) == 0;
             if sizes.total() > 0 && few {
                 let issuer = issuer.name();

@@ -46,7 +46,7 @@ pub(super) struct Stream {
 const CHECKED_EVERY: usize = 512;
 
 impl Job {
-    /// Reads from `start` to `start + length` in order, and again from the start for ever.
+    /// Reads from `start` to `start + length` in order, and again from the start without end.
     pub(super) fn sequential(name: &str, start: u64, length: u64, io_bytes: usize) -> Self {
         let count = (length / io_bytes as u64).max(1);
         let reads = (0u64..).map(move |index| start + index % count * io_bytes as u64);

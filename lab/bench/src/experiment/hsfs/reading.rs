@@ -1,7 +1,7 @@
 //! How a read reaches the cache: as it is, or in the pieces in which HSFS made it.
 //!
 //! The engine knows nothing of this. What an old system did before its cache is done here, with
-//! reads that anybody can make.
+//! reads that every caller can make.
 
 use pagewell_cache::{CachedDevice, ReadMode};
 use pagewell_counters::names::COPIED_BYTES;

@@ -31,7 +31,7 @@ use super::variant::Variant;
 /// What the host takes for one read: far less than the 0.66 ms of the drive's smallest request.
 const HOST: Duration = Duration::from_micros(20);
 
-/// A modelled drive that answers when it is told what time it is.
+/// A modelled drive whose time the test sets.
 struct Drive {
     name: String,
     pattern: Pattern,

@@ -4,7 +4,7 @@
 //! of a directory lie together, in an order that has nothing to do with their names, as mastering
 //! programs leave them. tar reads a directory by names and so jumps about in it; cpio was fed by
 //! find and takes the files as they lie. Both read the sector of each directory when they come to
-//! it. The cache is told where the file ends that is read, as the readers of images tell it.
+//! it. The cache gets the bounds of the file that is read, as from the readers of images.
 
 use pagewell_base::mix::Random;
 use pagewell_cache::Bounds;

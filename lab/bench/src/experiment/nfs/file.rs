@@ -38,7 +38,7 @@ fn call(credentials: &Credentials) -> Call<'_> {
 /// Removes a file of the root directory, if it is there.
 pub(super) fn remove(filesystem: &dyn FileSystem, credentials: &Credentials, name: &str) {
     let root = filesystem.root();
-    // What cannot be removed is in the way of nobody: names are new for each run.
+    // What cannot be removed disturbs no run: names are new for each.
     let _ = filesystem.remove(&call(credentials), &root, name.as_bytes());
 }
 

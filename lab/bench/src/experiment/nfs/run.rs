@@ -56,7 +56,7 @@ impl Setting {
 pub(super) enum Memory {
     /// So much that the file gathers whole, and twice.
     Whole,
-    /// What a mount has of which nobody said how large its cache is.
+    /// What a mount has without an option.
     Usual,
 }
 

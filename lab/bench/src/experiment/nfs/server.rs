@@ -1,5 +1,5 @@
-//! The project's own server in a process of its own, so that what it costs can be told from what
-//! the client costs.
+//! The project's own server in a process of its own, so that its costs are apart from those of the
+//! client.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
