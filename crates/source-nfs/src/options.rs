@@ -96,7 +96,7 @@ pub const OPTIONS: [(&str, &str); 14] = [
 /// Why options or a URL cannot be used: one reason, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ParseError(pub(super) String);
+pub struct ParseError(String);
 
 impl ParseError {
     pub(super) fn new(reason: impl Into<String>) -> Self {

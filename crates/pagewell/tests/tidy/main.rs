@@ -7,6 +7,7 @@
 
 mod figures;
 mod imports;
+mod parts;
 mod paths;
 mod repository;
 mod scanner;
