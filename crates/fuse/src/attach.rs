@@ -19,14 +19,13 @@ use crate::mounts::{Entry, FUSE, mounted_on, place_of};
 use crate::options::Options;
 use crate::unmount::{HELPER, UnmountError, said, unmount_entry};
 
-/// A mount on its place.
 pub(crate) struct Attached {
     pub(crate) place: PathBuf,
     /// The device of the mount in the kernel's list.
     device: Option<String>,
 }
 
-/// Mounts on `place`, and returns the descriptor that requests come from.
+/// Mounts on `place`, and returns the descriptor of the requests.
 pub(crate) fn attach(
     place: &Path,
     options: &Options,

@@ -18,11 +18,10 @@ pub(crate) fn as_root(may_block: bool) -> Call<'static> {
     Call::new(&ROOT, may_block)
 }
 
-/// The program that asks.
 pub(crate) struct Caller {
     /// Whether the thread that works for it may wait for storage.
     may_block: Cell<bool>,
-    /// The thread, or 0 when it cannot be seen from here.
+    /// 0 for a thread in another process namespace.
     thread: u32,
     plain: Credentials,
     with_groups: OnceCell<Credentials>,

@@ -68,7 +68,6 @@ pub(crate) fn unknown(number: u64) -> FileAttr {
     }
 }
 
-/// How the kernel names a type.
 pub(crate) fn kind(file_type: FileType) -> fuser::FileType {
     match file_type {
         FileType::Regular => fuser::FileType::RegularFile,
@@ -86,7 +85,6 @@ fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
 }
 
-/// Major and minor number of a device.
 fn device_parts(number: u32) -> (u32, u32) {
     let minor = (number & 0xff) | (number >> 12 & 0xfff00);
     (number >> 8 & 0xfff, minor)
@@ -150,7 +148,6 @@ fn time(time: Timestamp) -> SystemTime {
         .unwrap_or(UNIX_EPOCH)
 }
 
-/// A time that is to be set.
 pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     match time {
         TimeOrNow::Now => SetTime::ToServerTime,

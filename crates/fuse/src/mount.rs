@@ -62,7 +62,6 @@ impl Drop for Mounted {
     }
 }
 
-/// Waits for the end of a session and ends the threads that worked for it.
 fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io::Result<()> {
     let ended = session.join();
     front.stop();
@@ -121,7 +120,6 @@ pub fn mount(
     })
 }
 
-/// Begins to answer what comes through `connection`.
 fn start(
     service: Service,
     connection: OwnedFd,

@@ -13,9 +13,9 @@ const READERS_MAX: usize = 8;
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the list of mounts shows as the source.
+    /// The source in the list of mounts.
     pub source: String,
-    /// What it shows as the kind, behind `fuse.`.
+    /// The kind there, behind `fuse.`.
     pub subtype: String,
     /// Refuses all changes, also where the source does not.
     pub read_only: bool,
@@ -31,7 +31,7 @@ pub struct Options {
     pub no_access_times: bool,
     /// A write is on the device when the program goes on (`sync`).
     pub synchronous: bool,
-    /// The list of mounts says the same of names (`dirsync`); the source sees to it.
+    /// The same of names in the list of mounts (`dirsync`); the source sees to it.
     pub directories_synchronous: bool,
     /// Owner and permissions that are shown instead of the source's.
     pub appearance: Appearance,
@@ -68,7 +68,6 @@ impl Options {
         }
     }
 
-    /// Threads that receive requests.
     pub(crate) fn readers(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         (cores * 2)
@@ -76,7 +75,6 @@ impl Options {
             .min(self.threads.max(READERS_MIN))
     }
 
-    /// The options as the library has them.
     pub(crate) fn for_library(&self) -> Config {
         let mut config = Config::default();
         config.acl = if self.allow_other {

@@ -3,13 +3,12 @@
 //! Problem: a file of a local directory is in the kernel's page cache already. Sending its bytes
 //! through this program would copy them twice and keep them twice.
 //!
-//! Rule: when a file is opened, the source's own open file is registered with the kernel, and
-//! all programs that have this file open at a time use the same registration: the kernel wants
-//! it so, and refuses to mix such opens with ordinary ones of the same file. So whichever kind the
-//! first open of a file is, those that come while it lasts are of that kind too.
+//! Rule: an open registers the source's own open file with the kernel, and all opens of this file
+//! at a time share the registration: the kernel requires that, and refuses to mix such opens with
+//! ordinary ones. So the first open of a file decides the kind of those that come while it lasts.
 //!
-//! After a first failure for lack of rights or support the mount does not register again; a
-//! counter shows it, and the mount is as right as with it, only slower.
+//! After a first failure for lack of rights or support the mount does not register again; a counter
+//! shows it, and the mount is only slower.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -46,7 +45,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// What the kernel reads and writes; none when bytes go through this program.
+    /// The registration; none when bytes go through this program.
     pub(crate) fn backing(&self) -> Option<Arc<BackingId>> {
         self.backing.clone()
     }
@@ -96,14 +95,13 @@ impl Passthrough {
     }
 }
 
-/// A user that is not root, whether there is one of this number or not.
+/// A user that is not root, whether it exists or not.
 const NOBODY: u32 = 65_534;
 
 /// The kernel writes to a registered file with the rights of the thread that registered it,
-/// whichever program writes. The right to leave set-user-id and set-group-id to a
-/// file that is written (`CAP_FSETID`) must not be among them: then the file system beneath takes
-/// them away. Neither may what root has beyond a quota (`CAP_SYS_RESOURCE`), or of the blocks that
-/// a file system keeps for root.
+/// whichever program writes. `CAP_FSETID` must not be among them: without it the file system
+/// beneath takes set-user-id and set-group-id. Nor `CAP_SYS_RESOURCE`, which exceeds quotas, and
+/// root's user, for which a file system keeps blocks.
 fn without_privileges<T>(register: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let mut fewer = before;

@@ -1,10 +1,9 @@
-//! Answers: refusals of every kind, data without a copy in this program, and the descriptor that
-//! they go to.
+//! Answers: refusals, data without a copy in this program, and the descriptor of the kernel.
 //!
 //! `fuser` takes the data of a read as one slice. The cache has it in pages that lie anywhere, so
-//! one slice would cost a copy of every byte. This file therefore writes such an answer itself: a
-//! header of 16 bytes and the pages, in one vectored write, from which the kernel copies. Data in
-//! one piece goes through `fuser`.
+//! one slice would cost a copy of every byte. So this file writes such an answer itself: a header
+//! of 16 bytes and the pages, in one vectored write, from which the kernel copies. Data in one
+//! piece goes through `fuser`.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,7 +54,7 @@ const PIECES_MAX: usize = 1021;
 /// Linux' number of the notification that brings data.
 const NOTIFY_STORE: i32 = 4;
 
-/// The device of a mount, which requests come from and answers go to.
+/// The kernel's end of a mount.
 #[derive(Default)]
 pub(crate) struct Device {
     descriptor: OnceLock<OwnedFd>,
@@ -63,7 +62,6 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Sets the descriptor, once the mount has it.
     pub(crate) fn set(&self, device: OwnedFd) {
         let _ = self.descriptor.set(device);
     }
@@ -119,18 +117,17 @@ impl Device {
     }
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Default)]
 pub(crate) struct Data {
     pages: Vec<PageSlice>,
-    /// Used instead of the pages once it holds anything.
+    /// Used instead of the pages once it has any.
     bytes: Vec<u8>,
     /// Returned when the answer is sent.
     _lease: Option<ReadLease>,
 }
 
 impl Data {
-    /// No data yet, with the lease for it.
     pub(crate) fn with_lease(lease: Option<ReadLease>) -> Self {
         Self {
             _lease: lease,
@@ -198,8 +195,8 @@ impl Data {
 }
 
 /// Writes `struct fuse_out_header` (length, kind of a message or error of an answer, number of the
-/// request), what belongs to a message of this kind (0: an answer) and `length` bytes of data, as
-/// it is in `pieces`.
+/// request), the body of a message of this kind (0: an answer) and `length` bytes of data in
+/// `pieces`.
 pub(crate) fn write_message<'a>(
     device: BorrowedFd<'_>,
     kind: i32,
