@@ -1,36 +1,34 @@
-//! The identity that the kernel sees in a thread, and the permissions of callers.
+//! Identities of threads, and permissions of callers.
 //!
-//! A server that runs as root lets the kernel refuse what the caller may not do, for each request,
-//! on threads that serve many callers. Linux keeps a *file-system identity* (fsuid, fsgid,
-//! supplementary groups) per thread: [`Access::become_caller`] sets it to the caller's,
-//! [`Access::become_server`] back to root for opening by handle, and for opening a file whose
-//! permission was checked. A file-system user other than 0 has no file-system capabilities
-//! (`CAP_DAC_OVERRIDE` and its kin); each thread verifies that once. `CAP_SYS_RESOURCE` is not
-//! among them and would let callers exceed quotas: a thread drops it when it first acts for another
-//! user.
+//! A server that runs as root lets the kernel judge each request, on threads that serve many
+//! callers. Linux keeps a *file-system identity* (fsuid, fsgid, supplementary groups) per thread:
+//! [`Access::become_caller`] sets it to the caller's, [`Access::become_server`] back to root for
+//! opening by handle, and for opening a file whose permission was checked. A file-system user other
+//! than 0 has no file-system capabilities (`CAP_DAC_OVERRIDE` and its kin); each thread verifies
+//! that once. `CAP_SYS_RESOURCE` is not among them and would let callers exceed quotas: a thread
+//! drops it when it first acts for another user.
 //!
 //! ```text
 //!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)
 //!                                           └──become_server()──> root (groups of 1000 kept)
 //! ```
 //!
-//! A thread keeps its last identity after a call. So every call sets the identity it needs before
-//! it touches the file system, and other work of the thread begins with
+//! A thread keeps its last identity after a call. So every call sets its identity before it touches
+//! the file system, and other work of the thread begins with
 //! [`pagewell_fs::identity::act_for_server`]. A new thread inherits an identity: its first call
-//! sets everything. setfsuid reports no error; a second call reads the value back. A thread on
-//! which it did not take does no work at all.
+//! sets everything. setfsuid reports no error; a second call reads the value back, and on a
+//! mismatch the call fails.
 //!
 //! *Permissions.* NFSv3 has no open: the server judges each READ and WRITE by the mode bits, as the
 //! kernel would, with two liberties (RFC 1813 section 4.4): the owner may read and write whatever
 //! the mode says, and execute permission lets a file be read. Where a POSIX access control list
-//! decides (the caller is not the owner, the group bits are not all zero), the kernel is asked as
-//! the caller. What creates, removes, renames, links or looks up runs as the caller, and the kernel
-//! judges it.
+//! decides (the caller is not the owner, the group bits are not all zero), the kernel judges as the
+//! caller; likewise calls that create, remove, rename, link or look up.
 //!
-//! Without root everything is done as the program's own user; the liberties end where the kernel
-//! refuses that user (a file of mode 0444 can be written only while it is open from its creation).
+//! Without root all calls run as the program's own user; the liberties end where the kernel refuses
+//! that user (a file of mode 0444 can be written only while it is open from its creation).
 //!
-//! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN`; `extended` refuses what it
+//! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN`; `extended` refuses what that
 //! would allow.
 
 use super::object::{Object, Status, is_settled};
@@ -43,16 +41,16 @@ use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-// What the thread is known to have; `None`: not known, set it before use.
+// The thread's known identity; `None`: unknown, set it before use.
 thread_local! {
     static USER: Cell<Option<u32>> = const { Cell::new(None) };
-    /// Group and supplementary groups are these credentials'.
+    /// The credentials of its group and supplementary groups.
     static GROUPS: RefCell<Option<Credentials>> = const { RefCell::new(None) };
-    /// Whether it was verified that this thread loses privileges with the user.
+    /// This thread was seen to lose privileges with the user.
     static VERIFIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who a permission is checked for.
+/// The identity that a permission is checked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller<'a> {
     uid: u32,
@@ -76,9 +74,9 @@ impl Caller<'_> {
 }
 
 enum Acting {
-    /// As their callers: the process runs as root.
+    /// As the caller of each call: the process runs as root.
     AsCaller,
-    /// As the process' own user, whoever calls.
+    /// As the process' own user for every call.
     AsSelf {
         uid: u32,
         gid: u32,
@@ -101,16 +99,16 @@ impl Acting {
     }
 }
 
-/// The identity of the calls of an export, and what it lets them do.
+/// The identity of an export's calls, and their permissions.
 pub(super) struct Access {
     acting: Acting,
-    /// The file system can have access control lists.
+    /// The file system supports access control lists.
     has_lists: bool,
     read_only: bool,
 }
 
 impl Access {
-    /// Before anything of the export is known.
+    /// Before the export is known.
     pub(super) fn detect() -> Self {
         Self {
             acting: Acting::detect(),
@@ -119,7 +117,6 @@ impl Access {
         }
     }
 
-    /// The same for an export with this root.
     pub(super) fn of_export(self, root: &Object, read_only: bool) -> Self {
         let asked = rustix::fs::fgetxattr_query(root.as_fd(), ACCESS_LIST);
         Self {
@@ -137,7 +134,7 @@ impl Access {
         matches!(self.acting, Acting::AsCaller)
     }
 
-    /// Whose permissions count in this call.
+    /// The identity whose permissions count in this call.
     pub(super) fn caller<'a>(&'a self, call: &Call<'a>) -> Caller<'a> {
         match &self.acting {
             Acting::AsCaller => Caller {
@@ -155,17 +152,17 @@ impl Access {
         }
     }
 
-    /// From here on the kernel judges this thread as `caller`.
+    /// Makes the kernel judge this thread as `caller`.
     pub(super) fn become_caller(&self, caller: &Caller<'_>) -> Result<()> {
         caller.credentials.map_or(Ok(()), assume)
     }
 
-    /// The same as the caller of `call`.
+    /// [`Self::become_caller`] for the caller of `call`.
     pub(super) fn act_for(&self, call: &Call<'_>) -> Result<()> {
         self.become_caller(&self.caller(call))
     }
 
-    /// From here on the kernel judges this thread as the server itself.
+    /// Makes the kernel judge this thread as the server.
     pub(super) fn become_server(&self) -> Result<()> {
         match &self.acting {
             // A new thread may have the groups of a caller.
@@ -175,7 +172,6 @@ impl Access {
         }
     }
 
-    /// Judges an object, which was just looked at, for the caller.
     pub(super) fn judge<'a>(
         &'a self,
         call: &Call<'a>,
@@ -190,7 +186,7 @@ impl Access {
         }
     }
 
-    /// Whether a directory has a list that says which permissions are given to what is made in it.
+    /// Whether a directory has a list that sets the permissions of new objects in it.
     pub(super) fn has_default_list(&self, directory: &Object) -> Result<bool> {
         Ok(self.has_lists && has_list(directory, c"system.posix_acl_default")?)
     }
@@ -203,7 +199,7 @@ impl Access {
     }
 }
 
-/// An object as one look has found it, and the caller that asks for it.
+/// An object, its status and the caller.
 pub(super) struct Judge<'a> {
     access: &'a Access,
     object: &'a Object,
@@ -233,7 +229,7 @@ impl<'a> Judge<'a> {
         Error::AccessDenied.unless(allowed)
     }
 
-    /// Refuses to change what no caller may change, also when it is already open for writing.
+    /// Refuses changes that no caller may make, also through a descriptor open for writing.
     pub(super) fn check_changeable(&self) -> Result<()> {
         Error::ReadOnly.when(self.access.read_only)?;
         Error::NotPermitted.when(self.status.is_frozen)
@@ -244,12 +240,12 @@ impl<'a> Judge<'a> {
         Error::AccessDenied.unless(self.is_owner() || self.permits(WRITE)?)
     }
 
-    /// Refuses a caller that lacks some of `wanted`.
     pub(super) fn check(&self, wanted: u32) -> Result<()> {
         Error::AccessDenied.unless(self.permits(wanted)?)
     }
 
-    /// Whether the caller has all of `wanted` (a sum of the three bits), without NFS' liberties.
+    /// Whether the caller has all of `wanted` (a sum of the three bits), without the liberties of
+    /// NFS.
     pub(super) fn permits(&self, wanted: u32) -> Result<bool> {
         let (mode, caller) = (self.status.attributes.mode, &self.caller);
         if caller.is_root() {
@@ -280,7 +276,7 @@ impl<'a> Judge<'a> {
         }
         self.access.become_server()?;
         let has = has_list(object, ACCESS_LIST)?;
-        // Within the clock's grain a list can be set without another time.
+        // Within the clock's grain a new list may not move the time.
         if is_settled((changed, changed), Timestamp::now()) {
             object.remember_acl(changed, has);
         }
@@ -291,7 +287,7 @@ impl<'a> Judge<'a> {
         self.access.become_caller(&self.caller)?;
         match system::access_effective(self.object.as_fd(), wanted) {
             Ok(()) => Ok(true),
-            // without faccessat2 (Linux 5.8) a list cannot be judged: refuse rather than guess
+            // Without faccessat2 (Linux 5.8) a list cannot be judged: refused.
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSYS | Errno::INVAL) => {
                 Ok(false)
             }
@@ -299,8 +295,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Which of the `wanted` kinds of access the caller has, without NFS' liberties: a client asks
-    /// this at open.
+    /// The rights among `wanted` that the caller has, without the liberties of NFS; for a client's
+    /// open.
     pub(super) fn granted(&self, wanted: Rights) -> Result<Rights> {
         let object = self.object;
         let is_stored = object.can_open() || object.file_type() == FileType::Symlink;
@@ -326,7 +322,7 @@ fn has_list(object: &Object, name: &CStr) -> Result<bool> {
     }
 }
 
-/// Gives the calling thread root's file-system identity back. A failure was counted.
+/// Restores root's file-system identity. A failure was counted.
 fn turn_back() {
     let _ = assume(&Credentials::root());
 }
@@ -339,7 +335,7 @@ fn assume(wanted: &Credentials) -> Result<()> {
     if USER.get() == Some(wanted.uid) && same_groups {
         return Ok(());
     }
-    // no such user: the kernel takes it for "unchanged"
+    // The kernel takes this number for "unchanged".
     Error::AccessDenied.when(wanted.uid == u32::MAX || wanted.gid == u32::MAX)?;
     if *wanted != Credentials::root() {
         pagewell_fs::identity::acts_for_caller(turn_back);
@@ -382,7 +378,7 @@ fn set_user(uid: u32) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel must have taken from the thread with user 0.
+/// The kernel removes these from a thread that is not user 0.
 const FILE_SYSTEM_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)

@@ -1,13 +1,12 @@
 //! Changing attributes, all or nothing.
 //!
-//! Rule: everything that can be refused is refused before the first change, from one look at the
-//! object; then the changes are made as the caller, so that the kernel judges them once more. The
-//! order is owner, size, mode, times: changing the owner or the size takes set-user-id bits away,
-//! so the mode comes after them and stays as asked; changing the size moves the times, so they
-//! come last. The size comes before the mode also because it can still fail (no space).
+//! Rule: every refusal comes before the first change, from one look at the object; then the changes
+//! run as the caller, so that the kernel judges them again. The order is owner, size, mode, times:
+//! owner and size clear set-user-id bits, so the mode follows them, and size moves the times, so
+//! they come last. The size precedes the mode also because it can still fail (no space).
 //!
 //! Setting a time to the server's clock needs only write permission, which the kernel grants for
-//! both times at once and not for one: for one it is done as the server, after the check.
+//! both times at once, but not for one: the server sets a single one, after the check.
 
 use super::access::Judge;
 use super::listings::Listings;
@@ -68,7 +67,6 @@ impl Attributes {
         Ok(change)
     }
 
-    /// Refuses what the caller, or every caller, may not set.
     fn check_set(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         if *wanted == SetAttributes::default() {
             return Ok(());
@@ -77,7 +75,7 @@ impl Attributes {
         let (caller, has) = (judge.caller(), &judge.status().attributes);
         let owner = judge.is_owner();
         if wanted.mode.is_some() {
-            // links have no mode on Linux
+            // Links have no mode on Linux.
             Error::NotSupported.when(judge.object().file_type() == FileType::Symlink)?;
             Error::NotPermitted.unless(owner || caller.is_root())?;
         }
@@ -96,7 +94,7 @@ impl Attributes {
             .map_or(Ok(()), |size| self.check_size(judge, size))
     }
 
-    /// Refuses a new size, and opens the file: the last thing that can fail without a change.
+    /// Checks a new size and opens the file: the last step that can fail without a change.
     pub(super) fn check_size(&self, judge: &Judge<'_>, size: u64) -> Result<()> {
         judge.object().file_type().expect_regular()?;
         judge.check_write()?;
@@ -104,12 +102,11 @@ impl Attributes {
         self.objects.writable(judge.object()).map(|_| ())
     }
 
-    /// Makes the changes, which were checked before or are part of making the object, in the
-    /// order given above.
+    /// Makes checked changes, or those of a new object, in the order above.
     pub(super) fn apply(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         let (object, caller) = (judge.object(), judge.caller());
         self.objects.access().become_caller(caller)?;
-        // also to the owner it has: that takes set-user-id away, which clients leave to the server
+        // Also to the same owner: that clears set-user-id, which clients leave to the server.
         if wanted.uid.is_some() || wanted.gid.is_some() {
             change_owner(object, wanted.uid, wanted.gid)?;
         }
@@ -132,7 +129,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// Sets the length of a file, by what was checked before.
+    /// Sets the length of a file, after [`Self::check_size`].
     pub(super) fn truncate(&self, judge: &Judge<'_>, size: u64) -> Result<()> {
         let file = self.objects.writable(judge.object())?;
         self.objects.access().become_caller(judge.caller())?;
@@ -144,7 +141,7 @@ impl Attributes {
 }
 
 fn check_times(judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
-    // two values that are no times have a special meaning to the kernel
+    // Two invalid values have a special meaning to the kernel.
     Error::Invalid.unless(wanted.has_valid_times())?;
     let times = [wanted.accessed, wanted.modified];
     if times == [None, None] || judge.caller().is_root() || judge.is_owner() {
@@ -154,7 +151,7 @@ fn check_times(judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
     judge.check(WRITE)
 }
 
-/// Whether a time is to be another one than the clock's.
+/// Whether the caller sets a time of its own.
 fn are_explicit(wanted: &SetAttributes) -> bool {
     let times = wanted.accessed.iter().chain(&wanted.modified);
     times.into_iter().any(|time| matches!(time, SetTime::To(_)))
@@ -172,7 +169,7 @@ fn set_times(object: &Object, accessed: Option<SetTime>, modified: Option<SetTim
     };
     let empty = AtFlags::EMPTY_PATH;
     match rustix::fs::utimensat(object.as_fd(), c"", &times, empty) {
-        // before Linux 5.8
+        // Before Linux 5.8.
         Err(Errno::INVAL) => {
             let link = object.link();
             rustix::fs::utimensat(rustix::fs::CWD, link, &times, AtFlags::empty()).map_err(error_of)

@@ -1,22 +1,20 @@
 //! What a thread that may not wait for storage answers itself.
 //!
-//! - *any call*: only on a file system of which the kernel knows the inodes by itself
-//!   ([`knows_inodes`]), and only for an object that is held open. Others (FUSE, NFS) ask a program
-//!   or a machine that may never answer.
+//! - *any call*: only on a file system whose inodes the kernel itself knows ([`knows_inodes`]), and
+//!   only for an object that is held open. Others (FUSE, NFS) depend on a program or a machine that
+//!   may never answer.
 //! - *attributes, access, statistics*: always; inodes of held objects and counts are in memory.
-//! - *lookup*: when the kernel finds the name without leaving its caches (`RESOLVE_CACHED`).
+//! - *lookup*: when the kernel has the name in its caches (`RESOLVE_CACHED`).
 //! - *read*: always; the front reads the bytes with `RWF_NOWAIT`.
 //! - *read_link*: when the target is short, and so in the inode.
 //! - *write*: unstable, into a file open for writing, whole pages or past the end: it reads
-//!   nothing. Handing it to another thread would take six system calls and half as much processor
-//!   time again.
+//!   nothing. Another thread would cost six system calls and 50 % more processor time.
 //! - *the rest*: never; it changes metadata, lists a directory or syncs.
 //!
-//! Weakness: the kernel holds back a write when too much memory is dirty, and the thread with it.
-//! While one is held back, and for a while after it, others go to threads that may wait
-//! ([`HeldWrites`]): one thread or two are held up once a second at the most. A frozen file system
-//! (`fsfreeze`) holds them up until it is thawed. A stacked one (overlay) counts as local, whatever
-//! it is stacked on.
+//! Weakness: the kernel stalls a write, and its thread, when too much memory is dirty. During a
+//! stall and for a while after it, writes go to threads that may wait ([`HeldWrites`]): one or two
+//! threads stall, once a second at most. A frozen file system (`fsfreeze`) stalls them until it is
+//! thawed. A stacked one (overlay) counts as local, whatever is below it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,16 +26,14 @@ use super::object::{Object, Status};
 
 /// ext4 keeps targets below 60 bytes in the inode, XFS and others longer ones.
 const INLINE_TARGET_BYTES_MAX: u64 = 59;
-/// A write that takes longer was held back: the largest takes half a millisecond, and a thread that
-/// others keep from its processor some.
+/// A longer write was stalled: the largest takes half a millisecond, and preemption some.
 const HELD_AFTER: Duration = Duration::from_millis(20);
-/// For how long writes are then handed over.
+/// For so long writes then go to threads that may wait.
 const HANDED_OVER_FOR: Duration = Duration::from_secs(1);
-/// The smallest page of any Linux.
 const PAGE_BYTES: u64 = 4096;
 
-/// Whether the kernel knows the inodes of such a file system by itself: the kinds that live on a
-/// disk of this machine or in its memory. Calls for another are left to threads that may wait.
+/// Whether the kernel itself knows the inodes of such a file system: those on a disk of this
+/// machine or in its memory.
 pub(super) fn knows_inodes(magic: i64) -> bool {
     const NUMBERS: [i64; 19] = [
         identifier::EXT4_MAGIC, // ext2 and ext3, too
@@ -72,16 +68,16 @@ pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
     Error::WouldBlock.unless(call.may_block || is_short)
 }
 
-/// Whether the kernel has lately held back a write to the directory, or holds one back now.
+/// Whether the kernel stalls writes to the directory, or did so lately.
 pub(super) struct HeldWrites {
     since: Instant,
     /// Nanoseconds after `since`.
     until: AtomicU64,
-    /// When one of the writes at work began, counted from one; zero without any.
+    /// Start of one of the running writes, counted from one; zero without any.
     running: AtomicU64,
 }
 
-/// A write that a receiving thread makes.
+/// A write by a receiving thread.
 pub(super) struct InlineWrite<'a> {
     held: &'a HeldWrites,
     began: Instant,
@@ -97,8 +93,8 @@ impl HeldWrites {
         }
     }
 
-    /// A receiving thread begins a write, which ends when what is returned is dropped. While it is
-    /// held back other threads are not to follow it.
+    /// Begins a write of a receiving thread; dropping the result ends it. While it is stalled,
+    /// other threads do not follow it.
     pub(super) fn begin(&self, began: Instant) -> InlineWrite<'_> {
         let number = self.number(began).saturating_add(1);
         let (relaxed, running) = (Ordering::Relaxed, &self.running);
@@ -146,7 +142,7 @@ pub(super) fn may_write(
     stability: Stability,
 ) -> Result<()> {
     let end = offset.saturating_add(length as u64);
-    // a page that is written in part must be read first, unless nothing in it is kept
+    // A page written in part must be read first, unless nothing in it is kept.
     let first_page = offset - offset % PAGE_BYTES;
     let starts_clean = first_page == offset || first_page >= status.attributes.size;
     let ends_clean = end.is_multiple_of(PAGE_BYTES) || end >= status.attributes.size;

@@ -1,15 +1,15 @@
 //! The bounds of an export: the mount it is used through, and whether an object is in it.
 //!
-//! *Mounts.* What is mounted in an export is not exported: its inode numbers and handles would be
-//! mixed up with those of the export. Where the kernel lets (root, Linux 5.12) the export is used
-//! through a private mount, which shows the directories beneath mount points, as other NFS servers
-//! do. The original stays open: it keeps the file system mounted, and only there an object has a
-//! path. Elsewhere mount points are listed, and calls on them are refused.
+//! *Mounts.* File systems mounted in an export are not exported: their inode numbers and handles
+//! would collide with those of the export. Where the kernel permits (root, Linux 5.12) the export
+//! is used through a private mount, which shows the directories beneath mount points, as other NFS
+//! servers do. The original mount stays open: it keeps the file system mounted, and only in it
+//! objects have paths. Elsewhere mount points are listed, and calls on them are refused.
 //!
-//! *Containment.* A handle leads to an object wherever a local program has moved it. Nothing can
+//! *Containment.* A handle follows its object wherever a local program moves it. No object can
 //! leave an export that is a whole file system. In any other, an object is checked when it is
 //! opened by handle, and when the last check is more than a *turn* ago (a second, `directory`): a
-//! call costs the comparison of two numbers, a busy object a readlink each second. A directory is
+//! call costs a comparison of two numbers, a busy object a readlink each second. A directory is
 //! checked at once when its change time has moved.
 //!
 //! ```text
@@ -20,12 +20,12 @@
 //!        └─ other file ────────────────────────────────────────────────────> inside
 //! ```
 //!
-//! What was just reached by a name in the export is inside, and what a program has open through a
-//! mount of this machine.
+//! Objects just reached by a name in the export are inside, and those that a program has open
+//! through a mount of this machine.
 //!
 //! Weakness: a file that was moved out stays reachable by handles where the kernel has forgotten
 //! its path, or where it had several names, as with knfsd's `no_subtree_check`. Only reading every
-//! directory would tell: 9 system calls for each, after each start of the machine.
+//! directory would find out: 9 system calls for each, after each start of the machine.
 
 use super::access::Access;
 use super::identifier;
@@ -42,19 +42,19 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Directories between an object and the top of the mount that are walked at most.
+/// Bound of directories between an object and the top of the mount.
 const DEPTH_MAX: usize = 4096;
 
-/// The root of an export, and what is in it.
+/// The root of an export, and what belongs to it.
 pub(super) struct Bounds {
     /// Open for reading: its descriptor names the file system to open_by_handle_at and syncfs.
     root: Arc<Object>,
     access: Arc<Access>,
     table: Arc<Table>,
     resolver: Resolver,
-    /// The mount that the one of `root` is a private copy of.
+    /// The mount of which that of `root` is a private copy.
     original: Option<Original>,
-    /// The export is a whole file system, so that nothing on it can be outside.
+    /// The export is a whole file system: no object on it is outside.
     is_whole: bool,
 }
 
@@ -108,7 +108,7 @@ impl Bounds {
         self.root_path().map_or_else(Vec::new, |path| below(&path))
     }
 
-    /// Whether an object is in the export, as far as the kernel knows its path.
+    /// Whether an object is in the export, where the kernel knows its path.
     pub(super) fn is_inside(
         &self,
         fd: BorrowedFd<'_>,
@@ -130,7 +130,7 @@ impl Bounds {
         let known = path.as_ref().is_some_and(|path| is_known(path));
         if let (Some(root), Some(path), true) = (&root, &path, known)
             && let Some(below) = beneath(root, path)
-            // where "/" is exported, what is outside has a path that begins so, too
+            // Where "/" is exported, paths outside begin so, too.
             && (root != b"/" || self.leads_to(below, status, may_wait)?)
         {
             return Ok(true);
@@ -138,7 +138,7 @@ impl Bounds {
         if status.attributes.file_type == FileType::Directory {
             return self.walks_to_root(fd, may_wait);
         }
-        // the export itself may have been renamed between the two looks
+        // The export may have been renamed between the two looks.
         let settled = root.is_some() && self.root_path() == root;
         let is_only_name = status.attributes.link_count == 1;
         Ok(!(known && settled && is_only_name))
@@ -149,7 +149,6 @@ impl Bounds {
         path_of(original.unwrap_or_else(|| self.root.as_fd()))
     }
 
-    /// Whether a path from the export's root leads to this object.
     fn leads_to(&self, path: &[u8], status: &Status, may_wait: bool) -> Result<bool> {
         let names = path.split(|byte| *byte == b'/');
         self.access.become_server()?;
@@ -157,8 +156,8 @@ impl Bounds {
         Ok(found.is_some_and(|(_, found)| found.node == status.node))
     }
 
-    /// Opens what these names lead to from the export's root; `None` without any, or where they
-    /// lead nowhere.
+    /// Opens the object at a path of `names` below the export's root; `None` for an empty or
+    /// missing path.
     pub(super) fn open_below<'a>(
         &self,
         names: impl Iterator<Item = &'a [u8]>,
@@ -179,8 +178,7 @@ impl Bounds {
         Ok(found)
     }
 
-    /// Opens what a name means, if that can be opened; an error only where descriptors or memory
-    /// are short.
+    /// Opens a name, if that is possible; an error only where descriptors or memory are short.
     pub(super) fn child(
         &self,
         directory: BorrowedFd<'_>,
@@ -193,7 +191,7 @@ impl Bounds {
         )
     }
 
-    /// Whether `..`, again and again, leads from a directory to the export's root.
+    /// Whether repeated `..` leads from a directory to the export's root.
     pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>, may_wait: bool) -> Result<bool> {
         self.access.become_server()?;
         let mut below = Status::of(fd)?.node;
@@ -205,7 +203,7 @@ impl Bounds {
                 .with_room(may_wait, || self.resolver.parent(below_it))
             {
                 Ok(parent) => parent,
-                // the top of the mount, or a directory that the mount does not show
+                // The top of the mount, or a directory that the mount does not show.
                 Err(Error::AccessDenied | Error::NotFound) => return Ok(false),
                 Err(error) => return Err(error),
             };
@@ -223,7 +221,7 @@ impl Bounds {
     }
 }
 
-/// The original, while an export is used through a mount of its own.
+/// The original mount of an export with a private one.
 pub(super) struct Original {
     root: OpenFile,
     _own: OwnedFd,
@@ -237,12 +235,12 @@ impl Original {
     }
 }
 
-/// Goes over to a mount of its own, if the kernel lets; else stays where it is.
+/// Replaces the mount by a private one, where the kernel permits.
 pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
     let Ok(own) = system::own_mount(root.as_fd()) else {
         return Ok((root, None));
     };
-    // A sandbox whose rule is for a directory above does not reach into the private mount.
+    // The rule of a sandbox for a directory above does not cover the private mount.
     let opened = open_directory(own.as_fd());
     let Some(opened) = opened
         .ok()
@@ -254,8 +252,8 @@ pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
     Ok((opened, Some(original)))
 }
 
-/// Whether an export has everything on its file system inside: it is the root of a mount, and that
-/// mount shows the file system from its own root (a bind mount may show a part of it).
+/// Whether the export is a whole file system: the root of a mount that shows the file system from
+/// its own root (a bind mount may show a part).
 pub(super) fn is_whole(root: &Status) -> bool {
     let Some(number) = root.mount.filter(|_| root.is_mount_root) else {
         return false;
@@ -266,7 +264,7 @@ pub(super) fn is_whole(root: &Status) -> bool {
     })
 }
 
-/// Where something is mounted below a directory with this path.
+/// Mount points below a directory with this path.
 fn below(root: &[u8]) -> Vec<PathBuf> {
     let mounts = mountinfo();
     let points = fields(&mounts).filter_map(|fields| fields.get(4).map(|point| plain(point)));
@@ -279,7 +277,6 @@ fn below(root: &[u8]) -> Vec<PathBuf> {
     below
 }
 
-/// The path of an open object as this process sees it.
 pub(super) fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
     let path = rustix::fs::readlink(link_to(fd), Vec::new())
         .ok()?
@@ -287,8 +284,8 @@ pub(super) fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
     path.starts_with(b"/").then_some(path)
 }
 
-/// Whether the kernel knows the path: not of an object that was opened by handle and whose name is
-/// not in memory, nor of one by a name that is gone.
+/// Whether the kernel knows the path: not for an object opened by handle whose name is not in
+/// memory, nor for a removed name.
 fn is_known(path: &[u8]) -> bool {
     path.len() > 1 && !path.ends_with(b" (deleted)")
 }

@@ -1,10 +1,9 @@
-//! The data of files, and the targets of symbolic links.
+//! Data of files, and targets of symbolic links.
 //!
-//! The kernel's page cache is the cache. A read only says where the bytes are; a write goes to
-//! the page cache and, as asked, on to the device. Permission is judged at every call. A write is
-//! made as its caller, so that quotas count and set-user-id bits go as for a local writer. The file
-//! system beneath allocates, makes holes (fallocate(2)) and copies (copy_file_range(2)), which
-//! shares the data where it can.
+//! The kernel's page cache is the cache. A read only names the bytes; a write goes to the page
+//! cache and, if wanted, on to the device. Each call is judged. A write runs as its caller, so that
+//! quotas count and set-user-id bits are cleared as for a local writer. The file system allocates,
+//! punches holes (fallocate(2)) and copies (copy_file_range(2)), which shares data where it can.
 
 use super::blocking::{self, HeldWrites};
 use super::durability::Durability;
@@ -22,12 +21,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most that is read at once of a file that says it is empty, in bytes.
+/// Bytes read at once from a file with a reported length of 0.
 const UNSIZED_BYTES_MAX: usize = 64 << 10;
-/// The kernel knows no place behind it.
+/// The kernel has no positions behind it.
 const UNSIZED_OFFSET_MAX: u64 = i64::MAX as u64 - UNSIZED_BYTES_MAX as u64;
 
-/// The most that is copied at once, in bytes: other calls wait meanwhile.
+/// Bytes copied at once: other calls wait meanwhile.
 const COPY_BYTES_MAX: usize = 64 << 20;
 
 pub(super) struct Data {
@@ -88,7 +87,7 @@ impl Data {
         })
     }
 
-    /// Reads a file that says it is empty. Some that say so are not: those of proc(5).
+    /// Reads a file with a reported length of 0: files of proc(5) have data.
     fn read_unsized(
         &self,
         file: &OpenFile,
@@ -126,7 +125,7 @@ impl Data {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),
         };
-        // It moves the position of the descriptor, which nothing here goes by.
+        // Moves the descriptor's position, which no other code uses.
         rustix::fs::seek(self.objects.readable(&object, true)?, from).map_err(error_of)
     }
 
@@ -187,8 +186,8 @@ impl Data {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::commit`]. The whole file is brought to the device, whatever the
-    /// range: syncing a part of a file durably is not something Linux offers.
+    /// [`pagewell_fs::FileSystem::commit`]. Syncs the whole file: Linux has no durable sync of a
+    /// range.
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
         blocking::may_wait(call)?;
         let object = self.objects.object(call, id)?;
@@ -197,7 +196,7 @@ impl Data {
         let open = object.write_if_open();
         let file = open.map_or_else(|| self.objects.readable(&object, true), Ok)?;
         self.durability.sync_data(&object, file)?;
-        // It changes nothing: how the file is at one moment is how it was before and after.
+        // It changes nothing: one status serves for before and after.
         let settled = object.status().ok().map(|status| object.settled(status));
         let after = settled.map(|status| status.attributes);
         Ok(Committed {
@@ -261,7 +260,7 @@ impl Data {
         Ok(copied as u64)
     }
 
-    /// Changes the data of a file as the caller, which must be allowed to write to it.
+    /// Changes the data of a file as a caller with write permission.
     fn change_data<T>(
         &self,
         call: &Call<'_>,
@@ -279,7 +278,7 @@ impl Data {
     }
 }
 
-/// Writes all of `data`, or as much as goes before an error: then that is what counts.
+/// Writes `data`, or the part before an error.
 fn write_all(file: &OpenFile, data: &[u8], offset: u64) -> Result<u32> {
     let mut done = 0usize;
     while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {

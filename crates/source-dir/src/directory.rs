@@ -1,10 +1,10 @@
-//! A served directory: its parts, and the thread that looks after them.
+//! A served directory: its parts, and its sweeper thread.
 //!
 //! The thread ends a *turn* each second, after which objects are checked again to be in the export
 //! (`bounds`). Every [`SWEEP_PERIOD`] it looks at all held objects and releases those without
-//! names: a held object keeps its inode, and so its space, after its last name is gone. What is
-//! removed through Pagewell is released at once; what a local program removes is not noticed. At
-//! most 16,384 looks of less than a microsecond: a few milliseconds of one core.
+//! names: a held object keeps its inode and space after its last name is gone. Removals through
+//! Pagewell release at once; those of local programs are not noticed. At most 16,384 looks of less
+//! than a microsecond: a few milliseconds of one core.
 //!
 //! Weakness: the space of a file removed locally may come back a period late.
 
@@ -43,13 +43,13 @@ use std::time::{Duration, Instant};
 
 /// Shorter than a person waits for `df` to show the space.
 const SWEEP_PERIOD: Duration = Duration::from_secs(5);
-/// How long it may take until something that was moved out of the export is found out.
+/// The time until an object that left the export is found out.
 const TURN: Duration = Duration::from_secs(1);
 
 /// A served directory.
 pub struct Directory {
     tree: Arc<Tree>,
-    /// What is served since this one was removed.
+    /// The directory served in its place after it was removed.
     next: OnceLock<Box<Directory>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Tree {
     path: PathBuf,
     options: Options,
     limits: Limits,
-    /// What tells this tree from others.
+    /// Distinguishes this tree from others.
     tree_id: Vec<u8>,
     durability: Arc<Durability>,
     metadata_sync: Arc<MetadataSync>,
@@ -67,7 +67,7 @@ pub(super) struct Tree {
     attributes: Arc<Attributes>,
     extended: Extended,
     names: Names,
-    /// Another one is served in its place; calls that began before may still use it.
+    /// Another tree is served in its place; earlier calls may still use it.
     is_replaced: AtomicBool,
 }
 
@@ -196,8 +196,8 @@ impl Tree {
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let (hold, status) = self.objects.hold(call, id)?;
         let object = hold.object();
-        // Opened as the server: good for a kernel that judges callers by itself, which only root
-        // can tell it to do.
+        // Opened as the server: for a kernel that judges callers by itself, which only root can
+        // request.
         let may_pass =
             self.objects.access().is_as_caller() && object.file_type() == FileType::Regular;
         let readable = || self.objects.readable(object, call.may_block);
@@ -241,7 +241,7 @@ impl Tree {
     }
 }
 
-/// How an export names its objects, and the identifier and the key of its root.
+/// The kind of identifiers of an export, and the identifier and key of its root.
 fn name_root(handles: bool, root: &OpenFile, status: &Status) -> Result<(Naming, FileId, FileId)> {
     if handles {
         let id = identifier::identify(root.as_fd())?;
@@ -253,10 +253,10 @@ fn name_root(handles: bool, root: &OpenFile, status: &Status) -> Result<(Naming,
     Ok((naming, id, hint_key_of(&id)?))
 }
 
-/// Looks after a tree until that, or what is served in its place, is gone.
+/// Maintains a tree until it is dropped or replaced.
 fn look_after(tree: &Weak<Tree>) {
     let mut swept = Instant::now();
-    // A call may have started it that was made as its caller.
+    // The call that started this thread may have had its caller's identity.
     let _ = tree
         .upgrade()
         .map(|tree| tree.objects.access().become_server());
@@ -292,7 +292,7 @@ impl Directory {
         })
     }
 
-    /// What is served now: this directory, or the one that was made in its place.
+    /// This directory, or the one that replaces it.
     fn now(&self) -> &Self {
         let mut now = self;
         while let Some(next) = now.next.get() {
@@ -301,8 +301,8 @@ impl Directory {
         now
     }
 
-    /// When the directory was removed, serves the one that is at its path now, if there is one.
-    /// Only a call for the root is led there: identifiers of the old one stay stale.
+    /// When the directory was removed, serves the new one at its path, if any. Only calls for the
+    /// root get there: identifiers of the old one stay stale.
     fn replace_if_gone(&self) {
         let now = self.now();
         let objects = &now.tree.objects;
@@ -319,7 +319,7 @@ impl Directory {
         &self.tree
     }
 
-    /// Where other file systems are mounted in it: what is there is not served.
+    /// Mount points inside it; what is mounted there is not served.
     #[must_use]
     pub fn mounts_inside(&self) -> Vec<PathBuf> {
         self.tree.objects.bounds().mounts_inside()

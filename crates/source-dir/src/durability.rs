@@ -1,15 +1,15 @@
 //! The verifier that tells writers when data did not reach the device.
 //!
 //! Unstable writes live in the kernel's page cache. When the kernel fails to write them back it
-//! drops them and says so once, to the next sync of each open descriptor. A client that has not
-//! committed yet must learn that it has to send them again (RFC 1813 section 3.3.21).
+//! drops them and reports that once, to the next sync of each open descriptor. A client that has
+//! not committed yet must learn to send them again (RFC 1813 section 3.3.21).
 //!
 //! The verifier is new in each life of the program, and changes after *every* failed sync. A write
 //! reports the verifier from before it began, a commit the one from after its sync: equal means
-//! that nothing was lost in between. The failed commit itself is an error; the next commit of the
-//! same file would look clean to the kernel, but returns another verifier than the lost writes were
-//! given. A mount cannot have programs send again what only may be lost: for each file there is
-//! also a verifier that moves with failed syncs of that one.
+//! that nothing was lost in between. A failed commit is an error; the next commit of the same file
+//! would look clean to the kernel, but returns another verifier than the lost writes got. A mount
+//! cannot have programs repeat writes that may not be lost, so each file also has a verifier that
+//! moves with its own failed syncs.
 //!
 //! It is clock and process mixed with randomness, so that a restart within the clock's grain
 //! differs too. A change adds an odd constant: 2^64 changes until one returns.
@@ -26,30 +26,30 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system calls that make data durable. Replaced in tests of what happens when they fail.
+/// The system calls that make data durable. Replaceable for tests of their failures.
 pub trait SyncCalls: Send + Sync {
-    /// Data of a file and what is needed to read it back.
+    /// Syncs the data of a file and the metadata needed to read it back.
     fn sync_data(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         rustix::fs::fdatasync(file)
     }
 
-    /// Data and all metadata of a file or directory.
+    /// Syncs the data and all metadata of a file or directory.
     fn sync_all(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         rustix::fs::fsync(file)
     }
 
-    /// The whole file system that `file` is on.
+    /// Syncs the file system of `file`.
     fn sync_filesystem(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         rustix::fs::syncfs(file)
     }
 
-    /// Starts writing the data of a file, without waiting for the device or telling of errors.
+    /// Starts writing the data of a file, without waiting and without reporting errors.
     fn start_writing(&self, file: BorrowedFd<'_>) {
         system::start_writing(file);
     }
 }
 
-/// The real ones.
+/// The system's own calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelSync;
 
@@ -60,17 +60,17 @@ const LOST_MAX: usize = 4096;
 
 /// The verifiers of single files.
 struct Lost {
-    /// Of each file that has lost something, the export's from then.
+    /// For each file that lost data, the export's verifier from then.
     of: HashMap<FileId, u64>,
     of_others: u64,
 }
 
-/// The verifier and the calls it watches.
+/// The verifiers, and the calls that change them.
 pub(super) struct Durability {
     verifier: AtomicU64,
     lost: Mutex<Lost>,
     calls: Arc<dyn SyncCalls>,
-    /// Those of the whole file system.
+    /// Syncs of the whole file system.
     syncs: Syncs,
 }
 
@@ -99,7 +99,7 @@ impl Durability {
         verifier.to_be_bytes()
     }
 
-    /// After a failure the verifier is another one before anything else is synced.
+    /// Changes the verifier after a failure, before the next sync.
     fn watched(&self, result: Result<(), Errno>) -> Result<(), Errno> {
         names::DIR_SYNCS.add(1);
         result.inspect_err(|_| {
@@ -108,7 +108,7 @@ impl Durability {
         })
     }
 
-    /// After a failed sync of an object its own verifier is another one, too.
+    /// Changes an object's own verifier after its failed sync.
     fn note_lost(&self, object: &Object) {
         let mut lost = self.lost.lock();
         let verifier = self.verifier.load(Ordering::SeqCst);
@@ -131,7 +131,7 @@ impl Durability {
         let file = file.as_fd();
         let start = || self.calls.start_writing(file);
         let sync = |extent| {
-            // before the sync: what is written meanwhile counts as not synced
+            // Before the sync: writes meanwhile count as not synced.
             object.set_unsynced(false);
             let synced = self.watched(match extent {
                 Extent::Data => self.calls.sync_data(file),
@@ -148,10 +148,10 @@ impl Durability {
         outcome.map_err(error_of)
     }
 
-    /// Syncs an object that the table is to close.
+    /// Syncs an object that the table will close.
     pub(super) fn sync_unused(&self, object: &Object) {
         if let Some(file) = object.write_if_open() {
-            // A failure has changed the verifier, which the next commits return.
+            // A failure changed the verifier, which later commits return.
             let _ = self.sync_data(object, file);
         }
     }

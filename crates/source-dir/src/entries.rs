@@ -5,8 +5,7 @@ use super::system::{self, error_of};
 use pagewell_fs::Result;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What one getdents64 may return: some 500 names, about what a page of 64 KiB with attributes
-/// holds.
+/// The buffer of one getdents64: some 500 names, about a page of 64 KiB with attributes.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
 const HEADER_BYTES: usize = 19;
@@ -15,9 +14,9 @@ const HEADER_BYTES: usize = 19;
 pub(super) struct RawEntry<'a> {
     pub(super) name: &'a [u8],
     pub(super) inode: u64,
-    /// Position behind the entry.
+    /// The position behind it.
     pub(super) cookie: u64,
-    /// It is a directory, or the file system does not say.
+    /// A directory, or of unknown type.
     pub(super) may_be_directory: bool,
 }
 
@@ -27,7 +26,7 @@ impl RawEntry<'_> {
     }
 }
 
-/// Parses the entry at `at` and says where the next one begins; `None` when there is no whole one.
+/// Parses the entry at `at`, and returns where the next one begins; `None` without a whole entry.
 pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     let rest = bytes.get(at..)?;
     let number = |from: usize| -> Option<u64> {
@@ -48,7 +47,7 @@ pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     Some((entry, at + usize::from(length)))
 }
 
-/// All whole entries, each with where the next one begins.
+/// All whole entries, each with the start of the next.
 pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (RawEntry<'_>, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -58,7 +57,7 @@ pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (RawEntry<'_>, usize
     })
 }
 
-/// Appends an entry in the kernel's own shape, without its padding.
+/// Appends an entry in the kernel's layout, without padding.
 pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     let length = HEADER_BYTES + entry.name.len() + 1;
     bytes.extend(entry.inode.to_ne_bytes());
@@ -74,7 +73,7 @@ pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     bytes.push(0);
 }
 
-/// All entries of an open directory from where it stands, until `visit` returns false.
+/// Visits the remaining entries of an open directory until `visit` returns false.
 pub(super) fn each_entry(
     directory: BorrowedFd<'_>,
     visit: &mut dyn FnMut(&RawEntry<'_>) -> bool,
@@ -89,8 +88,7 @@ pub(super) fn each_entry(
     Ok(())
 }
 
-/// Whether the kernel's positions in this chunk can be cookies: none is 0, no two neighbours have
-/// the same.
+/// Whether the kernel's positions can be cookies: none is 0, and neighbours differ.
 pub(super) fn cookies_are_sound(bytes: &[u8]) -> bool {
     let mut previous = 0;
     entries(bytes).all(|(entry, _)| {
@@ -99,7 +97,6 @@ pub(super) fn cookies_are_sound(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether the file system of a directory gives positions that can be cookies.
 pub(super) fn gives_cookies(directory: BorrowedFd<'_>) -> Result<bool> {
     let opened = open_directory(directory)?;
     let mut bytes = Vec::with_capacity(BUFFER_BYTES);

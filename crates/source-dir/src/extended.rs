@@ -1,11 +1,11 @@
-//! Extended attributes (xattr(7)), access control lists among them: those of the file system
-//! beneath, which judges the caller.
+//! Extended attributes (xattr(7)), access control lists among them: those of the file system, which
+//! judges the caller.
 //!
-//! An object is named to the kernel by the link to its descriptor, so that what is meant cannot be
-//! another object, and nothing has to be opened.
+//! The link to an object's descriptor names it to the kernel, so that it cannot be another object,
+//! and nothing has to be opened.
 //!
-//! The kernel does not judge all: a thread that acts for somebody keeps `CAP_SYS_ADMIN`, which lets
-//! it see and change what is for the superuser. That is refused here.
+//! The kernel does not judge all: a thread that acts for a caller keeps `CAP_SYS_ADMIN`, which
+//! gives access to the superuser's attributes. That is refused here.
 
 use super::metadata_sync::MetadataSync;
 use super::object::Object;
@@ -110,14 +110,14 @@ impl ExtendedAttributes for Extended {
     }
 }
 
-/// Whether objects there can have extended attributes at all.
+/// Whether objects can have extended attributes.
 fn are_possible(root: &Object) -> bool {
     let link = root.link();
     let possible = |name: &CStr| rustix::fs::getxattr_query(&link, name) != Err(Errno::OPNOTSUPP);
     possible(c"user.pagewell") || possible(c"security.capability")
 }
 
-/// What a call puts into a buffer, which is as large as the other call says.
+/// The result of `get` in a buffer of the length of `query`.
 fn sized(
     query: impl FnOnce() -> Result<usize, Errno>,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
@@ -127,7 +127,7 @@ fn sized(
         return Ok(buffer);
     }
     let length = match get(&mut buffer) {
-        // it has grown since
+        // It has grown since.
         Err(Errno::RANGE) => {
             buffer.resize(VALUE_BYTES_MAX, 0);
             get(&mut buffer)?

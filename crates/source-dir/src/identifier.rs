@@ -1,18 +1,18 @@
-//! Identifiers of objects, which outlive renames and restarts and never mean another object.
+//! Identifiers of objects, which survive renames and restarts and never mean another object.
 //!
-//! *Kernel handles.* name_to_handle_at gives what the file system uses for NFS (inode number and
-//! generation, mostly); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again. *Path
-//! hints*, where the kernel gives no usable handle: inode number, birth time as its generation, and
-//! a hash of the inode number of each directory above the object (`path_hint`).
+//! *Kernel handles.* name_to_handle_at returns the file system's identifier for NFS (mostly inode
+//! number and generation); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again.
+//! *Path hints*, where the kernel has no usable handle: inode number, birth time as its generation,
+//! and a hash of the inode number of each directory above the object (`path_hint`).
 //!
 //! ```text
 //!   tag 1 │ type of the handle │ handle
 //!   tag 2 │ inode of file │ birth of file │ hash(a) hash(b)          /export/a/b/file
 //! ```
 //!
-//! The server authenticates identifiers, so what arrives here was issued for this export. `bounds`
-//! checks that the object is still in it. The directories above are not asked for permission: a
-//! client that has an identifier may use it, as with other NFS servers.
+//! The server authenticates identifiers, so those that arrive here were issued for this export.
+//! `bounds` checks that the object is still in it. Permissions of the directories above do not
+//! count: a client that has an identifier may use it, as with other NFS servers.
 
 use super::object::{Inode, spread};
 use super::system::{self, KernelHandle, error_of};
@@ -21,16 +21,16 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Longest identifier of an object of a directory: what this program's server can put into a
-/// handle, and no more than was given out before, as handles are to stay what they are.
+/// Bytes of an identifier: those that fit into a handle of the server, and no more than earlier
+/// versions issued, because handles stay valid.
 const ID_BYTES_MAX: usize = 48;
 pub(super) const HANDLE_TAG: u8 = 1;
 pub(super) const HINT_TAG: u8 = 2;
-/// Tag, inode number and birth time: what tells objects with path hints apart.
+/// Tag, inode number and birth time: the key of objects with path hints.
 const KEY_BYTES: usize = 17;
 const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 
-/// Linux' numbers for file systems whose handles and journals are known (statfs `f_type`).
+/// Linux' numbers (statfs `f_type`) of file systems with known handles and journals.
 pub(super) const EXT4_MAGIC: i64 = 0xef53;
 pub(super) const XFS_MAGIC: i64 = 0x5846_5342;
 pub(super) const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -40,13 +40,13 @@ pub(super) const FUSE_MAGIC: i64 = 0x6573_5546;
 pub(super) const ECRYPTFS_MAGIC: i64 = 0xf15f;
 pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
 
-/// Linux' number for the kind of file system that a file is on (statfs `f_type`).
+/// The number (statfs `f_type`) of a file's file system.
 pub(super) fn magic_of(file: impl AsFd) -> Result<i64, Errno> {
     #[allow(clippy::useless_conversion)] // the type differs by architecture
     i64::try_from(rustix::fs::fstatfs(file)?.f_type).map_err(|_| Errno::OVERFLOW)
 }
 
-/// The identifier that carries `handle`; `None` when it does not fit.
+/// The identifier with `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
     let kind = u8::try_from(handle.kind()).ok()?;
     let bytes = [&[HANDLE_TAG, kind], handle.bytes()].concat();
@@ -83,7 +83,7 @@ pub(super) fn inode_in(magic: i64, handle: &KernelHandle) -> Option<u64> {
         (EXT4_MAGIC | XFS_MAGIC, 1, 8) => word(0),
         // XFS with 64-bit inode numbers: inode, generation
         (XFS_MAGIC, 0x81, 12) => long(0),
-        // tmpfs: generation, low and high half of the inode
+        // tmpfs: generation, low and high word of the inode
         (TMPFS_MAGIC, 1, 12) => Some(word(4)? | word(8)? << 32),
         // btrfs without parent: object, root, generation
         (BTRFS_MAGIC, 0x4d, 20) => long(0),
@@ -102,18 +102,18 @@ pub(super) fn works(mount: BorrowedFd<'_>) -> bool {
 
 /// Opens a regular file by its kernel handle for reading, with the identity of the thread.
 pub(super) fn open_to_read(mount: BorrowedFd<'_>, id: &FileId) -> Result<OwnedFd> {
-    // What is no regular file after all does not hold the caller up.
+    // An object that is no regular file must not block the caller.
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     system::open_by_handle(mount, &handle_of(id)?, flags).map_err(error_of)
 }
 
-/// One byte of a path hint: stands for the directory of this inode number.
+/// One byte of a path hint: the directory with this inode number.
 pub(super) fn hash(inode: u64) -> u8 {
     spread(inode).to_be_bytes()[0]
 }
 
-/// The identifier of an object; a hint that is too long is cut.
+/// The identifier of an object; a long hint is cut.
 pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
     let hint = hint.get(..HINT_BYTES_MAX).unwrap_or(hint);
     let (number, birth) = (inode.number.to_be_bytes(), inode.birth.to_be_bytes());
@@ -121,7 +121,6 @@ pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
     FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
 }
 
-/// The object and its path hint.
 pub(super) fn parse_hint(id: &FileId) -> Result<(Inode, &[u8])> {
     let bytes = id.as_bytes();
     let number = |from: usize| -> Option<u64> {
@@ -137,7 +136,7 @@ pub(super) fn parse_hint(id: &FileId) -> Result<(Inode, &[u8])> {
     }
 }
 
-/// What tells the object apart: the identifier without its path hint.
+/// The identifier without its path hint.
 pub(super) fn hint_key_of(id: &FileId) -> Result<FileId> {
     Ok(compose(parse_hint(id)?.0, &[]))
 }

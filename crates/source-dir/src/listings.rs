@@ -1,20 +1,19 @@
-//! Listing a directory: each untouched name exactly once while others come and go, page after page.
+//! Listing a directory: each untouched name exactly once while others come and go, page by page.
 //!
 //! The cookie of an entry is the file system's position behind it (`d_off` of getdents64): on ext4
 //! a hash of the name, on XFS a place, on btrfs a number given at creation, stable in all of them
-//! (`cursor` has the rest). Each listing has its own descriptor. What the kernel gave and the
-//! visitor did not take stays with the descriptor, for a few listings: a call that continues there
-//! neither opens, seeks nor reads. It is used only while the directory's times have not moved since
-//! it was read (and lay 20 ms back then, as a change within the clock's grain would not move them).
+//! (`cursor` has the rest). Each listing has its own descriptor. Entries that the visitor did not
+//! take stay with the descriptor, for a few listings: a call that continues there neither opens,
+//! seeks nor reads. They are used only while the directory's times have not moved since the reading
+//! (and were 20 ms old then, as a change within the clock's grain would not move them).
 //!
 //! With attributes, an entry costs one statx when its object is held open or when identifiers need
 //! only inode and birth time, and one name_to_handle_at more otherwise. Between the two calls the
 //! name may change its meaning: the inode number inside the handle is compared, and where its
-//! layout is not known both are asked of an open object. What was read is remembered for a moment
-//! (`memory`): then an entry costs no system call, and where the names are kept (`kept_names`)
-//! neither do these. The published rows "readdirplus of 1000" need both: a listing again costs 10
-//! system calls with them, 2,022 without. The table of objects gets nothing: a listing of a million
-//! names would sweep it clean.
+//! layout is not known an open object is asked for both. Attributes are remembered for a moment
+//! (`memory`), and names too (`kept_names`). The published rows "readdirplus of 1000" need both: a
+//! repeated listing costs 10 system calls with them, 2,022 without. Listed objects do not enter the
+//! table: a million names would evict all others.
 
 mod cursor;
 mod kept_names;
@@ -47,9 +46,9 @@ pub(super) struct Listings {
     objects: Arc<Objects>,
     open: Arc<OpenListings>,
     memory: Memory,
-    /// Linux' number for the type of the file system.
+    /// The number (statfs `f_type`) of the file system.
     magic: i64,
-    /// The file system gives no positions that can be cookies.
+    /// The file system has no positions that can be cookies.
     are_ordered: AtomicBool,
 }
 
@@ -69,12 +68,12 @@ impl Listings {
         }
     }
 
-    /// An object was changed in a way that the kernel does not report.
+    /// Forgets an object after a change that the kernel does not report.
     pub(super) fn forget(&self, object: &Object) {
         self.memory.forget(object.node().inode);
     }
 
-    /// Ends what was not used for long.
+    /// Ends an unused watch.
     pub(super) fn rest(&self) {
         self.memory.rest(Instant::now());
     }
@@ -84,7 +83,6 @@ impl Listings {
         self.memory.end();
     }
 
-    /// Whether directories are given in an order of our own.
     #[cfg(test)]
     pub(super) fn are_ordered(&self) -> &AtomicBool {
         &self.are_ordered
@@ -113,8 +111,8 @@ impl Listings {
         let mut listing = self.listing_at(&directory, &status, cookie, memory)?;
         let detail = with_attributes.then_some(memory);
         let end = self.list(call, &directory, &mut listing, detail, visit)?;
-        // Of names that were kept the times are those from before: a client that knew later times
-        // would take the names for those of a later state, and not ask again.
+        // For kept names, the times from before: with later times a client would take the names for
+        // those of a later state, and not ask again.
         let after = match listing.is_kept() {
             true => status,
             false => self.objects.look(&directory, true)?,
@@ -163,8 +161,8 @@ impl Listings {
         Ok(listing)
     }
 
-    /// A listing in an order of our own that stands behind the entry of `cookie`, when all entries
-    /// up to `from` were given. With the identity of the server.
+    /// A listing in an order of our own behind the entry of `from`, with the cookie `cookie`. Runs
+    /// as the server.
     fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Cursor> {
         let objects = &self.objects;
         let look = || objects.look(directory, true);
@@ -175,8 +173,8 @@ impl Listings {
         Ok(Cursor::of_window(window, from).after(cookie))
     }
 
-    /// Whether what is remembered of objects may be used: the kernel reports changes here, and
-    /// this caller may search the directory, as asking for the attributes of a name requires.
+    /// The memory, where the kernel reports changes and the caller may search the directory, as
+    /// attributes of a name require.
     fn memory_for(
         &self,
         call: &Call<'_>,
@@ -195,8 +193,8 @@ impl Listings {
         Ok(usable.then(begin).flatten())
     }
 
-    /// Gives the entries that follow to `visit`, with attributes if a detail is wanted: with what
-    /// is remembered of them, where that may be used.
+    /// Visits the entries that follow; with attributes if `detail` is given, from the memory where
+    /// it has one.
     fn list(
         &self,
         call: &Call<'_>,
@@ -249,7 +247,7 @@ impl Listings {
         }
     }
 
-    /// Identifier and attributes of a listed name: what is remembered, or what is there.
+    /// Identifier and attributes of a listed name, from the memory or the file system.
     fn recall(
         &self,
         directory: &Object,
@@ -275,7 +273,7 @@ impl Listings {
         Ok(entry)
     }
 
-    /// Identifier and attributes of a listed name, judged as the identity of the thread.
+    /// Identifier and attributes of a listed name, judged by the thread's identity.
     fn examine(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
         let is_root = directory.node() == self.objects.root().node();
         if raw.name == b"." || raw.name == b".." && is_root {
@@ -314,7 +312,7 @@ impl Listings {
         })
     }
 
-    /// The slower way that cannot mix two objects.
+    /// Slower, but cannot mix two objects.
     fn examine_opened(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
         let resolver = self.objects.bounds().resolver();
         let opened = resolver.child(directory.as_fd(), raw.name, true).ok()?;

@@ -1,11 +1,11 @@
 //! Names and attributes on the device.
 //!
-//! An operation that changes a directory is on the device when it returns. On file systems with one
-//! journal for all metadata (ext4, XFS) syncing the new object, or the directory, commits the whole
-//! operation; elsewhere both are synced. Threads that sync several objects at once share a journal
-//! commit in the kernel; those that sync the same one share the sync (`syncs`). What cannot be
-//! opened (symbolic links, devices) is synced with the whole file system; with one journal only
-//! when its attributes were changed after it was made.
+//! A change of a directory is on the device when the call returns. On file systems with one journal
+//! for all metadata (ext4, XFS) syncing the new object, or the directory, commits the whole
+//! operation; elsewhere both are synced. Concurrent syncs of several objects share a journal commit
+//! in the kernel; those of one object share the sync (`syncs`). Objects that cannot be opened
+//! (symbolic links, devices) are synced with the whole file system; with one journal only when
+//! their attributes were changed after creation.
 
 use super::durability::Durability;
 use super::object::Object;
@@ -52,7 +52,7 @@ impl MetadataSync {
         }
     }
 
-    /// The same where it was asked for. What the server may not open is synced with all else.
+    /// Syncs an object; with the whole file system when the server may not open it.
     pub(super) fn object(&self, object: &Object) -> Result<()> {
         let file = match object.write_if_open() {
             None if object.can_open() => self.objects.readable(object, true).ok(),
@@ -64,9 +64,9 @@ impl MetadataSync {
         }
     }
 
-    /// Brings a name in a directory to the device, and the object it names, with `touched` when its
-    /// attributes were changed after it was made. Also a name that was found there: the call that
-    /// made it may still wait for its sync, or be a local program that syncs nothing.
+    /// Syncs a name in a directory, and its object, with `touched` when its attributes changed
+    /// after creation. Also for an existing name: its maker may still wait for its sync, or be a
+    /// local program that syncs nothing.
     pub(super) fn new_name(
         &self,
         object: &Object,
@@ -88,8 +88,7 @@ impl MetadataSync {
         self.names(&[directory])
     }
 
-    /// Brings the names in these directories to the device; all of them were changed by one
-    /// operation.
+    /// Syncs the names in directories that one operation changed.
     pub(super) fn names(&self, directories: &[&Object]) -> Result<()> {
         if !self.is_wanted {
             return Ok(());
@@ -98,7 +97,7 @@ impl MetadataSync {
         for directory in directories.iter().take(needed) {
             match self.objects.readable(directory, true) {
                 Ok(file) => self.durability.sync_all(directory, file)?,
-                // without root a directory may be writable and not readable
+                // Without root a directory may be writable but not readable.
                 Err(_) => return self.everything(),
             }
         }
@@ -109,8 +108,8 @@ impl MetadataSync {
         self.durability.sync_filesystem(self.objects.root().as_fd())
     }
 
-    /// Brings everything unstable to the device: the whole file system at once, and then each
-    /// object that was written, which finds little to do and tells whether its data was lost.
+    /// Syncs everything unstable: the whole file system at once, and then each written object,
+    /// which costs little and reports whether its data was lost.
     pub(super) fn sync(&self) -> Result<()> {
         let mut outcome = self.everything();
         self.objects.each(|object| {
@@ -125,9 +124,9 @@ impl MetadataSync {
     }
 }
 
-/// [`MetadataSync::sync`] of a directory that is not used any more. It is given up when for so long
-/// the kernel has written nothing to any device; on a file system that asks a program or another
-/// machine, when it has taken so long. The kernel keeps what was written, and goes on writing it.
+/// [`MetadataSync::sync`] of a directory that is no longer used. Gives up when the kernel has
+/// written nothing to any device for `patience`; on a file system behind a program or another
+/// machine, after `patience`. The kernel keeps the data and goes on writing it.
 pub(super) fn finish(all: &Arc<MetadataSync>, patience: Duration) -> Result<()> {
     let (done, outcome) = channel();
     let syncing = Arc::clone(all);

@@ -1,18 +1,17 @@
-//! Names in directories: looking them up, making objects, removing, renaming and linking.
+//! Names in directories: lookup, creation, removal, renames and links.
 //!
-//! The kernel judges the caller. What is done here is to take true looks before and after, to
-//! release objects that lost their last name, and to bring the names to the device.
+//! The kernel judges the caller. This part takes true looks before and after, releases objects that
+//! lost their last name, and syncs the names.
 //!
-//! An object is made as its caller with the mode asked for (the process' umask is 0); owner, size
-//! and times that were asked for are set right after. What cannot be set at creation because the
-//! caller may not give objects away (owner, a group that is not the caller's) is left as the
-//! system chose it, as other NFS servers do: clients send it unasked, and the reply tells the
-//! truth. When something else fails, the new name is removed again.
+//! An object is created as its caller with the wanted mode (the process' umask is 0); owner, size
+//! and times are set right after. Where the caller may not give objects away (owner, a group that
+//! is not the caller's) the system's choice stays, as in other NFS servers: clients send these
+//! unasked, and the reply has the truth. When another step fails, the new name is removed again.
 //!
-//! EXCLUSIVE: the verifier is kept in the times of the file, 31 bits in each (one bit less than it
-//! has, because not every file system can keep times before 1970 or after 2038), so that it
-//! survives a restart. A second call with the same verifier finds the file still empty and with
-//! those times: it is the same call. The first set-attributes of the client sets the times.
+//! EXCLUSIVE: the times of the file keep the verifier, 31 bits in each (one less than it has,
+//! because not every file system has times before 1970 or after 2038), so that it survives a
+//! restart. A repeated call finds the file still empty and with those times. The client's first
+//! set-attributes sets the times.
 
 use super::access::Judge;
 use super::attributes::Attributes;
@@ -30,34 +29,32 @@ use rustix::fs::{AtFlags, Mode, RenameFlags};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// For files and nodes made without a mode.
 const FILE_MODE: u32 = 0o644;
-/// For directories made without a mode.
 const DIRECTORY_MODE: u32 = 0o755;
-/// For EXCLUSIVE files, until the client's set-attributes.
+/// Until the client's set-attributes.
 const EXCLUSIVE_MODE: u32 = 0o600;
-/// How often a name may vanish between "exists" and opening it before the caller has to retry.
+/// Bounds races with removals before the caller has to retry.
 const ATTEMPTS_MAX: usize = 16;
-/// Longest target of a symbolic link on Linux (PATH_MAX with its NUL).
+/// Linux' bound (PATH_MAX with its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 
-/// An object that is there now, and how it came.
+/// An object, and how it was made or found.
 struct Made {
     object: Arc<Object>,
     status: Status,
-    /// Attributes were changed after it was made, or it was there before and was truncated.
+    /// Its attributes changed after creation, or it existed and was truncated.
     touched: bool,
     is_new: bool,
 }
 
-/// An object that is to be made, as its caller.
+/// An object to be made as its caller.
 struct Making<'a> {
     names: &'a Names,
     call: &'a Call<'a>,
     directory: &'a Object,
     name: &'a [u8],
     file_type: FileType,
-    /// Without what the umask keeps back.
+    /// Without the bits of the umask.
     wanted: SetAttributes,
 }
 
@@ -101,8 +98,8 @@ impl Names {
         }
     }
 
-    /// What `name` meant a moment ago, if it still does: one look, and in the same moment none.
-    /// The object is held open, so the kernel has its name in memory and the look does not wait.
+    /// The recent meaning of `name`, if it is still true: one look, and in the same batch none. The
+    /// object is held open, so the kernel has its name in memory and the look does not wait.
     fn find_again(
         &self,
         call: &Call<'_>,
@@ -115,7 +112,7 @@ impl Names {
         self.objects.access().act_for(call)?;
         let status = match status {
             Some(status) => {
-                // another caller may not be allowed to
+                // Another caller may lack the permission.
                 let around = self.objects.look_once(call, directory)?;
                 if !self
                     .objects
@@ -199,7 +196,7 @@ impl Names {
     ) -> Result<Created> {
         Error::Invalid.when(target.is_empty() || target.contains(&0))?;
         Error::NameTooLong.when(target.len() > TARGET_BYTES_MAX)?;
-        // a link has no mode on Linux, and clients send one
+        // A link has no mode on Linux, but clients send one.
         let attributes = SetAttributes {
             mode: None,
             ..*attributes
@@ -274,7 +271,7 @@ impl Names {
         })
     }
 
-    /// Refuses what no creation can be asked for.
+    /// Refuses attributes that no creation can have.
     fn check_new(&self, file_type: FileType, wanted: &SetAttributes) -> Result<()> {
         let is_file = file_type == FileType::Regular;
         match wanted.size {
@@ -285,8 +282,8 @@ impl Names {
         }
     }
 
-    /// What is given of `wanted`: the caller's umask keeps permissions back, unless the directory
-    /// has a list that says which are given. Then the file system beneath goes by that.
+    /// `wanted` without the bits of the caller's umask, unless the directory has a default list,
+    /// which then decides.
     fn masked(
         &self,
         call: &Call<'_>,
@@ -303,8 +300,8 @@ impl Names {
         })
     }
 
-    /// Runs a change of a directory's names between two looks that no other change through
-    /// Pagewell can come between.
+    /// Runs a change of a directory's names between two looks that exclude other changes through
+    /// Pagewell.
     fn change_directory<R>(
         &self,
         directory: &Object,
@@ -411,7 +408,7 @@ impl Names {
             let (done, change) = self.change_directory(one, act)?;
             return Ok((done, (change, change)));
         }
-        // The lower is locked first: two threads cannot wait for each other.
+        // The lower first: two threads cannot deadlock.
         if one.node() > other.node() {
             let (done, (other, one)) = self.change_directories(other, one, act)?;
             return Ok((done, (one, other)));
@@ -519,7 +516,7 @@ impl Making<'_> {
         })
     }
 
-    /// Turns a file that was just made, and is open for writing, into a held object.
+    /// Makes a held object of a new file that is open for writing.
     fn finish_file(&self, file: OpenFile) -> Result<Made> {
         let status = Status::of(&file)?;
         let objects = &self.names.objects;
@@ -527,23 +524,23 @@ impl Making<'_> {
         let id = objects.identify(file.as_fd(), &status, &reached)?;
         let object = objects.object_of(id, &status, file.clone())?;
         let object = objects.hold_open(object, &status, true);
-        // Another call may have found it by its name and be the one that holds it.
+        // Another call may have found the name and hold the object.
         object.keep_write(file);
         self.dress(object, status)
     }
 
-    /// The same for what was made by name: opens what the name means now.
+    /// The same for an object created by name: opens what the name means now.
     fn finish(&self) -> Result<Made> {
         let (object, status) = self
             .names
             .objects
             .find(self.call, self.directory, self.name)?;
-        // a local program replaced it at once
+        // A local program replaced it at once.
         Error::TryLater.unless(object.file_type() == self.file_type)?;
         self.dress(object, status)
     }
 
-    /// Sets what creation itself did not set; takes the name away again when that fails.
+    /// Sets the remaining attributes; removes the name when that fails.
     fn dress(&self, object: Arc<Object>, mut status: Status) -> Result<Made> {
         let Names {
             objects,
@@ -573,7 +570,7 @@ impl Making<'_> {
         })
     }
 
-    /// What of the attributes creation did not set, and the caller may.
+    /// The wanted attributes that creation did not set and the caller may set.
     fn not_set_yet(&self, judge: &Judge<'_>) -> SetAttributes {
         let (wanted, has, caller) = (&self.wanted, &judge.status().attributes, judge.caller());
         let is_other = |id: u32, now: u32| id != now && id != u32::MAX;
@@ -585,9 +582,9 @@ impl Making<'_> {
             .filter(|gid| is_other(*gid, has.gid))
             .filter(|gid| caller.is_root() || caller.in_group(*gid));
         let size = wanted.size.filter(|size| *size > 0);
-        // changing the owner or the size takes these bits away, and mkdir does not set them at all;
-        // what a directory inherits from its parent stays, set-group-id and permissions: those of
-        // its default list may be fewer than were asked for
+        // A change of owner or size clears these bits, and mkdir does not set them; a directory
+        // keeps what it inherits from its parent, set-group-id and permissions: those of its
+        // default list may be fewer than the wanted ones.
         let is_directory = self.file_type == FileType::Directory;
         let lacks = uid.is_some() || gid.is_some() || size.is_some() || is_directory;
         let mode = wanted.mode.filter(|mode| lacks && mode & 0o6000 != 0);
@@ -602,7 +599,7 @@ impl Making<'_> {
     }
 }
 
-/// How a name of a directory, or of anything else, is removed.
+/// Flags for removing a directory, or another object.
 fn removal_flags(is_directory: bool) -> AtFlags {
     if is_directory {
         AtFlags::REMOVEDIR
@@ -613,8 +610,8 @@ fn removal_flags(is_directory: bool) -> AtFlags {
 
 fn exclusive_times(verifier: [u8; 8]) -> [Timestamp; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
-    [[a, b, c, d], [e, f, g, h]].map(|half| Timestamp {
-        seconds: i64::from(u32::from_be_bytes(half) & 0x7fff_ffff),
+    [[a, b, c, d], [e, f, g, h]].map(|word| Timestamp {
+        seconds: i64::from(u32::from_be_bytes(word) & 0x7fff_ffff),
         nanoseconds: 0,
     })
 }

@@ -1,18 +1,18 @@
 //! One object that is held open, and one look at it.
 //!
-//! An object is one descriptor that only names it (`O_PATH`: no permission needed, no side
-//! effects on devices and pipes) and, once they were needed, one for reading and one for reading
-//! and writing. While any of them is open the kernel cannot reuse the inode number.
+//! An object is one descriptor that only names it (`O_PATH`: no permission needed, no side effects
+//! on devices and pipes) and, at their first use, one for reading and one for reading and writing.
+//! While any of them is open the kernel cannot reuse the inode number.
 //!
-//! Weak cache consistency data is true when nothing comes between the two looks at an object but
-//! the change that lies between them. Changes of contents (those of a directory are its names) and
-//! of attributes exclude each other ([`Object::exclude`]). A change of the object's own names is
-//! detected by counting ([`Object::touch`]): it announces itself before its first look and retires
-//! after its last; the first look of others counts only when no other change was announced.
+//! Weak cache consistency data is true when only the reported change lies between the two looks at
+//! an object. Changes of contents (names, for a directory) and of attributes exclude each other
+//! ([`Object::exclude`]). A change of the object's own names is counted ([`Object::touch`]): it
+//! announces itself before its first look and retires after its last; a first look counts only when
+//! no other change was announced.
 //!
 //! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
-//! that sees the new times meanwhile, and reads the old bytes, takes them for the new ones for
-//! ever. So during a write, other calls see the file as it was before it.
+//! that sees the new times and reads the old bytes takes them for the new ones for ever. So during
+//! a write, other calls see the file as before it.
 
 use super::syncs::Syncs;
 use super::system::error_of;
@@ -30,14 +30,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Timer ticks of the slowest kernels are 10 ms apart.
+/// The slowest kernels tick every 10 ms.
 const SETTLED_NANOSECONDS: i128 = 20_000_000;
-/// The same of file systems with times of whole seconds (ext3, ext4 with small inodes), or of even
-/// ones (FAT).
+/// For times of whole seconds (ext3, ext4 with small inodes), or of even ones (FAT).
 const COARSE_SETTLED_NANOSECONDS: i128 = 2_000_000_000 + SETTLED_NANOSECONDS;
 pub(super) struct Object {
     id: FileId,
-    /// What all identifiers of the object have in common.
+    /// The common part of the object's identifiers.
     key: FileId,
     node: Node,
     file_type: FileType,
@@ -45,20 +44,20 @@ pub(super) struct Object {
     read: OnceLock<Descriptor>,
     write: OnceLock<Descriptor>,
     marked: AtomicBool,
-    /// Whether there may be data that no sync has covered yet.
+    /// Data may exist that no sync has covered.
     unsynced: AtomicBool,
     syncs: Syncs,
     holds: AtomicUsize,
     changes: Changes,
-    /// When it was last asked whether it is in the export, and its change time then.
+    /// The turn of its last check to be in the export, and its change time then.
     asked: AtomicU64,
     asked_changed: AtomicU64,
-    /// Held by a change of contents or attributes from its first look to its last.
+    /// Held by a change of contents or attributes between its two looks.
     contents: Mutex<()>,
-    /// How it was before the write that is at work.
+    /// Its status before the running write.
     before_write: Mutex<Option<Status>>,
     is_written: AtomicBool,
-    /// Whether it has an access control list, beside its change time when that was found.
+    /// Whether it has an access control list, with its change time at that look.
     acl: AtomicU64,
 }
 
@@ -109,7 +108,7 @@ impl Object {
         &self.id
     }
 
-    /// What all identifiers of the object have in common: names it in tables.
+    /// The common part of the object's identifiers: its key in tables.
     pub(super) fn key(&self) -> &FileId {
         &self.key
     }
@@ -126,13 +125,13 @@ impl Object {
         &self.syncs
     }
 
-    /// Announces a change of the object's own names, which retires when the result is dropped.
+    /// Announces a change of the object's own names; dropping the result retires it.
     pub(super) fn touch(&self) -> Running<'_> {
         self.changes.begin()
     }
 
     /// Begins a change of contents or attributes. [`Error::WouldBlock`] where another one runs and
-    /// the caller must not wait for it.
+    /// the caller must not wait.
     pub(super) fn exclude(&self, may_wait: bool) -> Result<Exclusion<'_>> {
         let locked = match may_wait {
             true => Some(self.contents.lock()),
@@ -154,14 +153,14 @@ impl Object {
         self.asked.load(Ordering::Relaxed) == turn
     }
 
-    /// It was found in the export, in this turn.
+    /// Notes that it was found in the export in this turn.
     pub(super) fn set_asked(&self, turn: u64, status: &Status) {
         self.asked_changed
             .store(mixed(status.attributes.changed), Ordering::Relaxed);
         self.asked.store(turn, Ordering::Relaxed);
     }
 
-    /// Whether it may have been moved since it was asked where it is.
+    /// Whether it may have moved since that check.
     pub(super) fn may_have_moved(&self, status: &Status) -> bool {
         self.is_directory()
             && self.asked_changed.load(Ordering::Relaxed) != mixed(status.attributes.changed)
@@ -183,18 +182,18 @@ impl Object {
         self.file_type == FileType::Directory
     }
 
-    /// Whether it can be opened, for what is asked of its descriptor: that has no effects.
+    /// Whether opening it has no effects.
     pub(super) fn can_open(&self) -> bool {
         matches!(self.file_type, FileType::Regular | FileType::Directory)
     }
 
-    /// Adds a descriptor for writing that was opened elsewhere.
+    /// Adds a descriptor that was opened elsewhere.
     pub(super) fn keep_write(&self, file: OpenFile) {
         let _ = self.write.set(Descriptor::new(file));
     }
 
     pub(super) fn mark(&self) {
-        // Most often it is: then nothing is written that other threads use.
+        // Usually it is: then no shared cache line is written.
         if !self.marked.load(Ordering::Relaxed) {
             self.marked.store(true, Ordering::Relaxed);
         }
@@ -213,7 +212,7 @@ impl Object {
         opened.map(Descriptor::file)
     }
 
-    /// Opens a file or directory for reading, with the identity of the thread.
+    /// Opens a file or directory with the thread's identity.
     pub(super) fn open_to_read(&self) -> Result<&OpenFile> {
         let opened = match self.is_directory() {
             true => open_directory(self.as_fd())?,
@@ -226,7 +225,7 @@ impl Object {
         Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
     }
 
-    /// Opens the same inode again. Only for regular files: they cannot block or have effects.
+    /// Opens the inode again. Only for regular files: they cannot block or have effects.
     pub(super) fn reopen(&self, access: OFlags) -> Result<OpenFile> {
         self.file_type.expect_regular()?;
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -238,8 +237,8 @@ impl Object {
         link_to(self.as_fd())
     }
 
-    /// A write begins, of a thread that holds the contents; it ends when what is returned is
-    /// dropped. From here on there is data that no sync has covered.
+    /// Begins a write of a thread that excludes others; dropping the result ends it. From here on
+    /// there is unsynced data.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
         self.set_unsynced(true);
         let mut before = *before;
@@ -249,7 +248,7 @@ impl Object {
         Writing(self)
     }
 
-    /// What lookers see that found this: see the top of the file.
+    /// The status that other calls see: see the top of the file.
     pub(super) fn settled(&self, status: Status) -> Status {
         if !self.is_written.load(Ordering::SeqCst) {
             return status;
@@ -257,7 +256,7 @@ impl Object {
         self.before_write.lock().unwrap_or(status)
     }
 
-    /// What a call answers after that look.
+    /// The answer of a call after that look.
     pub(super) fn entry(&self, status: &Status) -> Entry {
         Entry {
             id: self.id,
@@ -273,7 +272,7 @@ impl Object {
         self.unsynced.load(Ordering::Acquire)
     }
 
-    /// What was found about an access control list when the object was last changed at `changed`.
+    /// Whether there was an access control list at the change time `changed`.
     pub(super) fn known_acl(&self, changed: Timestamp) -> Option<bool> {
         let known = self.acl.load(Ordering::Relaxed);
         (known & !HAS_ACL == acl_key(changed)).then_some(known & HAS_ACL != 0)
@@ -285,7 +284,7 @@ impl Object {
     }
 }
 
-/// In what is known of an access control list: that there is one, and that anything is known.
+/// Flags in the knowledge of an access control list: it exists; it is known.
 const HAS_ACL: u64 = 1;
 const KNOWN_ACL: u64 = 2;
 
@@ -299,7 +298,7 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.0.is_written.store(false, Ordering::SeqCst);
         *self.0.before_write.lock() = None;
-        // again: a commit that ran meanwhile has taken the mark away
+        // Again: a commit meanwhile has cleared it.
         self.0.set_unsynced(true);
     }
 }
@@ -311,14 +310,14 @@ impl AsFd for Object {
 }
 
 fn keep(slot: &OnceLock<Descriptor>, opened: OpenFile) -> &OpenFile {
-    // of two threads that opened, one descriptor stays and the other is closed here
+    // Of two threads that opened, one descriptor stays and the other is closed here.
     slot.get_or_init(|| Descriptor::new(opened)).file()
 }
 
 pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match rustix::fs::openat(directory, c".", flags, Mode::empty()) {
-        // looking up `.` needs permission to search, which listing does not
+        // Looking up `.` needs permission to search, which listing does not.
         Err(Errno::ACCESS) => rustix::fs::open(link_to(directory), flags, Mode::empty()),
         opened => opened,
     };
@@ -329,14 +328,14 @@ pub(super) fn link_to(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// Counts changes in flight, see the top of the file.
+/// Counts running changes, see the top of the file.
 #[derive(Default)]
 struct Changes {
     begun: AtomicU64,
     running: AtomicU64,
 }
 
-/// A change in flight; retires when dropped.
+/// A running change; retires when dropped.
 pub(super) struct Running<'a> {
     changes: &'a Changes,
     first: u64,
@@ -356,7 +355,7 @@ impl Changes {
 }
 
 impl Running<'_> {
-    /// After the last look: whether no other change was announced meanwhile.
+    /// Whether no other change was announced, after the last look.
     fn was_alone(&self) -> bool {
         let begun = self.changes.begun.load(Ordering::SeqCst);
         self.alone && begun == self.first.wrapping_add(1)
@@ -369,7 +368,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Keeps other changes of the contents and attributes of an object out.
+/// Excludes other changes of an object's contents and attributes.
 pub(super) struct Exclusion<'a> {
     object: &'a Object,
     running: Running<'a>,
@@ -377,7 +376,7 @@ pub(super) struct Exclusion<'a> {
 }
 
 impl Exclusion<'_> {
-    /// The last look, which ends the change that began as `before`: what a client learns of it.
+    /// Ends the change with the last look: the reply's change data.
     pub(super) fn end(self, before: &Status) -> Change {
         let after = self.object.status().ok();
         let alone = self.running.was_alone();
@@ -388,30 +387,28 @@ impl Exclusion<'_> {
     }
 }
 
-/// Where an object lives. Two objects alive at the same time never share it, so it names an object
-/// for as long as there is a descriptor of it. Its birth time does not: overlayfs gives an object
-/// that is open another one when it copies it up.
+/// The place of an object. It identifies the object while a descriptor of it is open. Its birth
+/// time does not: overlayfs changes that of an open object at copy-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
-/// What tells the objects of one file system apart, also those that had a number before.
+/// Identifies an object of one file system, also among earlier ones with its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Inode {
     pub(super) number: u64,
-    /// In nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps none. Of
-    /// another device than the root's with what tells the devices apart ([`Inode::of`]).
+    /// Nanoseconds since 1970, wrapped to 64 bits; 0 where the file system has none. On another
+    /// device than the root's, mixed with the number of that file system ([`Inode::of`]).
     pub(super) birth: u64,
 }
 
 impl Inode {
-    /// That of an object that is open, in an export whose root is on the device `root`.
+    /// The inode of an open object, in an export whose root is on the device `root`.
     ///
-    /// Subvolumes of btrfs, and their snapshots, have the same numbers and births. Each is a device
-    /// of its own, which may have another number after a restart; the number of its file system
-    /// stays.
+    /// Subvolumes of btrfs and their snapshots share numbers and births. Each is a device of its
+    /// own, whose number may change at a restart; the number of its file system stays.
     pub(super) fn of(opened: impl AsFd, status: &Status, root: u64) -> Result<Self> {
         let mut inode = Self {
             number: status.node.inode,
@@ -434,13 +431,13 @@ pub(super) fn spread(number: u64) -> u64 {
 pub(super) struct Status {
     pub(super) node: Node,
     pub(super) birth: u64,
-    /// Number of the mount the object was reached through; `None` before Linux 5.8.
+    /// The mount it was reached through; `None` before Linux 5.8.
     pub(super) mount: Option<u64>,
-    /// Whether the object is the root of its mount (Linux 5.8).
+    /// The root of its mount (Linux 5.8).
     pub(super) is_mount_root: bool,
-    /// Whether the object may not be changed at all, or only be appended to.
+    /// Immutable or append-only.
     pub(super) is_frozen: bool,
-    /// Whether names and data are encrypted by the file system (fscrypt).
+    /// The file system encrypts its names and data (fscrypt).
     pub(super) is_encrypted: bool,
     pub(super) attributes: Attributes,
 }
@@ -450,7 +447,7 @@ impl Status {
         Self::at(fd, c"", AtFlags::EMPTY_PATH)
     }
 
-    /// Looks at `name` in the directory `fd`: the name itself, never what a link points to.
+    /// Looks at `name` in the directory `fd`, never at a link's target.
     pub(super) fn of_name(fd: impl AsFd, name: &[u8]) -> Result<Self> {
         Self::at(fd, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
     }
@@ -518,7 +515,7 @@ fn timestamp(time: &StatxTimestamp) -> Timestamp {
     }
 }
 
-/// A time as one number, only to be compared.
+/// A time as one number, for comparison only.
 pub(super) fn mixed(time: Timestamp) -> u64 {
     #[allow(clippy::cast_sign_loss)] // equal times stay equal
     let seconds = time.seconds as u64;
@@ -531,15 +528,14 @@ pub(super) fn times_of(status: &Status) -> (Timestamp, Timestamp) {
     (status.attributes.modified, status.attributes.changed)
 }
 
-/// The times of a directory that was the same before and after it was read, and had been for
-/// longer than the grain of its times.
+/// The times of a directory that was the same before and after a reading, and for longer than the
+/// grain of its times.
 pub(super) fn settled_times(before: &Status, after: &Status) -> Option<(Timestamp, Timestamp)> {
     let times = times_of(before);
     (is_settled(times, Timestamp::now()) && times == times_of(after)).then_some(times)
 }
 
-/// Whether a change now would move these times of an object. A time of a whole second may be one
-/// of a file system that has no others.
+/// Whether a change now would move these times. A whole second may be the grain of the file system.
 pub(super) fn is_settled((modified, changed): (Timestamp, Timestamp), now: Timestamp) -> bool {
     let is_coarse = modified.nanoseconds == 0 || changed.nanoseconds == 0;
     let grain = if is_coarse {

@@ -1,13 +1,12 @@
 //! From identifiers and names to objects.
 //!
 //! There are two kinds of identifiers, the kernel's handles and inode numbers with path hints
-//! ([`super::identifier`]). An object that is held open is found by either in the table, or by its
-//! inode when a name has just led to it; one that is not is opened.
+//! ([`super::identifier`]). A held object is found by either in the table, or by its inode after a
+//! lookup; others are opened.
 //!
-//! What a program has open stays there after its last name is gone ([`Hold`]): the identifier of an
-//! object without names is stale, as NFS wants it, but a program on this machine that has it open
-//! goes on using it. Each hold counts at the object, and keeps it in the table; the last one
-//! releases it.
+//! An object that a program has open survives its last name ([`Hold`]): for NFS its identifier is
+//! stale, but a program on this machine goes on using it. Each hold counts at the object and keeps
+//! it in the table; the last one releases it.
 
 use super::access::Access;
 use super::bounds::{Bounds, path_of};
@@ -29,10 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often an object is asked for again whose inode number is being given to a new object at this
-/// moment. Linux says "out of memory" then (`iget_locked` has no other way to fail); microseconds
-/// later, or when the thread that does it has a processor again, the old identifier is plainly
-/// stale. A machine that is out of memory stays so.
+/// Retries for an object whose inode number is just being reused. Linux reports "out of memory"
+/// then (`iget_locked` has no other way to fail); microseconds later, or when that thread has run,
+/// the old identifier is plainly stale. A machine out of memory stays so.
 const REUSE_RETRIES: usize = 100;
 
 pub(super) enum Naming {
@@ -47,18 +45,18 @@ pub(super) enum Reached<'a> {
 }
 
 impl Naming {
-    /// What the table finds an object by.
+    /// The key of the table.
     pub(super) fn key_of(&self, id: &FileId) -> Result<FileId> {
         match (self, id.as_bytes().first()) {
             (Self::Handles, Some(&HANDLE_TAG)) => Ok(*id),
             (Self::PathHints(_), Some(&HINT_TAG)) => hint_key_of(id),
-            // issued while the program had other privileges
+            // Issued while the program had other privileges.
             (_, Some(&(HANDLE_TAG | HINT_TAG))) => Err(Error::Stale),
             _ => Err(Error::BadId),
         }
     }
 
-    /// Notes where the object of an identifier was just seen.
+    /// Notes where an object was just seen.
     pub(super) fn note(&self, id: &FileId, reached: &Reached<'_>) {
         if let (Self::PathHints(places), Reached::Child(directory, name)) = (self, reached)
             && let Ok((inode, _)) = parse_hint(id)
@@ -68,12 +66,12 @@ impl Naming {
     }
 }
 
-/// An object that a call uses, which the calls behind it in its receive batch may use, too.
+/// An object in use by a call and by later calls of its receive batch.
 pub(super) type Held = Rc<InUse>;
 
 pub(super) struct InUse {
     object: Arc<Object>,
-    /// How it is for the calls of this batch that only look.
+    /// Its status for the reading calls of this batch.
     seen: Cell<Option<Status>>,
 }
 
@@ -86,16 +84,16 @@ impl std::ops::Deref for InUse {
 
 pub(super) struct Objects {
     root: Arc<Object>,
-    /// Nothing can leave the export.
+    /// No object can leave the export.
     is_whole: bool,
     bounds: Bounds,
     naming: Naming,
     access: Arc<Access>,
     table: Arc<Table>,
     listings: Arc<OpenListings>,
-    /// The file system counts names: an object with none is gone.
+    /// The file system counts links: an object with none is gone.
     counts_links: bool,
-    /// The kernel knows the inodes of the file system by itself ([`super::blocking`]).
+    /// The kernel itself knows the inodes of the file system ([`super::blocking`]).
     knows_inodes: bool,
     turns: AtomicU64,
 }
@@ -146,13 +144,13 @@ impl Objects {
         self.knows_inodes
     }
 
-    /// Whether a call may ask the file system at all: a thread that must not wait only asks one of
-    /// which the kernel knows the inodes by itself.
+    /// Whether a call may use the file system: without waiting, only if the kernel itself knows its
+    /// inodes.
     pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
         Error::WouldBlock.unless(call.may_block || self.knows_inodes)
     }
 
-    /// The time by which it is decided whether an object was checked lately to be in the export.
+    /// The current turn of containment checks.
     fn turn(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -161,7 +159,7 @@ impl Objects {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Refuses a held object that has left the export, and releases it.
+    /// Refuses and releases a held object that has left the export.
     fn check_place(&self, object: &Object, may_wait: bool) -> Result<()> {
         if self.is_whole || object.was_asked(self.turn()) {
             return Ok(());
@@ -169,7 +167,7 @@ impl Objects {
         self.check_place_of(object, &object.status()?, may_wait)
     }
 
-    /// The same of an object that was just looked at, also when it was checked in this turn.
+    /// The same with a fresh status, also when it was checked in this turn.
     fn check_place_of(&self, object: &Object, status: &Status, may_wait: bool) -> Result<()> {
         let turn = self.turn();
         let stays = object.is_held() || self.is_gone(status);
@@ -197,7 +195,7 @@ impl Objects {
         self.table.each(visit);
     }
 
-    /// Begins a change with the first look, which the result has, too.
+    /// Begins a change with its first look.
     pub(super) fn begin_change<'a>(
         &self,
         object: &'a Object,
@@ -207,8 +205,8 @@ impl Objects {
         Ok((exclusion, self.look(object, may_wait)?))
     }
 
-    /// The file or directory open for reading; the permission was checked before, or none is
-    /// needed to sync it.
+    /// The file or directory open for reading. The caller has checked the permission; a sync needs
+    /// none.
     pub(super) fn readable<'a>(&self, object: &'a Object, may_wait: bool) -> Result<&'a OpenFile> {
         if let Some(file) = object.read_if_open() {
             return Ok(file);
@@ -217,7 +215,7 @@ impl Objects {
         self.table.with_room(may_wait, || object.open_to_read())
     }
 
-    /// The file open for writing; the permission was checked before.
+    /// The file open for writing. The caller has checked the permission.
     pub(super) fn writable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
         if let Some(file) = object.write_if_open() {
             return Ok(file);
@@ -226,7 +224,7 @@ impl Objects {
         self.table.with_room(true, || object.open_to_write())
     }
 
-    /// The object that `name` means, judged as the caller.
+    /// The object of a name, judged as the caller.
     pub(super) fn find(
         &self,
         call: &Call<'_>,
@@ -238,7 +236,7 @@ impl Objects {
         let open = || self.bounds.resolver().child(directory_fd, name, may_wait);
         let opened = match self.table.with_room(may_wait, open) {
             Err(Error::NotFound) => {
-                // there is no such name in a directory that is itself gone
+                // A removed directory makes it stale instead.
                 self.look(directory, may_wait)?;
                 return Err(Error::NotFound);
             }
@@ -251,7 +249,7 @@ impl Objects {
         Ok((object, status))
     }
 
-    /// The parent of a directory that is not the root; stale when the directory was moved out.
+    /// The parent of a directory other than the root; stale when the directory was moved out.
     pub(super) fn parent_of(&self, directory: &Object) -> Result<(Arc<Object>, Status)> {
         let bounds = &self.bounds;
         let open = || bounds.resolver().parent(directory.as_fd());
@@ -278,7 +276,7 @@ impl Objects {
         self.held(&status, &Reached::Child(directory, name))
     }
 
-    /// An identifier without its path hint of what a name means, where places are noted.
+    /// The key of a name's object, where places are noted.
     pub(super) fn key_at(&self, directory: &Object, name: &[u8]) -> Option<FileId> {
         if matches!(self.naming, Naming::Handles) {
             return None;
@@ -298,7 +296,7 @@ impl Objects {
             self.root().hold();
             Arc::clone(self.root())
         } else {
-            // One that has lost its last name since was released: no call would find it again.
+            // Released if it lost its last name since: no call would find it again.
             let key = self.naming.key_of(id)?;
             self.table.hold(&key).ok_or(Error::Stale)?
         };
@@ -308,8 +306,7 @@ impl Objects {
         Ok((hold, status))
     }
 
-    /// The object of an identifier, held open. Calls of one batch that are for one object look
-    /// for it once.
+    /// The object of an identifier, held open. Calls of one batch look it up once.
     pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
         self.may_look(call)?;
         let batch = call.batch();
@@ -352,7 +349,7 @@ impl Objects {
         Ok(object)
     }
 
-    /// The path of an object that is held, of an export that was opened by this path.
+    /// The path of a held object, in an export at `export`.
     pub(super) fn path_of(&self, export: &Path, id: &FileId) -> Option<String> {
         let key = self.naming.key_of(id).ok();
         let is_root = *id == *self.root().id();
@@ -369,8 +366,7 @@ impl Objects {
         }
     }
 
-    /// One look at an object. One without names is released, so that its space is freed,
-    /// unless a program has it open.
+    /// Looks at an object, and releases it if it has no names and no holds, which frees its space.
     pub(super) fn look(&self, object: &Object, may_wait: bool) -> Result<Status> {
         let status = object.status()?;
         if self.is_gone(&status) && self.release(object) {
@@ -382,7 +378,7 @@ impl Objects {
         Ok(object.settled(status))
     }
 
-    /// The same for a call that only looks: one look serves all calls of a batch.
+    /// The same for reading calls: one look for all of a batch.
     pub(super) fn look_once(&self, call: &Call<'_>, object: &InUse) -> Result<Status> {
         let status = match object.seen.get() {
             Some(status) => status,
@@ -392,12 +388,12 @@ impl Objects {
         Ok(status)
     }
 
-    /// Whether the object has lost its last name. Some file systems count no names at all.
+    /// Whether it has lost its last name. Some file systems count none.
     pub(super) fn is_gone(&self, status: &Status) -> bool {
         status.attributes.link_count == 0 && self.counts_links
     }
 
-    /// Drops an object from the table. False: a program has it open.
+    /// Drops an object from the table. False while a program has it open.
     pub(super) fn release(&self, object: &Object) -> bool {
         if object.is_held() || !self.table.remove(object.key()) {
             return false;
@@ -432,19 +428,19 @@ impl Objects {
         Some(object)
     }
 
-    /// An object of this identifier, which is open only to be named.
+    /// A new object with only a naming descriptor.
     pub(super) fn object_of(&self, id: FileId, status: &Status, name: OpenFile) -> Result<Object> {
         Ok(Object::new(id, self.naming.key_of(&id)?, status, name))
     }
 
-    /// Holds an object that was just found in the export.
+    /// Adds an object that was just found in the export.
     pub(super) fn hold_open(&self, object: Object, status: &Status, may_wait: bool) -> Arc<Object> {
         object.set_asked(self.turn(), status);
         self.table.insert(object, may_wait)
     }
 
-    /// The identifier of an object that was just looked at and is open; to note its place, any
-    /// other on its device may be open instead.
+    /// The identifier of an open object with a fresh status; with path hints, any open object on
+    /// its device suffices.
     pub(super) fn identify(
         &self,
         opened: BorrowedFd<'_>,
@@ -492,7 +488,7 @@ impl Objects {
     }
 }
 
-/// Keeps an object there that a program has open, also without a name.
+/// Keeps an open object, also without names.
 pub(super) struct Hold {
     objects: Arc<Objects>,
     object: Arc<Object>,
@@ -512,7 +508,7 @@ impl Drop for Hold {
     }
 }
 
-/// Waits for the thread that gives the number away; late ones longer.
+/// Waits for the thread that reuses the number; later retries wait longer.
 fn pause(retry: usize) {
     if retry < REUSE_RETRIES / 2 {
         std::thread::yield_now();

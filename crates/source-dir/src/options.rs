@@ -1,4 +1,4 @@
-//! How a directory is served, and what can be found out before that.
+//! Options of a directory, and what is found out before it is served.
 
 use super::durability::{KernelSync, SyncCalls};
 use super::identifier::{
@@ -12,18 +12,18 @@ use rustix::process::{Resource, Rlimit};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How to serve a directory.
+/// Options of a directory.
 #[derive(Clone)]
 pub struct Options {
-    /// Changes of names and attributes are on the device when the call returns, as NFSv3
-    /// promises. Without it a crash of the machine may undo answered changes.
+    /// Changes of names and attributes are on the device when the call returns, as NFSv3 promises.
+    /// Without it a crash may undo answered changes.
     pub metadata_sync: bool,
-    /// Show what lies beneath mount points, where that can be done. A command that is given a path
-    /// means what its user sees there.
+    /// Show the directories beneath mount points, where possible. Commands with a path do not: they
+    /// mean what their user sees.
     pub own_mount: bool,
-    /// Name objects by inode and path hint even where kernel handles can be used.
+    /// Name objects by inode and path hint even where kernel handles work.
     pub force_trails: bool,
-    /// The most objects to hold open; `None`: as many as the limit of open files allows.
+    /// Bound of held objects; `None`: by the limit of open files.
     pub open_objects_max: Option<usize>,
     /// The calls that make data durable.
     pub sync_calls: Arc<dyn SyncCalls>,
@@ -58,13 +58,13 @@ impl OpenError {
     }
 }
 
-/// Descriptors that the soft limit is raised to at most.
+/// Bound of the raised soft limit.
 const DESCRIPTORS_MAX: u64 = 65_536;
-/// Descriptors kept from objects, beside half of all: for connections, logs, listings.
+/// Descriptors kept for connections, logs and listings, besides half of all.
 const DESCRIPTORS_RESERVED: u64 = 256;
-/// A small limit still lets some objects be held.
+/// For small limits.
 const DESCRIPTORS_MIN: u64 = 64;
-/// More held objects only cost memory: opening one again takes microseconds.
+/// More only cost memory: opening an object again takes microseconds.
 pub(super) const OBJECTS_MAX: usize = 16_384;
 
 pub(super) fn limits_of(magic: i64, sizes: &StatVfs, access_lists: bool) -> Limits {
@@ -81,9 +81,8 @@ pub(super) fn limits_of(magic: i64, sizes: &StatVfs, access_lists: bool) -> Limi
     }
 }
 
-/// What tells this tree from others: the root's inode with its generation and birth, and the
-/// number of its file system, unless that is only the number of its device, which may be another
-/// one after a restart of the machine.
+/// Distinguishes this tree from others: the root's inode with its generation and birth, and the
+/// number of its file system, unless that is only the device's number, which a restart may change.
 pub(super) fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
     let is_of_device = filesystem == status.node.device;
     let filesystem = if is_of_device { 0 } else { filesystem };
@@ -102,7 +101,7 @@ pub(super) fn reason_of(errno: Errno) -> String {
     }
 }
 
-/// Raises the soft limit of open files and says how many of them objects may use.
+/// Raises the soft limit of open files and returns how many objects may use.
 pub(super) fn descriptors_max() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let most = limit
@@ -125,8 +124,8 @@ pub(super) fn descriptors_max() -> usize {
     usize::try_from(usable).unwrap_or(usize::MAX)
 }
 
-/// Largest file, in bytes. ext4 numbers the blocks of a file with 32 bits; elsewhere the kernel's
-/// signed offsets are the limit.
+/// Largest file, in bytes. ext4 numbers blocks with 32 bits; elsewhere the kernel's signed offsets
+/// are the limit.
 fn file_bytes_max(magic: i64, block_bytes: u64) -> u64 {
     if magic == EXT4_MAGIC {
         u64::from(u32::MAX).saturating_mul(block_bytes)
@@ -135,7 +134,7 @@ fn file_bytes_max(magic: i64, block_bytes: u64) -> u64 {
     }
 }
 
-/// Most hard links to one object, from the sources of Linux' file systems.
+/// Hard links to one object, from Linux' sources.
 fn links_max(magic: i64) -> u32 {
     match magic {
         EXT4_MAGIC => 65_000,
@@ -152,8 +151,8 @@ pub(super) fn has_one_journal(magic: i64, device: u64) -> bool {
     }
 }
 
-/// Whether the file system on this device is ext4 with a journal. ext2, and ext4 made without one,
-/// have the same magic number; there the names of two directories are not written together.
+/// Whether the file system is ext4 with a journal. ext2, and ext4 without one, have the same
+/// number; there the names of two directories are not written together.
 fn ext4_has_journal(device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let journal = || {

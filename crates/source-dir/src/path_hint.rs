@@ -1,25 +1,24 @@
 //! Where objects were last seen, for identifiers with path hints.
 //!
 //! An inode number cannot be opened. A path hint has one byte for each directory above the object,
-//! a hash of that directory's inode number, which does not change when the directory is renamed in
-//! place. An object is found again in three ways, the first that works:
-//! 1. *table*: a bounded map from inode to (parent, name), kept by our own lookups and renames, is
-//!    followed to the root and the names are opened downwards;
+//! a hash of that directory's inode number, which survives a rename in place. Three searches find
+//! an object again, in this order:
+//! 1. *table*: a bounded map from inode to (parent, name), from our own lookups and renames, leads
+//!    to the root, and the names are opened downwards;
 //! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256 by
 //!    chance), to the object's inode number;
-//! 3. *census*: one thread reads all directories, for all objects that are wanted by then. The disk
-//!    rests for [`REST_FACTOR`] times as long as that took; other calls wait for their turn, or are
-//!    have to try later.
+//! 3. *census*: one thread reads all directories, for all objects wanted by then. The disk then
+//!    rests for [`REST_FACTOR`] times its duration; other calls wait for their turn, or have to try
+//!    later.
 //!
-//! Whatever was opened counts when inode number and birth time match. What is not found is stale
-//! for [`MISSING_FOR`], or until its name is seen: clients ask for what is gone for as long as they
-//! have it open. An object keeps its identifier for as long as the table knows it, also by other
-//! names and after a rename.
+//! An opened object counts when inode number and birth time match. A missing one is stale for
+//! [`MISSING_FOR`], or until its name is seen: clients ask for removed files while they have them
+//! open. An object keeps its identifier while the table knows it, also under other names and after
+//! a rename.
 //!
-//! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. What
-//! listings show with other inode numbers than stat (some union mounts, the roots of subvolumes) is
-//! found by the table alone. After a restart an object with two names may get the other name's
-//! hint.
+//! Weaknesses: without birth times (0), a reused inode number is not noticed. Objects that listings
+//! show with other inode numbers than stat (some union mounts, the roots of subvolumes) are found
+//! by the table alone. After a restart an object with two names may get the other name's hint.
 
 use super::bounds::Bounds;
 use super::entries::{BUFFER_BYTES, each_entry, entries, parse};
@@ -34,31 +33,31 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Objects whose place is remembered: about 13 MiB.
+/// Objects with a remembered place: about 13 MiB.
 const PLACES_MAX: usize = 1 << 16;
-/// Longest way to the root that the table is followed.
+/// Bound of the chain to the root.
 const DEPTH_MAX: usize = 1024;
-/// How long it is remembered that an object was searched in vain.
+/// How long a search in vain is remembered.
 const MISSING_FOR: Duration = Duration::from_secs(3600);
-/// How many such objects are remembered: some 1.5 MiB; the oldest go first.
+/// Remembered searches in vain: some 1.5 MiB; the oldest go first.
 const MISSING_MAX: usize = 1 << 14;
 
-/// A census begins so many times the duration of the last one after that.
+/// The rest after a census, in its durations.
 const REST_FACTOR: u32 = 10;
-/// How long a thread waits for that.
+/// A thread's wait for a census.
 const WAIT: Duration = Duration::from_secs(2);
 /// Threads that may wait for a census.
 const WAITING_MAX: usize = 8;
-/// Objects that are wanted at a time.
+/// Objects wanted at a time.
 const WANTED_MAX: usize = 1 << 16;
-/// Levels of directories that a census reads, each with a descriptor; no path can have more.
+/// Bound of levels in a census, each with a descriptor; no path can have more.
 const LEVELS_MAX: usize = 2048;
 
 pub(super) struct Places {
     table: Mutex<Table>,
-    /// What the next census looks for, by inode number.
+    /// Objects that the next census looks for, by inode number.
     wanted: Mutex<Wanted>,
-    /// The thread that makes a census has the lock: when the next one may begin.
+    /// When the next census may begin; locked during one.
     next_census: Mutex<Instant>,
     waiting: AtomicUsize,
 }
@@ -80,7 +79,7 @@ struct KnownPlace {
 struct Table {
     root: Inode,
     places: Clock<Inode, KnownPlace>,
-    /// What was searched in vain, and since when.
+    /// Searches in vain, with their times.
     missing: Clock<Inode, Instant>,
 }
 
@@ -97,7 +96,7 @@ impl Places {
         }
     }
 
-    /// The object just seen as `name` in a directory: notes the place and returns its identifier.
+    /// Notes the place of an object just seen as `name`, and returns its identifier.
     pub(super) fn note(&self, inode: Inode, parent: &Object, name: &[u8]) -> FileId {
         let (above, its_hint) = parse_hint(parent.id()).unwrap_or_default();
         let mut table = self.table.lock();
@@ -124,7 +123,7 @@ impl Places {
         id
     }
 
-    /// An identifier for the parent of an object, which was reached by `..`.
+    /// An identifier for the parent of an object, reached by `..`.
     pub(super) fn id_of_parent(&self, inode: Inode, child: &FileId) -> FileId {
         if let Some(place) = self.table.lock().places.get(&inode) {
             return place.id;
@@ -154,12 +153,12 @@ impl Places {
         }
         self.find(bounds, inode, id)?;
         let found = self.descend(bounds, inode)?;
-        // moved again, or forgotten among many others
+        // Moved again, or evicted from the table.
         let gone = self.table.lock().is_missing(inode);
         found.ok_or(if gone { Error::Stale } else { Error::TryLater })
     }
 
-    /// Has a census find an object.
+    /// Finds an object by a census.
     fn find(&self, bounds: &Bounds, inode: Inode, id: &FileId) -> Result<()> {
         let mut wanted = self.wanted.lock();
         Error::TryLater.when(wanted.len() >= WANTED_MAX)?;
@@ -194,7 +193,7 @@ impl Places {
         while let Some(level) = levels.last_mut() {
             if let Some(name) = level.next_directory() {
                 let opened = bounds.child(level.file.as_fd(), &name, true)?;
-                // None: gone meanwhile, a mount point, not ours to search
+                // None: gone meanwhile, a mount point, or not searchable.
                 if let Some(opened) = opened
                     && let Some(below) = Level::open(bounds, opened.as_fd(), &name)?
                     && levels.len() < LEVELS_MAX
@@ -210,7 +209,7 @@ impl Places {
         Ok(())
     }
 
-    /// Notes what of the wanted was just read of the last directory.
+    /// Notes wanted objects among the entries just read.
     fn note_entries(&self, bounds: &Bounds, levels: &[Level], asked: &Wanted) -> Result<()> {
         let Some(level) = levels.last() else {
             return Ok(());
@@ -240,12 +239,10 @@ impl Places {
     }
 }
 
-/// Whether what was opened is the object that was looked for.
 fn is_it(bounds: &Bounds, inode: Inode, opened: &OwnedFd, status: &Status) -> bool {
     bounds.resolver().same_mount(status) && bounds.inode_of(opened, status) == Ok(inode)
 }
 
-/// A search for one object along its hint.
 struct Walk<'a> {
     places: &'a Places,
     bounds: &'a Bounds,
@@ -262,7 +259,7 @@ struct Level {
 }
 
 impl Level {
-    /// Opens a directory; `None` when it is none, or cannot be read.
+    /// Opens a directory; `None` when it is none or unreadable.
     fn open(bounds: &Bounds, directory: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Self>> {
         let status = Status::of(directory)?;
         if !status.attributes.file_type.is_directory() {
@@ -281,14 +278,14 @@ impl Level {
         }))
     }
 
-    /// Reads on; false at the end of the directory, or of what can be read of it.
+    /// Reads on; false at the end or at an error.
     fn fill(&mut self) -> bool {
         self.bytes.clear();
         self.at = 0;
         system::read_entries(self.file.as_fd(), &mut self.bytes).unwrap_or(false)
     }
 
-    /// The next name in what was read that may be a directory's.
+    /// The next name that may be a directory's.
     fn next_directory(&mut self) -> Option<Box<[u8]>> {
         while let Some((entry, next)) = parse(&self.bytes, self.at) {
             self.at = next;
@@ -301,7 +298,7 @@ impl Level {
 }
 
 impl Table {
-    /// Puts in where an object was found: in the last of these directories, from the root down.
+    /// Adds the place of a found object: in the last of these directories, from the root down.
     fn put_below<'a>(&mut self, above: impl Iterator<Item = &'a Step>, found: Step, id: FileId) {
         let (mut parent, mut hashes) = (self.root, Vec::new());
         for Step { inode, name } in above {
@@ -315,7 +312,7 @@ impl Table {
         self.put(found, parent, id);
     }
 
-    /// Puts a place in, for one that was not used when there are too many.
+    /// Adds a place; evicts an unused one when there are too many.
     fn put(&mut self, Step { inode, name }: Step, parent: Inode, id: FileId) {
         self.missing.remove(&inode);
         if self.places.len() >= PLACES_MAX {
@@ -353,7 +350,7 @@ impl Table {
         Some(chain)
     }
 
-    /// The path hint of what lies in the directory `parent`.
+    /// The path hint of objects in the directory `parent`.
     fn hint_of(&mut self, parent: Inode) -> Option<Vec<u8>> {
         let chain = self.chain(parent)?;
         Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())
@@ -361,8 +358,7 @@ impl Table {
 }
 
 impl Walk<'_> {
-    /// Reads a directory, notes and returns the object if it is there, and else goes down wherever
-    /// the hint leads.
+    /// Searches a directory for the object and notes its place; else descends along the hint.
     fn below(
         &self,
         (directory, parent): (BorrowedFd<'_>, Inode),

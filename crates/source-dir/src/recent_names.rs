@@ -1,13 +1,12 @@
-//! What names meant a moment ago, for each thread.
+//! Recent meanings of names, by thread.
 //!
-//! Clients look names up again and again. A table that all threads share would move a cache line
-//! from one processor to another at each use. So each thread has a small one, in which what is new
-//! overwrites what was at its place. What a name means is only a guess: in a later receive batch
-//! ([`BatchCache`]) it must be looked at, with one system call instead of the three that open it.
-//! The table keeps nothing open.
+//! Clients look names up again and again. A shared table would move a cache line between processors
+//! at each use. So each thread has a small one, direct-mapped. A meaning is only a guess: a later
+//! receive batch ([`BatchCache`]) verifies it, with one system call instead of the three of a
+//! lookup. The table keeps nothing open.
 //!
-//! Weakness: a name that was taken away, and that the kernel does not remember, makes the thread
-//! wait for the directory once.
+//! Weakness: a removed name that the kernel has forgotten makes the thread wait for the directory
+//! once.
 
 use super::object::{Object, Status};
 use pagewell_fs::{BatchCache, Call};
@@ -16,14 +15,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Weak};
 
-/// Names of a thread: those of a source tree's busiest directory.
+/// The names of a source tree's busiest directory.
 const NAMES: usize = 256;
 
 struct RecentName {
     directory: Weak<Object>,
     name: Box<[u8]>,
     object: Weak<Object>,
-    /// The number of the batch in which it was looked at, and how it was.
+    /// The batch of the last look, and the status then.
     seen: Option<(NonZeroU64, Status)>,
 }
 
@@ -37,8 +36,7 @@ thread_local! {
     static FOUND: RefCell<Vec<Option<RecentName>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The object that `name` meant when this thread last found it, and how it is if that was in the
-/// batch of this call.
+/// The object that this thread last found as `name`, with its status if this batch found it.
 pub(super) fn named(
     call: &Call<'_>,
     directory: &Arc<Object>,
@@ -54,7 +52,7 @@ pub(super) fn named(
     })
 }
 
-/// A name means this object, which is so.
+/// Notes the verified meaning of a name.
 pub(super) fn note(
     call: &Call<'_>,
     (directory, name): (&Arc<Object>, &[u8]),

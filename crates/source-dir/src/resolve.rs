@@ -1,15 +1,14 @@
 //! One name in one directory, to a descriptor: the only way from a name to an object.
 //!
-//! Never more than one name at a time, relative to the descriptor of a directory, and never through
-//! a symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
-//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). With `O_PATH|O_NOFOLLOW` a
-//! symbolic link is opened itself. A swap of names meanwhile changes what one name means, never
-//! where it is looked up.
+//! Each step takes one name, relative to the descriptor of a directory, and never follows a
+//! symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
+//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). `O_PATH|O_NOFOLLOW` opens a
+//! symbolic link itself. A concurrent swap of names changes what one name means, never where it is
+//! looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
-//! the same, and what was opened is refused when it is on another mount (before Linux 5.8, on
-//! another device). The root of the export tells once which of the two is used. `..` is never
-//! passed to [`Resolver::child`].
+//! the same, and an object on another mount (before Linux 5.8, on another device) is refused. The
+//! root of the export decides once which of the two is used. [`Resolver::child`] never gets `..`.
 
 use super::object::Status;
 use super::system::error_of;
@@ -25,17 +24,17 @@ const INSIDE: ResolveFlags = ResolveFlags::NO_SYMLINKS
     .union(ResolveFlags::NO_XDEV);
 const BENEATH: ResolveFlags = INSIDE.union(ResolveFlags::BENEATH);
 
-/// How names are looked up on one mount.
+/// The lookups on one mount.
 pub(super) struct Resolver {
     lacks_openat2: AtomicBool,
     lacks_cached: bool,
-    /// Number of the mount, where the kernel tells.
+    /// The number of the mount, where the kernel has one.
     mount: Option<u64>,
     device: u64,
 }
 
 impl Resolver {
-    /// Finds out what can be used here, with the root of the export.
+    /// Tries the root of the export for what the kernel supports.
     pub(super) fn probe(root: BorrowedFd<'_>, status: &Status) -> Self {
         let lacks = |flags: ResolveFlags| {
             let opened = rustix::fs::openat2(root, c".", NAME_ONLY, Mode::empty(), flags);
@@ -63,8 +62,8 @@ impl Resolver {
         self.lacks_openat2.load(Ordering::Relaxed)
     }
 
-    /// Opens the object `name` means in `directory`, only to name it. With `may_wait` false,
-    /// [`Error::WouldBlock`] when the kernel does not have the name in memory.
+    /// Opens a descriptor that only names the object. Without `may_wait`, [`Error::WouldBlock`]
+    /// when the kernel does not have the name in memory.
     pub(super) fn child(
         &self,
         directory: BorrowedFd<'_>,
@@ -80,13 +79,13 @@ impl Resolver {
         self.open(directory, name, NAME_ONLY, Mode::empty(), how)
     }
 
-    /// Opens the parent of `directory`, wherever that is: the caller must check.
+    /// Opens the parent of `directory`; the caller must check that it is in the export.
     pub(super) fn parent(&self, directory: BorrowedFd<'_>) -> Result<OwnedFd> {
         let flags = NAME_ONLY | OFlags::DIRECTORY;
         self.open(directory, b"..", flags, Mode::empty(), INSIDE)
     }
 
-    /// Makes the regular file `name` in `directory` and opens it for reading and writing.
+    /// Creates a regular file and opens it for reading and writing.
     pub(super) fn create(
         &self,
         directory: BorrowedFd<'_>,
@@ -122,7 +121,7 @@ impl Resolver {
         Ok(opened)
     }
 
-    /// Refuses what is mounted in the export.
+    /// Refuses objects on other mounts.
     pub(super) fn check_mount(&self, status: &Status) -> Result<()> {
         match self.same_mount(status) {
             true => Ok(()),
@@ -130,7 +129,7 @@ impl Resolver {
         }
     }
 
-    /// Whether something is on the export's own mount.
+    /// Whether an object is on the export's own mount.
     pub(super) fn same_mount(&self, status: &Status) -> bool {
         match (self.mount, status.mount) {
             (Some(own), Some(other)) => own == other,

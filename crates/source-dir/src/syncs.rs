@@ -1,10 +1,10 @@
-//! Syncs of one object: one at a time, and those that are asked for meanwhile share the next.
+//! Syncs of one object: one at a time, and those that come meanwhile share the next.
 //!
-//! The kernel tells of lost data once for each open descriptor, and all threads that sync an object
-//! use the same one. Before the thread with the report has changed the verifier, another may sync,
-//! find that all is well, and answer a COMMIT with the verifier of the lost writes. So a sync ends
-//! with its consequences drawn, and only then the next begins. All that waited for it get its
-//! outcome, also a failure. A thread that has to wait starts writing first.
+//! The kernel reports lost data once for each open descriptor, and all syncs of an object use the
+//! same one. Before the reporting sync has changed the verifier, another thread could sync, see
+//! success, and answer a COMMIT with the verifier of the lost writes. So a sync ends only after its
+//! consequences, and the next begins then. All threads that waited for it get its outcome, also a
+//! failure. A waiting thread starts writing first.
 //!
 //! ```text
 //!   A  ├─ sync 1 ─┤
@@ -12,24 +12,24 @@
 //!   C        ├ waits ────────┤ shares sync 2
 //! ```
 //!
-//! Weakness: a sync that hangs holds up all others of its object.
+//! Weakness: a hanging sync stalls all others of its object.
 
 use pagewell_base::sync::{Condvar, Mutex};
 use rustix::io::Errno;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Data and what is needed to read it back.
+    /// Data and the metadata needed to read it back.
     Data,
     All,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last sync that began, and the last one that ended: the same when none is at work.
+    /// The last syncs that began and ended: equal when none runs.
     begun: u64,
     ended: u64,
-    /// A thread that waits needs more than the data of the next one.
+    /// A waiting thread needs more than the data.
     next_is_of_all: bool,
     failed: Option<(u64, Errno)>,
 }
@@ -40,15 +40,15 @@ pub(super) struct Syncs {
     ended: Condvar,
 }
 
-/// A sync at work. Without an outcome its thread has panicked.
+/// A running sync. Without an outcome its thread has panicked.
 struct Running<'a> {
     syncs: &'a Syncs,
     outcome: Option<Result<(), Errno>>,
 }
 
 impl Syncs {
-    /// Returns after a sync that began after this call. `sync` makes one and draws the
-    /// consequences; `start` only has the kernel start writing.
+    /// Returns after a sync that began after this call. `sync` runs one with its consequences;
+    /// `start` only starts writing.
     pub(super) fn sync(
         &self,
         extent: Extent,
@@ -81,7 +81,7 @@ impl Syncs {
                 state = self.ended.wait(state);
             }
         }
-        // A later one may have ended, too: its failure counts as well.
+        // A later sync may have ended, too: its failure counts as well.
         match state.failed {
             Some((number, errno)) if number >= wanted => Err(errno),
             _ => Ok(()),

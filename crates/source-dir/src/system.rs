@@ -1,4 +1,4 @@
-//! System calls that rustix lacks, each behind the narrowest safe face, and what an errno means to
+//! System calls that rustix lacks, each behind a narrow safe interface, and the errno mapping of
 //! this source.
 
 use pagewell_fs::{Error, Result as FsResult};
@@ -8,10 +8,10 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
+/// The kernel's bound (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
 
-/// A file handle as the kernel makes it (`struct file_handle`).
+/// The kernel's `struct file_handle`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct KernelHandle {
@@ -21,7 +21,7 @@ pub(super) struct KernelHandle {
 }
 
 impl KernelHandle {
-    /// A handle of this type and these bytes; `None` when there are too many.
+    /// A handle of this type and value; `None` when it is too long.
     pub(super) fn new(kind: u8, value: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         bytes.get_mut(..value.len())?.copy_from_slice(value);
@@ -42,18 +42,18 @@ impl KernelHandle {
     }
 }
 
-/// Maps an errno: what [`Error`]'s general mapping leaves to the place.
+/// Maps an errno; [`Error`]'s general mapping leaves these to the source.
 pub(super) fn error_of(errno: Errno) -> Error {
     match errno {
-        // "would block" is for callers that forbade waiting; here the system is short of something
+        // "Would block" is for callers that must not wait; here the system is short of something.
         Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE => Error::TryLater,
-        // a mount point, or a program that is running
+        // A mount point, or a running program.
         Errno::BUSY | Errno::TXTBSY => Error::AccessDenied,
         other => other.into(),
     }
 }
 
-/// What was opened, if it could be; an error only where the system is short of something.
+/// The opened object, if any; an error only where the system is short of something.
 pub(super) fn unless_short<T>(opened: FsResult<T>) -> FsResult<Option<T>> {
     match opened {
         Err(error @ (Error::TryLater | Error::WouldBlock)) => Err(error),
@@ -75,7 +75,7 @@ fn descriptor(fd: BorrowedFd<'_>) -> libc::c_long {
     libc::c_long::from(fd.as_raw_fd())
 }
 
-/// The handle of `name` in the directory `fd`, or of `fd` itself when `name` is empty.
+/// The handle of `name` in the directory `fd`, or of `fd` itself for an empty `name`.
 pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHandle, Errno> {
     let path = CString::new(name).map_err(|_| Errno::INVAL)?;
     let flags = if name.is_empty() {
@@ -89,8 +89,8 @@ pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHa
         bytes: [0; HANDLE_BYTES_MAX],
     };
     let mut mount: libc::c_int = 0;
-    // SAFETY: `path` ends in NUL; the kernel writes at most the eight bytes of the header and
-    // `length` bytes behind it, which is what `handle` has; `mount` is one int.
+    // SAFETY: `path` ends in NUL; the kernel writes at most the header's eight bytes and `length`
+    // bytes behind it, which `handle` has; `mount` is one int.
     checked(unsafe {
         let handle = (&raw mut handle).cast();
         libc::name_to_handle_at(fd.as_raw_fd(), path.as_ptr(), handle, &raw mut mount, flags)
@@ -98,7 +98,7 @@ pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHa
     Ok(handle)
 }
 
-/// Opens what `handle` names on the file system that `mount` is on.
+/// Opens `handle` on the file system of `mount`.
 pub(super) fn open_by_handle(
     mount: BorrowedFd<'_>,
     handle: &KernelHandle,
@@ -110,25 +110,26 @@ pub(super) fn open_by_handle(
         libc::open_by_handle_at(mount.as_raw_fd(), handle, flags.bits().cast_signed())
     })?;
     let fd = i32::try_from(fd).map_err(|_| Errno::IO)?;
-    // SAFETY: the kernel just made this descriptor and nobody else knows it.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets the file-system user of this thread and returns the one before. The kernel reports no
-/// error: ask again, with an invalid user ([`u32::MAX`]), which changes nothing.
+/// Sets the file-system user of this thread and returns the former one. The kernel reports no
+/// error: a second call with the invalid user [`u32::MAX`] changes nothing and returns the current
+/// one.
 pub(super) fn set_fs_uid(uid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
     unsafe { libc::setfsuid(uid) }.cast_unsigned()
 }
 
-/// Sets the file-system group of this thread and returns the one before, as [`set_fs_uid`].
+/// [`set_fs_uid`] for the group.
 pub(super) fn set_fs_gid(gid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
     unsafe { libc::setfsgid(gid) }.cast_unsigned()
 }
 
-/// faccessat2 with the file-system identity of this thread; `mode` is a sum of `R_OK`, `W_OK`
-/// and `X_OK`; Linux 5.8.
+/// faccessat2 with the file-system identity of this thread; `mode` is a sum of `R_OK`, `W_OK` and
+/// `X_OK`; Linux 5.8.
 pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     // SAFETY: the path is a literal that ends in NUL.
     checked(unsafe {
@@ -143,28 +144,27 @@ pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errn
     .map(|_| ())
 }
 
-/// Has the kernel start writing the data of a file, where it can. An error is left for the next
-/// sync to tell, as this does not wait.
+/// Starts writing the data of a file, where the kernel can. The next sync reports its errors.
 pub(super) fn start_writing(file: BorrowedFd<'_>) {
     // SAFETY: takes numbers, touches no memory.
     unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// A mount of this process alone that shows the directory `root` and what is below it, without what
-/// is mounted there (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). It lasts as
-/// long as the descriptor.
+/// A mount of this process alone that shows the directory `root` without the file systems mounted
+/// in it (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). It lasts as long as the
+/// descriptor.
 pub(super) fn own_mount(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let made = open_tree(root, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
-    // what is mounted later on the original does not come here either
+    // Later mounts on the original do not propagate here either.
     let private = libc::mount_attr {
         attr_set: 0,
         attr_clr: 0,
         propagation: libc::MS_PRIVATE,
         userns_fd: 0,
     };
-    // SAFETY: the path is a literal that ends in NUL; the kernel reads as many bytes as it is told
-    // that the structure has.
+    // SAFETY: the path is a literal that ends in NUL; the kernel reads the given size of the
+    // structure.
     checked(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -178,15 +178,15 @@ pub(super) fn own_mount(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(made)
 }
 
-/// A group that reports every change on the file system that `mount` is on, by file handle
-/// (fanotify_init, fanotify_mark; needs `CAP_SYS_ADMIN`).
+/// A group that reports every change on the file system of `mount`, by file handle (fanotify_init,
+/// fanotify_mark; needs `CAP_SYS_ADMIN`).
 pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags =
         libc::FAN_CLASS_NOTIF | libc::FAN_REPORT_FID | libc::FAN_NONBLOCK | libc::FAN_CLOEXEC;
     // SAFETY: takes two numbers, touches no memory.
     let group = checked(unsafe { libc::fanotify_init(flags, libc::O_RDONLY.cast_unsigned()) })?;
     let group = i32::try_from(group).map_err(|_| Errno::IO)?;
-    // SAFETY: the kernel just made this descriptor and nobody else knows it.
+    // SAFETY: a new descriptor without another owner.
     let group = unsafe { OwnedFd::from_raw_fd(group) };
     let changes = libc::FAN_MODIFY
         | libc::FAN_ATTRIB
@@ -198,7 +198,7 @@ pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> 
         | libc::FAN_MOVE_SELF
         | libc::FAN_ONDIR;
     let mark = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
-    // SAFETY: without a path the mark is on the file system of `mount`; no memory is touched.
+    // SAFETY: without a path the mark is on the file system of `mount`; touches no memory.
     checked(unsafe {
         let (group, mount) = (group.as_raw_fd(), mount.as_raw_fd());
         libc::fanotify_mark(group, mark, changes, mount, std::ptr::null())
@@ -206,12 +206,12 @@ pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> 
     Ok(group)
 }
 
-/// Appends entries of the directory `fd` to `bytes`, as many as fit into its spare capacity, and
-/// says whether there were any (getdents64).
+/// Appends entries of the directory `fd` that fit into the spare capacity of `bytes`; false at the
+/// end (getdents64).
 pub(super) fn read_entries(fd: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<bool, Errno> {
     let spare = bytes.spare_capacity_mut();
     let room = spare.len();
-    // SAFETY: the kernel writes at most `room` bytes to memory that is ours.
+    // SAFETY: the kernel writes at most `room` bytes to memory of `bytes`.
     let count = checked(unsafe {
         libc::syscall(
             libc::SYS_getdents64,
@@ -222,7 +222,7 @@ pub(super) fn read_entries(fd: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<bo
     })?;
     let count = usize::try_from(count).map_err(|_| Errno::IO)?;
     let length = bytes.len() + count.min(room);
-    // SAFETY: the kernel has just written `count` bytes behind the old end.
+    // SAFETY: the kernel has just initialised `count` bytes behind the old end.
     unsafe { bytes.set_len(length) };
     Ok(count > 0)
 }

@@ -1,22 +1,22 @@
-//! The objects that are held open, with a bound on descriptors.
+//! The held objects, with a bound on descriptors.
 //!
-//! A map from key to object in each of 16 shards evicts what was not used ([`Clock`]; the marks are
-//! the objects' own, as lookups find an object without its shard, too). What is in use is not
-//! evicted: one inode must not be two objects, whose change counters must be one. A second map from
-//! inode to object lets a lookup find the object, and with it the identifier, of an inode that it
-//! has just looked at: while the object is held, the inode number cannot mean anything else.
+//! A map from key to object in each of 16 shards evicts unused objects ([`Clock`]; the objects have
+//! the marks, as lookups find an object without its shard, too). Objects in use stay: one inode
+//! must not be two objects, whose change counters must be one. A second map from inode to object
+//! serves lookups, which know the inode from their look: while the object is held, the inode number
+//! cannot mean another one.
 //!
 //! ```text
 //!   key ──> shard: clock [o][o*][o] <── weak reference ── node
 //! ```
 //!
-//! Data that no sync has covered keeps an object from eviction: the kernel would report an error of
-//! its writing to no descriptor. A thread that finds nothing else to evict syncs one, if it may
+//! Unsynced data keeps an object from eviction: without a descriptor the kernel would report an
+//! error of its writing to none. A thread that finds no other object to evict syncs one, if it may
 //! wait; a later one evicts it, so that a commit meanwhile waits for the outcome of that sync
 //! (`syncs`).
 //!
 //! The bound counts the descriptors of all exports. A descriptor above the bound, or one that the
-//! system refuses, pushes two objects out.
+//! system refuses, evicts two objects.
 //!
 //! Weakness: objects in use, at most one for each server thread, may exceed the bound.
 
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 const SHARDS: usize = 16;
-/// Objects looked at for one eviction: two rounds of a small shard, a bound for a large one.
+/// Objects examined for one eviction: two rounds of a small shard, a bound for a large one.
 const STEPS_MAX: usize = 128;
 
 type Shard = Clock<FileId, Arc<Object>>;
@@ -62,7 +62,7 @@ impl Table {
     }
 
     fn shard(&self, key: &FileId) -> &Mutex<Shard> {
-        // the last bytes vary most: generation or inode number
+        // The last bytes vary most: generation or inode number.
         let sum = key.as_bytes().iter().fold(0usize, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(usize::from(*byte))
         });
@@ -87,10 +87,10 @@ impl Table {
         Some(object)
     }
 
-    /// Holds `object`, unless one is held under its key already: returns the one that is.
+    /// Adds `object`, or returns the one already held under its key.
     pub(super) fn insert(&self, object: Object, may_wait: bool) -> Arc<Object> {
         let (key, node) = (*object.key(), object.node());
-        // closed outside the lock
+        // Closed outside the lock.
         let mut evicted = Vec::new();
         let mut unsynced = None;
         let mut shard = self.shard(&key).lock();
@@ -101,12 +101,12 @@ impl Table {
             return held;
         }
         let object = Arc::new(object);
-        // while `object` is also held here, it cannot be evicted
+        // In use here, so it cannot be evicted.
         shard.insert(key, Arc::clone(&object), 1);
         self.node_shard(node)
             .lock()
             .insert(node, Arc::downgrade(&object));
-        // two at most: an insertion never pays for a long queue of others
+        // At most two: an insertion never pays for many others.
         for _ in 0..2 {
             let crowded = shard.len() > self.shard_objects_max || self.is_crowded();
             if !crowded {
@@ -131,11 +131,10 @@ impl Table {
         names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max
     }
 
-    /// Takes two objects out at the most, wherever they are. Where none may go, returns one that
-    /// may after a sync.
+    /// Evicts up to two objects. Without any, returns one that a sync would free.
     fn evict_some(&self) -> Option<Arc<Object>> {
         let first = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
-        // closed outside the lock
+        // Closed outside the lock.
         let mut evicted = Vec::new();
         let mut unsynced = None;
         for shard in self.shards.iter().cycle().skip(first).take(SHARDS) {
@@ -150,14 +149,13 @@ impl Table {
         unsynced.filter(|_| evicted.is_empty())
     }
 
-    /// Takes an object out; see [`evict`].
     fn evict_from(&self, shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
         let out = evict(shard)?;
         self.node_shard(out.node()).lock().remove(&out.node());
         Ok(out)
     }
 
-    /// The object of this key, which a program opens.
+    /// Holds the object of this key for a program.
     pub(super) fn hold(&self, key: &FileId) -> Option<Arc<Object>> {
         let shard = self.shard(key).lock();
         let object = shard.peek(key)?;
@@ -165,8 +163,8 @@ impl Table {
         Some(Arc::clone(object))
     }
 
-    /// Drops an object whose inode has no names any more. Its space is freed when its last
-    /// user is done. False: a program has it open.
+    /// Drops an object without names. Its last user frees its space. False while a program has it
+    /// open.
     pub(super) fn remove(&self, key: &FileId) -> bool {
         let mut shard = self.shard(key).lock();
         if shard.peek(key).is_some_and(|object| object.is_held()) {
@@ -179,8 +177,7 @@ impl Table {
         true
     }
 
-    /// All objects held now, shard by shard: those of one shard are in use while they are
-    /// visited.
+    /// Visits all held objects, shard by shard; those of one shard are in use meanwhile.
     pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
         for shard in &self.shards {
             let objects: Vec<_> = shard.lock().values().cloned().collect();
@@ -190,8 +187,8 @@ impl Table {
         }
     }
 
-    /// Evicts objects, for their descriptors: after a sync where no other may go, if the caller
-    /// may wait for it.
+    /// Evicts objects for their descriptors; after a sync where none is free, if the caller may
+    /// wait.
     pub(super) fn make_room(&self, may_wait: bool) {
         if let Some(unsynced) = self.evict_some()
             && may_wait
@@ -202,10 +199,9 @@ impl Table {
         }
     }
 
-    /// Opens something; evicts objects first when there are many descriptors, or else when the
-    /// program may have no more. [`Error::WouldBlock`] where that does not help, and the caller
-    /// must not wait. What says [`Error::TryLater`] for another reason does
-    /// not belong in `open`.
+    /// Opens a descriptor; evicts objects first when there are too many, or when the system
+    /// refuses. [`Error::WouldBlock`] where that fails and the caller must not wait. `open` must
+    /// not return [`Error::TryLater`] for another reason.
     pub(super) fn with_room<T>(&self, may_wait: bool, open: impl Fn() -> Result<T>) -> Result<T> {
         if self.is_crowded() {
             self.make_room(may_wait);
@@ -224,8 +220,8 @@ impl Table {
     }
 }
 
-/// Takes out an object that nothing uses and that is synced. An error when none was met: one that
-/// only has to be synced for that, if there was one.
+/// Evicts an object that is unused and synced. Otherwise returns one that only lacks a sync, if
+/// any.
 fn evict(shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
     let turns_max = (shard.len() * 2).min(STEPS_MAX);
     let mut unsynced = None;
@@ -241,7 +237,7 @@ fn evict(shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
     });
     let (key, object) = met.ok_or(unsynced)?;
     Arc::try_unwrap(object).map_err(|object| {
-        // It was found by its inode just now.
+        // A lookup found it by its inode just now.
         shard.insert(key, object, 1);
         None
     })

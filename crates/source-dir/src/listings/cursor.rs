@@ -1,8 +1,8 @@
-//! A listing that stands between two entries of a directory.
+//! The place of a listing between two entries.
 //!
-//! Normally the kernel's `d_off` is the cookie. Some file systems give none that can be kept; they
-//! are known by type, or recognised when the export is opened or when they first do so. Their
-//! directories are given in an order of our own (`ordered`).
+//! Normally the kernel's `d_off` is the cookie. Some file systems have no lasting positions; they
+//! are known by type, or recognised when the export is opened or at the first unsound chunk. Their
+//! directories are listed in an order of our own (`ordered`).
 
 use super::kept_names::{Gathered, NameList, Ticket};
 use super::ordered::{Ordered, SMALL_BYTES_MAX, Window};
@@ -16,12 +16,12 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Listings left open for callers that continue them: about 1 MiB with what was read ahead, 16 MiB
-/// more if all are of file systems without positions, or of directories with thousands of names.
+/// Listings kept for callers that continue them: about 1 MiB with their read-ahead, 16 MiB more if
+/// all are of file systems without positions, or of directories with thousands of names.
 const LISTINGS_MAX: usize = 64;
-/// Where a listing goes on.
+/// The next entry of a listing.
 enum Position {
-    /// Where the kernel's position is.
+    /// At the descriptor's position.
     File(Descriptor),
     /// At the entry of this number.
     Ordered(Arc<Window>, usize),
@@ -33,20 +33,20 @@ pub(super) enum Filled {
     Entries,
     /// Entries whose positions cannot be cookies.
     Unsound,
-    /// Nothing here: another window is wanted, of what comes behind this cookie.
+    /// Nothing here: the next window begins behind this cookie.
     Further(u64),
     End,
 }
 
-/// A directory open for listing, standing behind an entry, with what was read ahead.
+/// A directory open for listing, behind an entry, with read-ahead.
 pub(super) struct Cursor {
     position: Position,
     cookie: u64,
     bytes: Vec<u8>,
     at: usize,
-    /// Times of the directory when `bytes` was read; `None`: not to be used later.
+    /// Times of the directory at that reading; `None`: not to be used later.
     read_when: Option<(Timestamp, Timestamp)>,
-    /// All that was read from the first name on, if it may be kept.
+    /// All entries from the first name on, if they may be kept.
     gathered: Option<Gathered>,
 }
 
@@ -62,7 +62,6 @@ impl Cursor {
         }
     }
 
-    /// Opens a directory behind the entry of `cookie`, with the identity of the thread.
     pub(super) fn open(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
         let file = open_directory(directory)?;
         if cookie != 0 {
@@ -74,19 +73,18 @@ impl Cursor {
         Ok(listing)
     }
 
-    /// The entries of a window behind that of `cookie`.
     pub(super) fn of_window(window: Arc<Window>, cookie: u64) -> Self {
         let next = window.behind(cookie);
         Self::new(Position::Ordered(window, next), cookie)
     }
 
-    /// What is behind the entry of `cookie`, of names that were kept.
+    /// Continues kept names behind the entry of `cookie`.
     pub(super) fn of_names(names: Arc<NameList>, cookie: u64) -> Option<Self> {
         let at = names.behind(cookie)?;
         Some(Self::new(Position::Kept(names, at), cookie))
     }
 
-    /// The same, when all entries up to `taken` were given.
+    /// The same, behind the entry of `taken`.
     pub(super) fn after(self, taken: u64) -> Self {
         Self {
             cookie: taken,
@@ -106,7 +104,7 @@ impl Cursor {
         self.gathered
     }
 
-    /// Gives the entries that were read to `visit`, until it does not take one: then false.
+    /// Visits the entries read so far; false when `visit` refuses one.
     pub(super) fn visit(
         &mut self,
         mut visit: impl FnMut(&RawEntry<'_>) -> Result<bool>,
@@ -162,7 +160,7 @@ impl Cursor {
         matches!(self.position, Position::Kept(..))
     }
 
-    /// Whether what was read ahead is still what the directory holds.
+    /// Whether the read-ahead is still the directory's content.
     pub(super) fn is_current(&self, status: &Status) -> bool {
         let times = times_of(status);
         match &self.position {
@@ -172,12 +170,12 @@ impl Cursor {
         }
     }
 
-    /// Notes what the directory looked like before and after `bytes` was read.
+    /// Notes the directory's status before and after the reading.
     pub(super) fn note_times(&mut self, before: &Status, after: &Status) {
         self.read_when = settled_times(before, after);
     }
 
-    /// Whether it is small enough to be left for a caller that continues it, and not kept anyway.
+    /// Whether it is small enough to be kept for its caller, and not kept anyway.
     fn may_be_left(&self) -> bool {
         match &self.position {
             Position::File(_) => true,
@@ -187,10 +185,10 @@ impl Cursor {
     }
 }
 
-/// Listings that wait to be continued, and directories in an order of our own.
+/// Listings to be continued, and directories in an order of our own.
 #[derive(Default)]
 pub(crate) struct OpenListings {
-    /// The oldest first.
+    /// Oldest first.
     left: Mutex<VecDeque<(Node, Cursor)>>,
     ordered: Ordered,
 }
@@ -200,7 +198,7 @@ impl OpenListings {
         &self.ordered
     }
 
-    /// Takes the listing of a directory that stands behind the entry of `cookie`.
+    /// Takes the listing that continues behind the entry of `cookie`.
     pub(super) fn take(&self, node: Node, cookie: u64) -> Option<Cursor> {
         let mut left = self.left.lock();
         let found = left

@@ -1,33 +1,33 @@
-//! Names of directories, kept as long as the kernel says that they are true.
+//! Names of directories, kept while the kernel reports no change.
 //!
 //! With all attributes remembered, reading the names is nearly half of a listing: ext4 hashes and
-//! sorts them anew. A listing from the first name to the last keeps what it has read. The kernel
-//! reports each change of a name by the handle of its directory ([`super::watch`]), which forgets
-//! the names. A listing that began before that keeps nothing: its [`Ticket`] is gone. Times of a
-//! directory are no proof: where they are whole seconds, two changes may have the same.
+//! sorts them anew. A listing from the first name to the last keeps its names. The kernel reports
+//! each change of a name by the handle of its directory ([`super::watch`]), which drops the names,
+//! and the [`Ticket`] of listings that began before. Times of a directory are no proof: with a
+//! grain of whole seconds, two changes may have the same.
 //!
-//! Not kept: names of encrypted directories, which change with the key without a report, and those
-//! of large ones ([`NAMES_BYTES_MAX`]).
+//! Not kept: names of encrypted directories, which change with the key without a report, and of
+//! large ones ([`NAMES_BYTES_MAX`]).
 
 use crate::entries::{entries, parse};
 use pagewell_base::clock::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long something is remembered at most.
+/// Age of what is remembered.
 const KEPT_FOR: Duration = Duration::from_secs(1);
-/// Of one directory: some 7,000 names.
+/// In one directory: some 7,000 names.
 pub(super) const NAMES_BYTES_MAX: usize = 256 << 10;
-/// Of all directories.
+/// In all directories.
 const ALL_BYTES_MAX: usize = 8 << 20;
-/// Directories, also those whose listings have not come to their end.
+/// Directories, also of unfinished listings.
 const DIRECTORIES_MAX: usize = 8 << 10;
 
 pub(super) struct NameList(Vec<u8>);
 
 impl NameList {
-    /// Appends the entries from `at` on that fit into `most` bytes, at least one, and says where
-    /// the next one is; `None` at the end.
+    /// Appends entries from `at` on that fit into `most` bytes, at least one, and returns the start
+    /// of the next; `None` at the end.
     pub(super) fn copy(&self, at: usize, most: usize, bytes: &mut Vec<u8>) -> Option<usize> {
         let mut end = at;
         while let Some((_, next)) = parse(&self.0, end)
@@ -40,7 +40,7 @@ impl NameList {
         Some(end)
     }
 
-    /// Where the entry behind that of `cookie` is, if there is one of `cookie`.
+    /// The start of the entry behind that of `cookie`, if there is one of `cookie`.
     pub(super) fn behind(&self, cookie: u64) -> Option<usize> {
         if cookie == 0 {
             return Some(0);
@@ -50,11 +50,11 @@ impl NameList {
     }
 }
 
-/// What a listing that may keep its names has begun under.
+/// Identifies the state in which a listing began.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// What a listing from the first name on has read so far.
+/// Entries of a listing since the first name.
 pub(super) struct Gathered {
     ticket: Ticket,
     bytes: Vec<u8>,
@@ -68,7 +68,7 @@ impl Gathered {
         }
     }
 
-    /// Adds what was read; false when it is too much to be kept.
+    /// Adds entries; false when they are too many to keep.
     pub(super) fn add(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
         self.bytes.len() <= NAMES_BYTES_MAX
@@ -87,7 +87,7 @@ pub(super) fn is_young(since: Instant, now: Instant) -> bool {
 
 #[derive(Default)]
 pub(super) struct KeptNames {
-    /// Each weighs the bytes of its names.
+    /// Weighed by the bytes of names.
     directories: Clock<u64, Kept>,
     tickets: u64,
 }
@@ -98,8 +98,8 @@ impl KeptNames {
         kept.names.clone().filter(|_| is_young(kept.since, now))
     }
 
-    /// A listing begins, with the queue of changes empty. Listings that begin while another is
-    /// under way share its ticket: nothing has changed since then.
+    /// A listing begins, after the queue of changes was drained. Concurrent listings share a
+    /// ticket: nothing has changed since.
     pub(super) fn begin(&mut self, directory: u64, now: Instant) -> Ticket {
         if let Some(kept) = self.directories.peek(&directory)
             && is_young(kept.since, now)
@@ -120,7 +120,7 @@ impl KeptNames {
         ticket
     }
 
-    /// A listing has come to its end. Its names are kept if nothing has changed since it began.
+    /// A listing ends. Its names are kept if its ticket is valid.
     pub(super) fn end(&mut self, directory: u64, gathered: Gathered) {
         let length = gathered.bytes.len();
         if self.directories.weight() + length > ALL_BYTES_MAX {

@@ -1,10 +1,10 @@
-//! Attributes of listed objects, kept as long as the kernel says that they are true.
+//! Attributes of listed objects, kept while the kernel reports no change.
 //!
 //! A listing with attributes costs a statx and a name_to_handle_at for each name, nine tenths of
-//! its time; clients list the same directories again and again. What was read is remembered by
-//! inode number, apart from the names ([`super::kept_names`]). Before a listing uses it, it reads
-//! the kernel's queue of changes ([`super::watch`]) empty and forgets every object named there, so
-//! it shows the state at which it began or a later one, whatever made the change.
+//! its time; clients list the same directories again and again. Attributes are remembered by inode
+//! number, apart from the names ([`super::kept_names`]). A listing first drains the kernel's queue
+//! of changes ([`super::watch`]) and forgets every object in it, so it shows the state at which it
+//! began or a later one, whatever made the change.
 //!
 //! ```text
 //!   listing ──> drain changes ──> forget them ──┐
@@ -14,15 +14,15 @@
 //! ```
 //!
 //! Another listing may drain a change between this one's statx and its remembering. So a listing
-//! only remembers while nothing has been forgotten since it began.
+//! only remembers while nothing was forgotten since it began.
 //!
-//! What is not young ([`is_young`]) is read again, for what the kernel does not report: stores
-//! through shared mappings, access times, block counts of delayed allocation. [`ENTRIES_MAX`]
-//! entries take 16 MiB. The watch makes each write on the file system dearer, so it ends when no
-//! listing has used it for [`IDLE_FOR`].
+//! Entries that are not young ([`is_young`]) are read again, for what the kernel does not report:
+//! stores through shared mappings, access times, block counts of delayed allocation.
+//! [`ENTRIES_MAX`] entries take 16 MiB. The watch makes each write on the file system dearer, so it
+//! ends after [`IDLE_FOR`] without a listing.
 //!
 //! Weaknesses: needs root and a file system whose inode numbers in listings are those of statx and
-//! whose handles are known (ext4, XFS, tmpfs). A directory that changes all the time remembers
+//! whose handles are known (ext4, XFS, tmpfs). In a directory that changes all the time it helps
 //! little.
 
 use super::kept_names::{Gathered, KeptNames, NameList, Ticket, is_young};
@@ -38,7 +38,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const ENTRIES_MAX: usize = 32 << 10;
-/// Without a listing for this long the watch ends.
 const IDLE_FOR: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -46,17 +45,17 @@ pub(super) struct Memory(RwLock<Remembered>);
 
 #[derive(Default)]
 struct Remembered {
-    /// And when a listing used it last.
+    /// With the time of its last use.
     watch: Option<(Watch, Instant)>,
     refused: bool,
-    /// By inode number, which comes from the kernel.
+    /// By inode number, which the kernel assigns.
     entries: HashMap<u64, (Entry, Instant), BuildHasherDefault<NumberHasher>>,
     names: KeptNames,
-    /// Counts what was forgotten.
+    /// Counts forgettings.
     forgotten: u64,
 }
 
-/// The state of the memory when a listing began, with all changes until then drained.
+/// The state of the memory when a listing began, with all changes drained.
 #[derive(Clone, Copy)]
 pub(super) struct Snapshot {
     forgotten: u64,
@@ -64,8 +63,7 @@ pub(super) struct Snapshot {
 }
 
 impl Memory {
-    /// Drains all changes until now, on a file system of this type. `None` where they cannot be
-    /// watched.
+    /// Drains all changes, on a file system of type `magic`. `None` where they cannot be watched.
     pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Snapshot> {
         let now = Instant::now();
         let mut state = self.0.write();
@@ -102,7 +100,7 @@ impl Memory {
         self.0.read().names.get(directory, snapshot.now)
     }
 
-    /// A listing of a directory begins that may keep the names.
+    /// Begins a listing that may keep its names.
     pub(super) fn begin_names(&self, snapshot: Snapshot, directory: u64) -> Option<Ticket> {
         let mut state = self.0.write();
         let may_keep = state.is_unchanged_since(snapshot);
@@ -124,7 +122,7 @@ impl Memory {
         state.entries.insert(inode, (entry, snapshot.now));
     }
 
-    /// Forgets one object that was changed in a way the kernel does not report.
+    /// Forgets an object after a change that the kernel does not report.
     pub(super) fn forget(&self, inode: u64) {
         self.0.write().forget(inode);
     }
@@ -143,7 +141,7 @@ impl Memory {
 }
 
 impl Remembered {
-    /// Whether nothing was forgotten since, and the kernel still reports changes.
+    /// Whether nothing was forgotten since, and the watch lives.
     fn is_unchanged_since(&self, snapshot: Snapshot) -> bool {
         self.forgotten == snapshot.forgotten && self.watch.is_some()
     }

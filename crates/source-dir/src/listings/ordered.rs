@@ -1,10 +1,10 @@
-//! Directories in an order of our own, where the file system gives no positions that can be kept.
+//! Directories in an order of our own, where the file system has no lasting positions.
 //!
-//! tmpfs starts a listing anew when the entry at the position was removed, ramfs and overlay count
-//! entries, others give 0, or neighbours the same. Each page must go on behind any cookie all the
-//! same. The order is that of a hash of the names, which is the cookie. A *window* is all that a
-//! directory has between two hashes: usually the whole of it, of a very large one as much as
-//! [`WINDOW_BYTES_MAX`] hold.
+//! tmpfs restarts a listing when the entry at the position was removed, ramfs and overlay count
+//! entries, others return 0, or equal positions for neighbours. Each page must still continue
+//! behind any cookie. The order is that of a hash of the names, which is the cookie. A *window*
+//! holds all entries between two hashes: usually the whole directory, of a very large one as much
+//! as fits into [`WINDOW_BYTES_MAX`].
 //!
 //! ```text
 //!   the kernel's order:   names  c a f b e d          bytes, as they came
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! One thread at a time makes a large window for an export; others wait for it and share it, until
-//! the directory changes or another window needs the memory. When [`WAITING_MAX`] threads wait,
-//! more are told to ask again later.
+//! the directory changes or another window needs the memory. Beyond [`WAITING_MAX`] waiting
+//! threads, callers must try again later.
 //!
-//! Weakness: a directory that changes all the time is read anew for each page, and one that is
-//! larger than a window for each window.
+//! Weakness: a directory that changes all the time is read anew for each page, and one larger than
+//! a window for each window.
 
 use crate::entries::{RawEntry, append, each_entry, parse};
 use crate::object::{Node, Status, settled_times, times_of};
@@ -33,32 +33,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Memory of one window: some 200,000 names.
 const WINDOW_BYTES_MAX: usize = 12 << 20;
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// A window that is made without waiting for others, and kept by the call that continues it: some
-/// 4,000 names.
+/// A window made without a turn, and kept by its listing: some 4,000 names.
 pub(super) const SMALL_BYTES_MAX: usize = 256 << 10;
 /// Threads that may wait for a window.
 const WAITING_MAX: usize = 8;
 const PLACE_BYTES: usize = 16;
-/// Names with equal hashes take the next free numbers: so far may a cookie be from its hash.
+/// Names with equal hashes take the next free numbers: bounds the distance of a cookie from its
+/// hash.
 const MARGIN: u64 = 1024;
 
-/// What a directory has from one hash to another, in order.
+/// The entries of a directory from one hash to another, in order.
 pub(super) struct Window {
-    /// Entries as the kernel gave them.
+    /// Entries in the kernel's layout.
     names: Vec<u8>,
-    /// Cookie, and place in `names`; ascending.
+    /// Cookie and offset in `names`; ascending.
     order: Vec<(u64, u32)>,
     /// Cookies from here on are complete.
     from: u64,
-    /// Hashes from here on are not in it.
+    /// Hashes from here on are missing.
     to: Option<u64>,
     /// Times of the directory while it was read; `None`: it was changing.
     read_when: Option<(Timestamp, Timestamp)>,
 }
 
 impl Window {
-    /// Reads a directory that was just opened, with what comes behind `cookie`; `None` when that
-    /// takes more than `bytes_max` and need not be cut.
+    /// Reads the entries behind `cookie` of an open directory; `None` when they exceed `bytes_max`
+    /// and must not be cut.
     fn read(
         opened: &OpenFile,
         cookie: u64,
@@ -80,7 +80,7 @@ impl Window {
             fits
         })?;
         if !fits && may_cut {
-            // As many names with one hash, or nearly so, is nothing that happens.
+            // So many names with nearly one hash do not occur.
             return Err(Error::Io("directory cannot be put in order".to_owned()));
         }
         window.finish();
@@ -102,8 +102,8 @@ impl Window {
         }
     }
 
-    /// Frees memory: what lies before `cookie` goes, which may be all there was until now, then the
-    /// half that is farthest behind it. False if that is not enough.
+    /// Frees memory: drops the entries before `cookie`, then the half with the largest hashes.
+    /// False if that is not enough.
     fn cut(&mut self, cookie: u64, bytes_max: usize) -> bool {
         self.from = self.from.max(cookie.saturating_sub(MARGIN));
         let from = self.from;
@@ -112,8 +112,8 @@ impl Window {
         if self.bytes() <= bytes_max / 2 {
             return true;
         }
-        let half = self.order.len() / 2;
-        let (_, (to, _), _) = self.order.select_nth_unstable(half);
+        let middle = self.order.len() / 2;
+        let (_, (to, _), _) = self.order.select_nth_unstable(middle);
         let to = *to;
         self.order.retain(|(hash, _)| *hash < to);
         self.to = Some(to);
@@ -126,7 +126,7 @@ impl Window {
         self.order.sort_unstable_by_key(|(_, at)| *at);
         for (_, at) in &mut self.order {
             if let Some((entry, _)) = parse(&self.names, *at as usize) {
-                // It only gets smaller.
+                // Offsets only get smaller.
                 *at = u32::try_from(names.len()).unwrap_or(u32::MAX);
                 append(&mut names, &entry);
             }
@@ -143,7 +143,7 @@ impl Window {
         });
         let mut last = 0;
         for (cookie, _) in &mut self.order {
-            last = (*cookie).max(last + 1); // equal hashes take the next free numbers
+            last = (*cookie).max(last + 1); // equal hashes: the next free number
             *cookie = last;
         }
         self.names.shrink_to_fit();
@@ -161,8 +161,8 @@ impl Window {
         self.order.partition_point(|(of, _)| *of <= cookie)
     }
 
-    /// Appends entries from number `first` on, about `bytes_max` of them; says where the next one
-    /// is, or `None` at the end of the window.
+    /// Appends about `bytes_max` bytes of entries from number `first` on; returns the next number,
+    /// or `None` at the end of the window.
     pub(super) fn copy(
         &self,
         first: usize,
@@ -188,7 +188,7 @@ impl Window {
         (next > first).then_some(next)
     }
 
-    /// The cookie behind which the next window begins; `None` when this is the last.
+    /// The cookie at which the next window begins; `None` for the last.
     pub(super) fn further(&self) -> Option<u64> {
         self.to.map(|to| to - 1)
     }
@@ -198,7 +198,7 @@ impl Window {
     }
 }
 
-/// Positive as a signed number, with room for equal hashes; the same in every life.
+/// Positive as a signed number, with room for equal hashes; stable across restarts.
 fn hash(name: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(0, 0);
     hasher.write(name);
@@ -207,10 +207,10 @@ fn hash(name: &[u8]) -> u64 {
 
 #[derive(Default)]
 pub(super) struct Ordered {
-    /// The call that makes one.
+    /// Held by the call that makes a window.
     turn: Mutex<()>,
     waiting: AtomicUsize,
-    /// The last used is last.
+    /// Least recently used first.
     kept: Mutex<VecDeque<(Node, Arc<Window>)>>,
 }
 
@@ -219,8 +219,7 @@ impl Ordered {
         self.kept.lock().clear();
     }
 
-    /// A window with what comes behind `cookie`; `look` tells how the directory is now, and `open`
-    /// opens it.
+    /// The window behind `cookie`; `look` returns the directory's status, `open` opens it.
     pub(super) fn window(
         &self,
         open: &dyn Fn() -> Result<OpenFile>,
@@ -247,7 +246,7 @@ impl Ordered {
         if let Some(window) = self.kept(node, cookie, &before) {
             return Ok(window);
         }
-        // It may be what another one is made of.
+        // It may have to make room for the next.
         self.evict_for(WINDOW_BYTES_MAX);
         let made = Window::read(&open()?, cookie, (WINDOW_BYTES_MAX, true))?;
         let mut window = made.ok_or_else(|| Error::Io("directory cannot be read".to_owned()))?;

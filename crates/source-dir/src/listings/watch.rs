@@ -1,13 +1,13 @@
-//! Changes on the file system, as the kernel reports them (fanotify).
+//! Changes on the file system, from the kernel's reports (fanotify).
 //!
 //! One mark on the whole file system (`FAN_MARK_FILESYSTEM`, needs `CAP_SYS_ADMIN`) reports every
 //! change of data, attributes and names by the handle of the changed object (`FAN_REPORT_FID`,
 //! Linux 5.1), so hard links and opening by handle are covered. The kernel queues the event before
-//! the system call that made the change returns: a thread that reads the queue empty has every
-//! change that was finished before. An overflow of the queue is an event, too.
+//! the changing system call returns: draining the queue yields every finished change. An overflow
+//! of the queue is an event, too.
 //!
 //! Not reported: stores through shared mappings, access times, and block counts of delayed
-//! allocation. Users must let what they keep grow old soon.
+//! allocation. Users must expire entries soon.
 
 use crate::identifier;
 use crate::system::{self, KernelHandle};
@@ -16,16 +16,16 @@ use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 const BUFFER_BYTES: usize = 32 << 10;
-/// Reads of one draining; more events than that come faster than they can be followed.
+/// Reads of one draining; with more events than that it gives up.
 const READS_MAX: usize = 16;
 /// `struct fanotify_event_metadata`.
 const METADATA_BYTES: usize = 24;
-/// `struct fanotify_event_info_fid` before the handle: header, file system, handle's own header.
+/// `struct fanotify_event_info_fid` before the handle: header, file system, handle's header.
 const FID_BYTES: usize = 20;
 
 pub(super) struct Watch {
     group: OwnedFd,
-    /// The type of the file system, which says how its handles are laid out.
+    /// The type of the file system, for the layout of its handles.
     magic: i64,
 }
 
@@ -35,8 +35,7 @@ impl Watch {
         Ok(Self { group, magic })
     }
 
-    /// The inode numbers of what has changed since the last time; `None` when too much has, or it
-    /// cannot be told what.
+    /// The inode numbers of changes since the last draining; `None`: too many, or unknown.
     pub(super) fn drain(&self) -> Option<Vec<u64>> {
         let mut buffer = [0; BUFFER_BYTES];
         let mut changed = Vec::new();
@@ -52,7 +51,6 @@ impl Watch {
     }
 }
 
-/// Appends the inodes of all events; `None` when an event does not name one.
 fn parse(mut events: &[u8], magic: i64, changed: &mut Vec<u64>) -> Option<()> {
     while !events.is_empty() {
         let length = usize::try_from(u32_at(events, 0)?).ok()?;

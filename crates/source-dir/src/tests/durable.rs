@@ -1,4 +1,4 @@
-//! What is promised to be on the device, and what is told when it is not.
+//! Promises of durability, and the reports of failures.
 
 use super::super::durability::SyncCalls;
 use super::*;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Counts syncs and fails as many as it is told to.
+/// Counts syncs and fails as many as it is set to.
 #[derive(Default)]
 struct Faulty {
     data: AtomicUsize,
@@ -77,7 +77,7 @@ fn a_failed_sync_changes_the_verifier() {
             first.verifier
         );
 
-        // the call that meets the failure is told, and so is each with unstable data
+        // the failing call gets the error, and so does each with unstable data
         let second = write(Stability::Unstable).unwrap();
         calls.failures.store(1, Ordering::SeqCst);
         assert!(matches!(files.commit(&call, &id, 0, 0), Err(Error::Io(_))));
@@ -111,16 +111,16 @@ fn a_failed_sync_changes_the_verifier() {
     });
 }
 
-/// The first sync is told of lost data, and its thread goes on only when another sync has had time
-/// to be told that all is well.
+/// The first sync gets the report of lost data, and its thread goes on only when another sync has
+/// had time to succeed.
 #[derive(Default)]
-struct ToldOnce {
-    told: AtomicUsize,
+struct ReportedOnce {
+    reported: AtomicUsize,
 }
 
-impl SyncCalls for ToldOnce {
+impl SyncCalls for ReportedOnce {
     fn sync_data(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
-        if self.told.fetch_add(1, Ordering::SeqCst) > 0 {
+        if self.reported.fetch_add(1, Ordering::SeqCst) > 0 {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(300));
@@ -130,7 +130,7 @@ impl SyncCalls for ToldOnce {
 
 #[test]
 fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
-    let calls = Arc::new(ToldOnce::default());
+    let calls = Arc::new(ReportedOnce::default());
     let fixture = Fixture::new(Options {
         sync_calls: calls.clone(),
         ..Options::default()
@@ -142,7 +142,7 @@ fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
     let commit = || files.commit(&waiting(&who), &id, 0, 0);
     let (second, first) = std::thread::scope(|scope| {
         let first = scope.spawn(commit);
-        while calls.told.load(Ordering::SeqCst) == 0 {
+        while calls.reported.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
         (commit(), first.join().unwrap())
@@ -153,7 +153,7 @@ fn no_commit_is_clean_while_another_draws_the_consequences_of_lost_data() {
 
 #[test]
 fn no_commit_is_clean_while_an_object_that_has_to_go_is_told_of_lost_data() {
-    let calls = Arc::new(ToldOnce::default());
+    let calls = Arc::new(ReportedOnce::default());
     let fixture = Fixture::new(Options {
         metadata_sync: false,
         open_objects_max: Some(16),
@@ -168,7 +168,7 @@ fn no_commit_is_clean_while_an_object_that_has_to_go_is_told_of_lost_data() {
     let call = waiting(&who);
     let (files, id) = (&fixture.files, fixture.make(&fixture.root(), "f", b""));
     let written = files.write(&call, &id, 0, b"data", Stability::Unstable);
-    let is_told = || calls.told.load(Ordering::SeqCst) > 0;
+    let is_told = || calls.reported.load(Ordering::SeqCst) > 0;
     let committed = std::thread::scope(|scope| {
         scope.spawn(|| {
             for name in names.iter().take_while(|_| !is_told()) {
@@ -381,8 +381,8 @@ fn unchecked_creation_applies_only_the_size_to_what_is_there() {
     });
 }
 
-/// A client that is told that a name is there may rely on it: the one that made it may not have
-/// synced it yet, and a local program never does.
+/// A client may rely on the name that it found: its maker may not have synced it yet, and a local
+/// program never does.
 #[test]
 fn a_name_that_is_found_by_create_is_durable_too() {
     with_faults(|fixture, calls| {

@@ -153,8 +153,7 @@ fn eviction_closes_and_objects_come_back() {
     }
 }
 
-/// While an inode number is being given to a new object, Linux says "out of memory" to whoever
-/// asks for the old one.
+/// While an inode number is being reused, Linux reports "out of memory" for the old one.
 #[test]
 fn a_dead_identifier_is_stale_also_while_its_number_is_used_again() {
     with_both(|fixture| {

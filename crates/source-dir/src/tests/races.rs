@@ -1,4 +1,4 @@
-//! Many at once: nothing outside is touched, and what is told of changes is true.
+//! Many at once: nothing outside is touched, and reports of changes are true.
 
 use super::*;
 use pagewell_fs::{Error, FileType, WccAttributes};

@@ -173,7 +173,7 @@ fn directories_are_judged_by_the_kernel() {
             })
             .unwrap();
         assert_eq!(seen, 3);
-        // a listing that another caller left behind is not continued by who may not list
+        // a caller that may not list does not continue the listing of another
         chmod(&fixture.path("d"), 0o700);
         let mut cookie = 0;
         let mine = waiting(&owner);
