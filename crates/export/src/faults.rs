@@ -11,7 +11,7 @@ const TEXT_CHARACTERS_MAX: usize = 300;
 
 /// After a stalled call storage counts as stalled for this long: the time in which clients send
 /// such a call again.
-const HELD_FOR: Duration = Duration::from_secs(60);
+const STALLED_FOR: Duration = Duration::from_secs(60);
 
 /// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Fault {
 pub struct Faults {
     errors: AtomicU64,
     last: Mutex<Option<Fault>>,
-    held: Mutex<Option<Instant>>,
+    stalled: Mutex<Option<Instant>>,
 }
 
 impl Faults {
@@ -39,8 +39,8 @@ impl Faults {
     }
 
     /// Notes a stalled call.
-    pub fn note_held(&self, now: Instant) {
-        *self.held.lock() = Some(now);
+    pub fn note_stalled(&self, now: Instant) {
+        *self.stalled.lock() = Some(now);
     }
 
     /// The number of failed calls and the last of them.
@@ -50,9 +50,9 @@ impl Faults {
     }
 
     /// Whether a call stalled lately.
-    pub fn is_held(&self, now: Instant) -> bool {
-        let held = *self.held.lock();
-        held.is_some_and(|held| now.saturating_duration_since(held) < HELD_FOR)
+    pub fn is_stalled(&self, now: Instant) -> bool {
+        let stalled = *self.stalled.lock();
+        stalled.is_some_and(|stalled| now.saturating_duration_since(stalled) < STALLED_FOR)
     }
 }
 
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn storage_that_held_a_call_is_said_to_for_a_while() {
         let (faults, now) = (Faults::default(), Instant::now());
-        assert!(!faults.is_held(now));
-        faults.note_held(now);
-        assert!(faults.is_held(now) && faults.is_held(now + HELD_FOR / 2));
-        assert!(!faults.is_held(now + HELD_FOR));
+        assert!(!faults.is_stalled(now));
+        faults.note_stalled(now);
+        assert!(faults.is_stalled(now) && faults.is_stalled(now + STALLED_FOR / 2));
+        assert!(!faults.is_stalled(now + STALLED_FOR));
     }
 }

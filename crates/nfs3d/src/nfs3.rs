@@ -238,11 +238,11 @@ impl Nfs3 {
     }
 
     /// A call for an export has been answered so, as storage has held it for too long.
-    pub fn note_held(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
+    pub fn note_stalled(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
         let served = self.exports.now();
         let export = served.export_numbered(export);
         if let Some(export) = export {
-            export.config.faults.note_held(now);
+            export.config.faults.note_stalled(now);
         }
         let name = export.map_or("", |export| &export.config.name);
         if let Some(procedure) = Procedure::from_number(call.procedure) {

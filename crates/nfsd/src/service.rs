@@ -134,8 +134,8 @@ impl Program for Service {
         }
     }
 
-    fn note_held(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
-        self.nfs.note_held(call, export, peer, now);
+    fn note_stalled(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
+        self.nfs.note_stalled(call, export, peer, now);
     }
 
     fn is_undecided(pending: &Pending) -> bool {

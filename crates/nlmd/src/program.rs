@@ -412,7 +412,7 @@ impl<'a> LockCall<'a> {
         };
         let subjects: Subjects = self.subject.get().into_iter().collect();
         let slow = &self.bounds.slow;
-        if self.caller.may_block && slow.is_held(&subjects, slow::Kind::Change) {
+        if self.caller.may_block && slow.is_stalled(&subjects, slow::Kind::Change) {
             return Err(Ok(Status::GracePeriod));
         }
         let attributes = target.permitted(wanted).map_err(|error| match error {

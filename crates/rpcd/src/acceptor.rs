@@ -1,14 +1,11 @@
 //! The thread that accepts connections.
 //!
-//! It serves no client, so it may wait: for a slot, and for descriptors when the process has none.
+//! It serves no client, so it may wait for a slot, and for descriptors when the process has none.
 //!
-//! Problem: there can only be so many connections, and a client that has one may keep it for ever
-//! without a word. Rule: each address has its [share](crate::share) of the slots. When an address
-//! has no slot left in its share, the connection that has been without a call for longest is asked
-//! to leave, first of all one of the address with the most connections, and never one of an address
-//! that has fewer than the newcomer. One with a call under way, or a reply that has not left,
-//! stays. A client that is asked to leave connects anew when it has something to ask; clients of
-//! file servers do so unseen by their users.
+//! Each address has its [share](crate::share) of the connection slots. When the share is used up,
+//! the longest idle connection is asked to leave: first one of the address with the most
+//! connections, never one of an address with fewer than the newcomer. Connections with a call or a
+//! reply under way stay. File clients reconnect on their next call, unseen by users.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -37,60 +34,59 @@ use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
 use crate::share::{Address, Shares};
 
-/// A connection with so recent a call is in the middle of something.
+/// A connection with a call as recent as this is busy.
 const IDLE_MIN: Duration = Duration::from_secs(5);
 
-/// How long a newcomer waits for a connection that was asked to leave.
+/// How long a newcomer waits for an idle connection to close.
 const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 
-/// How often it looks whether the slot is free.
+/// Between two checks for the slot.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// So many connections of one listener are accepted before the next one is looked at.
+/// Most connections accepted from one listener in a row.
 const ACCEPTS_MAX: usize = 64;
 
-/// Pause after the system refused: there may be descriptors again.
+/// After an accept failed: descriptors may be free again.
 const REFUSED_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// After this time without a word the client's machine is asked whether it is there (`tcp(7)`,
-/// TCP_KEEPIDLE) ...
+/// Silence before the first keep-alive probe (`tcp(7)`, TCP_KEEPIDLE) ...
 const ASK_AFTER: Duration = Duration::from_secs(300);
 
-/// ... and again each time that this has passed without an answer (TCP_KEEPINTVL).
+/// ... between probes (TCP_KEEPINTVL) ...
 const ASK_EVERY: Duration = Duration::from_secs(60);
 
-/// After so many questions the connection is closed (TCP_KEEPCNT).
+/// ... and their number (TCP_KEEPCNT).
 const ASK_TIMES: u32 = 5;
 
-/// What a server accepts connections with.
+/// The accepting thread's state.
 pub struct Acceptor<P: Program> {
-    /// Where it listens; they do not block.
+    /// Non-blocking.
     pub listeners: Vec<TcpListener>,
-    /// The congestion control that connections have without [`begin_unpaced`], if it changed it.
+    /// The congestion control of connections, if [`begin_unpaced`] changed it.
     ///
     /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
     pub usual: Option<String>,
-    /// Becomes readable when the server is to stop, or to show that it lives.
+    /// Readable when the server stops or checks that the thread lives.
     pub stop_event: Arc<Inbox>,
-    /// How often it has looked into it.
+    /// Counts the thread's rounds.
     pub beats: Arc<Beats>,
-    /// Knows which addresses may connect, and whether the server stops.
+    /// Knows the allowed addresses, and whether the server stops.
     pub dispatcher: Arc<Dispatcher<P>>,
-    /// Connections at once.
+    /// Connection slots, shared by address.
     pub slots: Arc<Mutex<Shares<Address>>>,
-    /// Get the connections.
+    /// Readers for the connections.
     pub readers: Arc<Readers>,
-    /// Of each address.
+    /// By address.
     pub latest: LatestConnections,
-    /// Those that have been accepted, some of them gone.
+    /// Accepted connections; some are gone.
     pub accepted: Vec<(Address, Weak<Connection>)>,
 }
 
-/// Has the system close the connection of a client that is gone: after ten minutes, also when
-/// something is under way to it (TCP_USER_TIMEOUT).
+/// Makes the kernel close connections of dead clients after ten minutes, even with data in flight
+/// (TCP_USER_TIMEOUT).
 fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_keepidle(socket, ASK_AFTER)?;
     sockopt::set_tcp_keepintvl(socket, ASK_EVERY)?;
@@ -126,11 +122,11 @@ impl<P: Program> Acceptor<P> {
     /// Waits a moment, less if the server stops.
     fn pause(&self) {
         let mut stop_event = [PollFd::new(&*self.stop_event, PollFlags::IN)];
-        // Interrupted, it only waits less.
+        // An interrupt only shortens the wait.
         let _ = poll(&mut stop_event, Some(&REFUSED_PAUSE));
     }
 
-    /// Accepts what waits at this listener, but so much that the others get their turn.
+    /// Accepts from one listener, bounded for the sake of the others.
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_MAX {
             if self.dispatcher.is_stopping() {
@@ -164,7 +160,7 @@ impl<P: Program> Acceptor<P> {
             return;
         }
         let address = Address::of(peer.ip());
-        // To free one takes the lock, too.
+        // Freeing a slot takes the lock, too.
         let has_slot = self.slots.lock().take_one(address);
         if !has_slot && !self.free_slot(address) {
             names::CONNECTIONS_REFUSED.add(1);
@@ -177,13 +173,13 @@ impl<P: Program> Acceptor<P> {
             return;
         }
         let socket = OwnedFd::from(socket);
-        // Without it a client that is gone is only found out later.
+        // Without it a dead client is only detected later.
         let _ = keep_alive(&socket);
         names::CONNECTIONS_ACCEPTED.add(1);
         self.assign(socket, peer);
     }
 
-    /// Gives a new connection, which has a slot, to the reader that has least to do.
+    /// Gives a new connection, which has a slot, to the least loaded reader.
     fn assign(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let reader = self.readers.choose();
         let totals = self.dispatcher.bounds.totals.clone();
@@ -203,7 +199,7 @@ impl<P: Program> Acceptor<P> {
         reader.hand_over(connection);
     }
 
-    /// Asks an idle connection to leave and takes its slot.
+    /// Closes an idle connection and takes its slot.
     fn free_slot(&self, address: Address) -> bool {
         let begun = Instant::now();
         let Some(idlest) = self.idlest(Some(address), begun) else {
@@ -220,14 +216,13 @@ impl<P: Program> Acceptor<P> {
         false
     }
 
-    /// The connection that should leave so that one of `newcomer` can have a slot; without a
-    /// newcomer any.
+    /// The connection that should leave for `newcomer`, or at all.
     fn idlest(&self, newcomer: Option<Address>, now: Instant) -> Option<Arc<Connection>> {
         let fewest = newcomer.map_or(1, |address| self.slots.lock().of(address));
         let candidates = self.accepted.iter().filter_map(|(address, connection)| {
             let count = self.slots.lock().of(*address);
             let connection = connection.upgrade().filter(|_| count >= fewest)?;
-            // One that waits because of a limit has calls that were not read.
+            // A throttled connection has unread calls.
             let has_work = connection.is_busy() || connection.usage.waits_now();
             let is_idle = !has_work && connection.idle_for(now) >= IDLE_MIN;
             is_idle.then_some((count, connection))
@@ -238,27 +233,26 @@ impl<P: Program> Acceptor<P> {
     }
 }
 
-/// Connections have one of so many descriptors.
+/// The part of the descriptors for connections.
 const PARTS: usize = 4;
 
-/// However few descriptors there are.
+/// With however few descriptors.
 const CONNECTIONS_MIN: usize = 8;
 
-/// The numbers of the latest connections, by address. Connections hold the number of theirs; one
-/// that no connection holds is forgotten.
+/// The latest connection number of each address. Connections hold the number of theirs.
 ///
-/// A client that gave up a connection and wants its calls done opens another one: that it came is
-/// the only thing that tells a connection that was closed from one whose client has sent all that
-/// it had to send and waits for the answers ([`Connection::is_given_up`]).
+/// A client that gave up a connection and wants its calls done opens another; only that tells a
+/// closed connection from one whose client has sent all and waits for replies
+/// ([`Connection::is_given_up`]).
 #[derive(Default)]
 pub struct LatestConnections {
     latest: HashMap<IpAddr, Weak<AtomicU64>>,
-    /// Addresses are looked through for those without a connection when there are more.
+    /// The size that triggers a search for addresses without connections.
     full_at: usize,
 }
 
 impl LatestConnections {
-    /// The number that the connections of an address share.
+    /// The number that all connections of an address share.
     pub fn of(&mut self, peer: IpAddr) -> Arc<AtomicU64> {
         let peer = peer.to_canonical();
         if let Some(latest) = self.latest.get(&peer).and_then(Weak::upgrade) {
@@ -276,10 +270,8 @@ impl LatestConnections {
 
 /// How many of `wanted` connections the limit of open files allows.
 ///
-/// The soft limit is 1,024 on most systems for the sake of programs that use select(2), and may be
-/// raised without privilege up to the hard one: that is done if it must be. Connections have a
-/// quarter of what there is: half may be taken by objects of directories that are held open, the
-/// rest is for files.
+/// The soft limit is mostly 1,024, for programs that use select(2); it is raised up to the hard
+/// limit as needed. Connections get a quarter, open directories up to two, files the rest.
 #[must_use]
 pub fn connections_max(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! Answering a call of any program: its arguments, its reply, and what is counted of it.
+//! Arguments, reply and statistics of a call to any program.
 
 use pagewell_fs::Credentials;
 use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
@@ -8,21 +8,21 @@ use crate::call::{Answer, Class, Request, refuse};
 use crate::reply::batch::{Batch, Mark};
 use pagewell_counters::procedures::{Answered, ProgramStatistics};
 
-/// A reply that was written; by default one that is OK, in the block.
+/// A reply; by default OK and all in the block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Its status is not OK.
     pub failed: bool,
-    /// Its length, when the handler has ended it itself.
+    /// Its length, if the handler ended it itself.
     pub sent_bytes: Option<usize>,
 }
 
 /// Why a call has no results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It would wait and may not.
+    /// It would block and may not.
     WouldBlock,
-    /// It is not carried out.
+    /// It is refused.
     Refused(Refusal),
 }
 
@@ -33,7 +33,7 @@ impl From<Refusal> for Unanswered {
 }
 
 impl Unanswered {
-    /// What to answer; `None`: the call waits.
+    /// The refusal; `None`: the call waits.
     pub fn refusal(self) -> Option<Refusal> {
         match self {
             Self::WouldBlock => None,
@@ -42,7 +42,7 @@ impl Unanswered {
     }
 }
 
-/// Whom a call is made for, as its client says; `None` when it does not.
+/// The user of a call as the client claims it; `None` is AUTH_NONE.
 pub fn credentials_of(call: &Call<'_>) -> Option<Credentials> {
     match &call.credential {
         Credential::None => None,
@@ -54,13 +54,13 @@ pub fn credentials_of(call: &Call<'_>) -> Option<Credentials> {
     }
 }
 
-/// The arguments of a procedure. Bytes behind them have no meaning and are ignored, as other
-/// servers do: some clients send a few.
+/// The arguments of a procedure. Some clients send a few bytes behind them; like other servers,
+/// this one ignores them.
 pub fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Refusal> {
     Ok(T::decode(&mut arguments)?)
 }
 
-/// Answers a call whose results `run` appends, unless it would have to wait and may not.
+/// Answers a call with the results of `run`, unless it would block and may not.
 pub fn answer_with<P: Default, const PROCEDURES: usize>(
     call: (&Request<'_>, &Call<'_>),
     statistics: &ProgramStatistics<PROCEDURES>,
@@ -73,7 +73,7 @@ pub fn answer_with<P: Default, const PROCEDURES: usize>(
     }
 }
 
-/// Answers a call that has no results, unless it is to wait.
+/// Answers a call without results, unless it waits.
 pub fn unanswered<P: Default>(reason: Unanswered, xid: u32, batch: &mut Batch) -> Answer<P> {
     match reason.refusal() {
         Some(refusal) => refuse(batch, xid, refusal),
@@ -81,7 +81,7 @@ pub fn unanswered<P: Default>(reason: Unanswered, xid: u32, batch: &mut Batch) -
     }
 }
 
-/// Appends the results of a call; what was counted, if it was carried out.
+/// Appends the results of a call; returns what the statistics counted.
 #[inline]
 pub fn count_answer<const PROCEDURES: usize>(
     (request, head): (&Request<'_>, &Call<'_>),

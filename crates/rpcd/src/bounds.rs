@@ -1,4 +1,4 @@
-//! What bounds the calls of a server, whatever they mean.
+//! Bounds of a server's calls, whatever they mean.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use crate::connection::{Charge, Totals};
 use crate::limits::Limits;
 use crate::slow::SlowCalls;
 
-/// What is needed to answer a call that storage holds.
-pub struct HeldCall {
-    /// What its connection is charged.
+/// What it takes to answer a stalled call.
+pub struct StalledCall {
+    /// The charge to its connection.
     pub charge: Arc<Charge>,
-    /// Which it is.
+    /// Its name.
     pub call: CallName,
 }
 
-/// What bounds the calls of a server.
+/// The bounds of a server.
 pub struct Bounds {
-    /// What all connections have together.
+    /// Sums over all connections.
     pub totals: Arc<Totals>,
-    /// What clients and exports may have a second.
+    /// Rate limits of clients and exports.
     pub limits: Limits,
-    /// The calls that run in the pool.
-    pub slow: SlowCalls<HeldCall>,
+    /// Calls in the pool.
+    pub slow: SlowCalls<StalledCall>,
 }
 
 impl Bounds {
-    /// Of a server in which a call may take so long, with so many threads for each export.
+    /// Calls may take `slow_after`; each export has `threads`.
     pub fn new(slow_after: Duration, threads: usize) -> Arc<Self> {
         Arc::new(Self {
             totals: Arc::default(),

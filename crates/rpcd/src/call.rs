@@ -1,5 +1,4 @@
-//! A call on its way through the transport: what came, what is known of it when it waits, and the
-//! answers that need no program.
+//! A call in the transport, and the replies that need no program.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -18,33 +17,33 @@ use crate::slow::{Kind, Subjects};
 /// A call as it arrived.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The record.
+    /// Its record.
     pub record: &'a [u8],
-    /// From where.
+    /// Its connection.
     pub connection: &'a Arc<Connection>,
-    /// When its last byte arrived.
+    /// Arrival of the last byte.
     pub received_at: Instant,
-    /// When a thread of the pool took it.
+    /// When a pool thread took it.
     pub began_at: Option<Instant>,
-    /// Its place among the calls of the connection.
+    /// Its place among the connection's calls.
     pub place: Place,
 }
 
-/// Which call it is: what its answer begins with, and whose it is.
+/// The head of a call, which its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallName {
     /// Chosen by the client.
     pub xid: u32,
-    /// The program's number.
+    /// The program.
     pub program: u32,
     /// Its version.
     pub version: u32,
-    /// The procedure's number.
+    /// The procedure.
     pub procedure: u32,
 }
 
 impl CallName {
-    /// That of a call whose head was read.
+    /// The name of a parsed call.
     pub fn of(call: &Call<'_>) -> Self {
         Self {
             xid: call.xid,
@@ -55,43 +54,42 @@ impl CallName {
     }
 }
 
-/// What became of a call on a receiving thread.
+/// The result of a call on a reader thread.
 pub enum Answer<P> {
     /// The reply is in the batch, or none is due.
     Done,
-    /// The call may wait: hand it to the pool.
+    /// The call may wait: the pool takes it.
     Wait(Class, P),
 }
 
-/// What a call is for, and what it may take.
+/// What a call is for, and the memory of its reply.
 #[derive(Clone, Debug, Default)]
 pub struct Class {
-    /// The objects.
+    /// Its objects.
     pub subjects: Subjects,
-    /// What is done to them.
+    /// What it does to them.
     pub kind: Kind,
-    /// Bytes that the reply may take.
+    /// Longest reply.
     pub reply_bytes_max: usize,
-    /// The same of a listing, which is memory of its own until it has left.
+    /// Longest listing: memory of its own until it has left.
     pub listing_bytes_max: usize,
 }
 
-/// What is remembered of a call between its first look and the pool.
+/// A call between its first look and the pool.
 #[derive(Clone, Default)]
 pub struct WaitingCall<P> {
     /// What it is for.
     pub class: Class,
-    /// What its program remembers.
+    /// The program's own state.
     pub pending: P,
-    /// Since when it waits without a thread for storage to let go of its object.
+    /// Since when it waits, without a thread, for a stalled object.
     pub waits_since: Option<Instant>,
-    /// What was paid for its reply, where something is limited.
+    /// Its payment for the reply, under a limit.
     pub prepaid: Option<Prepaid>,
 }
 
 impl<P> WaitingCall<P> {
-    /// What the connection is charged for: a record of `length`, or the reply if that may be
-    /// larger; and the memory that the reply may take.
+    /// The charge to the connection: the longer of record and reply, and the memory of a listing.
     pub fn charged_bytes(&self, length: usize) -> (usize, usize) {
         let class = &self.class;
         (length.max(class.reply_bytes_max), class.listing_bytes_max)
@@ -100,19 +98,19 @@ impl<P> WaitingCall<P> {
 
 /// A call for the pool.
 pub struct Job<P> {
-    /// What the connection is charged that is to be answered.
+    /// The charge to its connection.
     pub charge: Arc<Charge>,
-    /// Holds the call's record.
+    /// Its record, at the start of the buffer.
     pub record: Buffer,
     /// Bytes of the record.
     pub length: usize,
-    /// When its last byte arrived.
+    /// Arrival of the last byte.
     pub received_at: Instant,
-    /// What the first look at the call has left to remember.
+    /// What its first look left.
     pub state: WaitingCall<P>,
 }
 
-/// Answers a call that is not done.
+/// Answers with a refusal.
 pub fn refuse<P>(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer<P> {
     let mark = batch.begin();
     rpc::encode_refusal(&mut Encoder::new(batch.bytes()), xid, refusal);
@@ -120,13 +118,13 @@ pub fn refuse<P>(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer<P> {
     Answer::Done
 }
 
-/// Refuses a version of a program that has only these.
+/// Refuses a version, naming those served.
 pub fn refuse_version<P>(batch: &mut Batch, xid: u32, served: RangeInclusive<u32>) -> Answer<P> {
     let (low, high) = served.into_inner();
     refuse(batch, xid, Refusal::ProgramMismatch { low, high })
 }
 
-/// Refuses a record of which only the beginning was kept, because it is too long.
+/// Refuses a record that was too long, of which only the beginning was kept.
 pub fn refuse_oversized(beginning: &[u8], batch: &mut Batch) {
     let refused = match rpc::parse_call(beginning) {
         Ok((call, _)) => Some((call.xid, Refusal::GarbageArguments)),

@@ -1,7 +1,7 @@
-//! The clients of this process: those that have a connection, and those that had one.
+//! The clients of this process, connected or not.
 //!
-//! What was asked for is counted in [`usage`](crate::usage). Past counts are kept of a bounded
-//! number of addresses; of more the one that was silent for longest is forgotten.
+//! [`usage`](crate::usage) counts their calls. Counts of past connections are kept for a bounded
+//! number of addresses; the one silent for longest is dropped first.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,12 +14,12 @@ use pagewell_counters::served::{Client, ExportUse};
 use crate::connection::Connection;
 use crate::usage::{ByExport, Usage};
 
-/// Addresses without a connection of which something is kept.
+/// Addresses with counts of past connections.
 const PAST_ADDRESSES_MAX: usize = 1024;
 
-/// What knows which clients hold locks.
+/// Counts the locks of clients.
 pub trait CountsLocks: Send + Sync {
-    /// Files in which programs at an address hold locks, each counted for each program.
+    /// Locked files of the programs at an address, one for each program.
     fn held_at(&self, address: IpAddr) -> usize;
 }
 
@@ -30,7 +30,7 @@ pub struct Clients(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     connections: Vec<Weak<Connection>>,
-    /// What connections that have ended have asked for.
+    /// Counts of ended connections.
     past: HashMap<IpAddr, Past>,
     locks: Vec<Weak<dyn CountsLocks>>,
 }
@@ -41,7 +41,7 @@ struct Past {
     called_at: Instant,
 }
 
-/// What is added up of the connections of an address.
+/// Sums over the connections of an address.
 struct Sum {
     connections: usize,
     idle: Duration,
@@ -85,7 +85,7 @@ impl Clients {
         known.connections.push(Arc::downgrade(connection));
     }
 
-    /// The locks of a server that starts.
+    /// Adds the locks of a starting server.
     pub fn add_locks(&self, locks: Weak<dyn CountsLocks>) {
         let mut known = self.0.lock();
         known.locks.retain(|locks| locks.strong_count() > 0);
@@ -113,8 +113,7 @@ impl Clients {
         entry.called_at = entry.called_at.max(called_at);
     }
 
-    /// Ends the connections of an address; how many there were. A client that wants more connects
-    /// anew.
+    /// Closes the connections of an address; returns their number. The client may reconnect.
     pub fn disconnect(&self, address: IpAddr) -> usize {
         let own = self.alive();
         let own = own
@@ -123,7 +122,7 @@ impl Clients {
         own.map(|connection| connection.close()).count()
     }
 
-    /// All that have a connection, or had one and are remembered; those with the most calls first.
+    /// All known clients, those with the most calls first.
     pub fn list(&self, now: Instant) -> Vec<Client> {
         let mut clients: HashMap<IpAddr, Sum> = HashMap::new();
         for connection in self.alive() {
@@ -156,7 +155,7 @@ impl Clients {
         list
     }
 
-    /// Without the lock: the last user of a connection takes it.
+    /// Outside the lock, which the drop of a connection takes.
     fn alive(&self) -> Vec<Arc<Connection>> {
         let known = self.0.lock();
         known.connections.iter().filter_map(Weak::upgrade).collect()

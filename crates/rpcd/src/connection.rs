@@ -1,4 +1,4 @@
-//! What all threads share of one client connection.
+//! The state of a client connection that all threads share.
 
 pub mod inbox;
 pub mod line;
@@ -23,66 +23,66 @@ use crate::reply::unsent::Unsent;
 use crate::share::{Address, Shares};
 use crate::usage::Usage;
 
-/// Bytes of calls that wait or run in the pool; above this the connection is not read.
+/// Most bytes of calls in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
 
-/// The same of all connections together; above this each may only have [`SHARE_BYTES`].
+/// The same of all connections; above this each has [`SHARE_BYTES`].
 const IN_FLIGHT_BYTES_MAX_ALL: usize = 128 << 20;
 
-/// What a connection may have in flight when all together have too much.
+/// A connection's bytes in flight while the total is exceeded.
 const SHARE_BYTES: usize = 64 << 10;
 
-/// What a small call counts for at least: its reply and bookkeeping take memory too.
+/// Least charge of a call, for its reply and bookkeeping.
 const CALL_BYTES_MIN: usize = 2048;
 
-/// A client that has ended its side waits no longer than this for a change to begin.
+/// Longest wait of a change to begin once the client has ended its side.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// One client connection.
+/// A client connection.
 pub struct Connection {
     socket: OwnedFd,
-    /// The client.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// Whether that is on this machine.
+    /// The client is on this machine.
     pub stays_here: bool,
-    /// Calls the reader for this connection, and has its number within this server.
+    /// Wakes the reader for this connection; has its number.
     pub waker: Waker,
     queue: SendQueue,
-    /// What was asked for here.
+    /// Counts of its calls.
     pub usage: Usage,
-    /// When it may be read again, by the limits of its client and its export.
+    /// When limits let the reader read again.
     pub pass: Mutex<Pass>,
     in_flight_bytes: AtomicUsize,
-    /// Calls in the pool whose replies have not been sent.
+    /// Calls in the pool without a sent reply.
     unanswered: AtomicUsize,
-    /// Memory that replies to calls in the pool may take.
+    /// Memory that replies of pool calls may take.
     reply_bytes: AtomicUsize,
     totals: Arc<Totals>,
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
-    /// When the client was seen to have ended its side.
+    /// When the client ended its side.
     ended_at: OnceLock<Instant>,
-    /// Connections from now on had numbers from here when something was last received.
+    /// The number of the next connection, as of the last receive.
     heard_before: AtomicU64,
-    /// [`time_of`]: what was received last arrived after this.
+    /// [`time_of`]: lower bound for the last arrival.
     arrived_after: AtomicU64,
-    /// Turns of its reader that have ended, with all of their replies in the queue.
+    /// Ended turns of the reader; their replies are queued.
     turns: AtomicU64,
-    /// What the cache of replies knows of it.
+    /// Its state for the duplicate-request cache.
     pub line: ConnectionLine,
-    /// The latest connection of the client's address.
+    /// The latest connection of its address.
     latest: Arc<AtomicU64>,
     asked_to_leave: AtomicBool,
     /// [`time_of`] the last call, or of the connection itself.
     called_at: AtomicU64,
-    /// It has a slot until it is dropped.
+    /// Its slot comes from here and goes back on drop.
     slots: Arc<Mutex<Shares<Address>>>,
 }
 
-/// What a connection is charged for a call that is under way, until it is ended or dropped.
+/// The charge for a pool call, until it ends or drops.
 pub struct Charge {
-    /// The connection.
+    /// The charged connection.
     pub connection: Arc<Connection>,
     bytes: usize,
     reply_bytes: usize,
@@ -91,7 +91,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// For a call of `bytes` that was handed to the pool, and the memory that its reply may take.
+    /// For a call of `bytes` whose reply may take `reply_bytes` of memory.
     pub fn begin(connection: Arc<Connection>, (bytes, reply_bytes): (usize, usize)) -> Arc<Self> {
         connection.begin_call(bytes, reply_bytes);
         Arc::new(Self {
@@ -103,15 +103,14 @@ impl Charge {
         })
     }
 
-    /// The reply is about to be sent, or none will be: what the client sends when it has it does
-    /// not overlap with the call.
+    /// The reply leaves now, or none will: what the client sends next does not overlap the call.
     pub fn answer(&self) {
         if !self.is_answered.swap(true, Ordering::AcqRel) {
             self.connection.unanswered.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
-    /// The call is answered; its thread may still be held.
+    /// The call is answered, even if its thread still waits.
     pub fn end(&self) {
         self.answer();
         if !self.is_over.swap(true, Ordering::AcqRel) {
@@ -126,18 +125,18 @@ impl Drop for Charge {
     }
 }
 
-/// What all connections of a server have together.
+/// Sums over the connections of a server.
 #[derive(Default)]
 pub struct Totals {
-    /// Bytes of calls that wait or run in the pool.
+    /// Bytes of calls in the pool.
     pub in_flight_bytes: AtomicUsize,
-    /// Memory of replies that have not left.
+    /// Memory of unsent replies.
     pub unsent: Arc<Unsent>,
-    /// How many connections there have been.
+    /// Connections so far.
     connections: AtomicU64,
 }
 
-/// Connections are numbered from here.
+/// The number of the first connection.
 const FIRST_TOKEN: u64 = 16;
 
 impl Totals {
@@ -146,15 +145,15 @@ impl Totals {
         FIRST_TOKEN + self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The number that the next connection will have.
+    /// [`Self::new_token`] without taking it.
     fn next_token(&self) -> u64 {
         FIRST_TOKEN + self.connections.load(Ordering::Relaxed)
     }
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`; it gives a slot back when it is dropped.
-    /// `latest` is the number of the latest connection of its address.
+    /// A connection that `waker` wakes and that gives its slot back on drop. `latest` is the latest
+    /// connection number of its address.
     pub fn new(
         socket: OwnedFd,
         peer: SocketAddr,
@@ -193,7 +192,7 @@ impl Connection {
         }
     }
 
-    /// Sends replies; what cannot leave is queued, and the batch is empty afterwards.
+    /// Sends or queues the replies and empties the batch.
     pub fn send(&self, batch: &mut Batch) {
         if batch.is_empty() {
             return;
@@ -202,18 +201,18 @@ impl Connection {
         if !self.queue.send(&self.socket, batch) {
             self.close();
         }
-        // A thread that finds the queue free sends for all, so their replies may have left, too.
+        // A thread with a free queue sends for all, so its replies may have left, too.
         self.resume();
     }
 
-    /// Goes on sending when the socket takes more.
+    /// Continues when the socket is writable.
     pub fn send_more(&self) {
         if !self.queue.send_more(&self.socket) {
             self.close();
         }
     }
 
-    /// Replies that wait for the client to read.
+    /// Bytes of replies that have not left.
     pub fn unsent_bytes(&self) -> usize {
         self.queue.unsent_bytes()
     }
@@ -228,7 +227,7 @@ impl Connection {
         all.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// The reader may go on if it was paused for the call.
+    /// Wakes the reader if it was paused for the call.
     fn end_call(&self, bytes: usize, reply_bytes: usize) {
         self.totals.unsent.subtract(reply_bytes);
         let replies = self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
@@ -243,10 +242,10 @@ impl Connection {
         self.resume();
     }
 
-    /// Wakes the reader if it is paused and need not be, or waits for the last reply to leave.
+    /// Wakes the reader if it need not pause any more, or waits for the last reply to leave.
     ///
-    /// It sets a flag and then looks at the limits, others change what is limited and then look
-    /// at the flag. One order of all four (`SeqCst`) is needed, or both look too early.
+    /// The reader sets a flag, then checks the limits; others change the limited values, then check
+    /// the flag. Without one order of all four (`SeqCst`) both could check too early.
     fn resume(&self) {
         if self.ending.load(Ordering::SeqCst) && !self.is_busy() {
             self.waker.wake();
@@ -257,21 +256,21 @@ impl Connection {
         }
     }
 
-    /// The client has ended its side: the reader is called once the last reply has left.
+    /// The client has ended its side: wake the reader when the last reply has left.
     pub fn wake_when_done(&self) {
         self.ending.store(true, Ordering::SeqCst);
     }
 
-    /// Whether another call may be taken from the connection.
+    /// Whether the reader may take another call.
     pub fn may_read(&self) -> bool {
-        // Charged for the sake of all for a reply, it is woken when one has left.
+        // Under the share of all, a sent reply wakes the reader.
         let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
         !self.is_held_up() && replies < self.totals.unsent.connection_bytes_max()
     }
 
-    /// Whether as many calls are under way as may be.
+    /// Whether the limit of calls in flight is reached.
     pub fn is_held_up(&self) -> bool {
-        // Paused for the sake of all it has calls of its own under way, whose end wakes it.
+        // Under the share of all it has calls of its own, whose end wakes the reader.
         let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
         let limit = if all < IN_FLIGHT_BYTES_MAX_ALL {
             IN_FLIGHT_BYTES_MAX
@@ -281,23 +280,23 @@ impl Connection {
         self.in_flight_bytes.load(Ordering::SeqCst) >= limit
     }
 
-    /// Whether calls wait or run in the pool whose replies have not been sent.
+    /// Whether pool calls without a sent reply exist.
     pub fn has_calls_under_way(&self) -> bool {
         self.unanswered.load(Ordering::Acquire) > 0
     }
 
-    /// Whether threads of the pool may still send.
+    /// Whether pool threads may still send.
     pub fn has_jobs(&self) -> bool {
         self.in_flight_bytes.load(Ordering::Acquire) > 0
     }
 
-    /// Whether calls are under way.
+    /// Whether calls or replies are under way.
     pub fn is_busy(&self) -> bool {
         self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
     }
 
-    /// The reader stops reading until a call ends or replies leave. Returns false when one did in
-    /// between and reading can go on.
+    /// Stops reading until a call ends or replies leave; false if one just did and reading may
+    /// continue.
     pub fn pause(&self) -> bool {
         self.paused.store(true, Ordering::SeqCst);
         if self.may_read() {
@@ -307,40 +306,40 @@ impl Connection {
         true
     }
 
-    /// Notes that a call has come.
+    /// A call has come.
     pub fn called(&self, now: Instant) {
         self.called_at.store(time_of(now), Ordering::Relaxed);
     }
 
-    /// How long no call has come.
+    /// Time since the last call.
     pub fn idle_for(&self, now: Instant) -> Duration {
         let called_at = self.called_at.load(Ordering::Relaxed);
         Duration::from_nanos(time_of(now).saturating_sub(called_at))
     }
 
-    /// Has the reader close the connection, unless it finds that a call has come.
+    /// Makes the reader close the connection unless a call has come.
     pub fn ask_to_leave(&self) {
         self.asked_to_leave.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Whether [`Connection::ask_to_leave`] was called since the last time.
+    /// Whether [`Connection::ask_to_leave`] was called since the last check.
     #[must_use]
     pub fn was_asked_to_leave(&self) -> bool {
         self.asked_to_leave.load(Ordering::Relaxed)
             && self.asked_to_leave.swap(false, Ordering::AcqRel)
     }
 
-    /// Ends the connection: the reader will see the end of the stream and let go of it.
+    /// Ends the connection: the reader sees the end of the stream and drops it.
     pub fn close(&self) {
         self.observe(true);
         if !self.closed.swap(true, Ordering::AcqRel) {
-            // The reader learns of it from epoll; a peer that is gone already is no error.
+            // The reader sees it in epoll; a peer that is gone already is no error.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
     }
 
-    /// Something was received that arrived after `arrived_after`.
+    /// Bytes came that arrived after `arrived_after`.
     pub fn heard(&self, arrived_after: Instant) {
         let next_token = self.totals.next_token();
         self.heard_before.store(next_token, Ordering::Relaxed);
@@ -348,7 +347,7 @@ impl Connection {
         self.arrived_after.store(time, Ordering::Relaxed);
     }
 
-    /// Connections that came after something was last received have numbers from here.
+    /// The number of the next connection, as of the last receive.
     pub fn heard_before(&self) -> u64 {
         self.heard_before.load(Ordering::Relaxed)
     }
@@ -359,12 +358,11 @@ impl Connection {
         let _ = self.ended_at.set(Instant::now());
     }
 
-    /// Whether its client cannot want a change any more that it sent here and that has not begun.
+    /// Whether the client cannot want a change that has not begun.
     ///
-    /// A client that has ended its side has closed the connection, or says that it sends nothing
-    /// more and waits for the answers: one looks like the other. It has given up when its address
-    /// has opened another connection since something was last heard on this one, which is what a
-    /// client does to send its calls again, or when it would have waited for a long time.
+    /// A client that ends its side has either closed the connection or waits for replies; both look
+    /// alike. It has given up if its address opened another connection since the last receive, as
+    /// clients do to repeat calls, or after a long time.
     pub fn is_given_up(&self) -> bool {
         self.is_closed()
             || self.ended_at.get().is_some_and(|at| {
@@ -373,28 +371,27 @@ impl Connection {
             })
     }
 
-    /// Bytes of all replies that were sent so far.
+    /// Bytes of all replies so far.
     pub fn queued_bytes(&self) -> u64 {
         self.queue.queued_bytes()
     }
 
-    /// How many turns of its reader have ended.
+    /// Ended turns of the reader.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// A turn of its reader has ended, and its replies were sent. Only the reader says so.
+    /// The reader's turn has ended and its replies are sent.
     pub fn end_turn(&self) {
         self.turns.store(self.turns() + 1, Ordering::Release);
     }
 
-    /// When what was received last arrived, or a time before: [`time_of`].
+    /// [`time_of`]: lower bound for the last arrival.
     fn arrived_after(&self) -> Duration {
         Duration::from_nanos(self.arrived_after.load(Ordering::Relaxed))
     }
 
-    /// Notes what its client's machine has acknowledged, if the connection tells. `is_ending`: this
-    /// side ends it.
+    /// Records what the client's kernel has acknowledged, if known. `is_ending`: this side closes.
     fn observe(&self, is_ending: bool) -> Standing {
         let turns = self.turns.load(Ordering::Acquire);
         let standing = standing(self);
@@ -413,13 +410,13 @@ impl Connection {
     }
 }
 
-/// A time since the first that was asked for.
+/// Time since the first call of this function.
 pub fn since_start(time: Instant) -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     time.saturating_duration_since(*FIRST.get_or_init(|| time))
 }
 
-/// The same as a number of nanoseconds.
+/// [`since_start`] in nanoseconds.
 fn time_of(time: Instant) -> u64 {
     u64::try_from(since_start(time).as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,11 @@
-//! Calls over UDP: the lock managers of the BSDs make them, and notices of restarts come so.
+//! Calls over UDP: lock calls of BSD clients, and notices of restarts.
 //!
-//! One thread receives and answers what need not wait; what may wait goes to a few others for each
-//! export, and an export with many that wait leaves room for those of others. Calls of addresses
-//! that no export allows are not answered at all, and neither are other programs: a sender with a
-//! false address learns nothing and reaches no machine.
+//! One thread receives, and answers what does not block. A few threads for each export do the rest;
+//! a share bounds each export's waiting calls. Addresses without an export and other programs get
+//! no reply: a spoofed sender learns nothing and reflects nothing.
 //!
-//! A client takes an answer only from the address that it asked, and is called back from there. A
-//! socket that listens at all addresses does not tell which one that is, so the kernel is asked for
-//! it with each datagram (IP_PKTINFO, RFC 3542 section 6.1).
+//! Clients accept replies and call-backs only from the address they called. A wildcard socket does
+//! not show it, so the kernel reports it with each datagram (IP_PKTINFO, RFC 3542 section 6.1).
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -27,21 +25,21 @@ use crate::pool::{Flow, Pool};
 use crate::program::Program;
 use crate::share::{Address, Shares};
 
-/// The longest call: names and handles of the longest kind, with room to spare.
+/// Longest call: longest names and handles, with a margin.
 const CALL_BYTES_MAX: usize = 8192;
-/// Threads for calls that wait, of each export.
+/// Threads of each export for blocking calls.
 const THREADS_MAX: usize = 4;
-/// Calls that wait, of all exports; more are dropped, and asked again.
+/// Waiting calls of all exports; more are dropped, and clients repeat them.
 const WAITING_MAX: usize = 256;
-/// How often the thread looks whether the server stops.
+/// Between two checks whether the server stops.
 const TICK: Duration = Duration::from_millis(500);
 
 struct Datagram {
     record: Vec<u8>,
     from: SocketAddr,
-    /// The address of ours that it was sent to.
+    /// Our address, as its target.
     local: Option<IpAddr>,
-    /// The number of the export that it waits for.
+    /// The number of the export it waits for.
     export: u32,
 }
 
@@ -55,7 +53,7 @@ pub fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Answers until the server stops.
+/// Serves until the server stops.
 pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
     let socket = Arc::new(socket);
     let waiting = Arc::new(Mutex::new(Shares::new(WAITING_MAX)));
@@ -72,13 +70,13 @@ pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 continue;
             }
-            // Mostly that an earlier answer could not be delivered.
+            // Mostly an ICMP error for an earlier reply.
             Err(_) => {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             }
         };
-        // What fills the buffer may have been longer.
+        // A full buffer may hold a cut datagram.
         if length == buffer.len() || !dispatcher.program.allows(from.ip()) {
             continue;
         }
@@ -105,7 +103,7 @@ pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
     pool.stop();
 }
 
-/// An error when the call would wait for an export.
+/// `Err`: the number of the export that the call would wait for.
 fn answer(
     program: &impl Program,
     socket: &UdpSocket,
@@ -114,13 +112,13 @@ fn answer(
 ) -> Result<(), u32> {
     let ends = (datagram.from, datagram.local);
     if let Some(reply) = program.answer_datagram(&datagram.record, ends, may_block)? {
-        // An answer that gets lost is asked for again.
+        // The client repeats a call whose reply gets lost.
         let _ = send(socket, &reply, ends);
     }
     Ok(())
 }
 
-/// Receives a datagram: its length, where it is from, and the address of ours that it was sent to.
+/// A datagram: its length, sender, and our address as its target.
 fn receive(
     socket: &UdpSocket,
     buffer: &mut [u8],
@@ -144,14 +142,14 @@ fn receive(
     Ok((message.bytes, from.ok_or(ErrorKind::InvalidData)?, local))
 }
 
-/// Sends a datagram from the address `local` of ours.
+/// Sends a datagram from our address `local`.
 fn send(
     socket: &UdpSocket,
     bytes: &[u8],
     (to, local): (SocketAddr, Option<IpAddr>),
 ) -> nix::Result<usize> {
     let (four, six);
-    // The kernel chooses the interface by its routes.
+    // The routes decide the interface.
     let from = match local {
         None => None,
         Some(IpAddr::V4(local)) => {

@@ -1,9 +1,9 @@
-//! Calls that may wait: which threads do them, and when.
+//! Calls that may wait: their threads and their order.
 //!
 //! ```text
 //!   reader ── would wait ──> pool, or listings ──> a thread does the call to its end
 //!                              ↑      │
-//!                              │      └─ storage holds its object ──> waits without a thread
+//!                              │      └─ its object is stalled ────> waits without a thread
 //!                              └────── free again, or long enough ───────────┘  (watcher)
 //! ```
 
@@ -20,7 +20,7 @@ use pagewell_counters::names;
 use pagewell_policy::reply_cache::Place;
 use pagewell_sunrpc::rpc;
 
-use crate::bounds::{Bounds, HeldCall};
+use crate::bounds::{Bounds, StalledCall};
 use crate::call::{CallName, Class, Job, Request, WaitingCall};
 use crate::connection::Connection;
 use crate::pool::{Flow, Pool};
@@ -29,49 +29,46 @@ use crate::reply::batch::Batch;
 use crate::share::Address;
 use crate::slow::{Kind, Subjects};
 
-/// Where a thread that lists and another both want a processor, the former gets a quarter of it
-/// (`sched(7)`), and waits when the other has something to do again.
+/// A quarter of a processor against a thread of normal niceness (`sched(7)`).
 const LISTING_NICENESS: i32 = 5;
 
-/// An export has so many times fewer threads for listings than for other calls.
+/// An export has this many times fewer threads for listings than for other calls.
 const LISTING_THREADS_PART: usize = 4;
 
-/// Space for so many calls that wait without a thread is kept when there are fewer.
+/// Capacity kept for waiting calls.
 const DEFERRED_KEPT: usize = 64;
 
-/// How often calls are looked at of which it is not known yet whether they are new. What is waited
-/// for is mostly an acknowledgement, which comes within 40 ms.
+/// Between two looks at undecided calls. Most wait for an acknowledgement, which comes within 40
+/// ms.
 const UNDECIDED_PERIOD: Duration = Duration::from_millis(10);
 
-/// So many of them are looked at in a round: each look asks the kernel, under one lock for all.
+/// Looks in a round: each asks the kernel, under one lock for all.
 const UNDECIDED_MAX: usize = 256;
 
-/// How long a stopping server lets clients fetch the replies to what was begun.
+/// Time for clients to fetch replies from a stopping server.
 pub const DRAIN_FOR: Duration = Duration::from_secs(10);
 
-/// The threads that may wait, and the calls for them.
+/// The threads that may wait, and their calls.
 pub struct Dispatcher<P: Program> {
-    /// What answers calls.
+    /// Answers calls.
     pub program: Arc<P>,
-    /// What bounds them.
+    /// Bounds them.
     pub bounds: Arc<Bounds>,
     pool: Arc<Pool<Job<P::Pending>>>,
-    /// For listings, see [`LISTING_NICENESS`].
+    /// For listings, with [`LISTING_NICENESS`].
     listings: Arc<Pool<Job<P::Pending>>>,
-    /// Calls that are undecided ([`Program::decide`]), and those for objects that storage holds, in
-    /// the order in which they came. They must neither
-    /// take a thread, which would be held too, nor be answered "ask again" at once: clients do ask
-    /// again, hundreds of thousands of times. What each connection may have under way bounds them.
+    /// Undecided calls ([`Program::decide`]) and calls for stalled objects, oldest first. They must
+    /// not take a thread, which would stall too, nor get "try later" at once: clients repeat that
+    /// hundreds of thousands of times. The bytes in flight of each connection bound them.
     deferred: Mutex<Vec<Job<P::Pending>>>,
-    /// Whether the watcher looks often, as of some it is not known yet whether they are new. It
-    /// changes under the lock of `deferred`.
+    /// The watcher runs often, for undecided calls. Changes under the lock of `deferred`.
     watches_closely: AtomicBool,
     watcher: OnceLock<Thread>,
     stopping: AtomicBool,
 }
 
 impl<P: Program> Dispatcher<P> {
-    /// With so many threads for each export at most.
+    /// At most `threads` for each export.
     pub fn new(program: Arc<P>, bounds: Arc<Bounds>, threads: usize) -> Arc<Self> {
         Arc::new_cyclic(|dispatcher| {
             let dispatcher: &std::sync::Weak<Self> = dispatcher;
@@ -84,7 +81,7 @@ impl<P: Program> Dispatcher<P> {
             let listing_threads = threads.div_ceil(LISTING_THREADS_PART);
             Self {
                 deferred: Mutex::default(),
-                listings: Pool::polite(listing_threads, LISTING_NICENESS, run.clone()),
+                listings: Pool::low_priority(listing_threads, LISTING_NICENESS, run.clone()),
                 pool: Pool::new(threads, run),
                 watches_closely: AtomicBool::new(false),
                 watcher: OnceLock::new(),
@@ -95,23 +92,23 @@ impl<P: Program> Dispatcher<P> {
         })
     }
 
-    /// Whether the server is to stop.
+    /// Whether the server stops.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The server is to stop; says whether that was known.
+    /// Stops; returns whether it already did.
     pub fn set_stopping(&self) -> bool {
         self.stopping.swap(true, Ordering::AcqRel)
     }
 
-    /// The threads end when nothing is left to do.
+    /// Lets threads end once nothing is left to do.
     pub fn stop_threads(&self) {
         self.pool.stop();
         self.listings.stop();
     }
 
-    /// Has a thread do a call.
+    /// Gives a call to a thread.
     pub fn queue(&self, job: Job<P::Pending>) {
         self.enqueue(job);
     }
@@ -145,7 +142,7 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Looks again at a call of which it was not known whether it is new.
+    /// Looks again at an undecided call.
     fn decide(&self, job: &mut Job<P::Pending>) -> Decision {
         let connection = &job.charge.connection;
         if connection.is_given_up() {
@@ -153,7 +150,7 @@ impl<P: Program> Dispatcher<P> {
             return Decision::Done;
         }
         match self.program.decide(&mut job.state.pending, connection) {
-            // No answer will come: the client asks again on another connection.
+            // No reply: the client repeats the call on another connection.
             Decision::LookAgain if self.is_stopping() => Decision::Done,
             Decision::Answer(reply) => {
                 let mut batch = Batch::default();
@@ -167,7 +164,7 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Has a call looked at again soon of which it is not known yet whether it is new.
+    /// Defers an undecided call to the watcher's next round.
     fn look_again(&self, job: Job<P::Pending>) {
         let mut deferred = self.deferred.lock();
         deferred.push(job);
@@ -185,12 +182,12 @@ impl<P: Program> Dispatcher<P> {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.charge.connection.clone(), job.state.clone());
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
-        // Nothing panics by intention. If something does, it costs its client the connection and
-        // no other client anything.
+        // Code does not panic by intent. A panic costs its client the connection, other clients
+        // nothing.
         let work = AssertUnwindSafe(|| self.answer_waiting(job, may_wait));
         let left = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
-            // It can be asked again.
+            // The client may repeat it.
             self.program.finish(&state.pending, None);
             connection.close();
             None
@@ -201,12 +198,12 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// How long a call waits without a thread at most.
+    /// Longest wait of a call without a thread.
     fn delay(&self) -> Duration {
         self.bounds.slow.limit / 2
     }
 
-    /// Has a call wait without a thread, because storage holds others for its object.
+    /// Makes a call wait without a thread, because its object is stalled.
     fn defer(&self, mut job: Job<P::Pending>) {
         if job.state.waits_since.is_none() {
             job.state.waits_since = Some(Instant::now());
@@ -217,7 +214,7 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Has threads do those calls that waited without one and are due.
+    /// Gives due waiting calls to threads.
     fn resume(&self, is_due: impl Fn(&WaitingCall<P::Pending>) -> bool) {
         let mut deferred = self.deferred.lock();
         let mut undecided = 0;
@@ -234,10 +231,10 @@ impl<P: Program> Dispatcher<P> {
         due.into_iter().for_each(|job| self.enqueue(job));
     }
 
-    /// Answers calls that storage holds, until the server stops: what the watcher does.
+    /// The watcher: answers stalled calls until the server stops.
     pub fn watch(&self) {
         let slow = &self.bounds.slow;
-        // It is called when a call is undecided.
+        // An undecided call unparks it.
         let _ = self.watcher.set(std::thread::current());
         while !self.is_stopping() {
             let period = if self.watches_closely.load(Ordering::Acquire) {
@@ -248,43 +245,42 @@ impl<P: Program> Dispatcher<P> {
             std::thread::park_timeout(period);
             let now = Instant::now();
             self.program.tick(now);
-            let held = self.answer_held(now);
-            self.pool.set_held(&held);
-            self.listings.set_held(&held);
-            let is_held = |subjects: &Subjects, kind| slow.is_held(subjects, kind);
+            let stalled = self.answer_stalled(now);
+            self.pool.set_stalled(&stalled);
+            self.listings.set_stalled(&stalled);
+            let is_stalled = |subjects: &Subjects, kind| slow.is_stalled(subjects, kind);
             self.resume(|state| {
-                P::is_undecided(&state.pending) || is_due(state, self.delay(), now, is_held)
+                P::is_undecided(&state.pending) || is_due(state, self.delay(), now, is_stalled)
             });
         }
         self.resume(|_| true);
     }
 
-    /// Whether a call that waited for a thread is not to be begun, because no client waits for it.
+    /// Whether no client waits for a call that is about to begin.
     fn is_abandoned(&self, connection: &Connection, pending: &P::Pending) -> bool {
         let is_gone = if P::is_change(pending) {
             connection.is_given_up()
         } else {
-            // What only looks is answered for as long as a client may be there to read it.
+            // Reads are answered while a client may be there.
             connection.is_closed()
         };
         if is_gone {
             self.program.finish(pending, None);
-            // A client that is there after all learns that no answer will come.
+            // A live client sees that no reply will come.
             connection.close();
         }
         is_gone
     }
 
-    /// Does a call of the pool to its end. If storage holds its object and the call may wait it is
-    /// given back, and nothing has happened.
+    /// Runs a pool call. Gives it back untouched if its object is stalled and it may wait.
     fn answer_waiting(&self, job: Job<P::Pending>, may_wait: bool) -> Option<Job<P::Pending>> {
         let (connection, state) = (&job.charge.connection, &job.state);
         if self.is_abandoned(connection, &state.pending) {
             return None;
         }
         let Class { subjects, kind, .. } = &state.class;
-        let is_held = self.bounds.slow.is_held(subjects, *kind);
-        if may_wait && is_held {
+        let is_stalled = self.bounds.slow.is_stalled(subjects, *kind);
+        if may_wait && is_stalled {
             return Some(job);
         }
         let request = Request {
@@ -297,15 +293,15 @@ impl<P: Program> Dispatcher<P> {
         waits::begin();
         let mut batch = Batch::default();
         let mark = batch.mark();
-        let was_done = self.run_watched(&request, &job, is_held, &mut batch);
+        let was_done = self.run_watched(&request, &job, is_stalled, &mut batch);
         job.charge.answer();
         if let Some(prepaid) = state.prepaid {
             let limits = &self.bounds.limits;
             limits.settle(connection, prepaid, batch.length());
         }
         let is_answered = was_done && !batch.is_empty();
-        // The reply is known before its client can send anything because of it, and where it is
-        // among others when it has left.
+        // `finish` comes before the client can act on the reply, `sent` when the reply's place in
+        // the stream is known.
         let reply = is_answered.then(|| batch.body(mark));
         self.program.finish(&state.pending, reply);
         connection.send(&mut batch);
@@ -315,20 +311,19 @@ impl<P: Program> Dispatcher<P> {
         None
     }
 
-    /// Answers a call under the eyes of the watcher; returns whether it was done. The batch stays
-    /// empty when the watcher has answered in the meantime.
+    /// Runs a call that the watcher may answer; the batch then stays empty. Returns whether it ran.
     fn run_watched(
         &self,
         request: &Request<'_>,
         job: &Job<P::Pending>,
-        is_held: bool,
+        is_stalled: bool,
         batch: &mut Batch,
     ) -> bool {
         let Ok((call, _)) = rpc::parse_call(request.record) else {
             return false;
         };
         let call = CallName::of(&call);
-        if is_held {
+        if is_stalled {
             match self.program.later(call, batch) {
                 Later::Said => {
                     names::JUKEBOX_REPLIES.add(1);
@@ -343,9 +338,9 @@ impl<P: Program> Dispatcher<P> {
         }
         let charge = job.charge.clone();
         let Class { subjects, kind, .. } = &job.state.class;
-        let held = HeldCall { charge, call };
+        let stalled = StalledCall { charge, call };
         let slow = &self.bounds.slow;
-        let watched = slow.begin(subjects.clone(), *kind, held, Instant::now());
+        let watched = slow.begin(subjects.clone(), *kind, stalled, Instant::now());
         self.program.answer(request, None, batch);
         if !watched.running.claim() {
             *batch = Batch::default();
@@ -353,24 +348,23 @@ impl<P: Program> Dispatcher<P> {
         true
     }
 
-    /// Answers every call that storage holds for too long; returns how many threads are held, by
-    /// export.
-    fn answer_held(&self, now: Instant) -> HashMap<u32, usize> {
+    /// Answers each stalled call; returns the number of stalled threads by export.
+    fn answer_stalled(&self, now: Instant) -> HashMap<u32, usize> {
         let found = self.bounds.slow.watch(now);
         for running in found.due {
             if running.claim() {
-                let (export, HeldCall { charge, call }) = (running.export(), &running.context);
+                let (export, StalledCall { charge, call }) = (running.export(), &running.context);
                 let connection = &charge.connection;
                 let mut batch = Batch::default();
                 if self.program.later(*call, &mut batch) == Later::Said {
                     names::JUKEBOX_REPLIES.add(1);
                 }
                 self.program
-                    .note_held(*call, export, connection.peer.ip(), now);
+                    .note_stalled(*call, export, connection.peer.ip(), now);
                 charge.answer();
                 connection.send(&mut batch);
-                // Its thread may be held for ever, and the other calls of the connection go on. How
-                // many threads are held, and with them the memory of replies, the pool bounds.
+                // Its thread may never return; the connection's other calls go on. The pool bounds
+                // such threads, and with them the memory of their replies.
                 charge.end();
             }
         }
@@ -378,21 +372,20 @@ impl<P: Program> Dispatcher<P> {
     }
 }
 
-/// Whether a call has waited for long enough.
 fn has_waited<P>(state: &WaitingCall<P>, delay: Duration, now: Instant) -> bool {
     let since = state.waits_since;
     since.is_some_and(|since| now.saturating_duration_since(since) >= delay)
 }
 
-/// Whether a call need not wait any more: for long enough, or its object is free.
+/// Whether a call waited long enough, or its object is free.
 fn is_due<P>(
     state: &WaitingCall<P>,
     delay: Duration,
     now: Instant,
-    is_held: impl Fn(&Subjects, Kind) -> bool,
+    is_stalled: impl Fn(&Subjects, Kind) -> bool,
 ) -> bool {
     let Class { subjects, kind, .. } = &state.class;
-    has_waited(state, delay, now) || !is_held(subjects, *kind)
+    has_waited(state, delay, now) || !is_stalled(subjects, *kind)
 }
 
 #[cfg(test)]
@@ -429,10 +422,10 @@ mod tests {
         ]
         .map(call)
         .into();
-        let held = subject(10);
-        let is_held = |subjects: &Subjects, _| *subjects == held;
+        let stalled = subject(10);
+        let is_stalled = |subjects: &Subjects, _| *subjects == stalled;
         let mut due = |now| -> Vec<usize> {
-            let due = calls.extract_if(.., |state| is_due(state, delay, now, is_held));
+            let due = calls.extract_if(.., |state| is_due(state, delay, now, is_stalled));
             due.map(|state| state.class.reply_bytes_max).collect()
         };
         assert_eq!(due(second), [2, 3]);

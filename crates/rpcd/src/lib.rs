@@ -1,10 +1,9 @@
-//! The transport of a server of ONC RPC: sockets, records, memory for requests, threads that may
-//! wait for storage, replies, and what clients and exports may have.
+//! A server's ONC RPC transport: sockets, records, request memory, threads that may block, replies,
+//! rate limits.
 //!
-//! The life of a call: a [reader](receive::reader) receives bytes, a [receiver](receive::receiver)
-//! finds the record in them, the [`program`] answers it. A hit is answered there and then, into
-//! the block of replies that leaves with one system call ([`reply`]). What may wait goes to the
-//! [`pool`]. What a record means is known to the program alone.
+//! A [reader](receive::reader) receives bytes; a [receiver](receive::receiver) finds records; the
+//! [`program`], which alone knows their meaning, answers hits at once into a block of
+//! [replies](reply) that leaves with one system call. Calls that may block go to the [`pool`].
 
 pub mod acceptor;
 pub mod answer;

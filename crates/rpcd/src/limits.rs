@@ -1,18 +1,17 @@
-//! What clients and exports may have a second: [`pagewell_policy::limits`] with a clock.
+//! Rate limits of clients and exports: [`pagewell_policy::limits`] with a clock.
 //!
-//! **Problem.** A client that has had more than it may must wait, and no thread with it. **Rule.**
-//! Its connection is not read, between two calls, until its time has come; what it sends fills its
-//! socket, and its system waits. A reader knows the time of each connection that it does not read
-//! ([`crate::receive::reader`]), and asks again after [`HELD_FOR_MAX`] at the latest, as limits and
-//! other clients may have changed.
+//! A throttled connection is not read between two calls until its time comes; its socket fills, the
+//! client waits, no thread does. The reader has a timer for each throttled connection
+//! ([`crate::receive::reader`]) and checks again after [`WAIT_MAX`], as limits and other clients
+//! change.
 //!
 //! ```text
 //!   reader: call ──> answered here ──> pays calls, and bytes of call and reply
-//!               └──> goes to the pool, and pays for the longest reply ──> has back what it is not
+//!               └──> goes to the pool, pays for the longest reply ──> gets the difference back
 //! ```
 //!
-//! **Known weaknesses.** While anything is limited all calls of a server take one lock, for some
-//! hundred nanoseconds. Calls about locks that come over UDP are not counted.
+//! Weaknesses: under any limit all calls take one lock, for some hundred nanoseconds. UDP calls are
+//! not counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,11 +23,11 @@ use crate::connection::Connection;
 use crate::share::Address;
 use crate::usage::ExportLabel;
 
-/// A connection that waits asks again after so long.
-const HELD_FOR_MAX: Duration = Duration::from_millis(100);
+/// Longest wait until the next check.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// It waits for so long at least, and may have more at once then: a wait costs more than a call.
-const HELD_FOR_MIN: Duration = Duration::from_millis(1);
+/// Shortest wait, with more calls behind it: a wait costs more than a call.
+const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// The limits of a server.
 pub struct Limits {
@@ -37,12 +36,12 @@ pub struct Limits {
     limiter: Mutex<Limiter>,
 }
 
-/// Bytes that were paid for a reply before it was made.
+/// Bytes paid for a reply before it exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepaid {
-    /// To this export.
+    /// The paying export.
     pub export: ExportLabel,
-    /// So many.
+    /// Their number.
     pub bytes: usize,
 }
 
@@ -57,12 +56,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// So much each client may have from now on.
+    /// Sets the limit of each client.
     pub fn limit_clients(&self, rates: Rates) {
         self.change(|limiter| limiter.limit_clients(rates));
     }
 
-    /// So much the clients of these exports may have together from now on.
+    /// Sets the limits of exports, each for all its clients.
     pub fn limit_exports(&self, exports: impl IntoIterator<Item = (ExportLabel, Rates)>) {
         let exports = exports.into_iter();
         let numbered = exports.map(|(export, rates)| (export.number(), rates));
@@ -75,13 +74,13 @@ impl Limits {
         self.is_active.store(limiter.is_limit(), Ordering::Relaxed);
     }
 
-    /// Whether anything is limited.
+    /// Whether any limit is set.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
     }
 
-    /// A connection pays.
+    /// Charges a connection.
     pub fn charge(&self, connection: &Connection, export: ExportLabel, cost: Cost) {
         let (now, client) = (self.begun.elapsed(), client_of(connection));
         let mut pass = connection.pass.lock();
@@ -89,7 +88,7 @@ impl Limits {
         limiter.charge(now, (client, export.number()), cost, &mut pass);
     }
 
-    /// A reply has so many bytes for which others were paid.
+    /// Corrects a prepayment by the reply's real length.
     pub fn settle(&self, connection: &Connection, paid: Prepaid, bytes: usize) {
         let more = bytes.saturating_sub(paid.bytes) as u64;
         if more > 0 {
@@ -106,13 +105,13 @@ impl Limits {
         limiter.refund(now, (client, paid.export.number()), less, &mut pass);
     }
 
-    /// How long a connection must not be read, before it is to be asked for again; `None`: it may
-    /// be read.
+    /// How long the reader must not read a connection before it asks again, and why; `None`: it may
+    /// read.
     pub fn wait(&self, connection: &Connection) -> Option<(Duration, Reason)> {
         let (now, client) = (self.begun.elapsed(), client_of(connection));
         let mut pass = connection.pass.lock();
         let wait = self.limiter.lock().wait(now, client, &mut pass);
-        wait.map(|(wait, reason)| (wait.clamp(HELD_FOR_MIN, HELD_FOR_MAX), reason))
+        wait.map(|(wait, reason)| (wait.clamp(WAIT_MIN, WAIT_MAX), reason))
     }
 }
 

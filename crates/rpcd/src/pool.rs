@@ -1,12 +1,11 @@
 //! The threads that may wait for storage.
 //!
-//! Problem: a call that waits for a disk must not hold up the other calls of its connection, a
-//! client with a thousand calls queued, or with a hundred connections, must not hold up a client
-//! with one call, and an export whose disk is slow must not hold up another. Rule: each export has
-//! a lane, in which so many calls are done at once as are configured. In a lane addresses take
-//! turns, and at an address its connections. A connection may have three quarters of its lane at
-//! once, an address seven eighths. Listings, which take far more of a processor than other calls,
-//! have a pool of their own with fewer threads, which let others go first ([`Pool::polite`]).
+//! A call that waits for a disk must not delay other calls of its connection, a client with a
+//! thousand calls or a hundred connections must not delay one with a single call, nor a slow export
+//! another. Each export has a lane with a fixed number of threads. In a lane addresses take turns,
+//! and at an address its connections. A connection may use three quarters of the lane, an address
+//! seven eighths. Listings, which cost most processor time, have a pool with fewer threads at a
+//! lower priority ([`Pool::low_priority`]).
 //!
 //! ```text
 //!   lane 1 ─┬─ address A ─┬─ connection 1: 200 calls
@@ -15,12 +14,10 @@
 //!   lane 2 ─── ...                                        lanes take turns too
 //! ```
 //!
-//! Threads are started when more calls may be done than threads are free. (A free thread that was
-//! called stays counted as free until it has taken its call, so "is one free" is the wrong
-//! question: of two calls queued at once the second would wait behind the first, however long
-//! storage holds that.) A lane in which storage has held calls for long gets more threads, up to
-//! three times as many: a dead file must not take its export with it. How many can be held beyond
-//! that is bounded where calls are begun (see `slow`).
+//! A thread starts when more calls are ready than threads are free. ("Is one free" is not enough: a
+//! woken thread counts as free until it takes its call, so the second of two calls would wait
+//! behind the first.) A lane with stalled calls gets up to three times its threads, so that a dead
+//! file does not stop its export; `slow` bounds stalled calls beyond that.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +28,7 @@ use pagewell_counters::names;
 
 use crate::share::Address;
 
-/// Threads and the jobs that wait for one.
+/// Threads, and jobs that wait for one.
 pub struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
@@ -40,37 +37,37 @@ pub struct Pool<J> {
 }
 
 struct State<J> {
-    /// Exports take turns, then addresses, then connections.
+    /// Exports take turns, in them addresses, in these connections.
     turns: Turns<(Flow, J)>,
     threads: usize,
-    /// Threads that have not taken their first job yet.
+    /// Threads that have not taken a job yet.
     starting: usize,
     free: usize,
     lane_threads_max: usize,
-    /// Threads that lanes have on top, because storage holds calls.
+    /// Extra threads of lanes with stalled calls.
     extra: HashMap<u32, usize>,
     stopping: bool,
 }
 
-/// The jobs among which one is queued: those of one connection at one export.
+/// A job's queue: the jobs of one connection at one export.
 #[derive(Clone, Copy)]
 pub struct Flow {
-    /// The export's number.
+    /// The export.
     pub export: u32,
-    /// Of the client.
+    /// The client.
     pub address: Address,
-    /// Of the connection.
+    /// The connection.
     pub token: u64,
 }
 
 impl<J: Send + 'static> Pool<J> {
-    /// For each lane at most `lane_threads_max` threads that call `run`.
+    /// At most `lane_threads_max` threads of a lane call `run`.
     pub fn new(lane_threads_max: usize, run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
-        Self::polite(lane_threads_max, 0, run)
+        Self::low_priority(lane_threads_max, 0, run)
     }
 
-    /// The same, of threads that have so much niceness (`sched(7)`) more than the process.
-    pub fn polite(
+    /// The same at a niceness (`sched(7)`) above that of the process.
+    pub fn low_priority(
         lane_threads_max: usize,
         niceness: i32,
         run: impl Fn(J) + Send + Sync + 'static,
@@ -91,7 +88,7 @@ impl<J: Send + 'static> Pool<J> {
         })
     }
 
-    /// Queues one job.
+    /// Queues a job.
     pub fn queue(self: &Arc<Self>, flow: &Flow, job: J) {
         let mut state = self.state.lock();
         let path = state.path(flow);
@@ -99,10 +96,10 @@ impl<J: Send + 'static> Pool<J> {
         self.call_thread(state);
     }
 
-    /// Says how many calls storage holds in each lane at the moment; other lanes have none.
-    pub fn set_held(self: &Arc<Self>, held: &HashMap<u32, usize>) {
+    /// Sets the number of stalled calls of each lane; unnamed lanes have none.
+    pub fn set_stalled(self: &Arc<Self>, stalled: &HashMap<u32, usize>) {
         let mut state = self.state.lock();
-        state.set_held(held);
+        state.set_stalled(stalled);
         while state.wants_thread() {
             if !self.start_thread(state) {
                 return;
@@ -116,7 +113,7 @@ impl<J: Send + 'static> Pool<J> {
         }
     }
 
-    /// Sees to it that a thread takes the next job, if there is one to be begun.
+    /// Wakes or starts a thread for the next ready job.
     fn call_thread(self: &Arc<Self>, state: MutexGuard<'_, State<J>>) {
         if state.wants_thread() {
             self.start_thread(state);
@@ -126,13 +123,13 @@ impl<J: Send + 'static> Pool<J> {
         }
     }
 
-    /// Starts one more thread; returns whether the system lets us.
+    /// Starts a thread; false if the system refuses.
     fn start_thread(self: &Arc<Self>, mut state: MutexGuard<'_, State<J>>) -> bool {
         state.threads += 1;
         state.starting += 1;
         drop(state);
         let pool = self.clone();
-        // The new thread inherits the user that this one acts for.
+        // A new thread inherits this thread's user.
         pagewell_fs::identity::act_for_server();
         let started = std::thread::Builder::new()
             .name("pagewell-pool".into())
@@ -146,7 +143,7 @@ impl<J: Send + 'static> Pool<J> {
         started.is_ok()
     }
 
-    /// Lets the threads end once every queue is empty.
+    /// Threads end once every queue is empty.
     pub fn stop(&self) {
         self.state.lock().stopping = true;
         self.work.notify_all();
@@ -154,16 +151,16 @@ impl<J: Send + 'static> Pool<J> {
 
     fn serve(self: &Arc<Self>) {
         if self.niceness > 0 {
-            // On Linux of this thread alone. Where it is refused the thread is only less polite.
+            // On Linux of this thread alone. A refusal only costs the priority.
             let _ = rustix::process::nice(self.niceness);
         }
         let mut state = self.state.lock();
         state.starting -= 1;
         loop {
             if let Some((flow, job)) = state.turns.take() {
-                // What this one leaves, another must find.
+                // Another thread must find the remaining jobs.
                 self.call_thread(state);
-                // Nothing panics by intention. If something does, it costs that job alone.
+                // Code does not panic by intent. A panic costs only its job.
                 if catch_unwind(AssertUnwindSafe(|| (self.run)(job))).is_err() {
                     names::PANICS.add(1);
                 }
@@ -187,13 +184,12 @@ impl<J: Send + 'static> Pool<J> {
 }
 
 impl<J> State<J> {
-    /// Whether there are jobs that no free thread will take.
+    /// Whether more jobs are ready than threads.
     fn wants_thread(&self) -> bool {
         self.turns.ready() > self.free + self.starting
     }
 
-    /// Where a flow is, and how many jobs of its lane, its address and its connection may be under
-    /// way.
+    /// The path of a flow, with the limits of its lane, address and connection.
     fn path(&self, flow: &Flow) -> Path {
         let [lane, address, connection] = self.limits(flow.export);
         [
@@ -209,20 +205,22 @@ impl<J> State<J> {
         [most, most - most / 8, most - most / 4].map(|limit| limit + extra)
     }
 
-    fn set_held(&mut self, held: &HashMap<u32, usize>) {
+    fn set_stalled(&mut self, stalled: &HashMap<u32, usize>) {
         let most = self.lane_threads_max;
-        let extra = |held: usize| {
-            // Calls that are only answered "ask again later" need threads too.
-            let more = if held >= 2 * most { most } else { 0 };
-            held.min(2 * most) + more
+        let extra = |stalled: usize| {
+            // Calls that only get "try later" need threads, too.
+            let more = if stalled >= 2 * most { most } else { 0 };
+            stalled.min(2 * most) + more
         };
-        let extra = held.iter().map(|(export, held)| (*export, extra(*held)));
+        let extra = stalled
+            .iter()
+            .map(|(export, stalled)| (*export, extra(*stalled)));
         let before = std::mem::replace(&mut self.extra, extra.collect());
         if before == self.extra {
             return;
         }
         let exports = before.keys().chain(self.extra.keys());
-        // The turns of a lane begin anew when its limits change.
+        // A lane's limits have changed: count its ready jobs anew.
         let changed = exports.filter(|export| before.get(export) != self.extra.get(export));
         for export in changed {
             let limits = self.limits(*export);
@@ -234,21 +232,21 @@ impl<J> State<J> {
     }
 }
 
-/// The way to a line of jobs: the key of each branch, and how many jobs of it may be under way.
+/// The path to a queue: the key and the limit of each branch.
 type Path = [(u128, usize); 3];
 
-/// A line of jobs, or a fork whose branches take turns. All lines are behind equally many forks.
+/// A queue, or a fork whose branches take turns. All queues have the same depth.
 struct Turns<J> {
-    /// How many jobs may be under way at once.
+    /// Most running jobs.
     limit: usize,
-    /// Of a line.
+    /// Of a queue.
     jobs: VecDeque<J>,
     /// Of a fork.
     branches: HashMap<u128, Turns<J>>,
-    /// The branches with jobs that may be begun, and no others.
+    /// Exactly the branches with ready jobs.
     ring: VecDeque<u128>,
     running: usize,
-    /// Jobs in line, as far as the limits of the branches let them be begun.
+    /// Queued jobs, up to the limits of the branches.
     waiting: usize,
 }
 
@@ -264,17 +262,16 @@ impl<J> Turns<J> {
         }
     }
 
-    /// How many jobs may be begun now.
+    /// Jobs that may begin now.
     fn ready(&self) -> usize {
         self.waiting.min(self.limit.saturating_sub(self.running))
     }
 
-    /// Whether no job is in line or under way.
     fn is_empty(&self) -> bool {
         self.running == 0 && self.jobs.is_empty() && self.branches.is_empty()
     }
 
-    /// Puts a job at the end of a line.
+    /// Appends a job to its queue.
     fn put(&mut self, path: &[(u128, usize)], job: J) {
         if let Some(((key, limit), path)) = path.split_first() {
             let branch = self.branches.entry(*key);
@@ -286,7 +283,7 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Takes the job whose turn it is; it is under way until [`Turns::end`].
+    /// Takes the next job; it runs until [`Turns::end`].
     fn take(&mut self) -> Option<J> {
         if self.ready() == 0 {
             return None;
@@ -306,7 +303,7 @@ impl<J> Turns<J> {
         Some(job)
     }
 
-    /// A job of a line has come to its end.
+    /// Ends a running job.
     fn end(&mut self, path: &[(u128, usize)]) {
         assert!(self.running > 0, "a job has ended that was not begun");
         self.running -= 1;
@@ -315,7 +312,7 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Other limits hold from now on, here and behind.
+    /// Sets the limits here and below.
     fn set_limits(&mut self, limits: &[usize]) {
         if let Some((limit, limits)) = limits.split_first() {
             self.limit = *limit;
@@ -325,7 +322,7 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Counts what may be begun, after branches have changed.
+    /// Counts the ready jobs of all branches.
     fn count(&mut self) {
         let ready = self
             .branches
@@ -336,7 +333,7 @@ impl<J> Turns<J> {
         self.waiting = self.jobs.len() + branches.sum::<usize>();
     }
 
-    /// Changes a branch and keeps count of it.
+    /// Changes a branch and updates the counts.
     fn change<T>(&mut self, key: u128, change: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let branch = self.branches.get_mut(&key)?;
         let before = branch.ready();

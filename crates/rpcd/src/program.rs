@@ -1,20 +1,17 @@
-//! What answers the calls of a server.
+//! What answers a server's calls.
 //!
-//! The transport brings records, threads and memory, and knows no protocol above ONC RPC. What a
-//! record means, a [`Program`] knows: one program of RPC, or several put together. The transport
-//! asks it to answer a record at once, on the thread that received it; where it would have to wait
-//! the program says [what the call is for](crate::call::Class), and a thread of the pool answers it
-//! later.
+//! The transport knows nothing above ONC RPC. A [`Program`], one of RPC or several combined, knows
+//! what records mean. It answers on the reader thread, or, where it would block, gives the call's
+//! [class](crate::call::Class), and a pool thread answers.
 //!
 //! ```text
 //!   reader ─ answer(may_block: false) ─┬─ Done
 //!                                      └─ Wait(Class, Pending) ──> pool
 //!   pool ─ decide ─> answer(may_block: true) ─> finish ─> (reply leaves) ─> sent
-//!            └ again    └ storage holds its object: later
+//!            └ again    └ its object is stalled: later
 //! ```
 //!
-//! A program is a parameter of the transport's types, so that a call costs no indirect jump, lock
-//! or allocation for it.
+//! The transport is generic over its program: no indirect call, lock or allocation.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -24,52 +21,51 @@ use crate::connection::Connection;
 use crate::reply::batch::Batch;
 use crate::usage::ExportLabel;
 
-/// What a program says of a call for which there is nothing but to ask again later.
+/// How a program defers a call whose object is stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Later {
-    /// That is its reply, which is in the batch.
+    /// The batch has the reply "try later".
     Said,
-    /// Its protocol has no word for that: a client that loses the connection asks again.
+    /// The protocol cannot say so: a client whose connection closes tries again.
     Unsayable,
-    /// The call is answered, and may wait.
+    /// It answers the call, which may wait.
     Answered,
 }
 
-/// What a later look at a call has come to of which it was not known whether it is new.
+/// The later look at an undecided call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is new: do it.
+    /// New: run it.
     Do,
-    /// It is not to be done, and no client waits for its answer here.
+    /// Not to be run; no reply is due here.
     Done,
-    /// It is still not known.
+    /// Still undecided.
     LookAgain,
-    /// It was done: this is its reply.
+    /// A repetition: its reply.
     Answer(Vec<u8>),
 }
 
-/// What answers the calls of a server.
+/// What answers a server's calls.
 pub trait Program: Send + Sync + Sized + 'static {
-    /// What the calls of one receive share, until it is dropped.
+    /// State that the calls of one receive share.
     type Received;
-    /// What is to be remembered of a call that waits.
+    /// The program's state of a waiting call.
     type Pending: Clone + Default + Send;
 
-    /// Whether a client at `address` is served at all.
+    /// Whether `address` may connect.
     fn allows(&self, address: IpAddr) -> bool;
 
-    /// Calls that came with one receive follow, on this thread.
+    /// The calls of one receive follow, on this thread.
     fn begin_receive(&self) -> Self::Received;
 
-    /// The export that a call is for, if the beginning of its record tells and `peer` may use it.
+    /// The export of a call, if the beginning of its record shows it and `peer` may use it.
     fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32>;
 
-    /// What stands for the export of this number, if a client at `address` may use it.
+    /// The label of an export, if `address` may use it.
     fn label_of(&self, export: u32, address: IpAddr) -> ExportLabel;
 
-    /// Looks at a call and answers it, unless it would have to wait and may not: then nothing was
-    /// answered, and nothing done but the beginning of a write. It may wait where it was not
-    /// received just now.
+    /// Answers a call, unless it would block and may not; then nothing has happened, except the
+    /// beginning of a write. It may block unless `received` is given.
     fn answer(
         &self,
         request: &Request<'_>,
@@ -77,40 +73,39 @@ pub trait Program: Send + Sync + Sized + 'static {
         batch: &mut Batch,
     ) -> Answer<Self::Pending>;
 
-    /// Makes the beginning of a record that was too long one that can be answered; returns its
-    /// length. `None`: it is refused.
+    /// Turns the beginning of a record that is too long into one that can be answered; returns its
+    /// length. `None`: refused.
     fn shorten(&self, beginning: &mut [u8]) -> Option<usize>;
 
-    /// Has the client of a call ask again later, because storage holds its object.
+    /// Defers a call whose object is stalled.
     fn later(&self, call: CallName, batch: &mut Batch) -> Later;
 
-    /// A call for an export has been answered so, as storage has held it for too long.
-    fn note_held(&self, call: CallName, export: u32, peer: IpAddr, now: Instant);
+    /// A call got that reply because it stalled.
+    fn note_stalled(&self, call: CallName, export: u32, peer: IpAddr, now: Instant);
 
-    /// Whether it is to be [found out](Self::decide) first whether the call is new.
+    /// Whether [`Self::decide`] must first find out whether the call is new.
     fn is_undecided(pending: &Self::Pending) -> bool;
 
-    /// Whether it is not to be begun once its client has given it up.
+    /// Whether to drop the call once its client has given up.
     fn is_change(pending: &Self::Pending) -> bool;
 
-    /// Looks again at a call that is undecided.
+    /// Looks again at an undecided call.
     fn decide(&self, pending: &mut Self::Pending, connection: &Connection) -> Decision;
 
-    /// A call was done, and this is its reply, which leaves now; or it was not, and may be asked
-    /// again.
+    /// The call has run and `reply` leaves now, or it has not run and may be repeated.
     fn finish(&self, pending: &Self::Pending, reply: Option<&[u8]>);
 
-    /// The reply to a call that was done is the last that was sent on `connection`.
+    /// The reply is the last one sent on `connection`.
     fn sent(&self, pending: &Self::Pending, connection: &Connection);
 
-    /// Called every second or so, and never waits.
+    /// Called about once a second; never waits.
     fn tick(&self, now: Instant);
 
     /// No more calls come.
     fn stop(&self);
 
-    /// The answer to a datagram that came `from` a client to the address `local` of ours, if one
-    /// is due. An error: it would wait for the export of that number, and may not.
+    /// The reply to a datagram, if due; `ends`: its sender, and our address as its target. `Err`:
+    /// it would wait for the export of that number, and may not.
     fn answer_datagram(
         &self,
         record: &[u8],

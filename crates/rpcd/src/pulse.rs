@@ -1,14 +1,11 @@
-//! Whether a server still comes to its work: what a watchdog needs to know.
+//! Whether a server still works, for a watchdog.
 //!
-//! **Problem.** That one thread of a process lives says nothing of the others, and a call to the
-//! server itself needs a connection, which the list of addresses or a sandbox may forbid.
+//! One live thread says nothing of the others, and a call to itself needs a connection, which
+//! address lists or the sandbox may forbid. So the acceptor and the readers are woken, and the
+//! acceptor and one reader must respond. Not all readers: stalled storage may block some in the
+//! kernel, and a restart would take the other exports down.
 //!
-//! **Rule.** The threads that hear clients are called, and must come by: the one that accepts
-//! connections, and one of those that answer calls. Not all of the latter: storage that stands
-//! still may hold some in the kernel, and an end of the process would take the other exports with
-//! it.
-//!
-//! **Known weakness.** A reader that hangs alone, in a defect of its own, is not noticed.
+//! Weakness: a reader that hangs alone, by a defect, goes unnoticed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +14,15 @@ use std::time::{Duration, Instant};
 use crate::connection::inbox::Inbox;
 use crate::receive::readers::Readers;
 
-/// How often it is looked whether they have come by.
+/// Between two checks for responses.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How often a thread has come by the place where it hears of clients.
+/// Rounds of a thread that waits for clients.
 #[derive(Debug, Default)]
 pub struct Beats(AtomicU64);
 
 impl Beats {
-    /// The thread comes by.
+    /// Counts a round.
     pub fn beat(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
@@ -35,7 +32,7 @@ impl Beats {
     }
 }
 
-/// The threads of a server that hear clients.
+/// The threads of a server that wait for clients.
 #[derive(Clone)]
 pub struct Pulse {
     readers: Arc<Readers>,
@@ -43,7 +40,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// That of these readers, and of the acceptor that listens to this inbox and counts there.
+    /// Of these readers, and of an acceptor with this inbox and these beats.
     pub fn new(readers: Arc<Readers>, inbox: Arc<Inbox>, beats: Arc<Beats>) -> Self {
         Self {
             readers,
@@ -51,7 +48,7 @@ impl Pulse {
         }
     }
 
-    /// Whether the acceptor and a reader come by within that time. It waits so long at the most.
+    /// Whether the acceptor and a reader respond within `limit`, the longest wait.
     #[must_use]
     pub fn is_felt_within(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;

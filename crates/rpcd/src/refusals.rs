@@ -1,7 +1,5 @@
-//! Clients that were turned away: one line in the log for each (not too many), counts by address.
-//!
-//! A client can be turned away as often as it likes, so both are bounded: lines in number and
-//! time, addresses in number. Of more addresses the one that came last longest ago is forgotten.
+//! Refused clients: log lines, and counts by address. Clients can cause any number, so lines and
+//! addresses are bounded; the address refused longest ago is dropped first.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,19 +8,19 @@ use std::net::IpAddr;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::served::Refused;
 
-/// Addresses whose counts are kept.
+/// Addresses with counts.
 const ADDRESSES_MAX: usize = 128;
 
-/// Why.
+/// Why a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No export allows the address.
     NotAllowed,
-    /// The export that it asked for does not allow the address.
+    /// The export does not allow the address.
     ExportNotAllowed,
-    /// The export is for reserved ports only.
+    /// The export is for reserved ports.
     PortNotReserved,
-    /// There are too many connections, or too many of this address.
+    /// Too many connections, in all or of this address.
     NoSlot,
 }
 
@@ -37,17 +35,17 @@ impl fmt::Display for Reason {
     }
 }
 
-/// In the order in which they were last turned away.
+/// In order of the last refusal.
 static REFUSED: Mutex<VecDeque<Refused>> = Mutex::new(VecDeque::new());
 
-/// Tells that a client was turned away.
+/// Logs and counts a refusal.
 pub fn note(peer: IpAddr, reason: Reason) {
     let address = peer.to_canonical();
     count(&mut REFUSED.lock(), address, reason);
     tracing::warn!(limit = %address, client = %address, "refused: {address}: {reason}");
 }
 
-/// The counts of all addresses that are remembered, the latest last.
+/// Counts by address, the latest last.
 pub fn by_address() -> Vec<Refused> {
     REFUSED.lock().iter().copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Replies, from being built to having left.
+//! Replies, from building to sending.
 
 pub mod batch;
 pub mod file_range;

@@ -1,5 +1,5 @@
-//! Memory for requests: one budget, and records that grow into it.
+//! Memory for requests: one budget, and records that grow within it.
 
 pub mod budget;
-mod careless;
+mod penalties;
 pub mod record;

@@ -1,4 +1,4 @@
-//! A running server: its threads, and how they start and end.
+//! A running server: how its threads start and end.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -22,30 +22,30 @@ use crate::receive::receiver::Shared;
 use crate::request_memory::budget::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::share::Shares;
 
-/// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack, and
-/// twice what it takes to wake a thread.
+/// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack;
+/// twice the time to wake a thread.
 pub const POLL_FOR: Duration = Duration::from_micros(100);
 
-/// So much later a thread that has not ended is left to itself.
+/// After this much more a thread is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a server listens, and what it may take.
+/// Listening and bounds of a server.
 pub struct Options {
-    /// Where to listen; port 0 picks one.
+    /// Port 0 picks one.
     pub listen: SocketAddr,
-    /// What listens already, instead: sockets that a service manager has opened.
+    /// Sockets that a service manager has opened, instead.
     pub listeners: Vec<TcpListener>,
-    /// Answer datagrams, too, at the same port.
+    /// Serve UDP at the same port.
     pub datagrams: bool,
-    /// Threads that may wait for storage, of each export.
+    /// Threads of each export that may wait for storage.
     pub threads: usize,
-    /// Connections at once, fewer where the limit of open files does not allow as many.
+    /// Connections, fewer if the limit of open files is lower.
     pub connections_max: usize,
-    /// For how long a thread without work looks for it before it sleeps, where that pays.
+    /// How long an idle reader polls before it sleeps, where that pays.
     pub poll_for: Duration,
 }
 
-/// Why a server could not start.
+/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
@@ -53,7 +53,7 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The system's words.
+        /// The system's reason.
         reason: String,
     },
     /// The system refused a resource (a thread, an epoll descriptor).
@@ -61,19 +61,19 @@ pub enum Error {
     System(String),
 }
 
-/// A running server; stops when asked to, or when dropped.
+/// A running server; stops on request or on drop.
 pub struct Server<P: Program> {
     address: SocketAddr,
     dispatcher: Arc<Dispatcher<P>>,
     readers: Arc<Readers>,
-    /// Has the acceptor look whether the server stops.
+    /// Wakes the acceptor when the server stops.
     stop_event: Arc<Inbox>,
     pulse: Pulse,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Has all of them begin their connections without pacing. One that an earlier server has listened
-/// to has begun so already: what it would have begun with, a new socket tells.
+/// Makes all listeners begin connections without pacing; returns the usual congestion control. An
+/// inherited listener has begun so already: then a new socket shows the usual one.
 fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
     let begin = |usual, listener| begin_unpaced(listener).or(usual);
     let usual = listeners.iter().fold(None, begin);
@@ -88,7 +88,7 @@ fn system(error: impl Into<std::io::Error>) -> Error {
 }
 
 impl<P: Program> Server<P> {
-    /// Listens, makes the program and serves on threads of its own.
+    /// Listens, makes the program and serves on its own threads.
     pub fn start<E: From<Error>>(
         mut options: Options,
         bounds: Arc<Bounds>,
@@ -111,7 +111,7 @@ impl<P: Program> Server<P> {
         let address = listeners[0].local_addr().map_err(system)?;
         let datagrams = options.datagrams.then(|| datagrams::bind(address));
         let datagrams = datagrams.transpose().map_err(refused)?;
-        // Not before: what the program keeps is that of the server that listens here.
+        // Not before: the program's state belongs to the server that listens here.
         let program = Arc::new(program()?);
         let dispatcher = Dispatcher::new(program, bounds, threads);
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
@@ -174,31 +174,31 @@ impl<P: Program> Server<P> {
         Ok(())
     }
 
-    /// Where it really listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What shows whether it still answers.
+    /// Shows whether it still works.
     #[must_use]
     pub fn pulse(&self) -> Pulse {
         self.pulse.clone()
     }
 
-    /// What answers its calls.
+    /// The program.
     #[must_use]
     pub fn program(&self) -> &Arc<P> {
         &self.dispatcher.program
     }
 
-    /// Whether no call runs that storage may hold.
+    /// Whether no pool call runs.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.dispatcher.bounds.slow.is_idle()
     }
 
-    /// Accepts nothing more and finishes what was begun.
+    /// Accepts nothing more and finishes what has begun.
     pub fn halt(&mut self) {
         if self.dispatcher.set_stopping() {
             return;
@@ -208,17 +208,16 @@ impl<P: Program> Server<P> {
         for reader in &self.readers.0 {
             reader.inbox.ring();
         }
-        // The watcher is parked between its looks.
+        // The watcher parks between rounds.
         self.threads.iter().for_each(|one| one.thread().unpark());
-        // A file system that is frozen may hold a reader. The panic hook reports one that panics.
+        // Frozen storage may block a reader. The panic hook reports panics.
         let is_late = || Instant::now() >= deadline + GRACE;
         while self.threads.iter().any(|thread| !thread.is_finished()) && !is_late() {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.dispatcher.program.stop();
         self.dispatcher.stop_threads();
-        // The replies to running calls cannot be sent any more, but what they change is to be on
-        // the device with the rest.
+        // Replies can no longer leave, but the changes of running calls must reach the device.
         while !self.dispatcher.bounds.slow.is_idle() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -231,8 +230,7 @@ impl<P: Program> Drop for Server<P> {
     }
 }
 
-/// The processors that this process may use: its affinity and the quota of its control group are
-/// respected.
+/// Usable processors: affinity and the control group's quota count.
 fn processors_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,10 +1,8 @@
-//! Shares of something that all clients use, such as connection slots or memory.
+//! Fair shares of connection slots or memory.
 //!
-//! Problem: one client may be the only one, and should then have nearly everything; but when
-//! another comes there must be something left for it at once, without taking from the first.
-//!
-//! Rule (dynamic thresholds, as in switches that share one memory among their ports): a client
-//! may take more as long as it has less than [`TIMES_WHAT_IS_LEFT`] times what is left.
+//! A lone client should have nearly everything, but a second one must find something left at once,
+//! without a take-back. Dynamic thresholds do this, as in switches with shared memory: a client may
+//! take more while it has less than [`TIMES_WHAT_IS_LEFT`] times what is left.
 //!
 //! ```text
 //!   clients that take all they can:   1      2      3      10     k
@@ -12,26 +10,24 @@
 //!   left for the next:               1/5    1/9   1/13   1/41   1/(4k+1)
 //! ```
 //!
-//! Known weakness: a client with hundreds of addresses leaves little. Such a network is not one
-//! that `--allow` should name.
+//! Weakness: a client with hundreds of addresses leaves little; do not `--allow` such networks.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A lone client is to have most of it, the next one enough to work with.
+/// Most for a lone client, enough for the next.
 const TIMES_WHAT_IS_LEFT: usize = 4;
 
-/// What has a share: an IPv4 address, or the 64 bits of an IPv6 address that its owner was given
-/// (the other 64 are the owner's to choose).
+/// An IPv4 address, or the prefix of 64 bits that identifies the owner of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address(u128);
 
 impl Address {
-    /// That of no client in particular.
+    /// No particular client.
     pub const NONE: Self = Self(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().to_bits());
 
-    /// That of a peer.
+    /// Of a peer.
     pub fn of(peer: IpAddr) -> Self {
         Self(match peer.to_canonical() {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -39,13 +35,13 @@ impl Address {
         })
     }
 
-    /// A number of its own.
+    /// A unique number.
     pub fn bits(&self) -> u128 {
         self.0
     }
 }
 
-/// What each client has of a whole.
+/// The shares of a whole.
 #[derive(Debug)]
 pub struct Shares<K> {
     limit: usize,
@@ -54,7 +50,7 @@ pub struct Shares<K> {
 }
 
 impl<K: Copy + Eq + Hash> Shares<K> {
-    /// No client has anything of `limit`.
+    /// `limit`, all of it free.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -63,17 +59,17 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    /// What all have together.
+    /// The sum of all shares.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// What one has.
+    /// One share.
     pub fn of(&self, key: K) -> usize {
         self.by.get(&key).copied().unwrap_or(0)
     }
 
-    /// Gives `key` one more, if it may have that.
+    /// Adds one, if the rule allows.
     pub fn take_one(&mut self, key: K) -> bool {
         let may = self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT);
         if may {
@@ -82,25 +78,26 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         may
     }
 
-    /// Whether `key` may have `more`, which may be so much that only what is left after it counts.
+    /// Whether the rule allows `more`, which may be so large that only what is left after it
+    /// counts.
     pub fn may_add(&self, key: K, more: usize) -> bool {
         let left = self.left().checked_sub(more);
         let share = left.map(|left| left.saturating_mul(TIMES_WHAT_IS_LEFT));
         share.is_some_and(|share| self.of(key).saturating_add(more) <= share)
     }
 
-    /// What no client has.
+    /// The free rest.
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Gives it more, whatever the rule says.
+    /// Adds without the rule.
     pub fn add(&mut self, key: K, more: usize) {
         self.used += more;
         *self.by.entry(key).or_default() += more;
     }
 
-    /// Takes some back.
+    /// Takes back.
     pub fn subtract(&mut self, key: K, less: usize) {
         let own = self.of(key);
         assert!(

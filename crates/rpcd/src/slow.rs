@@ -1,26 +1,21 @@
-//! Calls that storage holds: clients are asked to try again, so that they wait and not threads.
+//! Calls that storage stalls: clients repeat them, so that clients wait and not threads.
 //!
-//! Problem: a disk or a remote store that stalls keeps one thread per call. The clients ask
-//! again, more threads are kept, and soon files that are not slow are not served either. Rule: a
-//! watcher looks at the running calls. A call that only reads and is *held* is answered "try again
-//! later" ([`crate::program::Program::later`]); its thread is free when storage answers, and the
-//! result is dropped. Calls for an object with such a call wait without a thread (see
-//! [`crate::dispatch`]) and are then answered so, too. Calls that change something are never
-//! answered early, because they may still happen.
+//! A stalled disk or remote store holds a thread for each call; clients repeat, more threads are
+//! held, and soon fast files suffer. A watcher checks the running calls. A *stalled* read gets "try
+//! later" ([`crate::program::Program::later`]); its thread is free when storage responds, and the
+//! result is dropped. Further calls for the object wait without a thread (see [`crate::dispatch`]),
+//! then get the same reply. Changes never get it early, as they may still happen.
 //!
-//! **Held** is a call that has run for longer than the limit while its export's storage did not
-//! move: no call that had waited for a while has ended there for as long. Storage that is slow and
-//! moves (a DVD with many readers) is waited for [`PATIENCE`] times as long: what it has begun is
-//! worth the wait, and a call that is told to ask again stands at the end of the line again.
+//! A call is **stalled** when it ran longer than the limit and its export's storage has not moved:
+//! no call that had waited for a while ended there for as long. Slow storage that moves (a DVD with
+//! many readers) gets [`PATIENCE`] times the limit, as a repeated call would queue again. A long
+//! COMMIT stalls only other COMMITs: much to write says nothing of reads and writes.
 //!
-//! A COMMIT that takes long holds up only other COMMITs: bringing much to a disk takes its time,
-//! and says nothing about reads and writes of the file.
+//! Storage counts as dead when an export has twice as many stalled calls as a lane has threads (one
+//! file can stall a lane, not more): then every call for it waits and gets that reply, until some
+//! end.
 //!
-//! When an export has twice as many held calls as a lane of the pool has threads (one file that is
-//! read by many can hold as many as there are threads, not more), its storage as a whole is taken
-//! to be dead: every further call for it waits and is answered so, until some of them end.
-//!
-//! Known weakness: until the limit has passed, calls for a dead object do take threads.
+//! Weakness: until the limit, calls for a dead object do take threads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,19 +25,19 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::Mutex;
 use pagewell_fs::FileId;
 
-/// How many times the limit a call may take while its export's storage moves. With the limit of
-/// five seconds that is half of the time after which clients send again.
+/// The limit's factor while storage moves: with five seconds, half the time after which clients
+/// repeat a call.
 const PATIENCE: u32 = 6;
 
-/// What part of the limit a call must have taken for its end to show that slow storage moves.
+/// The limit's part that a call must have taken for its end to show movement.
 const WAITED_PART: u32 = 4;
 
-/// What a call is for.
+/// The object of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// The object, if there is one.
+    /// The object, if any.
     pub object: Option<FileId>,
-    /// The export's number.
+    /// The export.
     pub export: u32,
 }
 
@@ -73,32 +68,32 @@ impl FromIterator<Subject> for Subjects {
 }
 
 impl Subjects {
-    /// Each of them.
+    /// Each subject.
     pub fn iter(&self) -> impl Iterator<Item = &Subject> {
         self.first.iter().chain(&self.others)
     }
 
-    /// The number of the export of the first; 0 when there is none.
+    /// The export of the first; 0 if there is none.
     pub fn export(&self) -> u32 {
         self.first.map_or(0, |first| first.export)
     }
 }
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// It only reads: a client may be told to ask again while it runs.
+    /// Reads: may get "try later" while it runs.
     Read,
-    /// It changes something.
+    /// Changes something.
     #[default]
     Change,
-    /// It brings to the device what was written.
+    /// Brings written data to the device.
     Commit,
 }
 
-/// A call that is being worked on.
+/// A running call.
 pub struct Running<C> {
-    /// What is needed to answer it.
+    /// What it takes to answer it.
     pub context: C,
     subjects: Subjects,
     kind: Kind,
@@ -107,7 +102,7 @@ pub struct Running<C> {
 }
 
 impl<C> Running<C> {
-    /// The number of its export.
+    /// The export's number.
     pub fn export(&self) -> u32 {
         self.subjects.export()
     }
@@ -119,7 +114,7 @@ impl<C> Running<C> {
     }
 }
 
-/// A call under the eyes of the watcher.
+/// A running call, until drop.
 pub struct Watched<'a, C> {
     calls: &'a SlowCalls<C>,
     number: u64,
@@ -144,25 +139,25 @@ impl<C> Drop for Watched<'_, C> {
     }
 }
 
-/// What the watcher found.
+/// The result of a check.
 pub struct Found<C> {
-    /// Calls to be answered now; the caller must [`Running::claim`] each.
+    /// Calls to answer now; [`Running::claim`] each first.
     pub due: Vec<Arc<Running<C>>>,
-    /// How many calls have taken longer than the limit, by export.
+    /// Calls over the limit, by export.
     pub long: HashMap<u32, usize>,
 }
 
 /// The running calls of a server.
 pub struct SlowCalls<C> {
-    /// How long a call may take.
+    /// The time a call may take.
     pub limit: Duration,
-    held_per_export_max: usize,
+    stalled_per_export_max: usize,
     state: Mutex<State<C>>,
 }
 
-/// Calls that are held, counted.
+/// Stalled calls.
 #[derive(Default)]
-struct Held {
+struct Stalled {
     objects: HashSet<Subject>,
     exports: HashMap<u32, usize>,
 }
@@ -170,13 +165,13 @@ struct Held {
 struct State<C> {
     next: u64,
     running: HashMap<u64, Arc<Running<C>>>,
-    held: Held,
-    held_commits: Held,
-    /// When a call that had waited for a while ended last, by export.
+    stalled: Stalled,
+    stalled_commits: Stalled,
+    /// The last end of a call that had waited, by export.
     moved_at: HashMap<u32, Instant>,
 }
 
-impl Held {
+impl Stalled {
     fn of_export(&self, subject: Subject) -> usize {
         self.exports.get(&subject.export).copied().unwrap_or(0)
     }
@@ -188,7 +183,7 @@ impl Held {
 }
 
 impl<C> State<C> {
-    /// Whether storage of the export has moved within `limit`.
+    /// Whether the export's storage moved within `limit`.
     fn moves(&self, export: u32, now: Instant, limit: Duration) -> bool {
         let moved = self.moved_at.get(&export);
         moved.is_some_and(|at| now.saturating_duration_since(*at) <= limit)
@@ -196,42 +191,42 @@ impl<C> State<C> {
 }
 
 impl<C> SlowCalls<C> {
-    /// Calls may take `limit`; so many of one export may be held longer before all of it is taken
-    /// to be dead.
-    pub fn new(limit: Duration, held_per_export_max: usize) -> Self {
+    /// Calls may take `limit`; storage with `stalled_per_export_max` stalled calls counts as dead.
+    pub fn new(limit: Duration, stalled_per_export_max: usize) -> Self {
         let state = State {
             next: 0,
             running: HashMap::new(),
-            held: Held::default(),
-            held_commits: Held::default(),
+            stalled: Stalled::default(),
+            stalled_commits: Stalled::default(),
             moved_at: HashMap::new(),
         };
         Self {
             limit,
-            held_per_export_max: held_per_export_max.max(1),
+            stalled_per_export_max: stalled_per_export_max.max(1),
             state: Mutex::new(state),
         }
     }
 
-    /// Whether calls for one of these objects are held at the moment, or too many of its export.
-    pub fn is_held(&self, subjects: &Subjects, kind: Kind) -> bool {
+    /// Whether one of these objects is stalled, or all of its export.
+    pub fn is_stalled(&self, subjects: &Subjects, kind: Kind) -> bool {
         let state = self.state.lock();
-        let (held, commits) = (&state.held, &state.held_commits);
+        let (stalled, commits) = (&state.stalled, &state.stalled_commits);
         let also_commits = usize::from(kind == Kind::Commit);
         subjects.iter().any(|subject| {
-            let of_export = held.of_export(*subject) + also_commits * commits.of_export(*subject);
-            of_export >= self.held_per_export_max
-                || held.objects.contains(subject)
+            let of_export =
+                stalled.of_export(*subject) + also_commits * commits.of_export(*subject);
+            of_export >= self.stalled_per_export_max
+                || stalled.objects.contains(subject)
                 || (kind == Kind::Commit && commits.objects.contains(subject))
         })
     }
 
-    /// Whether any call of an export is held.
-    pub fn holds(&self, export: u32) -> bool {
-        self.state.lock().held.exports.contains_key(&export)
+    /// Whether an export has a stalled call.
+    pub fn has_stalled(&self, export: u32) -> bool {
+        self.state.lock().stalled.exports.contains_key(&export)
     }
 
-    /// Notes a call as running, until what is returned is dropped.
+    /// Registers a running call until the result drops.
     pub fn begin(
         &self,
         subjects: Subjects,
@@ -258,7 +253,7 @@ impl<C> SlowCalls<C> {
         }
     }
 
-    /// Finds the calls that take too long.
+    /// Finds stalled calls.
     pub fn watch(&self, now: Instant) -> Found<C> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -266,7 +261,7 @@ impl<C> SlowCalls<C> {
             due: Vec::new(),
             long: HashMap::new(),
         };
-        (state.held, state.held_commits) = (Held::default(), Held::default());
+        (state.stalled, state.stalled_commits) = (Stalled::default(), Stalled::default());
         let running: Vec<_> = state.running.values().cloned().collect();
         for running in running {
             let took = now.saturating_duration_since(running.since);
@@ -280,8 +275,8 @@ impl<C> SlowCalls<C> {
             }
             for subject in running.subjects.iter() {
                 match kind {
-                    Kind::Commit => state.held_commits.add(*subject),
-                    Kind::Read | Kind::Change => state.held.add(*subject),
+                    Kind::Commit => state.stalled_commits.add(*subject),
+                    Kind::Read | Kind::Change => state.stalled.add(*subject),
                 }
             }
             if kind == Kind::Read {
@@ -295,12 +290,12 @@ impl<C> SlowCalls<C> {
         found
     }
 
-    /// Whether nothing runs.
+    /// Whether no call runs.
     pub fn is_idle(&self) -> bool {
         self.state.lock().running.is_empty()
     }
 
-    /// How often [`SlowCalls::watch`] should be called.
+    /// Time between calls of [`SlowCalls::watch`].
     pub fn period(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
@@ -326,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn held_calls_are_found_and_answered_once() {
+    fn stalled_calls_are_found_and_answered_once() {
         let slow = SlowCalls::new(LIMIT, 4);
         let start = Instant::now();
         let read = slow.begin(subject(1, 0), Kind::Read, "read", start);
@@ -340,15 +335,15 @@ mod tests {
         assert_eq!(found.due.len(), 1);
         assert_eq!(found.due[0].context, "read");
         assert!(found.due[0].claim() && !found.due[0].claim());
-        let is_held = |object| slow.is_held(&subject(object, 0), Kind::Read);
-        assert!(is_held(1) && is_held(2) && !is_held(3));
+        let is_stalled = |object| slow.is_stalled(&subject(object, 0), Kind::Read);
+        assert!(is_stalled(1) && is_stalled(2) && !is_stalled(3));
         assert!(fresh.running.claim());
         end(read, fresh_at);
         slow.watch(late + LIMIT);
-        assert!(is_held(1), "the fresh one has become old");
+        assert!(is_stalled(1), "the fresh one has become old");
         end(fresh, start);
         slow.watch(late + LIMIT);
-        assert!(!is_held(1));
+        assert!(!is_stalled(1));
     }
 
     #[test]
@@ -362,11 +357,11 @@ mod tests {
             .collect();
         let _read = slow.begin(both.clone(), Kind::Read, (), start);
         slow.watch(start + LIMIT * 2);
-        for held in [both, subject(1, 0), subject(2, 3)] {
-            assert!(slow.is_held(&held, Kind::Read));
+        for stalled in [both, subject(1, 0), subject(2, 3)] {
+            assert!(slow.is_stalled(&stalled, Kind::Read));
         }
-        assert!(!slow.is_held(&subject(1, 3), Kind::Read));
-        assert!(!slow.is_held(&Subjects::default(), Kind::Read));
+        assert!(!slow.is_stalled(&subject(1, 3), Kind::Read));
+        assert!(!slow.is_stalled(&Subjects::default(), Kind::Read));
     }
 
     #[test]
@@ -374,16 +369,16 @@ mod tests {
         let slow = SlowCalls::new(LIMIT, 2);
         let start = Instant::now();
         let late = start + Duration::from_secs(6);
-        let is_held = |export| slow.is_held(&subject(3, export), Kind::Change);
+        let is_stalled = |export| slow.is_stalled(&subject(3, export), Kind::Change);
         let _first = slow.begin(subject(1, 7), Kind::Read, (), start);
         slow.watch(late);
-        assert!(!is_held(7));
+        assert!(!is_stalled(7));
         let second = slow.begin(subject(2, 7), Kind::Change, (), start);
         slow.watch(late);
-        assert!(is_held(7) && !is_held(8));
+        assert!(is_stalled(7) && !is_stalled(8));
         end(second, start);
         slow.watch(late);
-        assert!(!is_held(7));
+        assert!(!is_stalled(7));
     }
 
     #[test]
@@ -421,9 +416,12 @@ mod tests {
         let found = slow.watch(start + LIMIT * 2);
         assert_eq!((found.due.len(), found.long[&7]), (0, 2));
         for kind in [Kind::Read, Kind::Change] {
-            assert!(!slow.is_held(&subject(1, 7), kind));
+            assert!(!slow.is_stalled(&subject(1, 7), kind));
         }
-        assert!(slow.is_held(&subject(1, 7), Kind::Commit));
-        assert!(slow.is_held(&subject(3, 7), Kind::Commit), "enough of them");
+        assert!(slow.is_stalled(&subject(1, 7), Kind::Commit));
+        assert!(
+            slow.is_stalled(&subject(3, 7), Kind::Commit),
+            "enough of them"
+        );
     }
 }

@@ -1,35 +1,33 @@
-//! What each client asks for, by export.
+//! Traffic of each client by export, at little cost for a call.
 //!
-//! **Problem.** An operator wants to know which client loads the server, and through which export,
-//! while a call costs a microsecond. **Rule.** A batch of replies counts those in it, in memory of
-//! its thread. When the batch is sent, its connection takes the counts, under a lock of its own.
-//! A look at all [clients](crate::clients) adds up the connections; one that ends leaves its counts
-//! to its address.
+//! A batch counts its replies in its thread's memory. Its connection takes the counts when it is
+//! sent, under its own lock. [Clients](crate::clients) sum connections on demand; an ended one
+//! leaves its counts to its address.
 //!
 //! ```text
 //!   reply ──> Tally of the batch ──> Usage of the connection ──> Clients, when it is looked at
 //!   (each call)          (each send)                  └── its end ──> past counts of the address
 //! ```
 //!
-//! Exports of a connection are bounded. Replies out of the cache of duplicates are not counted.
+//! A connection counts a bounded number of exports. Replies of the duplicate cache do not count.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::served::Traffic;
 
-/// Exports that a connection counts apart.
+/// Exports with counts of their own.
 const EXPORTS_MAX: usize = 64;
 
-/// Stands for the name of an export.
+/// An interned export name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportLabel(usize);
 
 impl ExportLabel {
-    /// Calls that are for no export.
+    /// No export.
     pub const NONE: Self = Self(0);
 
-    /// That of a name; the same for the same name.
+    /// The label of a name.
     pub fn of(name: &str) -> Self {
         let mut names = NAMES.lock();
         let at = names.iter().position(|known| known == name);
@@ -42,12 +40,12 @@ impl ExportLabel {
         ))
     }
 
-    /// A number that stands for it.
+    /// Its number.
     pub fn number(self) -> usize {
         self.0
     }
 
-    /// The name; empty for calls that are for no export.
+    /// The name; empty for no export.
     pub fn name(self) -> String {
         let at = self.0.checked_sub(1);
         let names = NAMES.lock();
@@ -55,7 +53,7 @@ impl ExportLabel {
     }
 }
 
-/// The names that have a label, all that were ever served.
+/// All names ever served.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Traffic by export.
@@ -72,43 +70,43 @@ impl ByExport {
         if has_space {
             return self.0.push((label, more));
         }
-        // The first has the rest.
+        // The first entry takes the rest.
         if let Some((_, traffic)) = self.0.first_mut() {
             traffic.add(more);
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds other counts.
     pub fn add_all(&mut self, other: &Self) {
         for (label, traffic) in &other.0 {
             self.add(*label, *traffic);
         }
     }
 
-    /// Each export and its traffic.
+    /// Exports and their traffic.
     pub fn iter(&self) -> impl Iterator<Item = (ExportLabel, Traffic)> {
         self.0.iter().copied()
     }
 }
 
-/// The replies of a batch.
+/// Counts of a batch.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// That of the reply that is counted next.
+    /// The export of the next counted reply.
     export: ExportLabel,
-    /// The last replies, which are to calls for one export: nearly always all.
+    /// The last replies to one export: nearly always all.
     last: (ExportLabel, Traffic),
     before: ByExport,
 }
 
 impl Tally {
-    /// The reply that is counted next is to a call for this export.
+    /// Sets the export of the next counted reply.
     #[inline]
     pub fn set_export(&mut self, export: ExportLabel) {
         self.export = export;
     }
 
-    /// That of the reply that was counted last.
+    /// The export of the last counted reply.
     pub fn last_export(&self) -> ExportLabel {
         self.last.0
     }
@@ -136,20 +134,20 @@ impl Tally {
     }
 }
 
-/// What a connection has asked for.
+/// Traffic of a connection.
 #[derive(Debug, Default)]
 pub struct Usage {
     by_export: Mutex<ByExport>,
-    /// Times that it had to wait because of a limit.
+    /// How often it was throttled.
     waits: AtomicU64,
     waits_now: AtomicBool,
 }
 
 impl Usage {
-    /// Takes what was counted in a batch.
+    /// Takes a batch's counts.
     pub fn take(&self, tally: &mut Tally) {
         let (label, traffic) = &mut tally.last;
-        // What was counted before the last ones was followed by them.
+        // Earlier counts imply later ones.
         if traffic.calls == 0 {
             return;
         }
@@ -159,24 +157,24 @@ impl Usage {
         tally.before.0.clear();
     }
 
-    /// Adds all that was asked for to `sum`.
+    /// Adds the traffic to `sum`.
     pub fn add_to(&self, sum: &mut ByExport) {
         sum.add_all(&self.by_export.lock());
     }
 
-    /// It has to wait because of a limit from now on, or no longer.
+    /// Throttled from now on, or no longer.
     pub fn set_waits(&self, waits: bool) {
         if self.waits_now.swap(waits, Ordering::Relaxed) != waits {
             self.waits.fetch_add(waits.into(), Ordering::Relaxed);
         }
     }
 
-    /// Whether it waits because of a limit.
+    /// Whether it is throttled.
     pub fn waits_now(&self) -> bool {
         self.waits_now.load(Ordering::Relaxed)
     }
 
-    /// How often it had to.
+    /// How often it was throttled.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }

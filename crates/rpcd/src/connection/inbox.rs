@@ -1,4 +1,4 @@
-//! How other threads call a reader, and the acceptor when it is to stop.
+//! Wake-ups for a reader, and for the acceptor at the end.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use pagewell_base::sync::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// The connections that a reader is to look at. The reader waits for it together with its sockets.
+/// Connections that a reader must look at; it waits for this with its sockets.
 pub struct Inbox {
     event: OwnedFd,
     tokens: Mutex<Vec<u64>>,
 }
 
-/// Calls a reader to look at one connection again.
+/// Wakes a reader for one connection.
 #[derive(Clone)]
 pub struct Waker {
     inbox: Arc<Inbox>,
@@ -22,12 +22,12 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker for the connection `token` of the reader behind `inbox`.
+    /// For the connection `token` of the reader of `inbox`.
     pub fn new(inbox: Arc<Inbox>, token: u64) -> Self {
         Self { inbox, token }
     }
 
-    /// Calls the reader.
+    /// Wakes the reader.
     pub fn wake(&self) {
         let tokens = &self.inbox.tokens;
         let mut tokens = tokens.lock();
@@ -41,7 +41,7 @@ impl Waker {
 }
 
 impl Inbox {
-    /// An empty one.
+    /// An empty inbox.
     pub fn new() -> Result<Arc<Self>, Errno> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Self {
@@ -52,11 +52,11 @@ impl Inbox {
 
     /// Interrupts the reader's wait.
     pub fn ring(&self) {
-        // It can only fail when the count is full, and then the reader is being called already.
+        // Fails only when the count is full, and then the event is set.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// The connections that were called since the last time.
+    /// The connections since the last call.
     pub fn collect(&self) -> Vec<u64> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);

@@ -1,7 +1,6 @@
-//! What the cache of replies sees of a connection.
+//! A connection as the duplicate-request cache sees it.
 //!
-//! It outlives the connection: which replies have arrived still counts when a client has closed one
-//! and opened another.
+//! It outlives the connection: acknowledged replies still count when a client has reconnected.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Weak};
@@ -13,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, since_start};
 
-/// A connection that there is or was.
+/// A present or past connection.
 #[derive(Clone)]
 pub struct ConnectionLine(Arc<Shared>);
 
@@ -23,33 +22,33 @@ struct Shared {
     arrived: Mutex<Arrived>,
 }
 
-/// Which replies the client's machine has acknowledged.
+/// Replies that the client's kernel has acknowledged.
 #[derive(Clone, Copy, Default)]
 struct Acknowledged {
     bytes: u64,
-    /// All replies of so many turns of the reader.
+    /// All replies of this many turns.
     turns: u64,
 }
 
 #[derive(Default)]
 struct Arrived {
-    /// As long as the connection is not reset.
+    /// Valid unless the connection is reset.
     now: Acknowledged,
-    /// Whatever happens: as it was when one side ended the connection in order.
+    /// Valid in any case: the state when one side ended the connection in order.
     at_end: Acknowledged,
-    /// So many bytes hold all replies of so many turns: these are known to have arrived although
-    /// later ones are always on their way.
+    /// This many bytes hold all replies of this many turns, so that turns count as arrived while
+    /// later replies are always in flight.
     mark: Acknowledged,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Both sides may send.
     Live,
-    /// The client has ended it in order.
+    /// The client ended it in order.
     Ended,
-    /// It was closed here, or reset.
+    /// Closed here, or reset.
     Over,
 }
 
@@ -63,8 +62,8 @@ impl ConnectionLine {
         }))
     }
 
-    /// So many bytes were acknowledged. So many turns of the reader have all of their replies
-    /// within the bytes that were queued. `is_end`: one side ends the connection in order.
+    /// `bytes` are acknowledged; `queued_bytes` hold all replies of `turns`. `is_end`: one side
+    /// ends the connection in order.
     pub fn arrived(&self, bytes: u64, (turns, queued_bytes): (u64, u64), is_end: bool) {
         let mut arrived = self.0.arrived.lock();
         let Arrived { now, at_end, mark } = &mut *arrived;
@@ -120,7 +119,7 @@ impl Line for ConnectionLine {
         if overlaps {
             return known;
         }
-        // Nothing came behind it, so the last segment with data was its own.
+        // Nothing came behind it, so it was in the last data segment.
         let last = last_data_ago(&*connection).map(|ago| now.saturating_sub(ago));
         known.max(last.unwrap_or_default())
     }
@@ -130,10 +129,10 @@ impl Line for ConnectionLine {
     }
 }
 
-/// How a connection stands, as the kernel sees it now.
+/// The state in the kernel.
 pub(super) fn standing(connection: &Connection) -> Standing {
     let mut sockets = [PollFd::new(connection, PollFlags::RDHUP)];
-    // If it fails nothing is seen.
+    // On failure it counts as live.
     let _ = poll(&mut sockets, Some(&Timespec::default()));
     let seen = sockets[0].revents();
     if connection.is_closed() || seen.intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -145,11 +144,11 @@ pub(super) fn standing(connection: &Connection) -> Standing {
     }
 }
 
-/// How long ago the last segment with data arrived, to a few milliseconds.
+/// Time since the last data segment, to a few milliseconds.
 fn last_data_ago(socket: impl AsFd) -> Option<Duration> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
-    // SAFETY: the kernel writes at most `length` bytes, the size of what they are written to.
+    // SAFETY: the kernel writes at most `length` bytes, the size of the buffer.
     let status = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -159,12 +158,12 @@ fn last_data_ago(socket: impl AsFd) -> Option<Duration> {
             &raw mut length,
         )
     };
-    // SAFETY: zeroed bytes are a value of this structure of numbers, and the kernel's are, too.
+    // SAFETY: a structure of integers, zeroed first: every bit pattern is a value.
     let info = unsafe { info.assume_init() };
     (status == 0).then(|| Duration::from_millis(info.tcpi_last_data_recv.into()))
 }
 
-/// The time by which the cache of replies goes.
+/// The clock of the duplicate-request cache.
 pub fn now() -> Duration {
     since_start(Instant::now())
 }

@@ -137,7 +137,7 @@ fn no_job_waits_behind_a_held_one_while_there_may_be_another_thread() {
     assert_eq!(begin.recv(), Ok("held"));
     assert_eq!(begin.recv(), Ok("held"));
     queue(&pool, 1, 2, "quick");
-    pool.set_held(&HashMap::from([(1, 2)]));
+    pool.set_stalled(&HashMap::from([(1, 2)]));
     assert_eq!(begin.recv(), Ok("quick"));
     release.send(()).unwrap();
     release.send(()).unwrap();
@@ -166,7 +166,7 @@ fn a_lane_that_is_stuck_holds_up_no_other_and_a_client_not_its_lane() {
     queue(&pool, 1, 8, "other client");
     assert_eq!(begin.recv(), Ok("other client"));
     assert!(begin.try_recv().is_err(), "no more of one client");
-    pool.set_held(&HashMap::from([(1, 3)]));
+    pool.set_stalled(&HashMap::from([(1, 3)]));
     for _ in 0..3 {
         assert_eq!(begin.recv(), Ok("held"));
     }

@@ -1,14 +1,11 @@
-//! How a server that stops lets go of clients that are at work.
+//! How a stopping server closes the connections of active clients.
 //!
-//! **Problem.** A client sends calls as long as it knows of no end. A connection that is closed
-//! with something received and not taken, or to which more comes, is reset by the system; replies
-//! that are on their way are lost with it, and the client repeats to the next server what has been
-//! done.
+//! The kernel resets a connection that is closed with unread data, or that gets more; replies in
+//! flight are lost, and the client repeats on the next server what is done. So the server ends its
+//! side first and discards input. The client reads all replies before it sees the end, and repeats
+//! only the rest.
 //!
-//! **Rule.** The sending side ends first. The client has all replies before it sees that, ends its
-//! own side, and repeats elsewhere only what was not done. What comes meanwhile is thrown away.
-//!
-//! **Known weakness.** A client that is farther away than [`END_WITHIN`] is reset all the same.
+//! Weakness: a client with a round trip over [`END_WITHIN`] is reset all the same.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -18,16 +15,16 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use crate::connection::Connection;
 
-/// A client with so recent a call may have sent the next one already.
+/// A client with a call as recent as this is active.
 const AT_WORK_WITHIN: Duration = Duration::from_millis(100);
 
-/// So long such a client has to end its side.
+/// Time for such a client to end its side.
 const END_WITHIN: Duration = Duration::from_millis(200);
 
-/// So many pieces of one connection are thrown away before the next one has its turn.
+/// Most pieces discarded of one connection in a row.
 const PIECES_MAX: usize = 16;
 
-/// Ends the connections of clients that are at work. It takes [`END_WITHIN`] at the most.
+/// Ends the connections of active clients, within [`END_WITHIN`].
 pub(super) fn end_gently<'a>(
     connections: impl Iterator<Item = &'a Connection>,
     scratch: &mut [u8],
@@ -47,7 +44,7 @@ pub(super) fn end_gently<'a>(
     }
 }
 
-/// Takes what has come and throws it away. Returns whether the other side has ended.
+/// Discards input; returns whether the client has ended its side.
 fn throw_away(socket: impl AsFd, scratch: &mut [u8]) -> bool {
     for _ in 0..PIECES_MAX {
         match recv(&socket, &mut *scratch, RecvFlags::DONTWAIT) {

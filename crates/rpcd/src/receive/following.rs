@@ -1,44 +1,34 @@
-//! On which processor a reader runs: where the packets of its connections arrive.
+//! Moves a reader to the processor where the packets of its connections arrive.
 //!
-//! # Problem
+//! The kernel leaves a thread where it last ran, for minutes, if the load is even. Then each call
+//! wakes a reader on another processor, and the data of a local client lies in the wrong caches:
+//! four connections with READs of 64 KiB lost a sixth.
 //!
-//! The kernel leaves a thread on the processor where it was last, for minutes, as long as that one
-//! has no more to do than others. When all have work, a reader whose calls arrive on another
-//! processor is woken across processors for each call, and what a client of this machine reads
-//! lies in the wrong caches: four connections that read 64 KiB at a time had a sixth less.
+//! Now and then a reader asks where the last packet of the connection it has just served arrived.
+//! Twice the same other processor: it moves there and is free again at once. If the kernel has
+//! moved it back by the next look, that processor was too busy, and the interval doubles. This runs
+//! only while more readers are active than half the processors; with fewer, client and server do
+//! better apart.
 //!
-//! # Rule
-//!
-//! Once in a while a reader asks the kernel where the last packet of the connection arrived that
-//! it has just served. When that is the same other processor twice, the reader moves there and is
-//! free again at once: the kernel may move it as before. If it has done so by the next time, that
-//! processor had too much to do, and the reader asks half as often from then on.
-//!
-//! Only while more readers are at work than half the processors. With fewer, client and server
-//! do better on two processors.
-//!
-//! # Weakness
-//!
-//! A reader has one processor, and its connections may arrive on several: then it stays where it
-//! is, or moves to one of them.
+//! Weakness: connections of one reader may arrive on several processors.
 
 use std::os::fd::AsFd;
 
 use rustix::net::sockopt::socket_incoming_cpu;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Waits from one look to the next, at the least and at the most: some milliseconds, some minutes.
+/// Waits between looks: some milliseconds to some minutes.
 const WAITS_MIN: u32 = 64;
 const WAITS_MAX: u32 = 1 << 20;
 
-/// What one reader knows of where it ran.
+/// The placement of one reader.
 #[derive(Debug)]
 pub(super) struct Following {
     waits: u32,
     interval: u32,
-    /// Where packets arrived at the last look, if not here.
+    /// Where packets arrived at the last look, if elsewhere.
     wanted: Option<usize>,
-    /// Where it has moved at the last look.
+    /// The target of a move at the last look.
     moved_to: Option<usize>,
 }
 
@@ -54,7 +44,7 @@ impl Default for Following {
 }
 
 impl Following {
-    /// The reader has waited, while many were at work; `connection` was served last.
+    /// The reader has waited, with many active; it served `connection` last.
     pub(super) fn waited(&mut self, connection: impl AsFd) {
         self.waits += 1;
         if self.waits < self.interval {
@@ -65,12 +55,12 @@ impl Following {
             return;
         };
         if let Some(processor) = self.choose(arrives as usize, sched_getcpu()) {
-            // Where it may not run it stays.
+            // If it may not run there, it stays.
             let _ = move_to(processor);
         }
     }
 
-    /// Where to move, when packets arrive on one processor and the reader runs on another.
+    /// The target of a move, from where packets arrive and the reader runs.
     fn choose(&mut self, arrives: usize, runs: usize) -> Option<usize> {
         if let Some(moved_to) = self.moved_to.take() {
             self.interval = match moved_to == runs {
@@ -85,7 +75,7 @@ impl Following {
     }
 }
 
-/// Moves this thread. False: it may not run there.
+/// Moves this thread; false: it may not run there.
 fn move_to(processor: usize) -> bool {
     let Ok(before) = sched_getaffinity(None) else {
         return false;
@@ -99,8 +89,8 @@ fn move_to(processor: usize) -> bool {
     if sched_setaffinity(None, &one).is_err() {
         return false;
     }
-    // What a thread asks for limits it for ever, also when its group may have more processors
-    // later. So it asks for all, unless that is more than it had: then it was started with fewer.
+    // An affinity, once set, limits a thread even if its control group gets more processors later.
+    // So it is set to all, unless the thread started with fewer.
     let is_free = sched_setaffinity(None, &all).is_ok() && sched_getaffinity(None) == Ok(before);
     is_free || sched_setaffinity(None, &before).is_ok()
 }

@@ -1,9 +1,8 @@
-//! The threads that receive.
+//! The receiving threads.
 //!
-//! Each reader has its own epoll and its own connections. It receives what is there, finds the
-//! records in it, answers every call that need not wait (a hit) into one block of replies, and
-//! sends the block with one system call. A call that would wait goes to the pool with a copy of
-//! its bytes, or with the buffer they were received into when they are many.
+//! Each reader has its own epoll and connections. It receives, finds records, answers all hits into
+//! one block of replies and sends that with one system call. A call that would block goes to the
+//! pool, with a copy of its bytes or, if large, with their buffer.
 //!
 //! ```text
 //!   socket --readv--> [rest of a large record | scratch]
@@ -16,24 +15,20 @@
 //!                         block of replies     Pool
 //! ```
 //!
-//! Fairness: a connection has a turn of a few receives, then it is that of another address; the
-//! pool has its own rule. Events are edge-triggered, so that the hot path makes no epoll_ctl call;
-//! a connection that is not read dry stays ready.
+//! Events are edge-triggered, so the hot path needs no epoll_ctl; a connection that is not read dry
+//! stays ready.
 //!
-//! A reader without work polls for a moment before it sleeps, where that pays
-//! ([`pagewell_policy::polling`]), and when many are at work it moves to the processor where its
-//! calls arrive (`following`).
+//! An idle reader polls before it sleeps where that pays ([`pagewell_policy::polling`]); with many
+//! active, readers follow their packets (`following`).
 //!
 //! # Turns
 //!
-//! A client with a hundred connections is to have no more of a reader than another with one. So
-//! each address has a line of the connections that are ready, and a round takes one from each.
-//! Between two rounds the reader looks for events, because the next call of a client with one
-//! connection comes only after the reply to its last.
+//! A client with a hundred connections gets no more of a reader than one with a single one. Each
+//! address has a queue of ready connections; a round takes one from each. Between rounds the reader
+//! looks for events, as a client with one connection sends only after its last reply.
 //!
-//! Where one address alone is ready, looking so often would be a system call for each turn and
-//! help none. Its rounds get longer, twice as long each time, up to [`ALONE_TURNS_MAX`], until
-//! another address is ready again.
+//! A lone address would pay a system call for each turn and help none, so its rounds double, up to
+//! [`ALONE_TURNS_MAX`], until another address is ready.
 //!
 //! ```text
 //!   ring:  [A] -> [B] -> [C]            a round: A1 B1 C1, then look for events
@@ -67,49 +62,48 @@ use crate::receive::receiver::{Line, Receiver, SCRATCH_BYTES, Shared, Turn};
 use crate::reply::batch::Batch;
 use crate::share::Address;
 
-/// A connection whose record or whose replies make no progress for this long is closed.
+/// Closes a connection whose record or replies make no progress for this long.
 pub const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// The same of replies, when all connections together have too many that have not left.
+/// The same for replies, while the unsent bytes of all connections are over their bound.
 const UNREAD_AFTER: Duration = Duration::from_secs(10);
 
-/// A reader that has waited for so long is not at work.
+/// A reader that has waited this long is not active.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How often stalled connections are looked for.
+/// Between two checks for stalled connections.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Looking for events takes less than a microsecond; so much longer, and another thread had the
-/// processor.
+/// Looking for events takes under a microsecond; this much means a lost processor.
 const INTERRUPTED_AFTER: Duration = Duration::from_micros(20);
 
-/// The number of the inbox among those of connections.
+/// The inbox among the connections' numbers.
 const INBOX: u64 = 1;
 
-/// One receiving thread.
+/// A receiving thread.
 pub struct Reader<P: Program> {
     epoll: OwnedFd,
     handle: Arc<ReaderHandle>,
     shared: Arc<Shared<P>>,
-    /// By the tokens of their connections, which the server numbers.
+    /// By connection number.
     receivers: HashMap<u64, Receiver, BuildHasherDefault<NumberHasher>>,
     ready: Ready,
     scratch: Vec<u8>,
     batch: Batch,
     polling: Polling,
     last_tick: Instant,
-    /// What this thread had of a processor then, and how long it has polled since.
+    /// Processor time at the last tick, and time polled since.
     processor_time: Duration,
     polled: Duration,
     following: Following,
-    /// The connection that was served last.
+    /// The connection served last.
     served: u64,
-    /// Connections that wait because of a limit, the one whose time comes first at the top.
-    held: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// Throttled connections, the next due one on top.
+    throttled: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
 impl<P: Program> Reader<P> {
-    /// A reader of the connections that are handed over to `handle`.
+    /// A reader of the connections that `handle` gets.
     pub fn new(shared: Arc<Shared<P>>, handle: Arc<ReaderHandle>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let input = epoll::EventFlags::IN;
@@ -133,7 +127,7 @@ impl<P: Program> Reader<P> {
             polled: Duration::ZERO,
             following: Following::default(),
             served: INBOX,
-            held: BinaryHeap::new(),
+            throttled: BinaryHeap::new(),
         })
     }
 
@@ -146,7 +140,7 @@ impl<P: Program> Reader<P> {
                 let event: &epoll::Event = event;
                 self.dispatch(event.data.u64(), event.flags);
             }
-            self.let_go(now);
+            self.resume_throttled(now);
             for _ in 0..self.ready.round() {
                 if let Some(token) = self.ready.pop() {
                     self.turn(token);
@@ -159,7 +153,7 @@ impl<P: Program> Reader<P> {
         self.drain();
     }
 
-    /// Waits for events, unless connections are ready; returns the time afterwards.
+    /// Waits for events unless connections are ready; returns the time after it.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Instant {
         let began = Instant::now();
         if !self.ready.is_empty() {
@@ -180,9 +174,9 @@ impl<P: Program> Reader<P> {
             {
                 self.following.waited(&*receiver.connection);
             }
-            // Others may poll when this one has had no work for a while.
+            // After a pause other readers may poll.
             let most = if was_at_work { PAUSE } else { TICK };
-            let due = self.held.peek().map(|Reverse((due, _))| *due);
+            let due = self.throttled.peek().map(|Reverse((due, _))| *due);
             let until = due.map_or(most, |due| due.saturating_duration_since(Instant::now()));
             self.look(events, most.min(until));
         }
@@ -199,8 +193,7 @@ impl<P: Program> Reader<P> {
         ended
     }
 
-    /// Looks for events until there are some, for `limit` at the most. Returns whether something
-    /// else had the processor meanwhile.
+    /// Looks for events for at most `limit`; returns whether the thread lost its processor.
     fn poll(&mut self, events: &mut Vec<epoll::Event>, began: Instant, limit: Duration) -> bool {
         let mut looked = began;
         let mut was_interrupted = false;
@@ -217,14 +210,14 @@ impl<P: Program> Reader<P> {
         was_interrupted
     }
 
-    /// Waits for events, so long at the most.
+    /// Waits for events, at most this long.
     fn look(&self, events: &mut Vec<epoll::Event>, most: Duration) {
         let timeout = Timespec::try_from(most).unwrap_or_default();
         events.clear();
         let buffer = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Nothing but a programming error makes epoll_wait fail; do not spin on it.
+            // Only a defect makes epoll_wait fail; do not spin on it.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
@@ -248,7 +241,7 @@ impl<P: Program> Reader<P> {
                         receiver.connection.send_more();
                     }
                     if flags.intersects(reset) {
-                        // No reply can arrive: what was not begun is not to be begun.
+                        // No reply can arrive, so pending calls must not begin.
                         receiver.connection.close();
                     } else if flags.contains(epoll::EventFlags::RDHUP) {
                         receiver.set_peer_closed();
@@ -290,26 +283,26 @@ impl<P: Program> Reader<P> {
                 }
             }
             Turn::Again => self.make_ready(token),
-            Turn::Held(wait) => self.hold(token, wait),
+            Turn::Throttled(wait) => self.throttle(token, wait),
             Turn::Closed => self.close(token),
         }
     }
 
-    /// Has a connection wait because of a limit.
-    fn hold(&mut self, token: u64, wait: Duration) {
+    /// Throttles a connection.
+    fn throttle(&mut self, token: u64, wait: Duration) {
         if let Some(receiver) = self.receivers.get_mut(&token)
             && !std::mem::replace(&mut receiver.has_timer, true)
         {
-            self.held.push(Reverse((Instant::now() + wait, token)));
+            self.throttled.push(Reverse((Instant::now() + wait, token)));
         }
     }
 
-    /// Looks again at connections that have waited.
-    fn let_go(&mut self, now: Instant) {
-        while let Some(Reverse((due, token))) = self.held.peek().copied()
+    /// Resumes throttled connections that are due.
+    fn resume_throttled(&mut self, now: Instant) {
+        while let Some(Reverse((due, token))) = self.throttled.peek().copied()
             && due <= now
         {
-            self.held.pop();
+            self.throttled.pop();
             if let Some(receiver) = self.receivers.get_mut(&token) {
                 receiver.has_timer = false;
                 self.make_ready(token);
@@ -344,11 +337,11 @@ impl<P: Program> Reader<P> {
         }
     }
 
-    /// Says how much of a processor this thread has had since the last tick.
+    /// Publishes the thread's processor time since the last tick.
     fn publish_load(&mut self, now: Instant) {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let time = Duration::try_from(time).unwrap_or_default();
-        // What it had for polls it can spare.
+        // Polling is optional, so it does not count.
         let used = time.saturating_sub(self.processor_time + self.polled);
         let used = used.as_secs_f64();
         self.polled = Duration::ZERO;
@@ -389,7 +382,7 @@ impl<P: Program> Reader<P> {
         put_off.into_iter().for_each(|token| self.make_ready(token));
     }
 
-    /// The server stops: what was begun is finished and sent, for a bounded time.
+    /// At the end: finishes and sends what has begun, for a bounded time.
     fn drain(&mut self) {
         let deadline = Instant::now() + DRAIN_FOR;
         while Instant::now() < deadline
@@ -414,24 +407,24 @@ impl<P: Program> Reader<P> {
     }
 }
 
-/// The longest round of one address: what another waits for that comes in the middle of it.
+/// Longest round of one address, and so the wait of another.
 const ALONE_TURNS_MAX: usize = 64;
 
-/// The connections of one address.
+/// The connections of an address.
 #[derive(Default)]
 struct Connections {
     ready: VecDeque<u64>,
-    /// Those that there are, ready or not.
+    /// Ready or not.
     count: usize,
 }
 
-/// The connections of a reader that are ready.
+/// The ready connections of a reader.
 struct Ready {
     lines: Vec<Connections>,
-    /// Lines without connections.
+    /// Queues without connections.
     free: Vec<usize>,
     by_address: HashMap<Address, usize>,
-    /// Lines with ready connections, each once.
+    /// Queues with ready connections, each once.
     ring: VecDeque<usize>,
     alone_turns: usize,
 }
@@ -449,7 +442,7 @@ impl Default for Ready {
 }
 
 impl Ready {
-    /// The line for a new connection of an address.
+    /// The queue for a new connection.
     fn join(&mut self, address: Address) -> Line {
         let index = *self.by_address.entry(address).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
@@ -461,7 +454,7 @@ impl Ready {
         Line(index)
     }
 
-    /// A connection is gone. If it is ready, its turn comes nevertheless.
+    /// Drops a connection; a turn that is due comes nevertheless.
     fn leave(&mut self, address: Address, line: Line) {
         let connections = &mut self.lines[line.0];
         assert!(connections.count > 0, "a connection leaves a line twice");
@@ -472,7 +465,7 @@ impl Ready {
         }
     }
 
-    /// Puts a connection at the end of its line; it must not be there already.
+    /// Appends a connection to its queue, which must not have it.
     fn push(&mut self, line: Line, token: u64) {
         let ready = &mut self.lines[line.0].ready;
         if ready.is_empty() {
@@ -481,12 +474,11 @@ impl Ready {
         ready.push_back(token);
     }
 
-    /// Whether none is ready.
     fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
-    /// How many turns there are before the reader looks for events.
+    /// Turns until the next look for events.
     fn round(&mut self) -> usize {
         if self.ring.len() > 1 {
             self.alone_turns = 1;
@@ -500,7 +492,7 @@ impl Ready {
         turns.min(self.lines[*line].ready.len())
     }
 
-    /// Takes the connection whose turn it is.
+    /// Takes the next connection.
     fn pop(&mut self) -> Option<u64> {
         let line = self.ring.pop_front()?;
         let ready = &mut self.lines[line].ready;

@@ -1,17 +1,12 @@
-//! The readers of a server as other threads see them, and which of them gets a connection.
+//! The readers of a server, as other threads see them.
 //!
-//! A reader never waits but for its sockets, so a few of them keep all processors busy. A
-//! connection stays with its reader: what one reader has much of to do, its connections wait for.
-//! So a new connection goes to the reader that has least to do.
+//! Readers only wait for sockets, so a few keep all processors busy. Connections stay with their
+//! reader, so a new one goes to the least loaded. Load is recent processor time; a new connection
+//! counts as an average one, and as a little when all are idle, so that idle readers get equal
+//! numbers.
 //!
-//! What a reader has to do is the time that it has had a processor lately. A connection that has
-//! just come has used none yet; it is expected to use as much as connections do on average, and a
-//! little where all are idle, so that of readers which do nothing the one with the fewest
-//! connections is chosen.
-//!
-//! How many readers are at work, in the sense of [`pagewell_policy::polling`], is the one thing
-//! that they write for each other. A reader writes it when its waits become short, and when they
-//! become long.
+//! The number of active readers (see [`pagewell_policy::polling`]) is all that readers write for
+//! each other, and only when their waits turn short or long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,19 +18,19 @@ use crate::connection::Connection;
 use crate::connection::inbox::Inbox;
 use crate::pulse::Beats;
 
-/// A reader as other threads see it.
+/// A reader, as other threads see it.
 pub struct ReaderHandle {
-    /// What calls it.
+    /// Its wake-ups.
     pub inbox: Arc<Inbox>,
-    /// How often it has looked into it.
+    /// Its rounds.
     pub beats: Beats,
     newcomers: Mutex<Vec<Arc<Connection>>>,
     connections: AtomicUsize,
-    /// Of a second, lately.
+    /// Per second, recently.
     busy_microseconds: AtomicU64,
-    /// How many readers are at work.
+    /// Active readers.
     at_work: Arc<AtomicUsize>,
-    /// With more of them no reader polls.
+    /// Above this many no reader polls.
     at_work_max: usize,
 }
 
@@ -52,7 +47,7 @@ impl ReaderHandle {
         }))
     }
 
-    /// Hands a new connection to the reader.
+    /// Gives a new connection to the reader.
     pub fn hand_over(&self, connection: Arc<Connection>) {
         let mut newcomers = self.newcomers.lock();
         newcomers.push(connection);
@@ -60,12 +55,12 @@ impl ReaderHandle {
         self.inbox.ring();
     }
 
-    /// The connections that were handed over since the last time.
+    /// Connections given since the last call.
     pub fn newcomers(&self) -> Vec<Arc<Connection>> {
         std::mem::take(&mut *self.newcomers.lock())
     }
 
-    /// The reader has let go of a connection.
+    /// The reader has dropped a connection.
     pub fn lose(&self) {
         let before = self.connections.fetch_sub(1, Ordering::Relaxed);
         assert!(
@@ -74,12 +69,12 @@ impl ReaderHandle {
         );
     }
 
-    /// Whether more readers are at work than may poll.
+    /// Whether too many readers are active for any to poll.
     pub fn is_crowded(&self) -> bool {
         self.at_work.load(Ordering::Relaxed) > self.at_work_max
     }
 
-    /// The reader is at work now, or it is not any more.
+    /// The reader became active or idle.
     pub fn set_at_work(&self, is_at_work: bool) {
         if is_at_work {
             self.at_work.fetch_add(1, Ordering::Relaxed);
@@ -89,8 +84,8 @@ impl ReaderHandle {
         }
     }
 
-    /// The reader has had a processor for so much of the last second. Half of what it was before
-    /// counts, too: a pause of a second is not the end of a client's work.
+    /// Sets the processor time of the last second, averaged with the value before: a pause of a
+    /// second is not the end of the work.
     pub fn set_busy(&self, microseconds: u64) {
         let before = self.busy_microseconds.load(Ordering::Relaxed);
         let busy = microseconds.midpoint(before);
@@ -102,10 +97,9 @@ impl ReaderHandle {
 pub struct Readers(pub Vec<Arc<ReaderHandle>>);
 
 impl Readers {
-    /// Two for each processor. One would keep it busy; with two a client on this machine more often
-    /// has a reader to itself, and runs on its processor as soon as it sleeps, where what was sent
-    /// is still in the caches: four clients, a 128 KiB READ each, on two processors took a fifth
-    /// less processor time.
+    /// Two for each processor. One could keep it busy; with two, a local client more often has a
+    /// reader of its own and its processor when that sleeps, with the data still in its caches:
+    /// four clients with READs of 128 KiB on two processors took a fifth less processor time.
     pub fn new(processors: usize) -> Result<Self, Errno> {
         let (at_work, most) = (Arc::default(), (processors / 2).max(1));
         let count = 2 * processors.max(1);
@@ -113,7 +107,7 @@ impl Readers {
         Ok(Self(all.collect::<Result<_, _>>()?))
     }
 
-    /// The reader for a new connection, which is counted as one of its own from now on.
+    /// The reader for a new connection, which counts as its own from now on.
     #[must_use]
     pub fn choose(&self) -> &Arc<ReaderHandle> {
         let loads = || {

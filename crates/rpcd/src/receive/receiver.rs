@@ -1,4 +1,4 @@
-//! One connection as its reader sees it: from bytes to calls.
+//! A connection in its reader: from bytes to calls.
 
 mod limited;
 
@@ -22,104 +22,104 @@ use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
 use crate::share::Address;
 
-/// Larger records are received into memory of their own, which a call that must wait takes along.
+/// Larger records get memory of their own, which a waiting call keeps.
 const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
 
-/// While large records come, this much is received behind the end of each: the next one's head.
+/// While large records come: bytes received behind each, for the next head.
 const HEAD_BYTES: usize = 4 << 10;
 
 /// Receives per turn.
 const RECEIVES_PER_TURN: usize = 4;
 
-/// Replies that take this much memory are sent before more calls are answered.
+/// Bounds of the batch between sends: its own memory ...
 const BLOCK_BYTES_MAX: usize = 128 << 10;
-/// The same of all replies, whose data may go from where it is.
+/// ... and all bytes, including file data.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Fewer bytes of a record than this are no progress: a client that announces a large record and
-/// sends it byte by byte must not hold the memory for it.
+/// Less of a record is no progress: a client that announces much and sends byte by byte must not
+/// keep the memory.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
 
-/// Bytes received at once when no large record is under way: some two hundred small calls.
+/// Bytes of a receive outside large records: some two hundred small calls.
 pub const SCRATCH_BYTES: usize = 32 << 10;
 
-/// What all receivers of a server share.
+/// State of all receivers of a server.
 pub struct Shared<P: Program> {
-    /// Does the calls that may wait, and has what answers all.
+    /// Runs waiting calls; has the program.
     pub dispatcher: Arc<Dispatcher<P>>,
     /// Memory for requests.
     pub budget: Arc<RequestBudget>,
-    /// For how long a reader looks for work before it sleeps, where that pays.
+    /// How long an idle reader polls where that pays.
     pub poll_for: Duration,
 }
 
-/// What receivers share, and what the calls of one receive do.
+/// The shared state, and that of the receive.
 type Received<'r, P> = (&'r Shared<P>, &'r <P as Program>::Received);
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing more to do until an event.
+    /// Nothing to do until an event.
     Idle,
-    /// More may be there: another turn, after the others.
+    /// More may be there: queue again.
     Again,
-    /// Not before that, because of a limit.
-    Held(Duration),
+    /// Throttled for this long.
+    Throttled(Duration),
     /// The connection has ended.
     Closed,
 }
 
-/// The number of the line that the connections of one address have at their reader.
+/// The queue of an address at its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub usize);
 
-/// The receiving side of one connection; only its reader touches it.
+/// The receiving side of a connection, for its reader alone.
 pub struct Receiver {
-    /// What other threads share of it.
+    /// The state for other threads.
     pub connection: Arc<Connection>,
-    /// Its line at the reader.
+    /// Its queue at the reader.
     pub line: Line,
     assembly: Assembly,
-    /// Received but not taken, because a limit was reached.
+    /// Received, but not taken because of a limit.
     leftover: Vec<u8>,
     batch: Batch,
     large_records: bool,
-    /// Whether it stands in that line.
+    /// It is in its queue.
     pub ready: bool,
-    /// The client sends nothing more: read to the end, then finish what was begun.
+    /// The client sends no more: read the rest, finish what has begun.
     peer_closed: bool,
     ended: bool,
     memory: RecordMemory,
-    /// The record that is being skipped is one to be asked for again.
+    /// The skipped record gets "try later".
     put_off: bool,
     progress: (Instant, usize),
     received_bytes: u64,
     received_bytes_seen: u64,
-    /// When the socket was last known to be empty.
+    /// When the socket was last seen empty.
     empty_at: Instant,
-    /// Calls that have come.
+    /// Calls so far.
     pub calls: u64,
-    /// Several were under way at once, some time.
+    /// Calls have overlapped at some time.
     overlaps: bool,
-    /// Those of which the connection knows.
+    /// Calls that the connection knows of.
     noted_calls: u64,
-    /// Whether anything is limited, as of this turn.
+    /// Any limit is set, as of this turn.
     is_limited: bool,
-    /// Whether the reader will look at it when the time has come.
+    /// The reader has a timer for it.
     pub has_timer: bool,
 }
 
 enum Consumed {
     All,
-    /// A limit of what is under way was reached after this many bytes.
+    /// At the bound of calls in flight, after this many bytes.
     Paused(usize),
-    /// A limit of what the client or the export may have a second was.
-    Held(usize),
+    /// Throttled, after this many bytes.
+    Throttled(usize),
     Broken,
 }
 
 impl Receiver {
-    /// For a new connection, in this line of the reader.
+    /// For a new connection in this queue.
     pub fn new<P: Program>(connection: Arc<Connection>, shared: &Shared<P>, line: Line) -> Self {
         let (waker, address) = (connection.waker.clone(), Address::of(connection.peer.ip()));
         Self {
@@ -146,7 +146,7 @@ impl Receiver {
         }
     }
 
-    /// Lets the connection know that calls have come since the last time, if any have.
+    /// Notes at the connection whether calls have come.
     pub fn note_calls(&mut self, now: Instant) {
         if self.noted_calls != self.calls {
             self.noted_calls = self.calls;
@@ -154,14 +154,14 @@ impl Receiver {
         }
     }
 
-    /// Notes that epoll has seen the client's end of the stream: no event will come for it again.
+    /// Epoll has seen the client's end of the stream and will not report it again.
     pub fn set_peer_closed(&mut self) {
         self.peer_closed = true;
         self.connection.set_ended();
     }
 
-    /// Receives and answers for one turn. The blocks of replies are made in `batch`, which all
-    /// connections of a reader use, so that its memory is warm.
+    /// Receives and answers for one turn. All connections of a reader share `batch`, whose memory
+    /// is warm.
     pub fn turn<P: Program>(
         &mut self,
         shared: &Shared<P>,
@@ -173,11 +173,11 @@ impl Receiver {
         let turn = if (is_limited || self.is_limited)
             && let Some(wait) = self.begin_limited(shared, is_limited)
         {
-            Turn::Held(wait)
+            Turn::Throttled(wait)
         } else {
             self.receive_and_answer(shared, scratch)
         };
-        // All replies of a turn leave together: a client whose calls still come waits for none.
+        // All replies of a turn leave together.
         self.flush();
         self.connection.end_turn();
         std::mem::swap(&mut self.batch, batch);
@@ -201,7 +201,7 @@ impl Receiver {
                 match self.consume(shared, &leftover, Instant::now()) {
                     Consumed::All => {}
                     Consumed::Paused(taken) => return self.put_aside(&leftover[taken..]),
-                    Consumed::Held(taken) => return self.hold(&leftover[taken..]),
+                    Consumed::Throttled(taken) => return self.throttle(&leftover[taken..]),
                     Consumed::Broken => return Turn::Closed,
                 }
                 continue;
@@ -222,7 +222,7 @@ impl Receiver {
         scratch: &mut [u8],
     ) -> Result<Option<Turn>, Errno> {
         if let Some(bytes) = self.assembly.wanted() {
-            // If there is no memory now, what comes next waits for it.
+            // Without memory, what comes next waits for it.
             self.get_memory(shared, bytes, false, &[]);
         }
         let target = self.assembly.target();
@@ -235,7 +235,7 @@ impl Receiver {
         let scratch = &mut scratch[..extra];
         let count = receive_into(&self.connection, target, scratch)?;
         if count == 0 {
-            // What is answered must be on its way, or nothing keeps the connection.
+            // Only replies on their way keep an ended connection.
             self.flush();
             self.ended = true;
             self.connection.set_ended();
@@ -244,7 +244,7 @@ impl Receiver {
         }
         self.connection.heard(self.empty_at);
         self.overlaps |= self.connection.has_calls_under_way();
-        // Fewer bytes than would have fitted: there will be an event for the next ones.
+        // A short read: an event will announce the next bytes.
         let is_empty = count < wanted + extra;
         let now = Instant::now();
         if is_empty {
@@ -260,23 +260,23 @@ impl Receiver {
         let result = match self.consume(shared, &scratch[..count - direct], now) {
             Consumed::All => None,
             Consumed::Paused(taken) => Some(self.put_aside(&scratch[taken..count - direct])),
-            Consumed::Held(taken) => Some(self.hold(&scratch[taken..count - direct])),
+            Consumed::Throttled(taken) => Some(self.throttle(&scratch[taken..count - direct])),
             Consumed::Broken => Some(Turn::Closed),
         };
         let is_idle = is_empty && !self.peer_closed;
         Ok(result.or(is_idle.then_some(Turn::Idle)))
     }
 
-    /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
+    /// Keeps bytes that cannot be taken now; a waker or a free bound resumes.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
         if rest.is_empty() && self.memory.waits {
-            // The next bytes of the record will ask again; until they come others may have it.
+            // The record's next bytes will ask again; until then other records may have the memory.
             self.memory.stop_waiting();
             return Turn::Again;
         }
         self.leftover = rest.to_vec();
-        // Asking again whether the connection may be read would be wrong: a call may have ended
-        // since it was found that it may not, and then nothing would wake this reader.
+        // Not `may_read`: a call may have ended since the bound was seen, and then nothing would
+        // wake this reader.
         if self.memory.waits || self.connection.pause() {
             Turn::Idle
         } else {
@@ -284,7 +284,7 @@ impl Receiver {
         }
     }
 
-    /// Takes the records of `input`, which arrived at `now`.
+    /// Takes the records of `input`, received at `now`.
     fn consume<P: Program>(&mut self, shared: &Shared<P>, input: &[u8], now: Instant) -> Consumed {
         let received = &shared.dispatcher.program.begin_receive();
         let mut rest = input;
@@ -293,7 +293,7 @@ impl Receiver {
                 return Consumed::Broken;
             }
             if self.is_limited && self.must_wait(shared).is_some() {
-                return Consumed::Held(input.len() - rest.len());
+                return Consumed::Throttled(input.len() - rest.len());
             }
             if self.assembly.is_empty()
                 && let Some((record, taken)) = record::whole(rest)
@@ -349,7 +349,7 @@ impl Receiver {
         }
     }
 
-    /// Answers the call in a record, unless it has to wait; where something is limited it is paid.
+    /// Answers the call of a record, or returns it to wait; pays under a limit.
     fn answer<P: Program>(
         &mut self,
         (shared, received): Received<'_, P>,
@@ -391,7 +391,7 @@ impl Receiver {
         }
     }
 
-    /// A record that was put together in memory of its own.
+    /// A record assembled in its own memory.
     fn assembled<P: Program>(&mut self, (shared, received): Received<'_, P>, now: Instant) {
         self.calls += 1;
         let mut record = self.assembly.finish();
@@ -409,7 +409,7 @@ impl Receiver {
         }
         let buffer = self.memory.whole(record.buffer);
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
-        // A record that came whole is progress, however small.
+        // A whole record is progress, however small.
         self.received_bytes += PROGRESS_BYTES_MIN;
         if let Some(state) = self.answer((shared, received), &buffer[..record.length], now) {
             let record = (buffer, record.length);
@@ -417,7 +417,7 @@ impl Receiver {
         }
     }
 
-    /// Memory for more of the record; false when there is none.
+    /// Gets memory for more of the record; false: none is free.
     fn get_memory<P: Program>(
         &mut self,
         shared: &Shared<P>,
@@ -433,12 +433,13 @@ impl Receiver {
             .give(assembly, bytes, must_wait, export_of, next)
     }
 
-    /// Skips the record if it waits for an export whose storage holds all that it may have: the
-    /// client is told to ask again, and calls behind it are not held up.
+    /// Skips a record that waits for memory of a stalled export: the client gets "try later", and
+    /// the calls behind it go on.
     pub fn put_off<P: Program>(&mut self, shared: &Shared<P>) -> bool {
         let full = self.memory.full_export();
-        let is_held = full.is_some_and(|export| shared.dispatcher.bounds.slow.holds(export));
-        if self.memory.waits && is_held {
+        let is_stalled =
+            full.is_some_and(|export| shared.dispatcher.bounds.slow.has_stalled(export));
+        if self.memory.waits && is_stalled {
             self.put_off = true;
             let bytes = self.assembly.skip();
             self.memory.give_up(bytes);
@@ -447,7 +448,7 @@ impl Receiver {
         false
     }
 
-    /// Whether this client takes too long to fill memory, if others wait for it.
+    /// Whether the client is too slow to fill memory that other records wait for.
     #[must_use]
     pub fn is_overdue(&mut self, now: Instant) -> bool {
         let unread_bytes = || {
@@ -459,7 +460,7 @@ impl Receiver {
         self.memory.is_overdue(now, is_held_up, unread_bytes)
     }
 
-    /// Closes the connection, as its record is overdue and others wait for the memory.
+    /// Closes the connection for its overdue record.
     pub fn drop_overdue(&self) {
         self.memory.blame();
         self.connection.close();
@@ -469,10 +470,10 @@ impl Receiver {
         self.connection.send(&mut self.batch);
     }
 
-    /// Whether a record or the replies have made no progress for `limit`.
+    /// Whether record or replies made no progress for `limit`.
     pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
         let unsent = self.connection.unsent_bytes();
-        // A connection that the server itself does not read is not stalled.
+        // A connection that the server does not read is not stalled.
         let waits =
             !self.assembly.is_empty() && self.leftover.is_empty() && self.connection.may_read();
         let received = self.received_bytes - self.received_bytes_seen;
@@ -485,7 +486,7 @@ impl Receiver {
     }
 }
 
-/// Has the pool do a call whose record is the first `length` bytes of a buffer.
+/// Gives a call to the pool; its record is the first `length` bytes of the buffer.
 fn queue<P: Program>(
     shared: &Shared<P>,
     connection: &Arc<Connection>,
@@ -501,7 +502,7 @@ fn queue<P: Program>(
     });
 }
 
-/// Has the client ask again later, because storage holds as much of its export as may be.
+/// Answers "try later", as the storage of its export is stalled.
 fn put_off(program: &impl Program, beginning: &[u8], batch: &mut Batch) {
     if let Ok((call, _)) = rpc::parse_call(beginning)
         && program.later(CallName::of(&call), batch) == Later::Said
@@ -518,7 +519,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Receives into two buffers with one call.
+/// Receives into two buffers with one system call.
 fn receive_into(socket: impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
     names::RECEIVE_CALLS.add(1);
     rustix::io::retry_on_intr(|| {

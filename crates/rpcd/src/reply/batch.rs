@@ -1,5 +1,4 @@
-//! Replies being built: one block of bytes for many small ones, pieces where file data is sent
-//! from where it is.
+//! Replies being built: a block of bytes for small ones, pieces for file data sent in place.
 
 use pagewell_fs::PageSlice;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
@@ -8,16 +7,16 @@ use pagewell_sunrpc::xdr::{padded, padding};
 use crate::reply::file_range::FileRange;
 use crate::usage::Tally;
 
-/// The head of a READ reply, and most other replies.
+/// The head of a READ reply, and most whole replies.
 const REPLY_BYTES: usize = 256;
 
 /// Consecutive bytes of the stream.
 pub enum Piece {
-    /// In memory of their own.
+    /// Own memory.
     Bytes(Vec<u8>),
-    /// In pages that others may read too.
+    /// Pages shared with other readers.
     Page(PageSlice),
-    /// In a file, to be sent from the kernel's cache.
+    /// A file's range, sent from the kernel's cache.
     File(FileRange),
 }
 
@@ -31,7 +30,7 @@ impl Piece {
         }
     }
 
-    /// Memory that is the reply's alone; pages have bounds of their own.
+    /// Memory of this reply alone; pages have their own bounds.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
@@ -44,54 +43,54 @@ impl Piece {
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// What goes before `bytes`.
+    /// Before `bytes`.
     pieces: Vec<Piece>,
     pieces_bytes: usize,
-    /// Memory that the pieces have for themselves.
+    /// Own memory of the pieces.
     pieces_memory_bytes: usize,
-    /// Counts the replies for the connection that they leave by.
+    /// Counts the replies for their connection.
     pub tally: Tally,
 }
 
-/// Where a reply begins, to take it back.
+/// The start of a reply, to roll back to.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark(usize);
 
 impl Batch {
-    /// Where the next reply will begin.
+    /// The start of the next reply.
     pub fn mark(&self) -> Mark {
         Mark(self.bytes.len())
     }
 
-    /// Begins a reply with space for the record marker. The reply is then written to
-    /// [`Batch::bytes`] and ended with [`Batch::end`] or [`Batch::end_with`].
+    /// Begins a reply with space for the record marker. Write it to [`Batch::bytes`], then call
+    /// [`Batch::end`] or [`Batch::end_with`].
     pub fn begin(&mut self) -> Mark {
         let mark = self.mark();
-        // Behind a payload the block is a new one, which must not grow word by word.
+        // Behind a payload the block is new and must not grow word by word.
         self.bytes.reserve(REPLY_BYTES);
         self.bytes.extend_from_slice(&[0; MARKER_BYTES]);
         mark
     }
 
-    /// The block, to be appended to.
+    /// The block, to append to.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Takes back what was written since `mark`.
+    /// Drops everything since `mark`.
     pub fn roll_back(&mut self, mark: Mark) {
         self.bytes.truncate(mark.0);
     }
 
-    /// Ends a reply that is all in the block; returns its length with the marker.
+    /// Ends a reply that is all in the block; returns its length with marker.
     pub fn end(&mut self, mark: Mark) -> usize {
         let length = self.bytes.len() - mark.0;
         self.set_marker(mark, length - MARKER_BYTES);
         length
     }
 
-    /// Ends a reply whose last `payload_bytes` bytes are in `payload`, and pads them to a
-    /// multiple of four; returns its length with the marker.
+    /// Ends a reply with `payload_bytes` in `payload`, padded to a multiple of four; returns its
+    /// length with marker.
     pub fn end_with(
         &mut self,
         mark: Mark,
@@ -110,39 +109,39 @@ impl Batch {
         length
     }
 
-    /// The bytes of a reply that [`Batch::end`] ended, without its marker.
+    /// A reply ended by [`Batch::end`], without marker.
     pub fn body(&self, mark: Mark) -> &[u8] {
         self.bytes.get(mark.0 + MARKER_BYTES..).unwrap_or_default()
     }
 
-    /// Appends a reply that is ready, without its marker.
+    /// Appends a complete reply without marker.
     pub fn push(&mut self, body: &[u8]) {
         let mark = self.begin();
         self.bytes.extend_from_slice(body);
         self.end(mark);
     }
 
-    /// Bytes in it.
+    /// Bytes of all replies.
     pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
     }
 
-    /// Memory that it takes for itself; pages and files are elsewhere.
+    /// Own memory, without pages and files.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.pieces_memory_bytes
     }
 
-    /// Whether no reply is in it.
+    /// Whether it has no reply.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.pieces.is_empty()
     }
 
-    /// The block, if that is all there is.
+    /// The block, if there are no pieces.
     pub fn block(&mut self) -> Option<&mut Vec<u8>> {
         self.pieces.is_empty().then_some(&mut self.bytes)
     }
 
-    /// Takes everything out, in order.
+    /// Removes all pieces, in order.
     pub fn take(&mut self) -> impl Iterator<Item = Piece> {
         self.pieces_bytes = 0;
         self.pieces_memory_bytes = 0;

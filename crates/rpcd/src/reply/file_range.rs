@@ -1,22 +1,19 @@
-//! File data to a socket without a copy in user space.
+//! Sends file data without a copy in user space.
 //!
-//! A READ reply says how many bytes follow before they follow, and sendfile(2) finds out only while
-//! it sends. A file that is cut short in that moment leaves a promise to be kept: what is there is
-//! sent, and zeros follow. If storage fails in that moment the connection ends,
-//! and the call that the client makes again gets the failure. (Splicing the data into a pipe first
-//! would give the true count before the head is sent, for a third system call with each reply.)
+//! A READ reply gives its length before the data, and sendfile(2) finds the end of the file while
+//! it sends. If the file was truncated meanwhile, zeros follow; if storage fails, the connection
+//! ends, and the repeated call gets the error. (Splicing into a pipe first would give the count in
+//! time, for a third system call each.)
 //!
-//! Known weaknesses: the pages are the file's own. A file that is changed between the reply and
-//! the client's receipt shows the newer bytes, as with every server that does not copy; a READ
-//! is not atomic. And a page that left the kernel's cache since it was seen there is
-//! waited for by the thread that sends.
+//! Reader threads may only send what is in the page cache. cachestat(2) (Linux 6.5) counts pages,
+//! even those that read-ahead has only requested; they arrive in order, so the last one is also
+//! tried with RWF_NOWAIT. Without cachestat (it needs write permission) the first and last page are
+//! tried; a missing page between costs the thread one wait. File systems without RWF_NOWAIT are
+//! read by pool threads and copied.
 //!
-//! A receiving thread may only send what is in the kernel's page cache. cachestat(2) (Linux 6.5)
-//! counts the pages of a range, also those that read-ahead has only asked for; they arrive in
-//! order, so the last page is tried with RWF_NOWAIT too. Where cachestat is missing or refused (it
-//! wants the right to write), the first and the last page are tried with RWF_NOWAIT; pages between
-//! them may then be missing, which makes the thread wait once, not fail. File systems without
-//! RWF_NOWAIT show nothing: their files are read by threads that may wait, and copied.
+//! Weaknesses: the pages are the file's own, so a change between reply and receipt shows (as with
+//! every server that does not copy), and a READ is not atomic. The sending thread waits for a page
+//! evicted since it was seen.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -30,11 +27,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::reply::seen::{Look, Seen};
 
-/// A range of a file that is still to be sent.
+/// The unsent part of a file's range.
 pub struct FileRange {
     file: OpenFile,
     offset: u64,
-    /// Bytes still to be sent.
+    /// Unsent bytes.
     pub length: usize,
 }
 
@@ -48,8 +45,8 @@ impl FileRange {
         }
     }
 
-    /// Sends all of it, or what the socket takes: then [`Errno::AGAIN`]. [`Errno::NODATA`]: the
-    /// file does not have the rest any more, or it cannot be sent from where it is.
+    /// Sends all, or as much as the socket takes: [`Errno::AGAIN`]. [`Errno::NODATA`]: the file has
+    /// become shorter, or cannot be sent in place.
     pub fn send_to(&mut self, socket: impl AsFd) -> Result<(), Errno> {
         while self.length > 0 {
             let result =
@@ -61,7 +58,7 @@ impl FileRange {
                     names::SPLICED_BYTES.add(count as u64);
                 }
                 Err(Errno::INTR) => {}
-                // The file ends, or its file system has no way to do this.
+                // The end of the file, or a file system without sendfile.
                 Ok(_) | Err(Errno::INVAL) => return Err(Errno::NODATA),
                 Err(errno) => return Err(errno),
             }
@@ -77,14 +74,13 @@ impl FileRange {
 
 const PAGE_BYTES: u64 = 4096;
 
-/// The same number on all architectures that number system calls alike since Linux 5.1. Those that
-/// add an offset of their own (MIPS) have no call of this number, and say so.
+/// The same on all architectures with the common numbers of Linux 5.1; others (MIPS) have no such
+/// call and say so.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether all pages of `length` bytes from `offset` of a file can be read without waiting, as far
-/// as was seen now or a moment ago.
+/// Whether all pages of the range were in the page cache, now or a moment ago.
 pub fn is_resident(file: &OpenFile, offset: u64, length: usize) -> bool {
     let range = offset..offset.saturating_add(length as u64);
     let Some(seen) = file.attached::<Seen>() else {
@@ -129,10 +125,10 @@ fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
         return None;
     }
     let range = [offset, length];
-    // Pages that are cached, dirty, being written, evicted, evicted lately.
+    // Pages cached, dirty, under write-back, evicted, evicted recently.
     let mut result = [0u64; 5];
-    // SAFETY: both pointers are to live values of the layout the system call expects, structures of
-    // numbers of 64 bits, and it keeps neither.
+    // SAFETY: both point to live structures of 64-bit integers as the system call expects them; it
+    // keeps neither.
     let status = unsafe {
         libc::syscall(
             SYS_CACHESTAT,

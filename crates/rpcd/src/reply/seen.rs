@@ -1,62 +1,58 @@
-//! What of a file was seen in the kernel's page cache a moment ago.
+//! Which parts of a file were in the page cache a moment ago.
 //!
-//! A thread that may not wait must know that the bytes of a READ are in memory before it sends them
-//! from there. To ask the kernel costs a system call and a look at each page, for each READ; but a
-//! file is read in many pieces, by many clients, and what was in memory a moment ago still is. So a
-//! file remembers which of its windows were seen whole, and when.
+//! Asking the kernel costs each READ a system call and a look at each page. But files are read in
+//! many pieces, and what was cached still is. So each file remembers which windows were whole, and
+//! when.
 //!
 //! ```text
-//!   first READ in a window     ask for its bytes alone: perhaps no other READ comes near
-//!   another one soon after     ask for the whole window
-//!   all for a quarter second   nothing is asked
+//!   first READ in a window       ask for its bytes: perhaps no other READ comes near
+//!   another one soon after       ask for the whole window
+//!   READs for a quarter second   ask nothing
 //! ```
 //!
-//! Known weaknesses: what the kernel takes away in this time is read from storage by the thread
-//! that sends it, which waits for it once. Windows that share a slot drive each other out.
+//! Weaknesses: the sending thread waits once for a page evicted within that time. Windows that
+//! share a slot evict each other.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is asked about at once.
+/// Bytes of a question.
 const WINDOW_BYTES: u64 = 2 << 20;
 
-/// How long it is believed that bytes are in memory.
-///
-/// What the kernel takes away in this time costs one thread one wait, and then they are in memory
-/// again; so it may be long.
+/// Lifetime of "cached". Long, as an early eviction costs one thread one wait.
 const BELIEVED_MILLISECONDS: u64 = 250;
 
-/// How long it is believed that they are not: what is read is there soon.
+/// Lifetime of "not cached": data being read arrives soon.
 const MISSED_MILLISECONDS: u64 = 5;
 
 const SLOTS: usize = 64;
 
-/// Bits of a slot for the time in milliseconds, and for what was seen; the rest names the window.
+/// Bits of a slot for the time (milliseconds) and the kind; the rest is the window.
 const TIME_BITS: u32 = 18;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const KIND_BITS: u32 = 2;
 const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 
-/// A part of the window was asked for.
+/// A part was asked for.
 const PART: u64 = 1;
-/// All of it was in memory.
+/// Fully cached.
 const WHOLE: u64 = 2;
-/// Not all of it was.
+/// Not fully cached.
 const BROKEN: u64 = 3;
 
-/// What is to be asked before bytes are sent.
+/// What to ask before sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Nothing: they were just seen.
+    /// Nothing.
     Known,
-    /// For all of this range, the windows that they are in; if it is not whole, for the bytes.
+    /// About these whole windows; if not fully cached, about the bytes.
     Windows(Range<u64>),
-    /// For the bytes alone.
+    /// About the bytes.
     Bytes,
 }
 
-/// What was seen of one file.
+/// The windows of a file.
 #[derive(Debug)]
 pub(super) struct Seen([AtomicU64; SLOTS]);
 
@@ -67,7 +63,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// What is to be asked about `range`, at `now` on any clock that does not go back.
+    /// What to ask about `range`; `now` is of any monotonic clock.
     pub(super) fn look(&self, range: &Range<u64>, now: Duration) -> Look {
         let now = milliseconds(now);
         let mut is_known = true;
@@ -90,7 +86,7 @@ impl Seen {
         Look::Windows(all.start.saturating_mul(WINDOW_BYTES)..end)
     }
 
-    /// The windows of `range` were looked at: all of them is in memory, or not.
+    /// Notes the answer for the windows of `range`.
     pub(super) fn note(&self, range: &Range<u64>, is_whole: bool, now: Duration) {
         let kind = if is_whole { WHOLE } else { BROKEN };
         for window in windows(range) {
@@ -98,7 +94,7 @@ impl Seen {
         }
     }
 
-    /// What is believed of a window.
+    /// A window's kind, while it is valid.
     fn kind(&self, window: u64, now: u64) -> Option<u64> {
         let slot = self.slot(window)?.load(Ordering::Relaxed);
         let then = (slot >> KIND_BITS) & TIME_MASK;
@@ -125,7 +121,7 @@ impl Seen {
     }
 }
 
-/// The numbers of the windows that a range touches.
+/// The windows that a range touches.
 fn windows(range: &Range<u64>) -> Range<u64> {
     range.start / WINDOW_BYTES..range.end.div_ceil(WINDOW_BYTES)
 }

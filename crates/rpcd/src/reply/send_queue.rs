@@ -1,13 +1,12 @@
 //! Replies on their way to a socket.
 //!
-//! Problem: several threads answer calls of one connection; each reply must leave whole, replies
-//! that are ready together should leave in one system call, file data should not be copied, and
-//! no thread may wait for a client that does not read.
+//! Several threads answer calls of one connection. Replies must leave whole, those ready together
+//! with one system call, file data without a copy, and no thread may wait for a client that does
+//! not read.
 //!
-//! Rule: a queue of pieces per connection and a flag that says a thread is sending. One that finds
-//! the flag clear sends everything that is queued, without holding the lock, until the queue is
-//! empty or the socket is full; all others only append. The reader goes on with a full socket when
-//! epoll says that it takes more.
+//! Each connection has a queue of pieces and a flag "sending". A thread that finds the flag clear
+//! sends, without the lock, until the queue is empty or the socket full; others only append. The
+//! reader continues when epoll says writable.
 //!
 //! ```text
 //!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg, sendfile ──> socket
@@ -15,10 +14,9 @@
 //!   reader   ─┘                   └─ flag set: another thread sends mine too
 //! ```
 //!
-//! sendfile(2) ends with a segment of its own, however short, and wakes the receiver for it. So a
-//! connection is corked while ranges of files leave with other pieces behind them: the end of one
-//! reply and the head of the next one share a segment. To cork and uncork costs two system calls,
-//! which a single reply would gain nothing by.
+//! sendfile(2) ends its segment, however short, and wakes the receiver. So the socket is corked
+//! while pieces follow a file range, and the end of one reply shares a segment with the next head.
+//! Two system calls, useless for a single reply.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -33,7 +31,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 use crate::reply::batch::{Batch, Piece};
 use crate::reply::unsent::Unsent;
 
-/// A longer queue gives its memory back when it is empty.
+/// A longer queue frees its memory when empty.
 const PIECES_KEPT_MAX: usize = 64;
 
 fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
@@ -43,19 +41,19 @@ fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
 #[derive(Default)]
 struct State {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that have left already.
+    /// Sent bytes of the first piece.
     offset: usize,
     unsent_bytes: usize,
-    /// Bytes of all replies that there have been.
+    /// Bytes of all replies so far.
     queued_bytes: u64,
-    /// Memory that all connections together are charged for.
+    /// Memory charged to the total.
     charged_bytes: usize,
     sending: bool,
     writable_again: bool,
     dead: bool,
 }
 
-/// The queue of one connection.
+/// The queue of a connection.
 #[derive(Default)]
 pub struct SendQueue {
     state: Mutex<State>,
@@ -63,7 +61,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// An empty queue, what is in it charged to `unsent`.
+    /// An empty queue that charges `unsent`.
     pub fn new(unsent: Arc<Unsent>) -> Self {
         Self {
             state: Mutex::default(),
@@ -71,8 +69,8 @@ impl SendQueue {
         }
     }
 
-    /// Sends replies; what cannot leave is queued, and leaves when the reader finds that the socket
-    /// takes more. The batch is empty afterwards. False: the connection is dead.
+    /// Sends or queues the replies and empties the batch; the reader sends queued ones later.
+    /// False: the connection is dead.
     #[must_use]
     pub fn send(&self, socket: impl AsFd, batch: &mut Batch) -> bool {
         match batch.block() {
@@ -85,7 +83,7 @@ impl SendQueue {
         }
     }
 
-    /// Queues pieces that belong together and sends what can be sent.
+    /// Queues pieces of whole replies and sends what it can.
     fn send_pieces(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> bool {
         let mut state = self.state.lock();
         if state.dead {
@@ -99,7 +97,7 @@ impl SendQueue {
         self.drain(state, &socket)
     }
 
-    /// Sends one block of replies, straight from the caller's memory when nothing is queued.
+    /// Sends a block straight from the caller's memory if nothing is queued.
     fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> bool {
         let mut state = self.state.lock();
         if state.dead {
@@ -136,7 +134,7 @@ impl SendQueue {
         }
     }
 
-    /// Goes on after the socket was full. False: the connection is dead.
+    /// Continues after a full socket. False: the connection is dead.
     #[must_use]
     pub fn send_more(&self, socket: impl AsFd) -> bool {
         let mut state = self.state.lock();
@@ -150,18 +148,18 @@ impl SendQueue {
         self.drain(state, &socket)
     }
 
-    /// Bytes that have not left yet.
+    /// Bytes that have not left.
     pub fn unsent_bytes(&self) -> usize {
         self.state.lock().unsent_bytes
     }
 
-    /// Bytes of all replies that there have been.
+    /// Bytes of all replies so far.
     pub fn queued_bytes(&self) -> u64 {
         self.state.lock().queued_bytes
     }
 
-    /// How many of these bytes the client's machine has acknowledged at least, of how many. Nothing
-    /// is known while a thread sends.
+    /// Lower bound for the bytes that the client's kernel has acknowledged, and all bytes. `None`
+    /// while a thread sends.
     pub fn acknowledged_bytes(&self, socket: impl AsFd) -> Option<(u64, u64)> {
         let state = self.state.lock();
         if state.sending || state.dead {
@@ -196,7 +194,7 @@ impl SendQueue {
             let is_full = match result {
                 Ok(()) => {
                     state.offset = 0;
-                    // The next replies need no memory of their own.
+                    // Reuse the memory for the next replies.
                     if state.pieces.is_empty() && pieces.capacity() <= PIECES_KEPT_MAX {
                         state.pieces = pieces;
                     }
@@ -222,8 +220,8 @@ impl SendQueue {
         }
     }
 
-    /// Charges for what is left in the queue. What leaves at once is never charged for: that
-    /// would have all threads write to one cache line for each reply.
+    /// Charges what stays in the queue. Replies that leave at once are never charged: all threads
+    /// would write to one cache line.
     fn settle(&self, state: &mut State) {
         let bytes = memory_bytes(&state.pieces);
         let before = std::mem::replace(&mut state.charged_bytes, bytes);
@@ -246,7 +244,7 @@ impl Drop for SendQueue {
     fn drop(&mut self) {
         let mut state = self.state.lock();
         let queued: usize = state.pieces.iter().map(Piece::length).sum();
-        // A thread that panicked while it sent has left things half done.
+        // A panic during sending leaves the counts inconsistent.
         if !state.sending {
             let offset = if state.dead { 0 } else { state.offset };
             assert!(
@@ -261,26 +259,26 @@ impl Drop for SendQueue {
     }
 }
 
-/// A block that has to wait, in no more memory than it needs.
+/// A block that must wait, without spare capacity.
 fn kept(bytes: &mut Vec<u8>) -> Piece {
     let mut bytes = std::mem::take(bytes);
     bytes.shrink_to_fit();
     Piece::Bytes(bytes)
 }
 
-/// Bytes that were sent and that the other side's machine has not acknowledged.
+/// Sent bytes that the peer's kernel has not acknowledged.
 fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
-    // SAFETY: TIOCOUTQ writes one int, which is what the getter has space for.
+    // SAFETY: TIOCOUTQ writes one int, the size of the getter's buffer.
     unsafe {
         let get = Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new();
         ioctl(socket, get)
     }
 }
 
-/// The most ranges of one sendmsg; more only make the kernel copy the list.
+/// Most ranges of a sendmsg; more only make the kernel copy the list.
 const RANGES_MAX: usize = 64;
 
-/// Sends pieces until none is left; those that have left are removed.
+/// Sends and removes pieces until none is left.
 fn transmit(
     socket: &impl AsFd,
     pieces: &mut VecDeque<Piece>,
@@ -290,7 +288,7 @@ fn transmit(
     let is_corked = more_follows_a_file(pieces) && sockopt::set_tcp_cork(socket, true).is_ok();
     let result = transmit_all(socket, pieces, offset);
     if is_corked {
-        // It fails only if the connection is dead, which the next call says, too.
+        // Fails only on a dead connection, which the next call reports.
         let _ = sockopt::set_tcp_cork(socket, false);
     }
     result
@@ -331,7 +329,7 @@ fn transmit_all(
     }
 }
 
-/// Sends the leading pieces that are in memory with one system call.
+/// Sends the leading memory pieces with one system call.
 fn send_memory(
     socket: &impl AsFd,
     pieces: &VecDeque<Piece>,
@@ -339,7 +337,7 @@ fn send_memory(
 ) -> Result<usize, Errno> {
     let mut ranges = [IoSlice::new(&[]); RANGES_MAX];
     let mut count = 0;
-    // All of the first piece has not left, or it would not be there.
+    // Less than the first piece, which would be gone otherwise.
     let mut skipped = offset;
     for (slot, piece) in ranges.iter_mut().zip(pieces) {
         let bytes: &[u8] = match piece {
@@ -357,8 +355,8 @@ fn send_memory(
     send_ranges(socket, &ranges[..count], count < pieces.len())
 }
 
-/// The bytes of a file that was cut short while it was to be sent, or that its file system cannot
-/// send: what is there was read, and zeros follow, because the reply has promised as many.
+/// Replaces a truncated file, or one that cannot be sent in place: its bytes, then zeros, as the
+/// reply has promised the length.
 fn fallen_back(bytes: Vec<u8>) -> Piece {
     Piece::Bytes(bytes)
 }
@@ -368,7 +366,7 @@ fn transmit_bytes(socket: &impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     send_ranges(socket, &[IoSlice::new(bytes)], false)
 }
 
-/// One system call. `more` says that other bytes follow at once.
+/// One system call; `more`: other bytes follow at once.
 fn send_ranges(socket: &impl AsFd, ranges: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
     let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     if more {

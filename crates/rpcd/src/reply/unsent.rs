@@ -1,12 +1,10 @@
-//! Memory for replies that have not left, and the bound on it.
+//! The bound on memory for unsent replies.
 //!
-//! Problem: a listing is answered with a hundred times the bytes of the question, and a client
-//! that asks and never reads leaves the answers in the server. Rule: what a reply may take is
-//! charged when its call goes to the pool, what it has taken until it has left. A connection that
-//! is charged for [`CONNECTION_BYTES_MAX`] is not read from. When all together are charged for
-//! [`BYTES_MAX`], a connection is read from only if it has less than [`SHARE_BYTES`], and
-//! listings get shorter pages the nearer that is ([`Unsent::page_bytes`]): so a client that reads
-//! its replies goes on being served.
+//! A listing is a hundred times its call, so a client that asks and never reads fills the server. A
+//! reply's longest size is charged when its call goes to the pool, its real size until it has left.
+//! A connection with [`CONNECTION_BYTES_MAX`] is not read. With [`BYTES_MAX`] in all, only
+//! connections below [`SHARE_BYTES`] are read, and listings shorten their pages as that comes near
+//! ([`Unsent::page_bytes`]), so that clients that read are still served.
 //!
 //! ```text
 //!   a page may have  256 KiB ────────────────╮
@@ -15,34 +13,34 @@
 //!                            0        14 MiB    16 MiB     charged to all
 //! ```
 //!
-//! So there are never more than 16 MiB, a page of each thread that was at work when they were
-//! full, and 16 KiB and a page of that size for each connection.
+//! So the maximum is 16 MiB, a page of each thread then at work, and for each connection 16 KiB and
+//! a page of that size.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names;
 
-/// Bytes of replies of one connection; above this it is not read.
+/// Reply bytes of a connection; above this it is not read.
 pub const CONNECTION_BYTES_MAX: usize = 1 << 20;
 
-/// The same of all connections together; above this each may only have [`SHARE_BYTES`].
+/// The same in all; above this each connection has [`SHARE_BYTES`].
 pub const BYTES_MAX: usize = 16 << 20;
 
-/// What a connection may have when all together have too much.
+/// A connection's bytes while the total is exceeded.
 pub const SHARE_BYTES: usize = 16 << 10;
 
-/// The shortest page of a listing: some hundred names with attributes.
+/// Shortest page of a listing: some hundred names with attributes.
 const PAGE_BYTES_MIN: usize = 16 << 10;
 
-/// A page may have this part of what is left.
+/// A page gets this part of the remaining bytes.
 const PARTS: usize = 8;
 
-/// Bytes that all connections of a server are charged for.
+/// Charged bytes of a server.
 #[derive(Debug, Default)]
 pub struct Unsent(AtomicUsize);
 
 impl Unsent {
-    /// Charges more.
+    /// Charges `bytes`.
     pub fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes, Ordering::SeqCst);
         names::UNSENT_REPLY_BYTES.add(signed(bytes));
@@ -58,12 +56,12 @@ impl Unsent {
         names::UNSENT_REPLY_BYTES.add(-signed(bytes));
     }
 
-    /// Whether all together have too much.
+    /// Whether the total is exceeded.
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::SeqCst) >= BYTES_MAX
     }
 
-    /// What one connection may be charged for now.
+    /// The current bound of one connection.
     pub fn connection_bytes_max(&self) -> usize {
         if self.is_over() {
             SHARE_BYTES
@@ -72,7 +70,7 @@ impl Unsent {
         }
     }
 
-    /// How long a page of a listing may be that could have `wanted` bytes.
+    /// The length of a listing page that could have `wanted` bytes.
     pub fn page_bytes(&self, wanted: usize) -> usize {
         let left = BYTES_MAX.saturating_sub(self.0.load(Ordering::SeqCst));
         wanted.min((left / PARTS).max(PAGE_BYTES_MIN))

@@ -1,31 +1,26 @@
-//! Memory for requests that do not fit a reader's scratch buffer, and the bound on it.
+//! The bound on memory for requests larger than a reader's scratch buffer.
 //!
-//! Problem: a WRITE carries up to 1 MiB, clients keep hundreds in flight, and there may be a
-//! thousand clients; some announce large records and never send them, and storage may hold what it
-//! was given for ever.
+//! A WRITE carries up to 1 MiB, clients keep hundreds in flight, and there may be a thousand
+//! clients; some announce records that never come, and stalled storage may keep what it has.
 //!
-//! Rules: one budget for the whole server. A record gets memory in steps, each as large as what
-//! has arrived, so that no client holds much more than it has sent
-//! ([`crate::request_memory::record`]). Each address has its [share](crate::share). Records that
-//! wait for the storage of one export have at most as much as is left, so that there is something
-//! for the others. A connection that wants more than that stops being read (TCP then slows the
-//! client) and stands in a queue, the oldest record first; a thread that returns memory calls as
-//! many as fit. One that wants more than its share holds up none behind it that want less. A
-//! connection that is called and does not come (it is gone, or may not go on for another reason)
-//! passes the offer on, or those behind would wait for ever.
+//! One budget serves all. A record gets memory in steps as large as what has arrived
+//! ([`crate::request_memory::record`]). Each address has its [share](crate::share). Whole records
+//! of one export may use at most as much as is left, so that other exports get some. A connection
+//! that wants more is not read (TCP slows the client) and waits in a queue, oldest record first; a
+//! return of memory wakes as many as fit. A record over its share does not delay those behind it. A
+//! connection that is woken and cannot use the memory passes the offer on.
 //!
 //! ```text
 //!   [whole, of export A | whole, of B | records that arrive, of each address |   left   ] [first]
 //!    \__ each at most what is left __/                                        24 MiB ^
 //! ```
 //!
-//! Records that arrive could all wait for each other, none of them whole. So one of them, the
-//! *first*, may go on although nothing is left, until it is whole. Those that are never whole are
-//! got rid of by [`record`](super::record), and [`careless`](super::careless) finds those that
-//! begin them over and over.
+//! Records could all wait for each other, none of them whole. So one of them, the *first*, may
+//! exceed the budget until it is whole. [`record`](super::record) ends records that never become
+//! whole; [`penalties`](super::penalties) finds addresses that begin such records again and again.
 //!
-//! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
-//! faults. A record that gets one is charged for all of it.
+//! A few freed buffers are kept, as a fresh megabyte costs 256 page faults. A record is charged for
+//! all of a reused buffer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,16 +29,16 @@ use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 
 use crate::connection::inbox::Waker;
-use crate::request_memory::careless::Careless;
+use crate::request_memory::penalties::Penalties;
 use crate::share::{Address, Shares};
 
-/// The longest record that is taken: a WRITE of 1 MiB with the largest header there can be.
+/// Longest record: a WRITE of 1 MiB with the largest header.
 pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
 
-/// Bytes of requests in memory at once, all connections together.
+/// Bytes of all requests in memory.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;
 
-/// Bytes kept free for reuse.
+/// Bytes kept for reuse.
 const FREE_BYTES_MAX: usize = 6 << 20;
 
 /// The budget.
@@ -54,39 +49,39 @@ pub struct RequestBudget {
 
 struct State {
     by_address: Shares<Address>,
-    /// Bytes of whole records, by export.
+    /// Whole records by export.
     by_export: Shares<u32>,
     free_bytes: usize,
     free: Vec<Vec<u8>>,
-    /// By the order of the records.
+    /// By record number.
     waiting: BTreeMap<u64, Waiting>,
     next_order: u64,
-    /// The connection whose record may go over the limit.
+    /// The connection of the first record.
     first: Option<u64>,
-    /// What it has there: no other record has less for it.
+    /// Its bytes over the budget; other records lose nothing by them.
     first_bytes: usize,
-    careless: Careless,
+    penalties: Penalties,
 }
 
 struct Waiting {
     wanted: Wanted,
     waker: Waker,
-    /// It was called, and has not come yet.
+    /// Woken, and not back yet.
     is_called: bool,
 }
 
-/// More memory for a record.
+/// A record's request for memory.
 #[derive(Clone, Copy)]
 struct Wanted {
     address: Address,
     export: Option<u32>,
     bytes: usize,
-    /// A part of the record is there.
+    /// The record has begun.
     grows: bool,
 }
 
 impl Wanted {
-    /// Its position in the order of those that want to be the first.
+    /// Its rank among the candidates for the first record.
     fn turn(&self, order: u64) -> (bool, u64) {
         (self.address == Address::NONE, order)
     }
@@ -111,13 +106,13 @@ impl State {
             && self.has_room_for(wanted.export, left)
     }
 
-    /// Whether an older record is to have what is left.
+    /// Whether an older record has a claim on what is left.
     fn is_behind(&self, order: u64) -> bool {
         let mut older = self.waiting.range(..order);
         older.any(|(_, waiting)| self.fits(&waiting.wanted))
     }
 
-    /// The position of the one that is to be the first next.
+    /// The rank of the next first record.
     fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
         let waiting = self.waiting.iter();
         let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {
@@ -141,14 +136,14 @@ impl State {
         names::REQUEST_MEMORY_BYTES.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// The first is whole or gone: its memory counts like that of others.
+    /// The first record is whole or gone: its memory counts as any other.
     fn end_first(&mut self, address: Address) {
         self.first = None;
         let bytes = std::mem::take(&mut self.first_bytes);
         self.by_address.add(address, bytes);
     }
 
-    /// Finds those that can be offered the memory they want.
+    /// The connections to wake, whose memory is free.
     fn due(&mut self, limit: usize) -> Vec<Waker> {
         let mut left = self.by_address.left();
         let mut due = Vec::new();
@@ -181,36 +176,36 @@ impl State {
     }
 }
 
-/// What one record is charged for.
+/// The charge for a record.
 pub struct Lease {
-    /// Where it comes from.
+    /// The budget.
     pub memory: Arc<RequestBudget>,
     /// The client's address.
     pub address: Address,
-    /// The address for whose share it counts.
+    /// The address whose share pays.
     payer: Address,
     token: u64,
-    /// The export that it is for, when that is known.
+    /// The record's export, if known.
     pub export: Option<u32>,
-    /// Bytes that it is charged for.
+    /// Charged bytes.
     pub bytes: usize,
-    /// Among all records, from when it first asked.
+    /// The record's number, from its first request.
     order: Option<u64>,
     is_first: bool,
-    /// It is whole, and counts for its export.
+    /// The record is whole and counts for its export.
     is_whole: bool,
 }
 
-/// What a record was given.
+/// What a record got.
 pub enum Given {
     /// A buffer for all of it.
     Reused(Vec<u8>),
-    /// The right to as many bytes in all.
+    /// A total of this many bytes.
     Step(usize),
 }
 
 impl Lease {
-    /// Of nothing yet.
+    /// An empty lease.
     pub fn new(memory: &Arc<RequestBudget>, address: Address, token: u64) -> Self {
         Self {
             memory: memory.clone(),
@@ -225,20 +220,19 @@ impl Lease {
         }
     }
 
-    /// One for the next record of the same connection.
+    /// The lease of the connection's next record.
     #[must_use]
     pub fn anew(&self) -> Self {
         Self::new(&self.memory, self.address, self.token)
     }
 
-    /// Asks for `step` bytes in all of the `size` that the record will have. When refused, `waker`
-    /// is called once there is enough. What was refused must either come again when called or
-    /// [`RequestBudget::pass_on`].
+    /// Asks for a total of `step` of the record's `size` bytes. If refused, `waker` is called once
+    /// memory is free; the record must then ask again or [`RequestBudget::pass_on`].
     pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
         let memory = self.memory.clone();
         let mut state = memory.state.lock();
         let order = *self.order.get_or_insert_with(|| {
-            self.payer = state.careless.payer(self.address);
+            self.payer = state.penalties.payer(self.address);
             state.next_order += 1;
             state.next_order
         });
@@ -291,21 +285,20 @@ impl Lease {
         step
     }
 
-    /// Whether the record's export holds so much that no more of it fits.
+    /// Whether the record's export can take no more of it.
     pub fn export_is_full(&self) -> bool {
         let state = self.memory.state.lock();
         !state.has_room_for(self.export, state.by_address.left())
     }
 
-    /// Whether the storage of the record's export has so much to do that it has to wait for that,
-    /// and not for records that arrive.
+    /// Whether the record waits for its export's storage rather than for arriving records.
     pub fn waits_for_storage(&self) -> bool {
         let state = self.memory.state.lock();
         let much = state.by_address.left().max(self.memory.limit / 8);
         !state.has_room_for(self.export, much)
     }
 
-    /// The record is whole: another one may be the first.
+    /// The record is whole; another may be the first.
     fn whole(&mut self) {
         if self.bytes == 0 {
             return;
@@ -324,7 +317,7 @@ impl Lease {
     }
 }
 
-/// Bytes of one request or reply. Returns itself to the budget when dropped.
+/// Bytes of a request; they return to the budget on drop.
 pub struct Buffer {
     bytes: Vec<u8>,
     lease: Lease,
@@ -344,12 +337,12 @@ impl RequestBudget {
                 next_order: 0,
                 first: None,
                 first_bytes: 0,
-                careless: Careless::default(),
+                penalties: Penalties::default(),
             }),
         })
     }
 
-    /// A small record, copied: it counts for no address.
+    /// A copied small record, which counts for no address.
     pub fn uncounted(self: &Arc<Self>, record: &[u8]) -> Buffer {
         Buffer {
             bytes: record.to_vec(),
@@ -357,14 +350,14 @@ impl RequestBudget {
         }
     }
 
-    /// The connection `token` does not want what it waited for, for now: others may have it.
+    /// The connection `token` cannot use the memory that it waits for.
     pub fn pass_on(&self, token: u64) {
         let mut state = self.state.lock();
         state.stop_waiting(token);
         self.call(state);
     }
 
-    /// Calls those whose memory there is.
+    /// Wakes connections whose memory is free.
     fn call(&self, mut state: MutexGuard<'_, State>) {
         if state.waiting.is_empty() {
             return;
@@ -379,9 +372,9 @@ impl RequestBudget {
         !self.state.lock().waiting.is_empty()
     }
 
-    /// A record of `address` was lost because others waited for its memory.
+    /// A record of `address` ended because others waited for its memory.
     pub fn blame(&self, address: Address) {
-        self.state.lock().careless.note(address);
+        self.state.lock().penalties.note(address);
     }
 
     fn give_back(&self, lease: &mut Lease, bytes: Vec<u8>) {
@@ -397,7 +390,7 @@ impl RequestBudget {
         if let Some(export) = lease.export.filter(|_| lease.is_whole) {
             state.by_export.subtract(export, charged);
         }
-        // One that was cut short is of no use to others.
+        // A short buffer is of no use to others.
         if bytes.len() == charged && state.free_bytes + charged <= FREE_BYTES_MAX {
             state.free_bytes += charged;
             state.free.push(bytes);
@@ -407,14 +400,14 @@ impl RequestBudget {
 }
 
 impl Buffer {
-    /// A whole record in memory that was leased for it.
+    /// A whole record in leased memory.
     #[must_use]
     pub fn whole(bytes: Vec<u8>, mut lease: Lease) -> Self {
         lease.whole();
         Self { bytes, lease }
     }
 
-    /// A record that will not be whole: only to give its memory back.
+    /// A record that ends early: returns its memory.
     #[must_use]
     pub fn cut_short(bytes: Vec<u8>, lease: Lease) -> Self {
         Self { bytes, lease }
@@ -437,7 +430,7 @@ impl Drop for Buffer {
 
 #[cfg(test)]
 impl RequestBudget {
-    /// Memory that others have, whatever the rules say.
+    /// Takes memory whatever the rules say.
     pub fn taken(self: &Arc<Self>, bytes: usize) -> Buffer {
         self.state.lock().charge(Address::NONE, bytes, false);
         let mut lease = Lease::new(self, Address::NONE, 0);

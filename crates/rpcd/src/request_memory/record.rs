@@ -1,25 +1,23 @@
 //! The memory of a record while it arrives.
 //!
-//! Problem: a marker of four bytes claims a megabyte, and many connections that send no more than
-//! that must not have all the memory there is. But a record that does arrive should lie in one
-//! piece, and not be copied.
+//! A marker of four bytes can claim a megabyte, and connections that send only that must not take
+//! all memory; but a real record should lie in one piece, uncopied.
 //!
-//! Rule: until [`BEGINNING_BYTES`] are there a record has a small buffer that is not counted. Then
-//! it gets address space for all of it and the right to its first [`STEP_BYTES`], and whenever
-//! these are full, to twice as much. Memory that was never touched is none, so a record holds at
-//! most twice what has arrived of it, and nothing is copied but its beginning.
+//! Up to [`BEGINNING_BYTES`] a record has a small, uncounted buffer. Then it gets address space for
+//! all of it and the right to its first [`STEP_BYTES`], and when these are full, to twice as much.
+//! Untouched memory costs nothing, so a record holds at most twice what has arrived, and only its
+//! beginning is copied.
 //!
 //! ```text
 //!   address space  [########|########|--------|----------------| . . . . . . . . . . ]
 //!                   arrived           may be used               is not memory yet
 //! ```
 //!
-//! Others may wait for memory. Then a record must be whole in [`WHOLE_WITHIN`], or its connection
-//! is closed: a client in earnest sends the call again on another one. This holds for a record that
-//! waits for memory itself, or records would wait for each other for as long as their clients like;
-//! but one whose next step has come and lies in the socket has twice that time, so that it outlives
-//! those it waits for. And the time begins anew while a record waits for the storage of its export,
-//! or is not read because of the calls before it.
+//! While others wait for memory a record must be whole in [`WHOLE_WITHIN`], or its connection is
+//! closed; an honest client repeats the call on another one. This includes records that wait for
+//! memory themselves, or they would wait for each other without end; but if the next step is in the
+//! socket, the record has twice the time, and outlives those it waits for. The time restarts while
+//! the record waits for its export's storage, or is not read because of earlier calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,38 +28,38 @@ use crate::connection::inbox::Waker;
 use crate::request_memory::budget::{Buffer, Given, Lease, RequestBudget};
 use crate::share::Address;
 
-/// A call's head and the handle of its object fit in less.
+/// A call's head and its handle are shorter.
 pub const BEGINNING_BYTES: usize = 2 << 10;
 
-/// The buffer of a record that has hardly begun.
+/// The buffer of a beginning.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// Below this a buffer is an ordinary allocation, bounded by the limits of each connection.
+/// Smaller buffers are plain allocations, bounded by each connection's limits.
 const COUNTED_FROM_BYTES: usize = 32 << 10;
 
-/// Larger buffers have a multiple of this, so that those of one client can be used again.
+/// Larger buffers are multiples, for reuse.
 const GRANULE_BYTES: usize = 16 << 10;
 
 /// The first counted step.
 const STEP_BYTES: usize = 32 << 10;
 
-/// A line of 2 Mbit/s brings a megabyte in this time.
+/// A line of 2 Mbit/s delivers a megabyte in this time.
 const WHOLE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Memory of the record that a connection is receiving.
+/// Memory of the record that a connection receives.
 pub struct RecordMemory {
     lease: Lease,
     waker: Waker,
-    /// Stands in the queue for memory, or has been called and not taken it yet.
+    /// In the queue for memory, or woken and not served yet.
     pub waits: bool,
-    /// Bytes that it lacked when it began to wait.
+    /// Missing bytes at the start of the wait.
     missing_bytes: usize,
-    /// When it began.
+    /// Start of the record or wait.
     since: Instant,
 }
 
 impl RecordMemory {
-    /// For a new connection of an address, whose reader is called with `waker`.
+    /// For a new connection; `waker` wakes its reader.
     pub fn new(budget: &Arc<RequestBudget>, address: Address, waker: Waker) -> Self {
         Self {
             lease: Lease::new(budget, address, waker.token),
@@ -72,8 +70,8 @@ impl RecordMemory {
         }
     }
 
-    /// Gives memory for more of a record of `bytes` in all, of which `next` comes next. False: it
-    /// waits, and the connection is called when there is memory; without `must_wait` it does not.
+    /// Gives memory for more of a record of `bytes` in all, of which `next` comes next. False: none
+    /// is free; with `must_wait` the reader is woken when there is.
     pub fn give(
         &mut self,
         assembly: &mut Assembly,
@@ -95,7 +93,7 @@ impl RecordMemory {
         let is_new = self.lease.bytes == 0;
         if is_new {
             self.since = Instant::now();
-            // A client may send a few bytes as a fragment of their own before the rest.
+            // A client may send the first bytes as a fragment of their own.
             let next = &next[..BEGINNING_BYTES.min(next.len())];
             self.lease.export = export_of(&[assembly.beginning(), next].concat());
         }
@@ -117,14 +115,14 @@ impl RecordMemory {
         true
     }
 
-    /// Memory that was or will be offered cannot be taken now.
+    /// Gives up memory that was or will be offered.
     pub fn stop_waiting(&mut self) {
         if std::mem::take(&mut self.waits) {
             self.lease.memory.pass_on(self.waker.token);
         }
     }
 
-    /// The export of the record, if that holds so much that no more of it fits.
+    /// The record's export, if it can take no more.
     pub fn full_export(&self) -> Option<u32> {
         self.lease.export.filter(|_| self.lease.export_is_full())
     }
@@ -134,7 +132,7 @@ impl RecordMemory {
         Buffer::whole(bytes, self.take_lease())
     }
 
-    /// The record in `bytes` will not be whole; its memory goes back.
+    /// The record in `bytes` ends early; its memory returns.
     pub fn give_up(&mut self, bytes: Vec<u8>) {
         self.stop_waiting();
         drop(Buffer::cut_short(bytes, self.take_lease()));
@@ -145,9 +143,8 @@ impl RecordMemory {
         std::mem::replace(&mut self.lease, next)
     }
 
-    /// Whether the client takes too long to fill memory, if others wait for it. Called every now
-    /// and then; `is_held_up`: it waits for calls before it; `unread_bytes`: what has come from the
-    /// client and lies in no record yet.
+    /// Whether the client is too slow to fill memory that others wait for; for regular checks.
+    /// `is_held_up`: earlier calls delay it; `unread_bytes`: received bytes outside any record.
     pub fn is_overdue(
         &mut self,
         now: Instant,
@@ -165,7 +162,7 @@ impl RecordMemory {
         !has_come || took > 2 * WHOLE_WITHIN
     }
 
-    /// Has the client's address count as careless: its record was lost because it was overdue.
+    /// Penalises the client's address for an overdue record.
     pub fn blame(&self) {
         self.lease.memory.blame(self.lease.address);
     }

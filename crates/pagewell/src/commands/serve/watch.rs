@@ -70,7 +70,7 @@ impl ExportWatch {
     /// What is wrong at the moment; `is_written`: clients are to change it. Waits for nothing.
     pub(super) fn warnings(&self, is_written: bool, now: Instant) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.faults.is_held(now) {
+        if self.faults.is_stalled(now) {
             warnings.push("its storage does not answer: clients wait".to_owned());
         }
         if let Some((count, last)) = self.faults.errors() {
@@ -237,7 +237,7 @@ mod tests {
         watch
             .faults
             .note("/a: Input/output error", SystemTime::now());
-        watch.faults.note_held(now);
+        watch.faults.note_stalled(now);
         let warnings = watch.warnings(false, now);
         assert!(warnings[0].contains("does not answer"), "{warnings:?}");
         assert!(

@@ -1,4 +1,4 @@
-//! What a receiver does while calls or bytes a second are limited: [`crate::limits`].
+//! Receiving under rate limits ([`crate::limits`]).
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::limits::Prepaid;
 use crate::program::Program;
 
 impl Receiver {
-    /// A turn begins, and something is limited, or was before. Returns how long it must wait.
+    /// Begins a turn while a limit is set, or was; returns how long the connection must wait.
     #[cold]
     pub(super) fn begin_limited<P: Program>(
         &mut self,
@@ -19,7 +19,7 @@ impl Receiver {
         is_limited: bool,
     ) -> Option<Duration> {
         self.is_limited = is_limited;
-        // Without a call there is nothing to wait for, but the next event.
+        // Without a call there is only the next event to wait for.
         if self.leftover.is_empty() && rustix::io::ioctl_fionread(&self.connection) == Ok(0) {
             self.set_waits(None);
             return None;
@@ -27,11 +27,11 @@ impl Receiver {
         self.must_wait(shared)
     }
 
-    /// How long the next call is to wait. In the middle of a call nothing waits: it may have memory
+    /// How long the next call must wait. In the middle of one nothing waits, as it may have memory
     /// that others want.
     pub(super) fn must_wait<P: Program>(&self, shared: &Shared<P>) -> Option<Duration> {
         let is_between = self.is_limited && self.assembly.is_empty();
-        // One that is closed is to be let go of.
+        // A closed connection is to be dropped.
         let is_between = is_between && !self.connection.is_closed();
         let limits = &shared.dispatcher.bounds.limits;
         let wait = is_between.then(|| limits.wait(&self.connection)).flatten();
@@ -39,7 +39,7 @@ impl Receiver {
         wait.map(|(wait, _)| wait)
     }
 
-    /// Whether it waits and its client is gone or does not wait any more.
+    /// Whether it waits for a client that is gone.
     pub fn waits_in_vain(&self) -> bool {
         self.connection.usage.waits_now() && self.connection.is_given_up()
     }
@@ -62,13 +62,13 @@ impl Receiver {
         }
     }
 
-    /// Keeps what was received until the next turn, which finds out how long it must wait.
-    pub(super) fn hold(&mut self, rest: &[u8]) -> Turn {
+    /// Keeps the input until the next turn, which finds the wait.
+    pub(super) fn throttle(&mut self, rest: &[u8]) -> Turn {
         self.leftover = rest.to_vec();
         Turn::Again
     }
 
-    /// Answers the call in a record, unless it has to go to the pool, and pays for it.
+    /// Answers a call, or returns it for the pool; pays for it.
     #[cold]
     pub(super) fn answer_and_pay<P: Program>(
         &mut self,
@@ -85,7 +85,7 @@ impl Receiver {
         state
     }
 
-    /// Pays for a call that was answered, by what is behind the first `before` bytes of the batch.
+    /// Pays for an answered call; its reply begins at `before` in the batch.
     fn pay<P: Program>(&self, shared: &Shared<P>, received_bytes: usize, before: usize) {
         let sent_bytes = self.batch.length().saturating_sub(before);
         let cost = Cost {
@@ -97,7 +97,7 @@ impl Receiver {
         limits.charge(&self.connection, export, cost);
     }
 
-    /// Pays for a call that goes to the pool, and for the longest reply that there can be.
+    /// Pays for a pool call and its longest reply.
     fn prepay<P: Program>(
         &self,
         shared: &Shared<P>,

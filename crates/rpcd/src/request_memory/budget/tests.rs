@@ -137,7 +137,7 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
 /// Addresses that begin records and lose them again have one share together, whose being full
 /// holds up no other address.
 #[test]
-fn careless_addresses_hold_up_others_once() {
+fn penalised_addresses_hold_up_others_once() {
     let memory = RequestBudget::new(24 * MIB);
     let half_records = |hosts: std::ops::Range<u8>| -> Vec<Lease> {
         let mut leases: Vec<Lease> = hosts
@@ -174,9 +174,9 @@ fn careless_addresses_hold_up_others_once() {
     }
 }
 
-/// The first is one that may have memory for the first time, however old the careless ones are.
+/// The first is one that may have memory for the first time, however old the penalised ones are.
 #[test]
-fn a_careless_one_is_not_the_first_while_another_could_be() {
+fn a_penalised_one_is_not_the_first_while_another_could_be() {
     let memory = RequestBudget::new(MIB);
     let inbox = Inbox::new().unwrap();
     let begun = |host: u8| {
@@ -185,7 +185,7 @@ fn a_careless_one_is_not_the_first_while_another_could_be() {
         lease
     };
     memory.blame(address(1));
-    let (mut careless, mut other, mut first) = (begun(1), begun(2), begun(3));
+    let (mut penalised, mut other, mut first) = (begun(1), begun(2), begun(3));
     let _rest = memory.taken(MIB - (192 << 10));
     assert!(
         first.grow(128 << 10, MIB, None).is_some(),
@@ -195,7 +195,7 @@ fn a_careless_one_is_not_the_first_while_another_could_be() {
         let waker = Waker::new(inbox.clone(), token);
         assert!(lease.grow(128 << 10, MIB, Some(&waker)).is_none());
     };
-    wait(&mut careless, 1);
+    wait(&mut penalised, 1);
     wait(&mut other, 2);
     first.whole();
     assert_eq!(inbox.collect(), [2]);
