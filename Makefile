@@ -71,6 +71,9 @@ lint-dependencies: ## Licences, bans and sources of all dependencies (needs carg
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny@0.20.2
 	$(CARGO) deny check licenses bans sources
 
+publish-check: ## Make the crates as for a registry, in their order, and upload nothing (needs the index)
+	$(CARGO) publish --workspace --dry-run --no-verify
+
 fuzz: ## Feed random input to every decoder for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
@@ -113,6 +116,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package package-check test-package test check lint test-rust docs test-clients test-strangers \
+.PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers \
 	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-idle \
 	readme install uninstall man clean
