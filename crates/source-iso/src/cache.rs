@@ -1,11 +1,10 @@
-//! A map that forgets: parsed pieces of an image, bounded by bytes.
+//! A map of parsed pieces of an image, bounded by bytes.
 //!
-//! What was not used goes first ([`Clock`]); a hit costs one short lock and no move.
+//! Unused pieces are evicted first ([`Clock`]); a hit costs one short lock and no move. The newest
+//! piece always stays, even above the limit: a directory larger than the cache would otherwise be
+//! parsed again for every lookup in it.
 //!
-//! The newest piece always stays, even when it alone is over the limit: a directory larger than
-//! the cache would otherwise be parsed again for every name looked up in it.
-//!
-//! Keys come from the image: the map hashes them with a secret, or they would be chosen to collide.
+//! Keys come from the image, so the map hashes them with a secret.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -14,14 +13,13 @@ use pagewell_base::clock::Clock;
 use pagewell_base::mix::mix;
 use pagewell_base::sync::{Mutex, MutexGuard};
 
-/// A bounded map from places to parsed pieces.
 pub(super) struct Cache<K, V> {
     shards: Vec<Mutex<Clock<K, Arc<V>>>>,
     shard_bytes_max: usize,
 }
 
 impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
-    /// A cache of `bytes_max` bytes in `shards` parts that lock apart from each other.
+    /// A cache of `bytes_max` bytes in `shards` parts with a lock each.
     pub(super) fn new(bytes_max: usize, shards: usize) -> Self {
         Self {
             shards: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
@@ -29,13 +27,12 @@ impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
         }
     }
 
-    /// The piece at `key`, when it is there.
     pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
         shard.get(&key).map(|value| value.clone())
     }
 
-    /// Keeps `value`, which takes `bytes`, and gives it back; an equal key that came first wins.
+    /// Adds `value`, which takes `bytes`, and returns it; an earlier value of the key stays.
     pub(super) fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
         let mut shard = self.shard(key);
@@ -53,7 +50,7 @@ impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
 
     fn shard(&self, key: K) -> MutexGuard<'_, Clock<K, Arc<V>>> {
         let index = mix(key.into()) as usize % self.shards.len();
-        // A panic cannot leave a shard half changed: there is no call out of this module.
+        // A panic cannot leave a shard half-changed: this module calls no other code.
         self.shards[index].lock()
     }
 }

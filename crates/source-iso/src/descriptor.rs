@@ -1,12 +1,11 @@
-//! Volume descriptors: what an image claims to be (ECMA-119 clause 8).
+//! Volume descriptors (ECMA-119 clause 8).
 //!
-//! Descriptors are 2048 bytes each from sector 16. A terminator should end them; images without
-//! one exist, and images with thousands, so the scan ends at the first sector that is no
-//! descriptor, at the end of the image, or after 64. The first primary descriptor counts,
-//! wherever it stands.
+//! Descriptors are 2048 bytes each from sector 16. A terminator should end them; images without one
+//! exist, and images with thousands, so the scan ends at the first sector that is no descriptor, at
+//! the end of the image, or after 64. The first primary descriptor counts, wherever it is.
 //!
-//! What resembles an ISO image but needs another reader is recognised here as well, so that it is
-//! refused by name: reading it with these rules would give wrong data.
+//! Similar formats that need another reader are recognised and refused by name: these rules would
+//! read wrong data from them.
 
 use std::hash::Hasher;
 
@@ -22,37 +21,37 @@ const DESCRIPTORS_MAX: u64 = 64;
 const ROOT_RECORD: std::ops::Range<usize> = 156..190;
 const ESCAPE_SEQUENCES: std::ops::Range<usize> = 88..120;
 
-/// What a device holds that is no image for this reader.
+/// The content of a device that is no image for this reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotIso {
-    /// Something of the family; the text says what it is, with its article.
+    /// A related format; the text names it, with its article.
     Unsupported(&'static str),
-    /// Something else; the text says what is missing.
+    /// Another content; the text says what is missing.
     Unknown(&'static str),
 }
 
-/// What a device holds.
+/// The content of a device.
 type Content = Result<Descriptors, NotIso>;
 
 fn unsupported(what: &'static str) -> pagewell_device::Result<Content> {
     Ok(Err(NotIso::Unsupported(what)))
 }
 
-/// What the volume descriptors say.
+/// The facts of the volume descriptors.
 pub(super) struct Descriptors {
     /// Bytes of a logical block.
     pub(super) block_bytes: u32,
-    /// Root record of the primary descriptor's tree, when the descriptor and the record are sound.
+    /// Root record of the primary descriptor's tree, when both are sound.
     pub(super) primary_root: Option<Record>,
     /// Root record of the Joliet tree.
     pub(super) joliet_root: Option<Record>,
     /// Hash of the primary descriptor and the image's length.
     pub(super) identity: u64,
-    /// A UDF file system is in the image too.
+    /// The image also has a UDF file system.
     pub(super) has_udf: bool,
 }
 
-/// Looks at a device; errors are those of reading it.
+/// Examines a device; errors are those of reading it.
 pub(super) fn examine(device: &dyn Device) -> pagewell_device::Result<Content> {
     let mut head = [0u8; 16];
     if read_if_there(device, 0, &mut head)? {
@@ -167,7 +166,7 @@ fn descriptor(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> Descriptors {
     }
 }
 
-/// Whether descriptors stand where other sector sizes or a pregap would put them.
+/// Looks for descriptors at the positions of other sector sizes or of a pregap.
 fn other_sector_layout(device: &dyn Device) -> pagewell_device::Result<Option<&'static str>> {
     for (sector_bytes, header_bytes, first, what) in [
         (2336, 8, 16, "an image of raw 2336-byte sectors"),
@@ -198,7 +197,7 @@ fn read_if_there(
     read_exact(device, position, target).map(|()| true)
 }
 
-/// Whether a UDF anchor (ECMA-167 3/10.2) stands where one must be.
+/// Whether a UDF anchor (ECMA-167 3/10.2) is at one of its places.
 pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<bool> {
     const ANCHOR_TAG: [u8; 2] = [2, 0];
     let sectors = device.length_bytes() / SECTOR_BYTES as u64;

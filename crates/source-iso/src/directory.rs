@@ -1,15 +1,14 @@
-//! A directory as parsed: its names in recorded order, and an index over them.
+//! A parsed directory: its names in recorded order, and an index over them.
 //!
-//! Compact on purpose. Of each object only its name, its inode number and the place of its record
-//! are kept, so that a parsed directory takes less memory than its records do in the image;
-//! attributes are read from the record when they are asked for.
+//! It keeps only the name, the inode number and the place of each record, so that it takes less
+//! memory than its records in the image; attributes are read from the record on demand.
 //!
-//! Two records of one name: in the same file version, the first is found by the name and the
-//! later ones are shown as `name~2`, `name~3`..., so that all data can be reached and every name
-//! that is listed can be looked up. Of several versions of a file the highest is shown.
+//! Repeated names: with the same file version, the first is found by the name and the later ones
+//! are shown as `name~2`, `name~3`..., so that all data can be reached and every listed name can be
+//! looked up. Of several versions of a file the highest is shown.
 //!
-//! The index is open addressing with linear probing, at most half full, with keyed hashes: names
-//! come from the image and would otherwise be chosen to collide.
+//! The index is open addressing with linear probing, at most half full, with keyed hashes, because
+//! names come from the image.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -17,12 +16,11 @@ use std::hash::{BuildHasher, RandomState};
 use super::file_id::{Object, RecordPlace};
 use super::names::{Name, numbered, stem};
 
-/// Bytes that all names of one directory may take. Names can be 255 bytes in a shared place, so
-/// they are not bounded by the size of the directory.
+/// Bytes of all names of one directory. Records can share the place of a name of 255 bytes, so the
+/// size of the directory is no bound.
 const NAMES_BYTES_MAX: usize = 64 << 20;
 const FREE: u32 = u32::MAX;
 
-/// One name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     /// [`pagewell_fs::Attributes::file_id`].
@@ -42,7 +40,7 @@ pub(super) enum ItemKind {
     File,
 }
 
-/// All names of a directory but `.` and `..`.
+/// All names of a directory except `.` and `..`.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// First byte of its extent.
@@ -56,7 +54,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// An empty one; `ignores_case` is for lookups only.
+    /// `ignores_case` is for lookups only.
     pub(super) fn new(position: u64, ignores_case: bool) -> Self {
         Self {
             position,
@@ -68,7 +66,7 @@ impl Directory {
         }
     }
 
-    /// Adds a name; nothing when there is no space for it.
+    /// Adds a name; `None` without space for it.
     pub(super) fn push(
         &mut self,
         name: &Name,
@@ -88,14 +86,14 @@ impl Directory {
         Some(())
     }
 
-    /// Builds the index and settles repeated names; nothing when there is no space for them. Call
-    /// it once, after the last `push`.
+    /// Builds the index and renames repeated names; `None` without space. To be called once, after
+    /// the last `push`.
     pub(super) fn finish(&mut self) -> Option<()> {
         let pushed = std::mem::take(&mut self.items);
         let slots = (pushed.len() * 2).next_power_of_two().max(2);
         self.index = vec![FREE; slots];
-        // By what is left of a name before a number: long names may differ only behind it, and none
-        // is to try the numbers of the others again.
+        // By the name's part before a number: long names may differ only behind it, and none should
+        // try the numbers of the others again.
         let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
         for mut item in pushed {
             if let Some(first) = self.find_exact(self.name_of(&item)) {
@@ -117,7 +115,7 @@ impl Directory {
         Some(())
     }
 
-    /// Gives `item` the first free name after `number`.
+    /// Renames `item` to the first free name after `number`.
     fn rename(&mut self, item: &mut Item, number: &mut u32) -> Option<()> {
         loop {
             *number += 1;
@@ -129,7 +127,6 @@ impl Directory {
         }
     }
 
-    /// All names, in the order of their records.
     pub(super) fn items(&self) -> &[Item] {
         &self.items
     }
@@ -153,7 +150,7 @@ impl Directory {
         }
     }
 
-    /// Finds a name as shown; where case is ignored, an equal name before a similar one.
+    /// Finds a shown name; where case is ignored, an equal one before a similar one.
     pub(super) fn find(&self, name: &[u8]) -> Option<&Item> {
         let mut similar = None;
         for candidate in self.probe(name) {
@@ -174,7 +171,7 @@ impl Directory {
         self.items.remove(index);
     }
 
-    /// Bytes it takes in memory, nearly.
+    /// Approximate bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.items.len() * size_of::<Item>()
@@ -200,7 +197,7 @@ impl Directory {
         self.items.push(item);
     }
 
-    /// Positions of the items that may have `name`, first added first.
+    /// Positions of candidates for `name`, first added first.
     fn probe(&self, name: &[u8]) -> impl Iterator<Item = usize> {
         let start = self.slot_of(name);
         let mask = self.index.len().wrapping_sub(1);
@@ -217,7 +214,7 @@ impl Directory {
         } else {
             self.hasher.hash_one(name)
         };
-        // Any bits will do.
+        // Any bits serve.
         hash as usize & mask
     }
 

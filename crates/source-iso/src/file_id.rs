@@ -1,8 +1,8 @@
 //! Identifiers of objects in an image: the place of a directory record.
 //!
-//! A place in a read-only image means the same object for ever, so an identifier survives
-//! restart and needs no table. What makes it safe is that nothing in it is believed: image, tree
-//! and kind must match, and the record is read and checked again (in `tree`).
+//! A place in a read-only image always means the same object, so an identifier survives restart and
+//! needs no table. For safety it is not trusted: image, tree and kind must match, and the record is
+//! read and checked again (in `tree`).
 //!
 //! 32 bytes, little-endian:
 //!
@@ -16,9 +16,9 @@
 //! 24 parent  first byte of the extent of the directory that holds the record; directory: 0
 //! ```
 //!
-//! A directory is named by its own extent, not by a record in its parent, so that `..` of a child
-//! and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
-//! extent and is named by its record.
+//! A directory has the place of its own extent, not of a record in its parent, so that `..` of a
+//! child and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
+//! extent, but the place of its record.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ use pagewell_fs::{Error, FileId, Result};
 
 const LAYOUT: u8 = 1;
 
-/// Which of the trees in an image.
+/// A tree of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TreeKind {
@@ -48,20 +48,19 @@ impl fmt::Display for TreeKind {
     }
 }
 
-/// One object, as a place in the image.
+/// The place of an object in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Object {
     /// First byte of the directory's extent.
     Directory(u64),
-    /// A record that is not a directory.
+    /// The record of another object.
     File(RecordPlace),
     /// A directory of size 0.
     EmptyDirectory(RecordPlace),
 }
 
 impl Object {
-    /// The inode number, as far as the place alone decides it: not that of a file, which may
-    /// have several names.
+    /// The inode number, except that of a file, which may have several names.
     pub(super) fn place(self) -> u64 {
         match self {
             Self::Directory(position) => position,
@@ -76,12 +75,12 @@ impl From<Object> for u64 {
     }
 }
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RecordPlace {
     /// First byte of the record.
     pub(super) position: u64,
-    /// First byte of the extent of the directory that holds it.
+    /// First byte of the extent of its directory.
     pub(super) directory: u64,
 }
 
@@ -99,8 +98,8 @@ pub(super) fn encode(image: u64, tree: TreeKind, object: Object) -> FileId {
     FileId::of(&bytes)
 }
 
-/// [`Error::BadId`] for what was never an identifier of this layout, [`Error::Stale`] for one of
-/// another image or another tree.
+/// [`Error::BadId`] for an identifier that this layout never had, [`Error::Stale`] for one of
+/// another image or tree.
 pub(super) fn decode(image: u64, tree: TreeKind, id: &FileId) -> Result<Object> {
     let bytes: &[u8; 32] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
     let number = |at: usize| {

@@ -71,7 +71,7 @@ impl FileSystem for IsoFileSystem {
         let (tree, may_block) = (&self.tree, call.may_block);
         let (directory, parent, attributes) = tree.as_directory(directory, may_block)?;
         access::check(call.credentials, &attributes, Access::LOOKUP)?;
-        // A directory itself and its parent need no check for circles.
+        // A directory and its parent need no check for circles.
         let itself = match name {
             b"." => Some(directory),
             b".." => Some(parent),
@@ -141,7 +141,7 @@ impl FileSystem for IsoFileSystem {
             end,
             unusable: 0,
         };
-        // Before the first entry is given: a directory that cannot be read gives none.
+        // First, so that an unreadable directory gives no entries.
         let names = tree.names(directory, may_block)?;
         let mut near = None;
         // The cookie of an entry is one more than its index; `.` and `..` come first.
@@ -164,15 +164,14 @@ impl FileSystem for IsoFileSystem {
             };
             let entry = match with_attributes.then(examine) {
                 Some(Ok(entry)) => Some(entry),
-                // What was given already is a good page; the next call goes on from there.
+                // The entries so far are a valid page; the next call continues behind them.
                 Some(Err(Error::WouldBlock)) if index > cookie => return Ok(page(false)),
                 Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
                 Some(Err(_)) | None => None,
             };
             let taken = visit(&DirectoryEntry {
                 name,
-                // A damaged record may be read as far as its own budget allows, and no further
-                // here.
+                // A damaged record is read only within its own budget.
                 file_id: entry.map_or(file_id, |entry| entry.attributes.file_id),
                 cookie: index + 1,
                 entry,

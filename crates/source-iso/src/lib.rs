@@ -1,15 +1,15 @@
 //! ISO 9660 images: ECMA-119 with Rock Ridge and Joliet, read-only.
 //!
-//! **Problem.** The format is old, its writers disagree, and images come from anywhere. A reader
-//! must show what the writer meant, and must survive what no writer meant: chains that loop,
-//! directories inside themselves, lengths that lie.
+//! **Problem.** The format is old, its writers disagree, and images come from any source. A reader
+//! must show what the writer meant, and survive chains that loop, directories inside themselves and
+//! false lengths.
 //!
-//! **Rule.** Every structure is checked against its neighbours before it is used; damage costs
-//! the object it is in and nothing beside it; every loop over foreign data has a bound; nothing is
-//! ever answered with zeros or with another object's data.
+//! **Rule.** Every structure is checked against its neighbours before use; damage costs only the
+//! object it is in; every loop over foreign data has a bound; no reply has zeros or another
+//! object's data in place of missing data.
 //!
-//! **Shape.** An image is a set of places. A directory is named by its extent, any other object by
-//! its record (`file_id`), so identifiers need no table and survive restart.
+//! **Shape.** An image is a set of places. A directory is identified by its extent, any other
+//! object by its record (`file_id`), so identifiers need no table and survive restart.
 //!
 //! ```text
 //! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read
@@ -17,13 +17,12 @@
 //!                       cache       record, susp, rock_ridge, names, time
 //! ```
 //!
-//! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
-//! The image is read through the page cache; data of files is sent from pinned pages, without a
-//! copy.
+//! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used. The
+//! image is read through the page cache; file data is sent from pinned pages, without a copy.
 //!
-//! **Known weaknesses.** The image is taken to be constant while it is open. Only the first
-//! session is seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and
-//! refused. Associated files and lower file versions are not shown.
+//! **Known weaknesses.** The image must not change while it is open. Only the first session is
+//! seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and refused.
+//! Associated files and lower file versions are not shown.
 
 mod cache;
 mod descriptor;
@@ -50,7 +49,7 @@ use pagewell_fs::source::OpenError;
 pub use descriptor::NotIso;
 pub use file_id::TreeKind;
 
-/// Looks at the content of a device: whether it is an ISO 9660 image that this reader can try.
+/// Whether a device holds an ISO 9660 image that this reader can try.
 pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {
     descriptor::examine(device).map(|found| found.map(drop))
 }
@@ -61,7 +60,7 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image that `device` holds, to be read through `cache`.
+    /// Opens the image on `device`, to be read through `cache`.
     pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
         select::open(&device, cache).map(|tree| Self { tree })
     }

@@ -1,11 +1,10 @@
-//! From recorded identifiers to the names that are shown.
+//! From recorded identifiers to shown names.
 //!
-//! One policy for every listing and every lookup: a name is made here once, when its directory is
-//! read, and all that follows compares with that.
+//! A name is made here once, when its directory is read; listings and lookups use that one.
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 
-/// A name as shown, and the file version it was recorded with.
+/// A shown name and its recorded file version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     /// 1 to 255 bytes without `/` and NUL; neither `.` nor `..`.
@@ -14,8 +13,8 @@ pub(super) struct Name {
     pub(super) version: u32,
 }
 
-/// The name of a record without extensions: version cut, one trailing dot cut, trailing spaces
-/// cut, letters in lower case.
+/// The name of a record without extensions: without version, one trailing dot and trailing spaces,
+/// in lower case.
 pub(super) fn plain(identifier: &[u8]) -> Name {
     let (base, version) = split_version(identifier);
     let base = base.strip_suffix(b".").unwrap_or(base);
@@ -27,7 +26,7 @@ pub(super) fn plain(identifier: &[u8]) -> Name {
     }
 }
 
-/// The name from a Rock Ridge NM entry: the bytes as they are.
+/// The name of a Rock Ridge NM entry, unchanged.
 pub(super) fn rock_ridge(name: &[u8]) -> Name {
     Name {
         bytes: presentable(name.to_vec()),
@@ -35,16 +34,15 @@ pub(super) fn rock_ridge(name: &[u8]) -> Name {
     }
 }
 
-/// Whether the escape sequences of a supplementary volume descriptor (ECMA-119 clause 8.5.6)
-/// announce Joliet, of level 1, 2 or 3 (UCS-2 levels of ISO 10646).
+/// Whether escape sequences of a supplementary volume descriptor (ECMA-119 clause 8.5.6) announce
+/// Joliet, of level 1, 2 or 3 (UCS-2 levels of ISO 10646).
 pub(super) fn announce_joliet(escape_sequences: &[u8]) -> bool {
     let mut windows = escape_sequences.windows(3);
     windows.any(|window| matches!(window, b"%/@" | b"%/C" | b"%/E"))
 }
 
-/// The name of a record of a Joliet tree, in UTF-16, most significant byte first: ends at NUL,
-/// half a unit at the end is dropped, a lone surrogate becomes U+FFFD, version and trailing dots
-/// are cut.
+/// The name of a Joliet record, in big-endian UTF-16: ends at NUL; an odd last byte, version and
+/// trailing dots are cut; a lone surrogate becomes U+FFFD.
 pub(super) fn joliet(identifier: &[u8]) -> Name {
     let units = identifier
         .chunks_exact(2)
@@ -61,7 +59,7 @@ pub(super) fn joliet(identifier: &[u8]) -> Name {
     }
 }
 
-/// Cuts `;` and the digits after it. Versions above 32767 do not exist (clause 7.5.1).
+/// Cuts `;` and the digits after it. The highest version is 32767 (clause 7.5.1).
 fn split_version(identifier: &[u8]) -> (&[u8], u32) {
     let Some(separator) = identifier.iter().rposition(|byte| *byte == b';') else {
         return (identifier, 1);
@@ -76,8 +74,8 @@ fn split_version(identifier: &[u8]) -> (&[u8], u32) {
     (base, version.max(1))
 }
 
-/// Makes a name possible: NUL cuts, `/` becomes `_`, what is empty or would mean a directory
-/// itself becomes `_`, and 255 bytes are kept.
+/// Makes a name valid: cuts at NUL, replaces `/` by `_`, an empty name, `.` and `..` by
+/// underscores, and cuts to 255 bytes.
 fn presentable(mut name: Vec<u8>) -> Vec<u8> {
     if let Some(end) = name.iter().position(|byte| *byte == 0) {
         name.truncate(end);
@@ -94,7 +92,7 @@ fn presentable(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// A name for the `number`th record of one name: `name~2`, still within 255 bytes.
+/// The name of the `number`th record with this name: `name~2`, within 255 bytes.
 pub(super) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
     let suffix = format!("~{number}");
     let mut numbered = name.to_vec();
@@ -103,14 +101,14 @@ pub(super) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
     numbered
 }
 
-/// What [`numbered`] leaves of a name at least.
+/// The part of a name that [`numbered`] keeps in any case.
 pub(super) fn stem(name: &[u8]) -> Vec<u8> {
     let mut stem = name.to_vec();
     cut(&mut stem, NAME_BYTES_MAX - "~4294967295".len());
     stem
 }
 
-/// Shortens to at most `bytes_max`, not inside a UTF-8 sequence.
+/// Shortens to at most `bytes_max`, at the boundary of a UTF-8 sequence.
 fn cut(name: &mut Vec<u8>, bytes_max: usize) {
     if name.len() <= bytes_max {
         return;

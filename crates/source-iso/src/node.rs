@@ -1,9 +1,9 @@
-//! What a directory record means: a file's sections, an object's attributes.
+//! The meaning of a directory record: a file's sections, an object's attributes.
 //!
-//! A file larger than one extent can hold is a run of records with one identifier; all but the
-//! last say that more follow (ECMA-119 clause 9.1.6). Any number of sections of any length is
-//! accepted. A run that does not end, or whose identifier changes, is a file whose data cannot be
-//! read; it hides nothing else in the directory.
+//! A file larger than one extent is a run of records with one identifier; all but the last have a
+//! flag for more (ECMA-119 clause 9.1.6). Any number of sections of any length is accepted. A run
+//! that does not end, or whose identifier changes, is a file with unreadable data; the rest of the
+//! directory is not affected.
 
 use std::hash::Hasher;
 
@@ -20,17 +20,17 @@ use super::volume::Volume;
 /// One extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// Bytes of the file before it.
+    /// Start in the file, in bytes.
     pub(super) file_offset: u64,
-    /// First byte in the image.
+    /// Start in the image, in bytes.
     pub(super) position: u64,
-    /// Bytes of data.
+    /// Length in bytes.
     pub(super) length: u32,
-    /// File unit and gap in blocks, when the data is not in one piece.
+    /// File unit and gap in blocks, for interleaved data.
     pub(super) interleave: Option<(u8, u8)>,
 }
 
-/// The extents of one object, in order. Nearly all objects have one, which is kept in place.
+/// The extents of one object, in order. Nearly all objects have one.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Sections {
     #[default]
@@ -48,7 +48,7 @@ impl Sections {
         }
     }
 
-    /// Bytes outside of this value.
+    /// Bytes on the heap.
     fn memory_bytes(&self) -> usize {
         match self {
             Self::Many(sections) => sections.len() * size_of::<Section>(),
@@ -68,17 +68,17 @@ impl std::ops::Deref for Sections {
     }
 }
 
-/// One object of a directory as recorded: a record, or a run of records.
+/// An object as recorded: a record, or a run of records.
 pub(super) struct Recorded {
-    /// Offset of the (first) record in the directory.
+    /// Offset of the first record in the directory.
     pub(super) offset: u64,
-    /// The (first) record.
+    /// The first record.
     pub(super) record: Record,
-    /// What Rock Ridge says, in a tree that has it.
+    /// Its Rock Ridge entries, in a tree that has them.
     pub(super) rock_ridge: Option<RockRidge>,
-    /// Data, in order; one for a directory.
+    /// Data, in order; a single section for a directory.
     pub(super) sections: Sections,
-    /// Why the data cannot be read, if it cannot.
+    /// Why the data is unreadable, if it is.
     pub(super) defect: Option<&'static str>,
 }
 
@@ -88,25 +88,22 @@ pub(super) struct Node {
     pub(super) attributes: Attributes,
     /// Data of a regular file.
     pub(super) sections: Sections,
-    /// Target of a symbolic link; `None` when it is damaged or this is none.
+    /// Target of a symbolic link; `None` also for a damaged one.
     pub(super) target: Option<Vec<u8>>,
-    /// Why the data cannot be read, if it cannot.
+    /// Why the data is unreadable, if it is.
     pub(super) defect: Option<&'static str>,
-    /// The data may be compressed: look at its first bytes.
+    /// The data may be compressed; its first bytes decide.
     pub(super) compressed: bool,
-    /// First byte of the extent of a directory's parent; for anything else of the directory
-    /// that holds its record.
+    /// First byte of the extent of a directory's parent; of any other object's directory.
     pub(super) parent: u64,
 }
 
 impl Node {
-    /// Bytes it takes in memory, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.sections.memory_bytes() + self.target.as_ref().map_or(0, Vec::len)
     }
 }
 
-/// Reads the objects of a directory one after the other.
 pub(super) struct ObjectReader<'a> {
     pub(super) volume: &'a Volume,
     pub(super) cursor: RecordCursor<'a>,
@@ -116,14 +113,14 @@ pub(super) struct ObjectReader<'a> {
 }
 
 impl ObjectReader<'_> {
-    /// The next object; associated files and the records of the directory itself and of its
-    /// parent are skipped.
+    /// The next object, except associated files and the directory's records of itself and its
+    /// parent.
     pub(super) fn next(&mut self) -> Result<Option<Recorded>> {
         self.next_before(u64::MAX)
     }
 
-    /// The next object, when its first record begins before `limit` in the directory. Its other
-    /// records may be anywhere behind.
+    /// The next object, if its first record begins before `limit`; its other records may be behind
+    /// it.
     pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<Recorded>> {
         while let Some((offset, record)) = self.cursor.next_before(limit)? {
             let is_skipped = record.is_associated()
@@ -177,7 +174,7 @@ impl ObjectReader<'_> {
         Ok(recorded)
     }
 
-    /// POSIX attributes come from the first record of the run that has them.
+    /// The first record of the run with POSIX attributes counts.
     fn add_attributes(&mut self, recorded: &mut Recorded, record: &Record) -> Result<()> {
         let missing = |found: &RockRidge| found.posix.is_none();
         if !recorded.rock_ridge.as_ref().is_some_and(missing) {
@@ -202,7 +199,7 @@ impl ObjectReader<'_> {
         }
     }
 
-    /// What Rock Ridge says in a record, in a tree that has it.
+    /// The Rock Ridge entries of a record, in a tree that has them.
     pub(super) fn rock_ridge(&mut self, record: &Record) -> Result<Option<RockRidge>> {
         let Some(skip) = self.skip else {
             return Ok(None);
@@ -213,7 +210,6 @@ impl ObjectReader<'_> {
 }
 
 impl Recorded {
-    /// Bytes of data.
     pub(super) fn size(&self) -> u64 {
         self.sections.last().map_or(0, |last| {
             last.file_offset.saturating_add(u64::from(last.length))
@@ -226,7 +222,7 @@ impl Recorded {
         rock_ridge.is_some_and(|found| found.moved_here)
     }
 
-    /// What names it, as it is recorded in the directory whose extent begins at `directory`.
+    /// The object of a record in the directory whose extent begins at `directory`.
     pub(super) fn object(&self, volume: &Volume, directory: u64) -> Object {
         let place = RecordPlace {
             position: directory + self.offset,
@@ -246,9 +242,9 @@ impl Recorded {
         }
     }
 
-    /// The inode number of a file: the place of its record, or the same number for all names of
-    /// one object. Names are of one object when serial number, first extent and size agree; equal
-    /// extents alone do not say so, for writers also share them between equal or empty files.
+    /// The inode number of a file: the place of its record, or one number for all names of an
+    /// object. Names belong to one object when serial number, first extent and size agree; equal
+    /// extents alone are no proof, because writers also share them between equal or empty files.
     pub(super) fn file_id(&self, directory: u64) -> u64 {
         const SHARED: u64 = 1 << 62;
         let posix = self.rock_ridge.as_ref().and_then(|found| found.posix);
@@ -267,9 +263,8 @@ impl Recorded {
     }
 }
 
-/// Attributes of an object from its record: all that Rock Ridge says, set-id bits and numbers of
-/// devices, too. Whether those mean anything is for the mount to say (`nosuid`,
-/// `nodev`).
+/// Attributes of an object from its record, with set-id bits and device numbers: the mount decides
+/// about those (`nosuid`, `nodev`).
 pub(super) fn attributes(
     volume: &Volume,
     record: &Record,
@@ -305,7 +300,7 @@ pub(super) fn attributes(
         size,
         used: size.next_multiple_of(u64::from(volume.block_bytes)),
         device: match device {
-            Some(halves) if is_device => device_number(halves),
+            Some(words) if is_device => device_number(words),
             _ => (0, 0),
         },
         filesystem_id: volume.identity,
@@ -317,7 +312,7 @@ pub(super) fn attributes(
     }
 }
 
-/// The type of `st_mode`, unless it contradicts the directory flag of the record.
+/// The type of `st_mode`, unless the directory flag of the record contradicts it.
 fn file_type(is_directory: bool, mode: Option<u32>) -> FileType {
     const TYPE_BITS: u32 = 0o170_000;
     if is_directory {
@@ -333,8 +328,8 @@ fn file_type(is_directory: bool, mode: Option<u32>) -> FileType {
     }
 }
 
-/// Major and minor number. The two halves are either those, or a 64-bit device number whose low
-/// half alone is set and holds both numbers the way Linux packs them.
+/// Major and minor number. The two words are either those, or a 64-bit device number whose low word
+/// alone is set and packs both as Linux does.
 fn device_number((high, low): (u32, u32)) -> (u32, u32) {
     if high == 0 && low > 0xff {
         ((low >> 8) & 0xfff, (low & 0xff) | ((low >> 12) & 0xf_ff00))

@@ -1,15 +1,14 @@
-//! Reading file data: where the bytes of a range are in the image.
+//! Reading file data: the places of a range in the image.
 //!
-//! A range lies in one piece, or in several: when it is of several sections, or of an interleaved
-//! file (units of data with gaps between them). What is done with the pieces is not decided here
-//! ([`pagewell_source_bytes`]).
+//! A range has several pieces when it spans sections, or in an interleaved file (units of data with
+//! gaps between them). [`pagewell_source_bytes`] reads them.
 //!
 //! ```text
 //! interleaved, unit 2, gap 1:   |0 1|.|2 3|.|4|     block k at (k / 2) * (2 + 1) + k % 2
 //! ```
 //!
-//! An image may be shorter than its directories say. Bytes past its end are an error and never
-//! zeros, but only they: a read that begins before the end gives what is there.
+//! An image may be shorter than its directories claim. Bytes past its end are an error, never
+//! zeros; a read that begins before the end returns the existing ones.
 
 use pagewell_cache::Bounds;
 use pagewell_fs::{Payload, Result};
@@ -24,8 +23,8 @@ const COMPRESSED_MAGICS: [[u8; 8]; 2] = [
     [0xef, 0x22, 0x55, 0xa1, 0xbc, 0x1b, 0x95, 0xa0],
 ];
 
-/// Where at most `count` bytes from `offset` are: fewer at the end of the file, and before bytes
-/// that the image does not have.
+/// Reads at most `count` bytes from `offset`: fewer at the end of the file, and before bytes that
+/// the image lacks.
 pub(super) fn read(
     volume: &Volume,
     node: &Node,
@@ -56,16 +55,15 @@ pub(super) fn read(
     volume.bytes.payload(&runs, may_block)
 }
 
-/// Bytes of a section that lie in one piece.
+/// A contiguous piece of a section.
 struct Piece {
     position: u64,
     length: u64,
-    /// Where the section, or the unit of it, begins.
+    /// Start of the section, or of its unit.
     start: u64,
 }
 
 impl Piece {
-    /// The piece at `offset` of a section.
     fn new(volume: &Volume, section: &Section, offset: u64) -> Self {
         let rest = u64::from(section.length).saturating_sub(offset);
         let Some((unit, gap)) = section.interleave else {
@@ -86,7 +84,7 @@ impl Piece {
         }
     }
 
-    /// Where it lies, in the image.
+    /// Its place in the image.
     fn bounds(&self) -> Bounds {
         Bounds {
             start: self.start,
@@ -95,7 +93,7 @@ impl Piece {
     }
 }
 
-/// Where `wanted` bytes from `offset` are, as far as the image has them.
+/// The places of `wanted` bytes from `offset` that exist in the image.
 fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut found = 0;
@@ -107,7 +105,7 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
             }
             let needed = piece.length.min(wanted - found);
             let there = needed.min(volume.length_bytes.saturating_sub(piece.position));
-            // At most `wanted`, which came in 32 bits.
+            // At most `wanted`, a 32-bit count.
             let length = there as usize;
             match runs.last_mut() {
                 Some(last) if last.position + last.length as u64 == piece.position => {
@@ -132,7 +130,8 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
     runs
 }
 
-/// A mark of compression alone means nothing: readers agree that the data decides.
+/// Reads the data's magic, because the mark alone is unreliable: readers agree that the data
+/// decides.
 fn refuse_compressed(volume: &Volume, node: &Node, may_block: bool) -> Result<()> {
     let mut magic = [0u8; 8];
     let Some(first) = node.sections.first() else {

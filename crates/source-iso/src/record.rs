@@ -1,9 +1,8 @@
 //! Directory records (ECMA-119 clause 9.1) and the walk over them.
 //!
-//! A record never crosses a 2048-byte sector. A length byte of 0 means that the rest of the
-//! sector is padding, wherever it comes: neither the end of the directory, nor an error. A record
-//! that contradicts itself makes the rest of its sector unreadable, not the rest of the
-//! directory.
+//! A record never crosses a 2048-byte sector. A length byte of 0 marks the rest of the sector as
+//! padding, anywhere in the directory; it is no end and no error. A record that contradicts itself
+//! makes the rest of its sector unreadable, not of the directory.
 
 use pagewell_fs::Result;
 
@@ -16,12 +15,12 @@ const FLAG_DIRECTORY: u8 = 0x02;
 const FLAG_ASSOCIATED: u8 = 0x04;
 const FLAG_MORE_SECTIONS: u8 = 0x80;
 
-/// Identifier of a directory's own record, the first one.
+/// Identifier of a directory's own record, its first.
 pub(super) const IDENTIFIER_SELF: &[u8] = &[0];
-/// Identifier of the parent's record, the second one.
+/// Identifier of the parent's record, the second.
 pub(super) const IDENTIFIER_PARENT: &[u8] = &[1];
 
-/// A record whose lengths agree with each other.
+/// A record with consistent lengths.
 #[derive(Clone)]
 pub(super) struct Record {
     bytes: [u8; 255],
@@ -30,8 +29,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The record at the start of `rest`, which ends with the sector or the directory. `None`
-    /// when its lengths contradict each other.
+    /// The record at the start of `rest`, which ends with the sector or the directory. `None` for
+    /// contradicting lengths.
     pub(super) fn parse(rest: &[u8]) -> Option<Self> {
         let length = usize::from(*rest.first()?);
         let source = rest.get(..length)?;
@@ -55,7 +54,7 @@ impl Record {
         &self.bytes[IDENTIFIER_START..IDENTIFIER_START + self.identifier_length]
     }
 
-    /// What follows the identifier and its pad byte (ECMA-119 clause 9.1.13).
+    /// The bytes after the identifier and its padding (ECMA-119 clause 9.1.13).
     pub(super) fn system_use(&self) -> &[u8] {
         let padded = IDENTIFIER_START + (self.identifier_length | 1);
         self.bytes[..self.length].get(padded..).unwrap_or(&[])
@@ -69,13 +68,13 @@ impl Record {
         self.bytes[25] & FLAG_ASSOCIATED != 0
     }
 
-    /// Whether the next record is another section of the same file.
+    /// The next record is another section of the file.
     pub(super) fn has_more_sections(&self) -> bool {
         self.bytes[25] & FLAG_MORE_SECTIONS != 0
     }
 
-    /// File unit size and interleave gap in blocks; `None` for a file in one piece. Both must be
-    /// set to mean anything (ECMA-119 clause 6.4.3).
+    /// File unit size and interleave gap in blocks; `None` for contiguous data. Both must be set
+    /// (ECMA-119 clause 6.4.3).
     pub(super) fn interleave(&self) -> Option<(u8, u8)> {
         let (unit, gap) = (self.bytes[26], self.bytes[27]);
         (unit > 0 && gap > 0).then_some((unit, gap))
@@ -86,8 +85,8 @@ impl Record {
         &self.bytes[18..25]
     }
 
-    /// First byte of the data: after the extended attribute record, which has its own blocks in
-    /// front (ECMA-119 clause 6.5.1).
+    /// First byte of the data, behind the blocks of the extended attribute record (ECMA-119 clause
+    /// 6.5.1).
     pub(super) fn data_position(&self, volume: &Volume) -> u64 {
         let attribute_blocks = u64::from(self.bytes[1]);
         let system_area_blocks = 16 * SECTOR_BYTES as u64 / u64::from(volume.block_bytes);
@@ -98,7 +97,7 @@ impl Record {
         volume.block_position(extent) + attribute_blocks * u64::from(volume.block_bytes)
     }
 
-    /// Bytes of data.
+    /// Length of the data in bytes.
     pub(super) fn data_length(&self, volume: &Volume) -> u32 {
         let number = self.both(10);
         if number.little == number.big {
@@ -113,7 +112,6 @@ impl Record {
     }
 }
 
-/// Walks the records of one directory.
 pub(super) struct RecordCursor<'a> {
     window: Window<'a>,
     start: u64,
@@ -122,7 +120,7 @@ pub(super) struct RecordCursor<'a> {
 }
 
 impl<'a> RecordCursor<'a> {
-    /// A walk over `length` bytes from byte `start` of the image, beginning `offset` bytes in.
+    /// Walks `length` bytes of records from byte `start` of the image, beginning at `offset`.
     pub(super) fn new(window: Window<'a>, start: u64, length: u64, offset: u64) -> Self {
         Self {
             window,
@@ -132,12 +130,12 @@ impl<'a> RecordCursor<'a> {
         }
     }
 
-    /// The next record and its offset in the directory; `None` at the end of the directory.
+    /// The next record and its offset in the directory; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>> {
         self.next_before(u64::MAX)
     }
 
-    /// The next record, when it begins before `limit`. Nothing is read from the sectors behind.
+    /// The next record, if it begins before `limit`. Reads no sectors behind that.
     pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<(u64, Record)>> {
         const SECTOR: u64 = SECTOR_BYTES as u64;
         while self.offset < self.length.min(limit) {
@@ -160,12 +158,12 @@ impl<'a> RecordCursor<'a> {
         Ok(None)
     }
 
-    /// Where the next record begins in the directory, or the padding before it.
+    /// Offset of the next record, or of the padding before it.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Makes the record at `offset` the next one.
+    /// Continues with the record at `offset`.
     pub(super) fn rewind(&mut self, offset: u64) {
         self.offset = offset;
     }

@@ -1,9 +1,8 @@
 //! Rock Ridge (RRIP 1.12, IEEE P1282): POSIX names, modes, links and times in system use entries.
 //!
-//! Writers differ in what they announce and in what they write, so each entry is taken for what
-//! its own length allows: PX with or without a serial number, TF with 7- or 17-byte stamps, each
-//! only when it is inside the entry. Nothing is believed twice: the first PX and the first
-//! complete name win.
+//! Writers differ in their announcements and entries, so the length of each entry decides its form:
+//! PX with or without a serial number, TF with 7- or 17-byte stamps, each only within the entry.
+//! The first PX and the first complete name win.
 
 use pagewell_fs::{Result, Timestamp};
 
@@ -11,7 +10,7 @@ use super::susp::Continuation;
 use super::time;
 use super::volume::BothEndian;
 
-/// The longest link target, as on Linux (`PATH_MAX` without its NUL).
+/// Linux' bound (`PATH_MAX` without its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 const NAME_BYTES_MAX: usize = 255;
 
@@ -28,7 +27,7 @@ pub(super) struct Posix {
     pub(super) links: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Equal for the names of one object; 0 when not recorded.
+    /// The same for all names of an object; 0 when not recorded.
     pub(super) serial: u32,
 }
 
@@ -41,14 +40,14 @@ pub(super) struct Times {
     pub(super) attributes: Option<Timestamp>,
 }
 
-/// Everything the entries of one record say.
+/// The entries of one record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RockRidge {
     name: Vec<u8>,
     name_complete: bool,
     name_ignored: bool,
     pub(super) posix: Option<Posix>,
-    /// High and low half of the device number (PN).
+    /// High and low word of the device number (PN).
     pub(super) device: Option<(u32, u32)>,
     pub(super) times: Times,
     target: Option<Target>,
@@ -56,7 +55,7 @@ pub(super) struct RockRidge {
     pub(super) child: Option<u32>,
     /// First block of the parent from which this directory was moved (PL).
     pub(super) parent: Option<u32>,
-    /// The record stands where a directory was moved to: not part of the tree (RE).
+    /// A directory's place after a move, not part of the tree (RE).
     pub(super) moved_here: bool,
     /// The data may be compressed (ZF, Z2).
     pub(super) compressed: bool,
@@ -67,9 +66,9 @@ pub(super) struct RockRidge {
 #[derive(Clone, Debug, Default)]
 struct Target {
     bytes: Vec<u8>,
-    /// The last component goes on in the next one.
+    /// The last component continues in the next one.
     component_open: bool,
-    /// The last component was a slash of its own (ROOT): the next one needs no other.
+    /// The last component was a slash (ROOT): the next one needs none.
     after_root: bool,
     damaged: bool,
 }
@@ -82,13 +81,13 @@ impl RockRidge {
         Ok(found)
     }
 
-    /// The name, unless it is missing or one that cannot be meant.
+    /// The name, unless it is missing or invalid.
     pub(super) fn name(&self) -> Option<&[u8]> {
         let bad = self.name_ignored || matches!(self.name.as_slice(), b"" | b"." | b"..");
         (!bad).then_some(self.name.as_slice())
     }
 
-    /// Target of a symbolic link: `None` without any SL, `Some(None)` when it is damaged.
+    /// Target of a symbolic link: `None` without SL entries, `Some(None)` when it is damaged.
     pub(super) fn target(&self) -> Option<Option<&[u8]>> {
         self.target
             .as_ref()
@@ -100,8 +99,8 @@ impl RockRidge {
             b"NM" => self.take_name(entry),
             b"PX" => self.posix = self.posix.or_else(|| posix(entry)),
             b"PN" => {
-                let half = |offset| BothEndian::little(entry, offset);
-                self.device = self.device.or_else(|| Some((half(4)?, half(12)?)));
+                let word = |offset| BothEndian::little(entry, offset);
+                self.device = self.device.or_else(|| Some((word(4)?, word(12)?)));
             }
             b"TF" => self.take_times(entry),
             b"SL" => self.target.get_or_insert_default().take(entry),
@@ -171,9 +170,9 @@ impl Target {
         }
     }
 
-    /// Adds a component (RRIP 1.12, clause 4.1.3.1). ROOT makes a path absolute where it comes
-    /// first; writers record an empty component so, too (`a//b`), and there it is one more slash.
-    /// An empty component that comes first is nothing, or it would make the path absolute.
+    /// Adds a component (RRIP 1.12, clause 4.1.3.1). As the first, ROOT makes a path absolute;
+    /// writers also record an empty component so (`a//b`), where it is one more slash. An empty
+    /// first component is ignored, or it would make the path absolute.
     fn add(&mut self, flags: u8, text: &[u8]) {
         if !self.component_open && !self.bytes.is_empty() && !self.after_root {
             self.bytes.push(b'/');
@@ -203,7 +202,7 @@ fn posix(entry: &[u8]) -> Option<Posix> {
     })
 }
 
-/// Bytes of a system use area that come before its entries.
+/// Bytes before the entries of a system use area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Skips {
     /// In the root directory's own record.
@@ -212,10 +211,10 @@ pub(super) struct Skips {
     pub(super) others: usize,
 }
 
-/// Whether system use entries of a root directory announce Rock Ridge, and where entries begin.
+/// Whether a root directory's system use entries announce Rock Ridge, and where entries begin.
 ///
 /// SP must be there with its check bytes, at the start or after 14 bytes of CD-XA. ER may be
-/// missing; when there is one, one of them must be a known identifier of Rock Ridge.
+/// missing; otherwise one must be a known identifier of Rock Ridge.
 pub(super) fn announced(area: &[u8], continuation: &mut Continuation<'_>) -> Result<Option<Skips>> {
     const CD_XA_BYTES: usize = 14;
     let announcement = |root: usize| {

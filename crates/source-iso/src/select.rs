@@ -1,11 +1,11 @@
-//! Which of an image's trees is served.
+//! The choice among an image's trees.
 //!
-//! Rock Ridge has POSIX names and attributes, Joliet has whole names, the plain tree has neither:
-//! in this order. A tree whose root directory cannot be read, or is empty although another one is
-//! not, gives way to the next; writers have produced both.
+//! Rock Ridge has POSIX names and attributes, Joliet whole names, the plain tree neither: in this
+//! order. A tree whose root directory is unreadable, or empty while another's is not, is skipped;
+//! writers have produced both.
 //!
-//! Some images carry a UDF file system and an ISO tree with nothing but a note that says so.
-//! Serving the note would be an answer that looks right, so such an image is refused.
+//! Some images have a UDF file system and an ISO tree with only a note about it. The note alone
+//! would look like a right answer, so such an image is refused.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::susp::Continuation;
 use super::tree::Tree;
 use super::volume::{SECTOR_BYTES, Volume, Window};
 
-/// A note has at most this many files, of at most this many bytes together.
+/// A note has at most so many files, and bytes in all.
 const NOTE_FILES_MAX: usize = 2;
 const NOTE_BYTES_MAX: u64 = 64 << 10;
 
@@ -87,7 +87,7 @@ fn choose(bytes: &Bytes, descriptors: &Descriptors) -> Result<Tree, String> {
     empty.ok_or_else(|| reason.unwrap_or_else(|| nothing.to_owned()))
 }
 
-/// Looks for Rock Ridge in the root directory's own record; what cannot be read has none.
+/// Looks for Rock Ridge in the root directory's own record; an unreadable one has none.
 fn rock_ridge_skips(volume: &Volume, root: &Record) -> Option<Skips> {
     let window = || Window::new(volume, true, SECTOR_BYTES);
     let position = root.data_position(volume);
@@ -102,7 +102,7 @@ fn rock_ridge_skips(volume: &Volume, root: &Record) -> Option<Skips> {
     announced(own.system_use(), &mut continuation).ok()?
 }
 
-/// Whether the root holds nothing but one or two small files.
+/// Whether the root holds only one or two small files.
 fn is_note(tree: &Tree) -> bool {
     let Ok(root) = tree.directory(tree.root, true) else {
         return false;

@@ -1,18 +1,17 @@
-//! The System Use Sharing Protocol (SUSP 1.12, IEEE P1281): entries after the name of a
-//! directory record, which may continue anywhere in the image.
+//! The System Use Sharing Protocol (SUSP 1.12, IEEE P1281): entries behind the name of a directory
+//! record, which may continue anywhere in the image.
 //!
-//! An entry is two letters, a length, a version and its data. A CE entry names one more area of
-//! entries: block, offset in it, length; that area can hold a CE again. Other readers hang or
-//! crash on chains that loop, or refuse chains that cross a block, which a common writer makes.
+//! An entry is two letters, a length, a version and its data. A CE entry refers to one more area of
+//! entries: block, offset in it, length; that area can hold a CE again. Other readers hang or crash
+//! on chains that loop, or refuse chains that cross a block, which a common writer makes.
 //!
-//! Rules: an entry shorter than 4 bytes or past its area ends the area, and what came before is
-//! kept. ST ends an area. CE is followed when its area ends, across blocks, within the image; a
-//! place already visited, one area too many or a byte too many ends the chain.
+//! Rules: an entry shorter than 4 bytes or past its area ends the area, and earlier ones count. ST
+//! ends an area. CE is followed at the end of its area, across blocks, within the image; a repeated
+//! place, one area too many or a byte too many ends the chain.
 //!
-//! Bounds: a symbolic link of 4095 bytes and a name of 255 fit into three blocks, so 256 areas
-//! and 1 MiB per record are far above what any writer makes. A directory of many records that
-//! all share one long chain would still cost their product; [`Continuation`] has a budget for
-//! all records that are read through it, or until it is given a new one.
+//! Bounds: a symbolic link of 4095 bytes and a name of 255 fit into three blocks; 256 areas and 1
+//! MiB per record exceed what any writer makes. Many records that share one long chain would still
+//! cost their product, so [`Continuation`] has a budget for all records until it is refilled.
 
 use pagewell_fs::{Error, Result};
 
@@ -22,10 +21,9 @@ const AREAS_MAX: usize = 256;
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 const ENTRY_BYTES_MIN: usize = 4;
 
-/// Reads continuation areas.
 pub(super) struct Continuation<'a> {
     window: Window<'a>,
-    /// Bytes that may still be read.
+    /// Bytes still to be read.
     budget_bytes: u64,
 }
 
@@ -38,13 +36,13 @@ impl<'a> Continuation<'a> {
         }
     }
 
-    /// Makes the budget `budget_bytes` again: what is read from now on is of another record.
+    /// Resets the budget, for another record.
     pub(super) fn refill(&mut self, budget_bytes: u64) {
         self.budget_bytes = budget_bytes;
     }
 
-    /// Calls `visit` with signature and whole entry for each entry of `area` and its
-    /// continuations, in order. CE, PD and ST are not shown.
+    /// Calls `visit` with signature and whole entry for each entry of `area` and its continuations,
+    /// in order, except CE, PD and ST.
     pub(super) fn walk(
         &mut self,
         area: &[u8],
@@ -93,7 +91,7 @@ fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<Conti
     while rest.len() >= ENTRY_BYTES_MIN {
         let length = usize::from(rest[2]);
         if length < ENTRY_BYTES_MIN || length > rest.len() {
-            // Zeros are the usual padding; anything else is damage.
+            // Zeros are the usual padding; other bytes are damage.
             break;
         }
         let (entry, later) = rest.split_at(length);

@@ -18,8 +18,8 @@ pub(super) fn short(bytes: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// The 17-byte form (ECMA-119 clause 8.4.26.1): sixteen digits to the hundredth of a second and
-/// a zone. `None` when it is no date; all zeros mean "not specified".
+/// The 17-byte form (ECMA-119 clause 8.4.26.1): sixteen digits to the hundredth of a second and a
+/// zone. `None` when it is no date; zeros mean "not specified".
 pub(super) fn long(bytes: &[u8]) -> Option<Timestamp> {
     let (stamp, _) = bytes.split_first_chunk::<17>()?;
     let digits = |from: usize, count: usize| {
@@ -41,8 +41,8 @@ pub(super) fn long(bytes: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// Seconds since 1970 of a local time; `zone` counts quarter hours east of Greenwich, -48 to 52,
-/// and counts as 0 when it is neither.
+/// Seconds since 1970 of a local time; `zone` counts quarters of an hour east of Greenwich, -48 to
+/// 52; other values count as 0.
 fn seconds(year: i64, parts: [u8; 5], zone: u8) -> Option<i64> {
     let [month, day, hour, minute, second] = parts.map(i64::from);
     let plausible = (1..=12).contains(&month)
@@ -59,8 +59,8 @@ fn seconds(year: i64, parts: [u8; 5], zone: u8) -> Option<i64> {
     Some(days * 86400 + hour * 3600 + minute * 60 + second - zone * 900)
 }
 
-/// Days of the proleptic Gregorian calendar. The year is counted from March, so that the leap
-/// day is its last; month lengths from March repeat in 153 days per five months.
+/// Days of the proleptic Gregorian calendar. The year begins in March, so that the leap day is its
+/// last; month lengths from March repeat in 153 days per five months.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -1,16 +1,15 @@
-//! One tree of an image: finds objects, reads directories, keeps what it parsed.
+//! One tree of an image: finds objects, reads directories, caches what it parsed.
 //!
-//! Everything is lazy. Path tables are never used, for they are often wrong; no directory is
-//! read before it is asked for; so an image of any size opens in a few reads, and an image
-//! whose directories form a maze costs only what is walked.
+//! All reading is on demand. Path tables are never used, because they are often wrong; so an image
+//! of any size opens in a few reads, and a maze of directories costs only the walked part.
 //!
-//! A directory's attributes and length come from its own first record, its name from its
-//! parent's. Its parent is what its second record says; a directory that Rock Ridge moved (CL in
-//! the old place, RE in the new one) has its true parent in PL. A directory that is its own
-//! ancestor is refused when it is opened: no walk goes in circles through [`Tree::enter`].
-//! Weakness: that a directory's second record tells the truth is not checked, so a hostile image
-//! can still show a directory in two places; that is a long walk, not an endless one, as a client
-//! sees the same identifier again.
+//! A directory's attributes and length come from its own first record, its name from its parent's.
+//! Its second record gives the parent; a directory that Rock Ridge moved (CL in the old place, RE
+//! in the new one) has its true parent in PL. A directory that is its own ancestor is refused when
+//! it is opened: no walk through [`Tree::enter`] is a circle.
+//!
+//! Weakness: the second record is not checked, so a hostile image can show a directory in two
+//! places; that walk is long, not endless, as a client sees the same identifier again.
 
 mod objects;
 #[cfg(test)]
@@ -32,37 +31,36 @@ use super::susp::Continuation;
 use super::volume::{SECTOR_BYTES, Volume, Window};
 use objects::{FoundNode, Group};
 
-/// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
+/// Bytes of records of the largest directory: half a million Rock Ridge names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
-/// A directory of more bytes is not parsed by a thread that may not wait, nor by two at once.
+/// Only a thread that may wait parses a larger directory, and one at a time.
 const DIRECTORY_BYTES_LARGE: u64 = 256 << 10;
-/// A path of 4096 bytes, the longest of Linux, has at most this many components.
+/// Components of Linux' longest path, 4096 bytes.
 const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
-/// A record says its length in one byte.
+/// Its length is one byte.
 const RECORD_BYTES_MAX: usize = 256;
-/// Bytes per request when a whole directory is read.
+/// Bytes per request for a whole directory.
 const LISTING_STEP_BYTES: usize = 32 << 10;
-/// The same for continuation areas, which need not be near each other.
+/// The same for continuation areas, which are more scattered.
 const CONTINUATION_STEP_BYTES: usize = 4096;
-/// Continuation areas of one record, and of a directory: a fixed part, and per byte of records.
-/// The longest links need 17 bytes per byte.
+/// Bytes of continuation areas of one record, and of a directory: a fixed part, and per byte of
+/// records. The longest links need 17 bytes per byte.
 const CONTINUATION_BYTES: u64 = 1 << 20;
 const CONTINUATION_BYTES_PER_BYTE: u64 = 32;
 const CONTINUATION_BYTES_MAX: u64 = 512 << 20;
-/// Continuation areas of an object that is not read with its whole directory: two records, for
-/// a run has its POSIX attributes in a later one at times.
+/// For an object read without its whole directory: two records, because a run's POSIX attributes
+/// may be in a later one.
 const OBJECT_CONTINUATION_BYTES: u64 = 2 * CONTINUATION_BYTES;
 
-/// A tree.
 pub(super) struct Tree {
     pub(super) volume: Volume,
     pub(super) kind: TreeKind,
     /// First byte of the root directory's extent.
     pub(super) root: u64,
-    /// Its length as the descriptor has it.
+    /// Its length from the descriptor.
     root_length: u32,
     skips: Option<Skips>,
     groups: Cache<Object, Group>,
@@ -72,7 +70,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The tree below the root directory `root`. `skips` makes it a Rock Ridge tree.
+    /// The tree below `root`; a Rock Ridge tree with `skips`.
     pub(super) fn new(volume: Volume, kind: TreeKind, root: &Record, skips: Option<Skips>) -> Self {
         Self {
             kind,
@@ -90,14 +88,14 @@ impl Tree {
         encode(self.volume.identity, self.kind, object)
     }
 
-    /// The object an identifier names; [`Error::Stale`] when there is none at its place.
+    /// The object of an identifier; [`Error::Stale`] when its place has none.
     pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, FoundNode)> {
         let object = decode(self.volume.identity, self.kind, id)?;
         let node = self.node(object, may_block)?.ok_or(Error::Stale)?;
         Ok((object, node))
     }
 
-    /// The object at a place that a directory names.
+    /// The object at a place that a directory refers to.
     pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<FoundNode> {
         self.node(object, may_block)?.ok_or_else(|| match object {
             Object::Directory(position) => self.volume.fault(position, "no directory there"),
@@ -143,8 +141,7 @@ impl Tree {
         Ok(self.directories.insert(position, directory, bytes))
     }
 
-    /// [`Self::enter`] for one object after the other: from `near`, the one before, when it is
-    /// there, and leaves it there.
+    /// [`Self::enter`] for objects in sequence: starts at `near`, the one before, and updates it.
     pub(super) fn enter_next<'a>(
         &self,
         object: Object,
@@ -172,7 +169,6 @@ impl Tree {
         Ok(length)
     }
 
-    /// Reads all records of a directory.
     fn parse(&self, position: u64, length: u64, may_block: bool) -> Result<Directory> {
         let too_many = || {
             let what = "directory with more than 64 MiB of names";
@@ -200,8 +196,8 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Writers put moved directories into `rr_moved`, which has nothing else in it. No writer
-    /// makes two, so only the first is looked into.
+    /// Hides `rr_moved`, where writers put moved directories, when it holds nothing else. No writer
+    /// makes two, so only the first is examined.
     fn hide_empty_store(&self, root: &mut Directory, may_block: bool) -> Result<()> {
         let is_store = |item: &Item| {
             let is_named = matches!(root.name_of(item), b"rr_moved" | b".rr_moved" | b"RR_MOVED");
@@ -214,13 +210,13 @@ impl Tree {
         match self.shows_nothing(position, may_block) {
             Ok(true) => root.remove(index),
             Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-            // An unreadable one is shown, and gives its error when it is opened.
+            // An unreadable one is shown; opening it gives the error.
             Ok(false) | Err(_) => {}
         }
         Ok(())
     }
 
-    /// Whether a directory has nothing but what is shown elsewhere.
+    /// Whether all of a directory is shown elsewhere.
     fn shows_nothing(&self, position: u64, may_block: bool) -> Result<bool> {
         let length = self.directory_length(position, may_block)?;
         if length > DIRECTORY_BYTES_LARGE && !may_block {
@@ -247,7 +243,7 @@ impl Tree {
             .map_or_else(|| plain(identifier), rock_ridge)
     }
 
-    /// Refuses a `child` of `directory` that is `directory` itself or one of its ancestors.
+    /// Refuses a `child` that is `directory` itself or one of its ancestors.
     fn refuse_circle(&self, child: u64, directory: u64, may_block: bool) -> Result<()> {
         let mut ancestor = directory;
         for _ in 0..DEPTH_MAX {
@@ -257,7 +253,7 @@ impl Tree {
             if ancestor == self.root {
                 return Ok(());
             }
-            // An ancestor that is none proves nothing about the child.
+            // An ancestor that is no directory proves nothing about the child.
             match self.node(Object::Directory(ancestor), may_block)? {
                 Some(node) if node.parent != ancestor => ancestor = node.parent,
                 _ => return Ok(()),
@@ -275,7 +271,7 @@ impl Tree {
         let window = |bytes| Window::new(&self.volume, may_block, bytes);
         ObjectReader {
             volume: &self.volume,
-            // A sector is read at least.
+            // Reads at least a sector.
             cursor: RecordCursor::new(window(RECORD_BYTES_MAX), position, length, offset),
             continuation: Continuation::new(window(SECTOR_BYTES), OBJECT_CONTINUATION_BYTES),
             skip: self.skips.map(|skips| skips.others),

@@ -1,10 +1,10 @@
-//! The image as numbered bytes: bounds, block numbers, and windows that bundle small reads.
+//! The image as numbered bytes: bounds, block numbers, and windows that combine small reads.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Bytes;
 
-/// Bytes of a logical sector (ECMA-119 clause 6.1.2). Descriptors and directories are laid out
-/// in these whatever the logical block size is.
+/// Bytes of a logical sector (ECMA-119 clause 6.1.2), the unit of descriptors and directories
+/// whatever the logical block size is.
 pub(super) const SECTOR_BYTES: usize = 2048;
 
 /// A number recorded twice, in both byte orders (ECMA-119 clause 7.3.3).
@@ -15,7 +15,7 @@ pub(super) struct BothEndian {
 }
 
 impl BothEndian {
-    /// Reads eight bytes at `offset`; `None` when they are not all there.
+    /// Reads eight bytes at `offset`; `None` past the end.
     pub(super) fn read(bytes: &[u8], offset: usize) -> Option<Self> {
         let (little, rest) = bytes.get(offset..)?.split_first_chunk::<4>()?;
         let (big, _) = rest.split_first_chunk::<4>()?;
@@ -25,13 +25,13 @@ impl BothEndian {
         })
     }
 
-    /// The little-endian half of the number at `offset`.
+    /// The little-endian copy of the number at `offset`.
     pub(super) fn little(bytes: &[u8], offset: usize) -> Option<u32> {
         Self::read(bytes, offset).map(|number| number.little)
     }
 
-    /// The little-endian half, unless only the other one fits: many old images carry a wrong
-    /// big-endian half, a few a wrong little-endian one.
+    /// The little-endian copy, unless only the other one fits: many old images have a wrong
+    /// big-endian copy, a few a wrong little-endian one.
     pub(super) fn choose(self, fits: impl Fn(u32) -> bool) -> u32 {
         if self.little == self.big {
             return self.little;
@@ -44,36 +44,34 @@ impl BothEndian {
     }
 }
 
-/// An image and what its descriptor says of the whole.
+/// An image and the facts of its descriptor.
 pub(super) struct Volume {
     pub(super) bytes: Bytes,
-    /// Bytes the image really has.
+    /// The image's real length.
     pub(super) length_bytes: u64,
-    /// Bytes of a logical block, the unit of extent numbers (ECMA-119 clause 6.2.2).
+    /// The unit of extent numbers (ECMA-119 clause 6.2.2).
     pub(super) block_bytes: u32,
-    /// Hash of the volume descriptor and the length: the same image has the same one.
+    /// Hash of the volume descriptor and the length.
     pub(super) identity: u64,
 }
 
 impl Volume {
-    /// First byte of a logical block.
     pub(super) fn block_position(&self, block: u32) -> u64 {
         u64::from(block) * u64::from(self.block_bytes)
     }
 
-    /// Whether the image has all of these bytes.
     pub(super) fn contains(&self, position: u64, length: u64) -> bool {
         position
             .checked_add(length)
             .is_some_and(|end| end <= self.length_bytes)
     }
 
-    /// Fills `target` from `position`: structure of the image, not data of its files.
+    /// Reads structure of the image, not file data.
     pub(super) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
         self.bytes.read(position, target, may_block)
     }
 
-    /// An I/O error that names the image and the place.
+    /// An I/O error with the image's name and the place.
     pub(super) fn fault(&self, position: u64, what: &str) -> Error {
         Error::Io(format!("{}: at byte {position}: {what}", self.bytes.name()))
     }
@@ -89,7 +87,6 @@ pub(super) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// A window that reads `step_bytes` at a time.
     pub(super) fn new(volume: &'a Volume, may_block: bool, step_bytes: usize) -> Self {
         Self {
             volume,
@@ -100,7 +97,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// `length` bytes from `position`, all inside the image or an error.
+    /// `length` bytes from `position`; an error past the end of the image.
     pub(super) fn get(&mut self, position: u64, length: usize) -> Result<&[u8]> {
         if !self.volume.contains(position, length as u64) {
             return Err(self.volume.fault(position, "past the end of the image"));

@@ -1,4 +1,4 @@
-//! Real images that nobody here made: listed and extracted as xorriso does.
+//! Real images from other writers: listed and extracted as xorriso does.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,27 +1,24 @@
-//! From places to objects: reads the records that a place names, and keeps what it read, all that
-//! one sector of a directory records together.
+//! From places to objects: reads records, and caches all objects of a directory's sector together.
 //!
-//! **Problem.** A program that lists a directory or reads its files asks for one object after the
-//! other, in the order of the records. Kept one by one, each object costs a place in a map, a piece
-//! of memory of its own and the eviction of an older one: of 50,000 files that were read once, this
-//! was half of the processor's work.
+//! **Problem.** A program that lists a directory or reads its files uses one object after the
+//! other, in the order of the records. Cached singly, each object costs a map entry, an allocation
+//! and an eviction: for 50,000 files read once, this was half of the processor time.
 //!
-//! **Rule.** A record is read with its neighbours. Its sector, which had to be fetched anyway, is
-//! read to the end of the sector, and the objects whose records begin there are one piece of the
-//! cache. Nothing behind the sector is read, but for the rest of a run of records that begins in
-//! it. A directory is named by its own extent and is a group of one.
+//! **Rule.** A record is read with its neighbours: its sector, which had to be fetched anyway, is
+//! read to the end, and the objects whose records begin there are one piece of the cache. Nothing
+//! behind the sector is read, except the rest of a run of records that begins in it. A directory is
+//! identified by its own extent and is a group of one.
 //!
 //! ```text
 //! sector of records   |a|b|c |d|e|f   |    -> group [a b c d e f], found by the sector's place
 //! ```
 //!
-//! A run of records that began in an earlier sector does no harm: what is read from the middle of
-//! a run agrees with what is read from its start at the first record that is of another object.
-//! A record that cannot be read is left out of the group: the others do not suffer. It alone is
-//! read again, by itself, each time that it is asked for.
+//! A run of records that began in an earlier sector does no harm: reading from its middle agrees
+//! with reading from its start at the first record of another object. An unreadable record is left
+//! out of the group, and read again, alone, at each use.
 //!
-//! Weakness: one object out of a sector that is never used again costs the reading of its
-//! neighbours: about fifteen records in a Rock Ridge tree, and their continuation areas.
+//! Weakness: a single object of a sector costs the reading of its neighbours: about fifteen records
+//! in a Rock Ridge tree, and their continuation areas.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -35,10 +32,10 @@ use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// Records in a sector of a Rock Ridge tree, about: a first guess, others have more.
+/// About the records in a sector of a Rock Ridge tree; other trees have more.
 const SECTOR_OBJECTS: usize = 15;
 
-/// Objects that are kept together, in the order of their places.
+/// Objects cached together, in the order of their places.
 #[derive(Debug)]
 pub(super) struct Group {
     members: Vec<(Object, Node)>,
@@ -57,15 +54,15 @@ impl Group {
         found.ok().filter(|index| self.members[*index].0 == object)
     }
 
-    /// Bytes it takes in memory, nearly.
+    /// Approximate bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let nodes = self.members.iter().map(|(_, node)| node.memory_bytes());
         self.members.len() * size_of::<Object>() + nodes.sum::<usize>() + 64
     }
 }
 
-/// What names the group of an object: a directory itself, else the start of the sector that its
-/// record is in. `None` when the record is not in its directory.
+/// The key of an object's group: a directory itself, else the start of its record's sector. `None`
+/// when the record is not in its directory.
 fn key_of(object: Object) -> Option<Object> {
     match object {
         Object::Directory(_) => Some(object),
@@ -79,7 +76,7 @@ fn key_of(object: Object) -> Option<Object> {
     }
 }
 
-/// An object in a group, which stays in memory as long as this.
+/// An object in a group, which it keeps in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundNode {
     group: Arc<Group>,
@@ -87,7 +84,7 @@ pub(crate) struct FoundNode {
 }
 
 impl FoundNode {
-    /// An object that no group keeps.
+    /// An object outside the cache.
     fn alone(object: Object, node: Node) -> Self {
         Self {
             group: Arc::new(Group::new(vec![(object, node)])),
@@ -95,13 +92,12 @@ impl FoundNode {
         }
     }
 
-    /// `object`, when it is in `group`.
     fn inside(group: Arc<Group>, object: Object) -> Option<Self> {
         let index = group.find(object)?;
         Some(Self { group, index })
     }
 
-    /// Goes to `object` when it is in the same group, likely just behind; false when it is not.
+    /// Moves on to `object` if it is in the same group, probably as the next one.
     pub(super) fn go_on_to(&mut self, object: Object) -> bool {
         let next = self.index + 1;
         let behind = self.group.members.get(next);
@@ -141,7 +137,7 @@ impl Tree {
         if let Some(found) = FoundNode::inside(group, object) {
             return Ok(Some(found));
         }
-        // No record begins there, or it is one that cannot be read.
+        // No record begins there, or it is unreadable.
         let node = match object {
             Object::Directory(_) => None,
             Object::File(place) | Object::EmptyDirectory(place) => {
@@ -151,7 +147,7 @@ impl Tree {
         Ok(node.map(|node| FoundNode::alone(object, node)))
     }
 
-    /// All that is kept together with `object`.
+    /// The group of `object`.
     fn group(&self, object: Object, may_block: bool) -> Result<Option<Group>> {
         match object {
             Object::Directory(position) => {
@@ -164,8 +160,8 @@ impl Tree {
         }
     }
 
-    /// The objects whose records begin in the sector in which `place` is; `None` when that is
-    /// not in the directory.
+    /// The objects whose records begin in the sector of `place`; `None` when that is not in the
+    /// directory.
     fn sector_group(&self, place: RecordPlace, may_block: bool) -> Result<Option<Group>> {
         let Some((length, offset)) = self.offset_of(place, may_block)? else {
             return Ok(None);
@@ -175,15 +171,15 @@ impl Tree {
         let mut reader = self.reader(place.directory, (length, start), may_block);
         loop {
             let before = reader.cursor.offset();
-            // Each has its own, as when it is read alone: what a record says must not depend on
-            // its neighbours.
+            // Each record gets its own, as when it is read alone: neighbours must not change its
+            // meaning.
             reader.continuation.refill(OBJECT_CONTINUATION_BYTES);
             let recorded = match reader.next_before(start + SECTOR) {
                 Ok(Some(recorded)) => recorded,
                 Ok(None) => break,
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(error) if before == reader.cursor.offset() => return Err(error),
-                // It cannot be read; those behind it may.
+                // This one is unreadable; those behind it may not be.
                 Err(_) => continue,
             };
             let object = recorded.object(&self.volume, place.directory);
@@ -195,8 +191,8 @@ impl Tree {
         Ok(Some(Group::new(members)))
     }
 
-    /// The length of the directory of `place`, and how far in `place` is; `None` when it is not
-    /// inside, or when there is no directory that can be read.
+    /// The length of the directory of `place`, and its offset there; `None` when it is not inside,
+    /// or the directory is unreadable.
     fn offset_of(&self, place: RecordPlace, may_block: bool) -> Result<Option<(u64, u64)>> {
         let Some(parent) = self.node(Object::Directory(place.directory), may_block)? else {
             return Ok(None);
@@ -209,7 +205,7 @@ impl Tree {
         Ok(offset.map(|offset| (length, offset)))
     }
 
-    /// The directory whose own record is at `position`; `None` when no such record is there.
+    /// The directory whose own record is at `position`, if there is such a record.
     fn directory_node(&self, position: u64, may_block: bool) -> Result<Option<Node>> {
         let volume = &self.volume;
         let there = volume.length_bytes.saturating_sub(position);
@@ -256,7 +252,7 @@ impl Tree {
         }))
     }
 
-    /// The `object` whose record is at `place`; `None` when it is not there.
+    /// The `object` whose record is at `place`, if it is there.
     fn record_node(
         &self,
         object: Object,
