@@ -1,12 +1,12 @@
-//! The bytes of an image, read and written through the page cache.
+//! Bytes of an image, through the page cache.
 //!
-//! Data of files is not copied: a payload pins the pages of the cache that it lies in. It is copied
-//! when the cache pins no more (half of its pages are pinned, which slow clients can bring about),
-//! and when it lies in so many small pieces that pinning each costs more than copying it. Structure
-//! of a file system is copied always: it is parsed at once.
+//! File data is not copied: a payload pins its pages of the cache. It is copied when the cache pins
+//! no more (half of its pages are pinned, which slow clients can cause), and when its pieces are so
+//! small that pinning costs more than copying. Structure of a file system is always copied, as it
+//! is parsed at once.
 //!
-//! A range whose end cannot be read gives what is before the failure; the next read, from there,
-//! then fails. So one bad sector costs a reader that sector and not the megabyte around it.
+//! A range with an unreadable part returns the bytes before that; the next read, from there, fails.
+//! So a bad sector costs a reader only that sector, not the megabyte around it.
 
 mod open_error;
 
@@ -22,8 +22,7 @@ use pagewell_fs::{Error, PageSlice, Payload, Result};
 
 pub use open_error::open_error;
 
-/// Pieces shorter than this, on average, are copied: holding a page costs about as much as
-/// copying so many bytes.
+/// Shorter pieces, on average, are copied: pinning a page costs as much as copying so many bytes.
 const PINNED_RUN_BYTES_MIN: usize = 4096;
 
 /// Adjacent bytes.
@@ -33,12 +32,11 @@ pub struct Run {
     pub position: u64,
     /// Bytes, at least 1.
     pub length: usize,
-    /// Where the part of the file lies that they are in, if anything else may be beside it.
+    /// The range of the file part that contains it, if other data may be next to that.
     pub bounds: Option<Bounds>,
 }
 
 impl Run {
-    /// How to read it.
     fn mode(&self, mode: ReadMode) -> ReadMode {
         ReadMode {
             bounds: self.bounds,
@@ -47,44 +45,44 @@ impl Run {
     }
 }
 
-/// See the module's text. Cloning shares the object and its pages.
+/// See the module's text. Clones share the object and its pages.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     object: CachedObject,
 }
 
 impl Bytes {
-    /// The bytes of a device behind a cache.
+    /// The bytes of a cached device.
     #[must_use]
     pub fn new(device: CachedDevice) -> Self {
         Self::of(device.into_object())
     }
 
-    /// The bytes of an object behind a cache.
+    /// The bytes of a cached object.
     #[must_use]
     pub fn of(object: CachedObject) -> Self {
         Self { object }
     }
 
-    /// The object; of a device the only one of its store.
+    /// The object; for a device, the only one of its store.
     #[must_use]
     pub fn object(&self) -> &CachedObject {
         &self.object
     }
 
-    /// What people call the device, or the store of the object.
+    /// The name of the device or store, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         self.object.name()
     }
 
-    /// Bytes that it has; of a device those that it had when it was opened.
+    /// Its length; for a device, that at opening.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.object.length_bytes()
     }
 
-    /// Fills `target` with structure of a file system.
+    /// Reads structure of a file system.
     pub fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
         let mode = ReadMode {
             may_block,
@@ -95,15 +93,14 @@ impl Bytes {
         read.map_err(|error| self.error(error))
     }
 
-    /// Data of a file that lies in `runs`, one after the other. At least one byte and at most
-    /// all of them: fewer before a byte that cannot be read.
+    /// Reads file data from `runs`, in order: at least one byte, and fewer than all only before an
+    /// unreadable byte.
     pub fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
         let payload = self.try_payload(runs, may_block, &mut false);
         payload.map_err(|error| self.error(error))
     }
 
-    /// [`Self::payload`], with the error of the cache; `waited` becomes true if anything was not in
-    /// memory.
+    /// [`Self::payload`] with the cache's error; sets `waited` if any of it was not in memory.
     pub fn try_payload(
         &self,
         runs: &[Run],
@@ -172,7 +169,7 @@ impl Bytes {
         Ok(Some(slices))
     }
 
-    /// Puts `data` into memory. On failure its first `changed` bytes are there.
+    /// Writes `data` to the cache. On failure its first `changed` bytes are written.
     pub fn write(
         &self,
         position: u64,
@@ -185,19 +182,19 @@ impl Bytes {
         written.map_err(|error| self.error(error))
     }
 
-    /// Waits until all that was written to the range before is durable.
+    /// Waits until all earlier writes to the range are durable.
     pub fn commit(&self, position: u64, length: u64) -> Result<()> {
         let committed = self.object.commit(position, length);
         committed.map_err(|error| self.error(error))
     }
 
-    /// Whether anything that was written is not at the device.
+    /// Whether written data is not on the device yet.
     #[must_use]
     pub fn has_unwritten(&self) -> bool {
         self.object.has_dirty(0, self.length_bytes())
     }
 
-    /// Waits until everything that was written is at the device, durable or not.
+    /// Waits until all written data is on the device, durable or not.
     pub fn write_out(&self) -> Result<()> {
         let written = self.object.write_out(0, self.length_bytes());
         written.map_err(|error| self.error(error))
@@ -208,20 +205,20 @@ impl Bytes {
         self.object.sync().map_err(|error| self.error(error))
     }
 
-    /// Another number after each loss of what was written.
+    /// Changes with each loss of written data.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
         self.object.loss_epoch()
     }
 
-    /// What a caller is told: the device and the offset are named in every text.
+    /// Maps an error for the caller; every text has the device and the offset.
     fn error(&self, error: CacheError) -> Error {
         match error {
             CacheError::WouldBlock => Error::WouldBlock,
             CacheError::Device(lost @ DeviceError::Abandoned { .. }) => {
                 Error::Io(format!("{}: {lost}", self.name()))
             }
-            // The file system or the thin volume that the image lies on is full.
+            // The file system or thin volume below is full.
             CacheError::Device(DeviceError::Failed {
                 errno: Errno::NOSPC,
                 ..
@@ -230,14 +227,14 @@ impl Bytes {
                 errno: Errno::DQUOT,
                 ..
             }) => Error::QuotaBelow(error.to_string()),
-            // Nothing is broken: the pages that others hold come back.
+            // Temporary: pinned pages come back.
             CacheError::Memory { .. } => Error::TryLater,
             other => Error::Io(other.to_string()),
         }
     }
 }
 
-/// The runs before the byte at which a device failed; none when that was the first.
+/// The runs before the failed byte; `None` when it is the first.
 fn before(runs: &[Run], failure: &CacheError) -> Option<Vec<Run>> {
     let CacheError::Device(
         DeviceError::PastEnd { offset, .. } | DeviceError::Failed { offset, .. },

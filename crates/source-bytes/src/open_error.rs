@@ -1,4 +1,4 @@
-//! Why a device could not be opened, for the user of a source.
+//! Errors of opening a device, for the user of a source.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use pagewell_device::Error as DeviceError;
 use pagewell_fs::source::OpenError;
 use rustix::io::Errno;
 
-/// What an error of opening or reading the device at `path` means to the user of a source.
+/// The message for an error of opening or reading the device at `path`.
 #[must_use]
 pub fn open_error(path: &Path, error: DeviceError) -> OpenError {
     let name = path.display().to_string();

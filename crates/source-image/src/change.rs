@@ -1,15 +1,15 @@
-//! What changes of an image while it is open: its times, and with them its change data.
+//! The changing state of an open image: its times, and with them its change data.
 //!
-//! **Problem.** The bytes of a writable image lie in memory for a while, so the times of the file
-//! below say nothing of when it was written; and a client may get the attributes of before
-//! (`wcc_data`, RFC 1813 section 2.6) only when no other change came between.
+//! **Problem.** Written bytes stay in memory for a while, so the times of the file below do not
+//! show when the image was written; and a client may get the earlier attributes (`wcc_data`, RFC
+//! 1813 section 2.6) only when no other change came between.
 //!
-//! **Rule.** The times are kept here from the opening on. Each change moves them forward, by a
-//! nanosecond at least, *after* the bytes are in memory: a reader of the new time finds the new
-//! bytes. Changes are counted; one that finds the count as it was when it began was alone.
+//! **Rule.** This part keeps the times from the opening on. Each change moves them forward, by at
+//! least a nanosecond, *after* the bytes are in memory: a reader of the new time finds the new
+//! bytes. Changes are counted; one that ends with the count of its beginning was alone.
 //!
-//! **Known weakness.** Times that are set are forgotten with the program; the next one shows those
-//! of the file below, which the writes have moved by themselves.
+//! **Known weakness.** Times set by clients end with the program; the next one shows those of the
+//! file below, which the writes moved.
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Attributes, Change, Error, Result, SetAttributes, SetTime, Timestamp};
@@ -29,7 +29,7 @@ pub(super) struct Changes {
     pub(super) verifier: u64,
 }
 
-/// A change that has begun: how many were before it.
+/// A begun change, with the count of changes before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun(u64);
 
@@ -45,12 +45,12 @@ impl Changes {
         self.state.lock().file
     }
 
-    /// To be called before the first byte is changed.
+    /// Must precede the first changed byte.
     pub(super) fn begin(&self) -> Begun {
         Begun(self.state.lock().changes)
     }
 
-    /// Notes that bytes have changed.
+    /// Ends a change of bytes.
     pub(super) fn wrote(&self, begun: Begun) -> Change {
         let change = |file: &mut Attributes, now| file.modified = now;
         self.state.lock().apply(begun, change)

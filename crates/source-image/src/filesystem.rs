@@ -1,4 +1,4 @@
-//! [`FileSystem`] for an image: a root directory with one file in it.
+//! [`FileSystem`] for an image: a root directory with one file.
 
 use pagewell_fs::access;
 use pagewell_fs::{
@@ -16,8 +16,7 @@ impl ImageFileSystem {
     pub(super) fn attributes_of(&self, object: Object) -> Attributes {
         match object {
             Object::File => self.changes.as_ref().map_or(self.file, Changes::file),
-            // A caller that may not read the file may see that it is there. The directory stays as
-            // it was found.
+            // Callers that may not read the file may still see it. The directory does not change.
             Object::Root => Attributes {
                 file_type: FileType::Directory,
                 mode: 0o555,
@@ -37,7 +36,7 @@ impl ImageFileSystem {
         }
     }
 
-    /// Attributes of a directory; an error for the file.
+    /// Attributes of the root directory; an error for the file.
     pub(super) fn directory(&self, id: &FileId) -> Result<Attributes> {
         match self.resolve(id)? {
             Object::Root => Ok(self.attributes_of(Object::Root)),
@@ -47,7 +46,7 @@ impl ImageFileSystem {
 }
 
 impl FileSystem for ImageFileSystem {
-    // To the methods of these names in `write`.
+    // Methods in `write`.
     forward! { self => self; set_attributes, write, commit, create }
 
     fn describe(&self) -> String {
@@ -183,8 +182,8 @@ impl FileSystem for ImageFileSystem {
         Ok(0)
     }
 
-    /// Brings what was written to the device, though not to be durable: a program that closes what
-    /// it wrote learns that the file system beneath is full, which it could not learn later.
+    /// Writes data to the device, not durably, so that the closing program learns of a full file
+    /// system below.
     fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
         self.resolve(id)?;
         if self.changes.is_none() || !self.bytes.has_unwritten() {

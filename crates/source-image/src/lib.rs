@@ -1,17 +1,14 @@
-//! Any file or block device as one file: the raw bytes of a disk image.
+//! A file or block device as one file: the raw bytes of a disk image.
 //!
-//! The file stands alone in a root directory, under the name that [`Origin`] gives it, and is read
-//! and written through the page cache; its data is sent from pinned pages. Its permissions are
-//! those of what it is made of, and it cannot be written unless it was made
-//! [`writable`](ImageFileSystem::writable). The length never changes.
+//! The file is alone in a root directory, with the name of its [`Origin`], and uses the page cache;
+//! its data is sent from pinned pages. It has the permissions of its origin, and is read-only
+//! unless it is [`writable`](ImageFileSystem::writable). Its length never changes.
 //!
-//! Writes stay in memory until there is a reason to bring them to the device; a commit is one. What
-//! was written and not committed when the program ends in order is brought there when the file
-//! system is dropped.
+//! Writes stay in memory until a commit or another reason to write them out. Dropping the file
+//! system writes uncommitted data.
 //!
-//! **Identifiers** survive restart: they name the image (what it is made of and its length) and
-//! which of the two objects is meant, and nothing has to be remembered. An image that was replaced
-//! or has got another length makes them stale.
+//! **Identifiers** survive restart without a table: they have the image (a hash of origin and
+//! length) and the object. A replaced image, or one with another length, makes them stale.
 //!
 //! 16 bytes, little-endian:
 //!
@@ -21,9 +18,9 @@
 //! 9  object  root directory 1, file 2, and 6 bytes of zeros
 //! ```
 //!
-//! **Known weaknesses.** No other program is taken to change the image while it is open: what one
-//! writes to it meanwhile may be seen or not, and may be overwritten with what was there before.
-//! Its length is that of the moment when it was opened; what is cut off later is an I/O error.
+//! **Known weaknesses.** No other program may change the image while it is open: its writes may be
+//! seen or not, and may be overwritten with older data. The length is that at opening; a part
+//! truncated later is an I/O error.
 
 mod change;
 mod filesystem;
@@ -48,19 +45,17 @@ use change::Changes;
 const LAYOUT: u8 = 1;
 const FILE_FILE_ID: u64 = 2;
 
-/// An image, open.
+/// An open image.
 pub struct ImageFileSystem {
     bytes: Bytes,
     origin: Origin,
-    /// As it was found.
+    /// The attributes at opening.
     file: Attributes,
-    /// Hash of origin and length.
     identity: u64,
-    /// Only of an image that can be written.
+    /// For a writable image.
     changes: Option<Changes>,
 }
 
-/// The two objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Object {
@@ -83,7 +78,7 @@ impl ImageFileSystem {
         Ok(Self::from_device(Arc::new(device), origin, cache))
     }
 
-    /// The bytes of `device`, as what `origin` says, to be read.
+    /// The bytes of `device` with the attributes of `origin`, read-only.
     #[must_use]
     pub fn from_device(device: Arc<dyn Device>, origin: Origin, cache: &Cache) -> Self {
         let mut hasher = SipHasher24::new();
@@ -99,7 +94,7 @@ impl ImageFileSystem {
                 uid: origin.uid,
                 gid: origin.gid,
                 size,
-                // A block device uses no blocks of the file system that it is named in.
+                // A block device uses no blocks of the file system with its name.
                 used: if origin.used == 0 { size } else { origin.used },
                 device: (0, 0),
                 filesystem_id: identity,
@@ -116,7 +111,7 @@ impl ImageFileSystem {
         }
     }
 
-    /// The same image, to be written too, as its permissions allow. The device must take writes.
+    /// Allows writes, by its permissions. The device must be writable.
     #[must_use]
     pub fn writable(self) -> Self {
         Self {
@@ -132,8 +127,8 @@ impl ImageFileSystem {
         FileId::of(&bytes)
     }
 
-    /// [`Error::BadId`] for what was never an identifier of this layout, [`Error::Stale`] for one
-    /// of another image.
+    /// [`Error::BadId`] for an identifier that this layout never had, [`Error::Stale`] for one of
+    /// another image.
     fn resolve(&self, id: &FileId) -> Result<Object> {
         let bytes: &[u8; 16] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
         let object = match bytes[9] {

@@ -1,4 +1,4 @@
-//! What an image is made of, as far as its name, its permissions and its times go.
+//! The origin of an image: its name, permissions and times.
 
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +14,9 @@ const MODE_BITS: u32 = 0o666;
 /// Writing alone.
 const WRITE_BITS: u32 = 0o222;
 const NAME_BYTES_MAX: usize = 255;
-/// What an image is called when its path gives no name.
+/// The name of an image whose path has none.
 const NAMELESS: &[u8] = b"image";
 
-/// The three times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) accessed: Timestamp,
@@ -25,7 +24,7 @@ pub(super) struct Times {
     pub(super) changed: Timestamp,
 }
 
-/// What an image is made of.
+/// The origin of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     name: Vec<u8>,
@@ -40,14 +39,14 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A file or a block device. A file is known again by its inode number, a block device, whose
-    /// inode is made at every boot, by its device number; both by their names, too.
+    /// A file or a block device. Name and inode number identify a file; name and device number a
+    /// block device, whose inode is new at every boot.
     pub fn of_path(path: &Path) -> Result<Self, OpenError> {
         let of_path =
             |error: std::io::Error| OpenError::new(&path.display().to_string(), &error.to_string());
         let real = path.canonicalize().map_err(of_path)?;
         let status = real.metadata().map_err(of_path)?;
-        // A link may be what the image is best known by, unless it has no name of its own.
+        // The name of a link is preferred, if it has one.
         let name = path.file_name().or_else(|| real.file_name());
         let name = name_of(name.map_or(&[][..], OsStrExt::as_bytes));
         let number = if status.file_type().is_block_device() {
@@ -74,7 +73,7 @@ impl Origin {
         })
     }
 
-    /// Of memory, as an image called `name` that everybody may use.
+    /// Memory, as an image with this name for all users.
     #[must_use]
     pub fn of_memory(name: &[u8]) -> Self {
         let name = name_of(name);
@@ -89,13 +88,13 @@ impl Origin {
         }
     }
 
-    /// The same, known again by its name and this number, and not by what it is made of.
+    /// Identifies it by its name and this number instead.
     #[must_use]
     pub fn known_by(self, number: &[u8; 16]) -> Self {
-        let (halves, _) = number.as_chunks::<8>();
-        let halves: Vec<u64> = halves.iter().copied().map(u64::from_le_bytes).collect();
+        let (words, _) = number.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().copied().map(u64::from_le_bytes).collect();
         Self {
-            identity: identity(&self.name, &halves),
+            identity: identity(&self.name, &words),
             ..self
         }
     }
@@ -106,14 +105,14 @@ impl Origin {
         &self.name
     }
 
-    /// Whether any user has the right to write, by the permissions.
+    /// Whether the permissions let any user write.
     #[must_use]
     pub fn has_write_permission(&self) -> bool {
         self.mode & WRITE_BITS != 0
     }
 }
 
-/// A name that can stand in a directory.
+/// A valid name in a directory.
 fn name_of(name: &[u8]) -> Vec<u8> {
     let name = name.get(..NAME_BYTES_MAX).unwrap_or(name);
     if pagewell_fs::name::check(name).is_err() || matches!(name, b"." | b"..") {

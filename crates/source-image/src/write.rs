@@ -1,22 +1,21 @@
-//! Changing an image: bytes within its length, times, and nothing else.
+//! Changing an image: bytes within its length, and times.
 //!
-//! An image is like a block device that happens to stand in a directory. What that means:
+//! An image behaves as a block device in a directory:
 //!
-//! | asked for | answer |
+//! | call | answer |
 //! |---|---|
 //! | a write that begins inside and reaches past the end | as much as fits |
 //! | a write at or past the end | `NoSpace`, as `write(2)` on a block device |
-//! | length 0 (`O_TRUNC`: `cp`, `>`) | accepted and ignored, as a block device does |
+//! | length 0 (`O_TRUNC`: `cp`, `>`) | accepted and ignored, as on a block device |
 //! | the length that it has | accepted |
 //! | another length | `Invalid`, as `ftruncate(2)` on a block device |
-//! | CREATE of the name that is there | as opening it |
+//! | CREATE of the existing name | as opening it |
 //! | another mode, owner or group | `NotPermitted` |
 //! | times | kept until the program ends |
 //! | any other name | `NotPermitted`: the directory has one file |
 //!
-//! **What is durable when.** An unstable write is in the page cache. Stable writes and commits
-//! return when the device has said that it holds the bytes. The length never changes, so there is
-//! nothing else that a reader of the bytes would need.
+//! **Durability.** An unstable write is in the page cache. Stable writes and commits return when
+//! the device holds the bytes durably. The length never changes, so no metadata needs a sync.
 
 use pagewell_fs::{Access, access, verifier};
 use pagewell_fs::{
@@ -31,7 +30,7 @@ impl ImageFileSystem {
         self.changes.as_ref().ok_or(Error::ReadOnly)
     }
 
-    /// The file, of an image that can be written, when the caller may.
+    /// The file of a writable image, when the caller may write.
     fn file_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<(&Changes, Attributes)> {
         let changes = self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
@@ -50,7 +49,7 @@ impl ImageFileSystem {
         stability: Stability,
     ) -> Result<Written> {
         let (changes, attributes) = self.file_to_write(call, id)?;
-        // Before the first byte: a loss from now on is one that the writer has to hear of.
+        // Before the first byte, so that the writer notices a loss from now on.
         let verifier = self.verifier();
         let begun = changes.begin();
         let left = attributes.size.saturating_sub(offset);
@@ -65,7 +64,7 @@ impl ImageFileSystem {
                 change: unchanged(attributes),
             });
         }
-        // Waiting for the device is what a stable write is.
+        // A stable write waits for the device.
         Error::WouldBlock.unless(call.may_block || stability == Stability::Unstable)?;
         let mut changed = 0;
         let written = self.bytes.write(offset, data, call.may_block, &mut changed);
@@ -76,8 +75,8 @@ impl ImageFileSystem {
                 self.bytes.commit(offset, data.len() as u64)
             }
         });
-        // One that failed may have changed some bytes. So may one that would have to wait, and it
-        // is never made again when its connection ends.
+        // A failed write may have changed some bytes; so may one that would have to wait, and the
+        // end of its connection prevents a repetition.
         let change = changes.wrote(begun);
         written?;
         Ok(Written {
@@ -143,7 +142,7 @@ impl ImageFileSystem {
             return Ok(unchanged(attributes));
         }
         check_times(call, &attributes, request)?;
-        // Others may have changed it since it was looked at.
+        // Other calls may have changed it since the look.
         changes.set(begun, request, guard)
     }
 
@@ -175,7 +174,7 @@ impl ImageFileSystem {
     }
 }
 
-/// The change data of an object that nothing was done to.
+/// The change data of an unchanged object.
 fn unchanged(attributes: Attributes) -> Change {
     Change {
         before: Some(attributes.wcc()),
@@ -183,7 +182,7 @@ fn unchanged(attributes: Attributes) -> Change {
     }
 }
 
-/// Lets those lengths pass that a block device takes.
+/// Allows the lengths that a block device takes.
 fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -> Result<()> {
     let Some(wanted) = wanted else {
         return Ok(());
@@ -193,7 +192,7 @@ fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -
     Error::Invalid.unless(wanted == 0 || wanted == attributes.size)
 }
 
-/// Mode and owner are those of what the image is made of: only what they are already can be set.
+/// Mode and owner are those of the origin: only these can be set.
 fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result<()> {
     let same = |wanted: Option<u32>, is: u32| wanted.is_none_or(|wanted| wanted == is);
     let stays = same(request.mode, attributes.mode)
