@@ -1,8 +1,8 @@
 //! A histogram of durations with a fixed size and a known error.
 //!
-//! Buckets are logarithmic with eight linear steps per power of two, so a quantile read from it
-//! is at most 12.5 % above the true one. 1 ns to 2^43 ns (2.4 hours); longer counts as longest.
-//! The quantiles of an interval come from the difference of two [`Counts`].
+//! Buckets are logarithmic with eight linear steps per power of two, so a quantile is at most 12.5
+//! % too high. Range: 1 ns to 2^43 ns (2.4 hours); longer durations count as longest. The quantiles
+//! of an interval come from the difference of two [`Counts`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,25 +20,25 @@ pub struct Histogram {
     sum_nanoseconds: AtomicU64,
 }
 
-/// What a histogram holds, read once.
+/// Quantiles of a histogram, read once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// Durations recorded.
     pub count: u64,
     /// Their sum.
     pub sum: Duration,
-    /// Half are at most this.
+    /// The median.
     pub p50: Duration,
     /// 99 in 100 are at most this.
     pub p99: Duration,
     /// 999 in 1000 are at most this.
     pub p999: Duration,
-    /// All are at most this.
+    /// The longest.
     pub max: Duration,
 }
 
 impl Histogram {
-    /// An empty one.
+    /// An empty histogram.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -72,10 +72,10 @@ impl Histogram {
     }
 }
 
-/// The buckets of a histogram, read once. An empty one counts nothing.
+/// The buckets of a histogram, read once. The default is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Durations in each bucket; those behind the last are zero.
+    /// Durations by bucket; those behind the last are zero.
     pub buckets: Vec<u64>,
     /// Sum of all durations.
     pub sum_nanoseconds: u64,
@@ -94,7 +94,7 @@ impl Counts {
         self.buckets.iter().take(bucket_of(nanoseconds)).sum()
     }
 
-    /// What was recorded after `earlier` was read from the same histogram.
+    /// The durations since `earlier` of the same histogram.
     #[must_use]
     pub fn difference(&self, earlier: &Self) -> Self {
         let before = earlier.buckets.iter().chain(std::iter::repeat(&0));
@@ -107,7 +107,7 @@ impl Counts {
         }
     }
 
-    /// Adds what another histogram has recorded.
+    /// Adds the durations of another histogram.
     pub fn add(&mut self, other: &Self) {
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);

@@ -1,7 +1,7 @@
-//! Counters of every branch that matters, all named in one file ([`names`]).
+//! Counters, all named in one place ([`names`]).
 //!
-//! A counter is one plain addition on the hot path, to a line of memory of the thread's own
-//! ([`Sharded`]); the shards are summed when the counter is read.
+//! A counter costs a plain addition on the hot path, to a cache line of the thread ([`Sharded`]);
+//! reading sums the shards.
 
 mod histogram;
 pub mod names;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub struct Counter {
     /// The Prometheus name.
     pub name: &'static str,
-    /// One sentence.
+    /// One sentence of help.
     pub help: &'static str,
     shards: Sharded<AtomicU64>,
 }
@@ -34,7 +34,7 @@ impl Counter {
         }
     }
 
-    /// Adds `count`.
+    /// Adds to the sum.
     #[inline]
     pub fn add(&self, count: u64) {
         let (sum, adding) = self.shards.own();
@@ -53,7 +53,7 @@ impl Counter {
 pub struct Gauge {
     /// The Prometheus name.
     pub name: &'static str,
-    /// One sentence.
+    /// One sentence of help.
     pub help: &'static str,
     value: AtomicI64,
 }
@@ -74,7 +74,7 @@ impl Gauge {
         self.value.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// Makes it `value`.
+    /// Sets the value.
     pub fn set(&self, value: i64) {
         self.value.store(value, Ordering::Relaxed);
     }

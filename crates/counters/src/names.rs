@@ -1,4 +1,4 @@
-//! The name of every counter of the program, in one place: a list for each part of it.
+//! The name of every counter and gauge, in a list for each part of the program.
 //!
 //! `docs/METRICS.md` is generated from [`counters`] and [`GAUGES`].
 
@@ -7,12 +7,12 @@ use crate::Counter;
 macro_rules! register {
     ($list:ident, $kind:ident: $($ident:ident = $name:literal, $help:literal;)*) => {
         $(#[doc = $help] pub static $ident: $kind = $kind::new($name, $help);)*
-        /// All of the kind, in the order in which they are shown.
+        /// All of the kind, in display order.
         pub static $list: &[&$kind] = &[$(&$ident),*];
     };
 }
 
-// Behind the macro, so that it is known there.
+// Behind the macro, which they use.
 mod cache;
 mod client;
 mod devices;
@@ -31,7 +31,7 @@ pub use gauges::*;
 pub use mounts::*;
 pub use server::*;
 
-/// All counters, in the order in which they are shown.
+/// All counters, in display order.
 pub fn counters() -> impl Iterator<Item = &'static Counter> + Clone {
     let parts = [SERVER, CACHE, DEVICES, FILE_SYSTEMS, CLIENT, MOUNTS];
     parts.into_iter().flatten().copied()

@@ -1,12 +1,11 @@
-//! Counts and latencies of the procedures of a program that is served, each thread in a shard of
-//! its own.
+//! Counts and latencies of the procedures of a served program, sharded by thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::{Counts, Empty, Histogram, Sharded};
 
-/// Counts of one procedure, of one thread.
+/// One thread's counts of a procedure.
 struct ProcedureStatistics {
     calls: AtomicU64,
     errors: AtomicU64,
@@ -20,13 +19,13 @@ struct ProcedureStatistics {
 pub struct ProcedureCounts {
     /// Calls answered.
     pub calls: u64,
-    /// Of these, with a status that is not OK.
+    /// Calls answered with a status that is not OK.
     pub errors: u64,
     /// Bytes of the calls.
     pub bytes_received: u64,
     /// Bytes of the replies.
     pub bytes_sent: u64,
-    /// From the record's last byte in to the reply handed to the socket's queue.
+    /// From the record's last byte in to the reply in the socket's queue.
     pub latency: Counts,
 }
 
@@ -40,15 +39,15 @@ impl Empty for ProcedureStatistics {
     };
 }
 
-/// One answered call.
+/// An answered call.
 pub struct Answered {
-    /// With a status that is not OK.
+    /// Its status is not OK.
     pub failed: bool,
     /// Bytes of the call.
     pub received: usize,
     /// Bytes of the reply.
     pub sent: usize,
-    /// From the record's last byte in to the reply handed to the socket's queue.
+    /// From the record's last byte in to the reply in the socket's queue.
     pub latency: Duration,
 }
 
@@ -56,13 +55,13 @@ pub struct Answered {
 pub struct ProgramStatistics<const PROCEDURES: usize>(Sharded<[ProcedureStatistics; PROCEDURES]>);
 
 impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
-    /// Nothing counted yet.
+    /// All counts zero.
     #[must_use]
     pub const fn new() -> Self {
         Self(Sharded::new())
     }
 
-    /// Counts a call of a procedure of this number.
+    /// Counts a call of the procedure with this number.
     pub fn record(&self, procedure: u32, answered: &Answered) {
         let (procedures, adding) = self.0.own();
         if let Some(statistics) = procedures.get(procedure as usize) {
@@ -74,13 +73,13 @@ impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
         }
     }
 
-    /// Reads all, by number.
+    /// The counts by procedure number.
     #[must_use]
     pub fn counts(&self) -> Vec<ProcedureCounts> {
         let mut sums = vec![ProcedureCounts::default(); PROCEDURES];
         for shard in self.0.all() {
             for (sum, statistics) in sums.iter_mut().zip(shard) {
-                // Most procedures are never called by most threads.
+                // Most threads never call most procedures.
                 if statistics.calls.load(Ordering::Relaxed) > 0 {
                     statistics.add_to(sum);
                 }

@@ -1,5 +1,5 @@
-//! What the fronts of a process say of what they serve, to whom: each registers once, and what
-//! shows it depends on none of them.
+//! Registry of the fronts of a process, with their programs and clients, so that readers depend on
+//! no front.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 
 use crate::procedures::ProcedureCounts;
 
-/// A program whose procedures clients call.
+/// A served program.
 pub struct Program {
-    /// Its name, in small letters.
+    /// Its name, in lower case.
     pub name: &'static str,
     /// The names of its procedures, by number.
     pub procedures: &'static [&'static str],
-    /// What was counted of each.
+    /// The counts of each.
     pub counts: Vec<ProcedureCounts>,
 }
 
-/// Calls, and their bytes.
+/// Calls and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Calls that were answered.
+    /// Answered calls.
     pub calls: u64,
-    /// Bytes of the calls.
+    /// Bytes of calls.
     pub received_bytes: u64,
-    /// Bytes of the replies.
+    /// Bytes of replies.
     pub sent_bytes: u64,
 }
 
 impl Traffic {
-    /// Adds more of it.
+    /// Adds other traffic.
     #[inline]
     pub fn add(&mut self, other: Self) {
         self.calls += other.calls;
@@ -38,12 +38,12 @@ impl Traffic {
     }
 }
 
-/// What a client has asked for through one export.
+/// A client's use of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportUse {
-    /// The name of the export; empty for calls that are for none.
+    /// The name of the export; empty for calls for none.
     pub name: String,
-    /// What was asked for.
+    /// Its traffic.
     pub traffic: Traffic,
 }
 
@@ -52,56 +52,55 @@ pub struct ExportUse {
 pub struct Client {
     /// Its address.
     pub address: IpAddr,
-    /// Connections that it has now.
+    /// Current connections.
     pub connections: usize,
-    /// Since its last call, or since it has connected.
+    /// Since its last call, or since it connected.
     pub idle: Duration,
-    /// Files in which programs of it hold locks, each counted for each program.
+    /// Files locked by its programs, counted for each program.
     pub locks: usize,
-    /// Times that one of its connections had to wait because of a limit.
+    /// Waits of its connections because of a limit.
     pub limit_waits: u64,
-    /// Connections that wait because of one.
+    /// Connections that now wait because of a limit.
     pub limited_connections: usize,
-    /// What it has asked for, the export with the most calls first.
+    /// Its use of exports, the one with the most calls first.
     pub exports: Vec<ExportUse>,
 }
 
-/// How often an address was turned away.
+/// The refusals of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The client.
     pub address: IpAddr,
     /// Because it is not allowed: connections, mounts and calls.
     pub not_allowed: u64,
-    /// Because there was no slot.
+    /// For lack of a connection slot.
     pub no_slot: u64,
 }
 
 /// A front that serves clients over a network.
 pub trait Served: Sync {
-    /// Its programs, with what was counted of each.
+    /// Its programs, with their counts.
     fn programs(&self) -> Vec<Program>;
 
-    /// The clients that have a connection, or had one and are remembered; those with the most calls
-    /// first.
+    /// The clients with a connection, or remembered ones; those with the most calls first.
     fn clients(&self, now: Instant) -> Vec<Client>;
 
-    /// The addresses that were turned away, the latest last.
+    /// The refused addresses, the latest last.
     fn refused(&self) -> Vec<Refused>;
 
-    /// Ends the connections of an address; how many there were.
+    /// Ends the connections of an address; returns their number.
     fn disconnect(&self, address: IpAddr) -> usize;
 }
 
 static FRONTS: Mutex<Vec<&'static dyn Served>> = Mutex::new(Vec::new());
 
-/// Makes a front known, once.
+/// Registers a front, once.
 pub fn register(front: &'static dyn Served) {
     let mut fronts = FRONTS.lock().unwrap_or_else(PoisonError::into_inner);
     fronts.push(front);
 }
 
-/// All fronts, in the order in which they became known.
+/// All fronts, in order of registration.
 #[must_use]
 pub fn fronts() -> Vec<&'static dyn Served> {
     FRONTS

@@ -1,21 +1,21 @@
-//! One of everything for each thread, so that threads that count do not disturb each other.
+//! Sharding by thread, so that counting threads do not contend.
 //!
-//! A line of memory that several processors write to moves between them with each write, and an
-//! addition that others must not miss locks it. So the first [`SHARED`] threads have a shard each
-//! to themselves, in which they add without a locked instruction; all others share the last one.
-//! A shard is given back when its thread ends, with what is in it: only sums mean something.
+//! A cache line with several writers moves between their processors with each write, and an atomic
+//! addition locks it. So each of the first [`SHARED`] threads has a shard of its own, with unlocked
+//! additions; all others share the last one. A shard outlives its thread with its counts: only sums
+//! are meaningful.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The shard of all threads that have none of their own.
+/// The shard of all threads without their own.
 const SHARED: usize = 64;
 const SHARDS: usize = SHARED + 1;
 
-/// Which shards belong to a thread, one bit each.
+/// The shards in use, one bit each.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// A shard of a thread's own, given back when it ends.
+/// A thread's own shard, released when the thread ends.
 struct Own(usize);
 
 impl Own {
@@ -30,7 +30,7 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // What is counted while the thread ends goes to the shared shard.
+        // Counts of an ending thread go to the shared shard.
         SHARD.set(SHARED);
         if self.0 != SHARED {
             TAKEN.fetch_and(!(1 << self.0), Ordering::Release);
@@ -45,7 +45,6 @@ thread_local! {
     static OWN: Own = Own::take();
 }
 
-/// The shard of this thread.
 #[inline]
 fn shard() -> usize {
     match SHARD.get() {
@@ -61,19 +60,19 @@ fn choose_shard() -> usize {
     shard
 }
 
-/// On lines of its own.
+/// On cache lines of its own.
 #[repr(align(64))]
 struct Shard<T>(T);
 
 /// A `T` for each shard.
 pub struct Sharded<T>([Shard<T>; SHARDS]);
 
-/// How the calling thread adds to its shard.
+/// The kind of addition in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adding {
-    /// Nobody else adds to it.
+    /// This thread is the only writer.
     Alone,
-    /// Others do.
+    /// There are other writers.
     Together,
 }
 
@@ -93,9 +92,9 @@ impl Adding {
     }
 }
 
-/// What begins with nothing counted.
+/// A value with all counts zero.
 pub trait Empty {
-    /// Nothing.
+    /// All counts zero.
     const EMPTY: Self;
 }
 
@@ -108,7 +107,7 @@ impl<T: Empty, const LENGTH: usize> Empty for [T; LENGTH] {
 }
 
 impl<T: Empty> Sharded<T> {
-    /// Nothing counted yet.
+    /// All counts zero.
     #[must_use]
     pub const fn new() -> Self {
         Self([const { Shard(T::EMPTY) }; SHARDS])
@@ -122,7 +121,7 @@ impl<T: Empty> Default for Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// The shard of this thread, and how it adds to it.
+    /// The shard of this thread, and its kind of addition.
     #[inline]
     pub fn own(&self) -> (&T, Adding) {
         let shard = shard();
@@ -134,7 +133,7 @@ impl<T> Sharded<T> {
         (&self.0[shard].0, adding)
     }
 
-    /// All of them, to be summed.
+    /// All shards, to be summed.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|shard| &shard.0)
     }

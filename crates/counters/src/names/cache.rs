@@ -36,7 +36,7 @@ register! { CACHE, Counter:
         "Times that a reader or a writer slept because every page of the cache was in use.";
     CACHE_TIMEOUTS = "pagewell_cache_timeouts_total",
         "Reads, writes and commits given up because a device did not answer in time.";
-    // Before those pinned, so that a reader of both never finds more let go than pinned.
+    // Before the pinned ones, so that a reader of both never finds more unpinned than pinned.
     CACHE_UNPINNED_PAGES = "pagewell_cache_unpinned_pages_total",
         "Pages of the page cache that were let go of after they had been pinned.";
     CACHE_PINNED_PAGES = "pagewell_cache_pinned_pages_total",
