@@ -10,15 +10,14 @@ use rustix::net::{Shutdown, shutdown};
 /// Pause after a failed accept (no descriptors left), so that it does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts for as long as it lives.
 pub(crate) struct Acceptor {
     listener: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Acceptor {
-    /// Calls `accept`, which waits for a connection of the listener and begins with it, again and
-    /// again on a thread of this name.
+    /// Calls `accept`, which waits for one connection of the listener and begins serving it,
+    /// repeatedly on a thread of this name.
     pub(crate) fn start(
         name: &str,
         listener: OwnedFd,
@@ -29,7 +28,7 @@ impl Acceptor {
             loop {
                 match accept() {
                     Ok(()) => {}
-                    // It was shut down.
+                    // The listener was shut down.
                     Err(error) if error.kind() == ErrorKind::InvalidInput => return,
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
@@ -44,7 +43,7 @@ impl Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        // The accept that is waiting ends, too.
+        // Ends a waiting accept, too.
         let _ = shutdown(&self.listener, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

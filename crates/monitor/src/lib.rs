@@ -1,9 +1,9 @@
-//! What a running process tells of itself, and those that ask.
+//! A running process' description of itself, and its readers.
 //!
 //! ```text
 //!   counters, histograms ──> [`metrics`] ──> a snapshot: as a table, as JSON, for Prometheus
-//!                               ├─ [`http`]     to programs and browsers, with what was
-//!                               ├─ [`control`]  to another `pagewell` of the same user
+//!                               ├─ [`http`]     for programs and browsers, with a history
+//!                               ├─ [`control`]  for another `pagewell` of the same user
 //!                               └─ [`top`]      two of them, live on a terminal
 //! ```
 

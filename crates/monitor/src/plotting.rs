@@ -1,11 +1,11 @@
-//! The library that draws in pages, uPlot: a copy in `assets`, so that a browser asks for nothing
-//! else. The page here has it, and the report of `pagewell bench`.
+//! The plotting library uPlot, as a copy in `assets`, for the page and the report of `pagewell
+//! bench`: browsers load nothing else.
 
-/// Its name and its licence.
+/// Name and licence.
 pub const NAME: &str = "uPlot 1.6.32, MIT licence";
-/// Its program, which makes `uPlot` known to later ones.
+/// The program, which defines `uPlot`.
 pub const PROGRAM: &str = include_str!("../assets/uPlot.iife.min.js");
-/// Its style.
+/// The style.
 pub const STYLE: &str = include_str!("../assets/uPlot.min.css");
-/// The text of its licence, which each copy must have.
+/// The text of the licence, which each copy needs.
 pub const LICENCE: &str = include_str!("../assets/uPlot-LICENSE");

@@ -1,55 +1,54 @@
-//! What a process says of itself beside its counters: what it is, whether it is ready, and what it
-//! serves.
+//! A process' description of itself besides its counters: its kind, its readiness and its exports.
 
 use std::sync::Arc;
 
 use pagewell_base::sync::Mutex;
 use serde::Serialize;
 
-/// Kept by the process, read by those that ask.
+/// Set by the process, read by askers.
 pub struct Status(Mutex<State>);
 
-/// What is wrong with an export at the moment, a line each. To be had without waiting.
+/// The current faults of an export, a line each. Must not wait.
 pub type Warnings = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 struct State {
     view: View,
-    /// More warnings, of the exports of the view in their order.
+    /// Further warnings, in the order of the view's exports.
     warnings: Arc<Vec<Warnings>>,
 }
 
-/// What is true at a moment; a part of `/stat.json`.
+/// The current state; a part of `/stat.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     /// `serve` or `mount`.
     pub process: &'static str,
-    /// Whether clients can use it.
+    /// Clients can use it.
     pub ready: bool,
-    /// What it serves or mounts.
+    /// Its exports or mounts.
     pub exports: Vec<ExportStatus>,
-    /// What each client may have, in words; empty without limits.
+    /// The limits of each client, in words; empty without limits.
     pub client_limits: String,
-    /// What an administrator should know, a line each.
+    /// Notes for the administrator, a line each.
     pub notes: Vec<String>,
 }
 
-/// One export, or one mount.
+/// An export or a mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExportStatus {
     /// The path that clients mount, or the place of a mount.
     pub name: String,
-    /// What it is, such as a directory and its path.
+    /// Its kind and place, such as a directory and its path.
     pub source: String,
-    /// Whether nothing can be changed.
+    /// It cannot be changed.
     pub read_only: bool,
-    /// What its clients may have together, in words; empty without limits.
+    /// The limits of all its clients together, in words; empty without limits.
     pub limits: String,
-    /// What is wrong with it, a line each.
+    /// Faults, a line each.
     pub warnings: Vec<String>,
 }
 
 impl Status {
-    /// Of a process of this kind that is not ready.
+    /// A process of this kind that is not ready.
     #[must_use]
     pub fn new(process: &'static str) -> Self {
         let view = View {
@@ -65,20 +64,19 @@ impl Status {
         }))
     }
 
-    /// Says whether clients can use it.
+    /// Sets whether clients can use it.
     pub fn set_ready(&self, ready: bool) {
         self.0.lock().view.ready = ready;
     }
 
-    /// Says what it serves, in place of what was said before.
+    /// Replaces the exports.
     pub fn set_exports(&self, exports: Vec<ExportStatus>) {
         let mut state = self.0.lock();
         state.view.exports = exports;
         state.warnings = Arc::default();
     }
 
-    /// The same of exports of which it is found out, whenever that is asked, what is wrong with
-    /// them.
+    /// Replaces the exports, with warnings that are read at each request.
     pub fn set_watched(&self, exports: Vec<(ExportStatus, Warnings)>) {
         let (exports, warnings) = exports.into_iter().unzip();
         let mut state = self.0.lock();
@@ -86,12 +84,12 @@ impl Status {
         state.warnings = Arc::new(warnings);
     }
 
-    /// Says what each client may have, in place of what was said before.
+    /// Replaces the limits of clients.
     pub fn set_client_limits(&self, limits: String) {
         self.0.lock().view.client_limits = limits;
     }
 
-    /// Says what an administrator should know, in place of what was said before.
+    /// Replaces the notes.
     pub fn set_notes(&self, notes: Vec<String>) {
         self.0.lock().view.notes = notes;
     }
@@ -102,7 +100,7 @@ impl Status {
         self.0.lock().view.ready
     }
 
-    /// All of it.
+    /// The current state.
     #[must_use]
     pub fn view(&self) -> View {
         let (mut view, warnings) = {

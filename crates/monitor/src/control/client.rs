@@ -1,4 +1,4 @@
-//! The end that asks.
+//! The asking end.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,13 +16,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::{OtherEnd, PREFIX, other_end};
 use crate::metrics::Snapshot;
 
-/// Longer answers are not ours.
+/// Longer answers are no answers of Pagewell.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// The kernel lets go of a mount at once when it has no other users.
+/// How long a mount may be in use: the kernel releases it at once when it has no other users.
 const USED_WAIT: Duration = Duration::from_secs(3);
-/// A line comes twice a second.
+/// Answers have a line twice a second.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// Longer than a source of another server takes to be opened, or to be given up.
+/// Longer than opening a source of another server, or giving it up, takes.
 const RELOAD_TIME: Duration = Duration::from_secs(600);
 
 /// A server or mount of this machine.
@@ -34,25 +34,25 @@ pub struct Peer {
     pub kind: String,
 }
 
-/// All that run here and can be believed, in order of their numbers.
+/// All trustworthy peers of this machine, in order of their process numbers.
 pub fn peers() -> Vec<Peer> {
     let mut peers = named();
     peers.retain(|peer| {
         let asked = peer.connect();
-        asked.is_ok_and(|(_, listener)| peer.is_believed(&listener))
+        asked.is_ok_and(|(_, listener)| peer.is_trusted(&listener))
     });
     peers
 }
 
-/// All that have such a name.
+/// All peers by their socket names.
 fn named() -> Vec<Peer> {
-    // There also where a service sees only the processes in /proc (ProcSubset=pid).
+    // This file exists also in a service that sees only the processes in /proc (ProcSubset=pid).
     let list = std::fs::read("/proc/self/net/unix").unwrap_or_default();
     find(&String::from_utf8_lossy(&list))
 }
 
-/// The last column of each line is the name, with `@` for the zero that it begins with. Both a
-/// listener and what is connected to it have one. Any user can bind any name, in any bytes.
+/// The last column of each line is the name, with `@` for its leading zero byte. A listener and its
+/// connections have one. Any user can bind any name, in any bytes.
 fn find(list: &str) -> Vec<Peer> {
     let names = list.lines().filter_map(|line| line.split(' ').next_back());
     let mut found: Vec<Peer> = names
@@ -75,8 +75,8 @@ fn find(list: &str) -> Vec<Peer> {
 }
 
 impl Peer {
-    /// A connection, and the listener as the kernel tells it. One that does not accept is not
-    /// waited for: another user may have made it so that it never does.
+    /// A connection, and the kernel's view of the listener. Does not wait for an accept, which
+    /// another user's listener may never do.
     fn connect(&self) -> std::io::Result<(UnixStream, OtherEnd)> {
         let name = format!("{PREFIX}{}/{}", self.process, self.kind);
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
@@ -97,14 +97,14 @@ impl Peer {
         Snapshot::parse(&body).with_context(|| format!("process {}", self.process))
     }
 
-    /// Has a server end the connections of a client; how many there were.
+    /// Ends a server's connections of a client; returns their number.
     pub fn disconnect(&self, address: IpAddr) -> anyhow::Result<usize> {
         let body = self.ask(&format!("disconnect {address}\n"), ANSWER_TIME)?;
         let count = String::from_utf8_lossy(&body).trim().parse();
         count.with_context(|| self.no_answer())
     }
 
-    /// Has a server read its configuration again, and waits until it has; what has changed.
+    /// Makes a server read its configuration again, and returns the changes.
     ///
     /// # Errors
     ///
@@ -123,11 +123,11 @@ impl Peer {
         format!("process {}: not an answer of pagewell", self.process)
     }
 
-    /// What it answers; each part of that may take so long.
+    /// Sends a question; `patience` limits each part of the answer.
     fn ask(&self, question: &str, patience: Duration) -> anyhow::Result<Vec<u8>> {
         let failed = || format!("process {}", self.process);
         let (mut stream, listener) = self.connect().with_context(failed)?;
-        if !self.is_believed(&listener) {
+        if !self.is_trusted(&listener) {
             let user = listener.user.as_raw();
             bail!("process {}: user {user} listens in its name", self.process);
         }
@@ -147,9 +147,9 @@ impl Peer {
         Ok(body)
     }
 
-    /// Whether the numbers of a listener are those of this process: of root or the own user, or of
+    /// Whether a listener is trusted for this process: it belongs to root or the own user, or is
     /// the process itself, of any user.
-    fn is_believed(&self, listener: &OtherEnd) -> bool {
+    fn is_trusted(&self, listener: &OtherEnd) -> bool {
         let process = listener.process.map(number_of);
         listener.user.is_root()
             || listener.user == rustix::process::geteuid()
@@ -163,26 +163,25 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What is known when waiting for the end is over.
+/// The end of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All is written.
+    /// All data is written.
     Written,
-    /// It is unmounted, and still used: copied into another mount namespace, as containers do.
+    /// Unmounted, but still in use: copied into another mount namespace, as containers do.
     UsedElsewhere,
 }
 
-/// What tells how a mount ends.
+/// The report of a mount's end.
 pub struct Ending {
     lines: BufReader<std::io::Take<UnixStream>>,
-    /// Nothing where the system has no such descriptors, or the process is in another namespace.
+    /// `None` without pidfd support, or for a process in another namespace.
     process: Option<(Pid, OwnedFd)>,
 }
 
-/// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
-/// when there is none that can be believed. The kernel gives the number of a mount that is gone to
-/// the next one, while the program of the first may still write: one whose mount is not in use any
-/// more is not meant.
+/// Asks the program of the mount `device` of `user` for its ending; `None` without a trusted one.
+/// The kernel reuses the number of an ended mount while its program may still write, so mounts in
+/// use are preferred.
 pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let kind = format!("mount/{device}");
     let peers = named();
@@ -192,23 +191,22 @@ pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     Some(ending)
 }
 
-/// Also whether the mount is known to be in use: a program that has ended, or is another user's,
-/// answers nothing.
+/// Also returns whether the mount is in use. Programs that have ended, and those of other users, do
+/// not answer.
 fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
     let (mut stream, listener) = peer.connect().ok()?;
     if !listener.user.is_root() && Some(listener.user.as_raw()) != user {
         return None;
     }
-    // Before the question: it is alive when it answers, so this number is not another's yet.
+    // Before the question: the process is alive when it answers, so its number is not reused yet.
     let process = listener.process.and_then(|process| {
         let descriptor = pidfd_open(process, PidfdFlags::empty()).ok()?;
         Some((process, descriptor))
     });
     stream.write_all(b"end\n").ok()?;
     let mut lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
-    // The first line says that the question was taken. Until then the program may end, when it is
-    // unmounted, without knowing that anybody waits for its last line. One that takes too long for
-    // this is waited for all the same.
+    // The first line acknowledges the question. Before it, the unmounted program may end without
+    // waiting for this asker. A slow one is waited for all the same.
     let first = lines.fill_buf().unwrap_or_default();
     let is_used = first.starts_with(b"used");
     if !is_used && !first.is_empty() {
@@ -222,12 +220,11 @@ fn number_of(process: Pid) -> u32 {
 }
 
 impl Ending {
-    /// Waits, once it is unmounted, until all is written; `progress` is called with the bytes that
-    /// are left.
+    /// Waits after the unmount until all is written; `progress` gets the bytes left.
     ///
     /// # Errors
     ///
-    /// What is lost, or that the program ended without saying so.
+    /// Data was lost, or the program ended without an ending.
     pub fn wait(&mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<Ended> {
         let began = Instant::now();
         loop {
@@ -248,9 +245,9 @@ impl Ending {
         }
     }
 
-    /// Waits, once it has said how it ended, until its process is gone: only then has it let go of
-    /// the files and devices that it served, and what they lie on can be unmounted. Its number, if
-    /// it still runs after `patience`.
+    /// Waits after the ending until the process is gone: only then are its files and devices
+    /// released, and the file systems below can be unmounted. Returns its number if it still runs
+    /// after `patience`.
     pub fn wait_for_process(&self, patience: Duration) -> Option<u32> {
         let (process, descriptor) = self.process.as_ref()?;
         let deadline = Instant::now() + patience;
@@ -263,7 +260,7 @@ impl Ending {
             ) {
                 Err(Errno::INTR) => {}
                 Ok(0) => return Some(number_of(*process)),
-                // It cannot be watched: then there is nothing to wait for.
+                // It cannot be watched: nothing to wait for.
                 Ok(_) | Err(_) => return None,
             }
         }

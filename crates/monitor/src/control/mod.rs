@@ -1,14 +1,14 @@
-//! How one `pagewell` asks another on this machine: what it counts, and whether all was written
-//! when its mount ended.
+//! Questions between `pagewell` processes of a machine: counters, and whether a mount wrote all its
+//! data.
 //!
-//! Every server and mount listens on an abstract socket `pagewell/PID/KIND` (unix(7)): it leaves
-//! no file behind, and `/proc/net/unix` lists all of them. Both ends ask the kernel for the other
-//! one's user: a server answers its own user and root, `umount` believes the mount's user and
-//! root only, and `counters` these, or the process that it asks, so that a name that another user
-//! has taken is of no use.
+//! Every server and mount listens on an abstract socket `pagewell/PID/KIND` (unix(7)): it leaves no
+//! file behind, and `/proc/net/unix` lists all of them. Both ends ask the kernel for the user of
+//! the other: a server answers its own user and root, `umount` trusts the mount's user and root
+//! only, and `counters` these, or the process that it asks, so that a name taken by another user is
+//! of no use.
 //!
-//! After that last line the process of the mount closes what it served and ends; `umount` waits for
-//! that, too, with a descriptor of the process that it opened before it asked (pidfd_open(2)).
+//! After its last line the process of the mount closes its files and ends; `umount` waits for that,
+//! too, with a descriptor of the process that it opened before the question (pidfd_open(2)).
 //!
 //! ```text
 //!   "stat\n" -> the document of /stat.json
@@ -29,18 +29,17 @@ use rustix::process::{Pid, Uid};
 pub use client::{Ended, Ending, Peer, ending_of, peers};
 pub use server::{Control, Reload};
 
-/// How names begin.
+/// The start of all names.
 const PREFIX: &str = "pagewell/";
 
-/// The other end of a connection, as the kernel tells it.
+/// The kernel's view of the other end.
 struct OtherEnd {
     user: Uid,
-    /// Nothing when it is outside this namespace of processes.
+    /// `None` outside this namespace of processes.
     process: Option<Pid>,
 }
 
-/// Asks the kernel. Not through rustix: it has no way to say that the process is 0, which stands
-/// for one that is outside.
+/// Asks the kernel. rustix cannot represent process 0, which stands for one in another namespace.
 fn other_end(stream: &UnixStream) -> std::io::Result<OtherEnd> {
     let credentials = getsockopt(stream, PeerCredentials)?;
     Ok(OtherEnd {

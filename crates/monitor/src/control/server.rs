@@ -1,4 +1,4 @@
-//! The end that is asked.
+//! The answering end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -14,38 +14,37 @@ use super::{PREFIX, other_end};
 use crate::acceptor::Acceptor;
 use crate::metrics::Snapshot;
 
-/// Askers at once; one more is closed.
+/// Further askers are closed.
 const ASKERS_MAX: usize = 16;
-/// The longest question.
 const QUESTION_BYTES_MAX: u64 = 64;
 /// For a question, and for each line of an answer.
 const ASKER_TIME: Duration = Duration::from_secs(5);
-/// How often a line says what is left.
+/// The period of lines about bytes left.
 const TELL_EVERY: Duration = Duration::from_millis(500);
-/// How long the end of the process waits until all that asked have its last line.
+/// How long the end of the process waits for askers to get their last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A listener, for as long as it lives.
+/// A listener; dropping it ends it.
 pub struct Control {
     shared: Arc<Shared>,
     _acceptor: Acceptor,
 }
 
-/// Reads the configuration again, and says on a line what came of it.
+/// Reads the configuration again; the result in a line.
 pub type Reload = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether the kernel still has users of the mount.
+    /// The kernel still has users of the mount.
     is_used: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Of a server.
+    /// Servers only.
     reload: Option<Reload>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last line, once it is known.
+    /// The last line, once known.
     ending: Option<String>,
     askers: usize,
 }
@@ -59,7 +58,7 @@ impl Control {
         Self::listen(kind, Box::new(is_used), None)
     }
 
-    /// Listens for a server.
+    /// Listens for the process of a server.
     pub fn start_server(reload: Reload) -> std::io::Result<Self> {
         Self::listen("serve", Box::new(|| false), Some(reload))
     }
@@ -92,7 +91,7 @@ impl Control {
         })
     }
 
-    /// Tells how it ended to all that asked: that everything was written, or what was not.
+    /// Reports the ending to all askers: all data written, or the loss.
     pub fn finish(&self, lost: Option<&str>) {
         let line = match lost {
             None => "done\n".to_owned(),
@@ -110,7 +109,7 @@ impl Control {
     }
 }
 
-/// Whether the other end is of the same user, or root.
+/// Whether the other end is the same user, or root.
 fn may_ask(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
     other_end(stream).is_ok_and(|asker| asker.user.is_root() || asker.user == own)
@@ -125,16 +124,16 @@ fn begin(stream: UnixStream, shared: &Arc<Shared>) {
         state.askers += 1;
     }
     let asker = Asker(Arc::clone(shared));
-    // Without a thread the connection is closed, and the other end sees that.
+    // Without a thread the connection closes, which the other end sees.
     let _ = thread::Builder::new()
         .name("control asker".to_owned())
         .spawn(move || {
-            // One that is gone or too slow gets no error.
+            // An asker that is gone or too slow gets no error.
             let _ = answer(&stream, &asker.0);
         });
 }
 
-/// Counts an asker for as long as it is answered.
+/// Counts an asker until it is answered.
 struct Asker(Arc<Shared>);
 
 impl Drop for Asker {
@@ -171,7 +170,7 @@ fn outcome_line(outcome: Result<String, String>) -> String {
     format!("{word} {}\n", line.replace('\n', " "))
 }
 
-/// Ends the connections of the client that is asked for; how many there were.
+/// Ends the connections of a client; returns their number.
 fn disconnected(question: &str) -> Option<usize> {
     let address = question.strip_prefix("disconnect ")?.strip_suffix('\n')?;
     let address = address.parse().ok()?;

@@ -1,10 +1,9 @@
-//! What was: the numbers of a process over a minute, an hour and a day, in fixed memory.
+//! The history of a process over a minute, an hour and a day, in fixed memory.
 //!
-//! Problem: a page that is opened after something went wrong must show what came before, and a
-//! server that runs for years must not grow for it. Rule: one thread looks each second at the
-//! numbers that people ask for, the *series*. Three *rings* keep them, each with a step of its own;
-//! a coarse ring looks at the same running totals at its own step, so that its rates and
-//! percentiles are exact for the step, not averages of averages.
+//! Problem: a page opened after a fault must show what came before, and a server that runs for
+//! years must not grow for it. Rule: one thread reads each second the numbers of interest, the
+//! *series*. Three *rings* keep them, each with its own step; a coarse ring reads the same running
+//! totals at its step, so that its rates and percentiles are exact, not averages of averages.
 //!
 //! ```text
 //!   second    step 1 s, 90 points    a minute
@@ -12,9 +11,9 @@
 //!   minutes   step 240 s, 366 points a day
 //! ```
 //!
-//! Numbers that go up and down (gauges) are means over the step.
+//! Gauges are means over the step.
 //!
-//! Known weaknesses: it begins anew with the process, and a short burst is lost in a day's step.
+//! Known weaknesses: it begins anew with the process, and a day's step hides a short burst.
 
 mod reading;
 mod ring;
@@ -29,7 +28,6 @@ use ring::Ring;
 pub(crate) use sampler::Sampler;
 use series::SERIES;
 
-/// Over which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
     Minute,
@@ -40,7 +38,7 @@ pub(crate) enum Span {
 impl Span {
     const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
 
-    /// Of this name.
+    /// The span with this name.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|span| span.name() == name)
     }
@@ -62,7 +60,7 @@ impl Span {
         }
     }
 
-    /// More than the time has, so that a reader which asks late misses none.
+    /// More than the span has, so that a late reader misses none.
     fn points(self) -> usize {
         match self {
             Self::Minute => 90,
@@ -71,10 +69,9 @@ impl Span {
     }
 }
 
-/// The numbers of a process over time.
 pub(crate) struct History(Mutex<[Ring; 3]>);
 
-/// Part of a history: the document of `/history.json`.
+/// A part of the history: the document of `/history.json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Part {
     range: &'static str,
@@ -88,25 +85,25 @@ pub(crate) struct Part {
 struct Values {
     name: &'static str,
     unit: &'static str,
-    /// One for each time; none where nothing happened that it is about.
+    /// One for each time; `None` without events.
     values: Vec<Option<f32>>,
 }
 
 impl History {
-    /// An empty one, with all its memory.
+    /// An empty history, with all its memory.
     pub(crate) fn new() -> Self {
         let rings = Span::ALL.map(|span| Ring::new(span.step_seconds(), span.points()));
         Self(Mutex::new(rings))
     }
 
-    /// Takes what is true now, which must be a second after the last one.
+    /// Adds a reading, a second after the last.
     fn note(&self, reading: &Reading) {
         for ring in self.0.lock().iter_mut() {
             ring.note(reading);
         }
     }
 
-    /// What came after a time.
+    /// The points after a time.
     pub(crate) fn since(&self, span: Span, seconds: f64) -> Part {
         let rings = self.0.lock();
         let [minute, hour, day] = &*rings;

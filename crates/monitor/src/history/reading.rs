@@ -1,4 +1,4 @@
-//! The running totals of a process at a moment, and what happened between two of them.
+//! The running totals of a process, and the differences of two readings.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,18 +8,17 @@ use pagewell_sunrpc::client::nfs_procedures;
 use super::series::{Group, PerMille, SERIES, Source};
 use crate::metrics::snapshot::resident_bytes;
 
-/// The running totals at a moment.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     /// Seconds since 1970.
     pub(super) time: f64,
-    /// Of each series: a total, with that of the other part behind it for a ratio, or a gauge.
+    /// By series: a total, with the second counter of a ratio, or a gauge.
     totals: [[u64; 2]; SERIES.len()],
-    /// The latencies of each group.
+    /// By group.
     latencies: [Counts; Group::COUNT],
 }
 
-/// What servers and clients of the process did.
+/// The calls of the process' servers and clients.
 #[derive(Default)]
 struct Calls {
     by_group: [u64; Group::COUNT],
@@ -42,7 +41,7 @@ impl Calls {
         let mut calls = Self::default();
         let fronts = served::fronts().into_iter();
         let programs = fronts.flat_map(|front| front.programs());
-        // MOUNT says nothing about what is fast or slow.
+        // Latencies of MOUNT mean nothing.
         for program in programs.filter(|program| program.name != "mount") {
             for (name, counts) in program.procedures.iter().zip(program.counts) {
                 calls.add(group_of(name), counts.calls, &counts.latency);
@@ -67,7 +66,7 @@ impl Calls {
 }
 
 impl Reading {
-    /// What is true now.
+    /// Reads the current totals.
     pub(super) fn take() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let calls = Calls::take();
@@ -89,7 +88,7 @@ impl Reading {
         }
     }
 
-    /// The gauges of it, to be added up over a step; 0 for what is none.
+    /// The value of a gauge, to be summed over a step; 0 for other series.
     pub(super) fn gauge(&self, number: usize) -> f64 {
         match SERIES[number].source {
             // Exact up to 2^53.
@@ -98,8 +97,8 @@ impl Reading {
         }
     }
 
-    /// What each series was since an earlier reading, `seconds` before; no number where nothing
-    /// happened that it is about. `gauge` has the means.
+    /// Each series since an earlier reading, `seconds` before; NaN without events. `gauge` has the
+    /// means.
     pub(super) fn since(
         &self,
         earlier: &Self,
@@ -122,7 +121,7 @@ impl Reading {
                 Source::Latency(group, per_mille) => {
                     let quantiles = quantiles[group as usize];
                     let time = match per_mille {
-                        PerMille::Half => quantiles.p50,
+                        PerMille::Median => quantiles.p50,
                         PerMille::P99 => quantiles.p99,
                         PerMille::P999 => quantiles.p999,
                     };
@@ -136,7 +135,7 @@ impl Reading {
         })
     }
 
-    /// Memory that its histograms take.
+    /// Memory of its histograms.
     #[cfg(test)]
     pub(super) fn histogram_bytes(&self) -> usize {
         let words = self

@@ -1,4 +1,4 @@
-//! Points at one distance in time, the oldest of which make place for new ones.
+//! Points at one step, the oldest replaced by new ones.
 
 use super::reading::Reading;
 use super::series::SERIES;
@@ -8,28 +8,26 @@ use super::series::SERIES;
 pub(super) struct Point {
     /// The end of its interval, in seconds since 1970.
     pub(super) time: f64,
-    /// Of each series; not a number where there is none.
+    /// By series; NaN without events.
     pub(super) values: [f32; SERIES.len()],
 }
 
-/// The latest points.
 pub(super) struct Ring {
     step_seconds: u32,
     points_max: usize,
-    /// A circle once it is full.
+    /// A ring once it is full.
     points: Vec<Point>,
-    /// The oldest of a full circle.
+    /// The oldest of a full ring.
     oldest: usize,
-    /// With what the next point begins.
+    /// The reading at which the next point begins.
     earlier: Option<Reading>,
     /// Readings since then.
     readings: u32,
-    /// Their gauges.
+    /// Sums of their gauges.
     sums: [f64; SERIES.len()],
 }
 
 impl Ring {
-    /// One with room for so many points.
     pub(super) fn new(step_seconds: u32, points_max: usize) -> Self {
         Self {
             step_seconds,
@@ -42,7 +40,7 @@ impl Ring {
         }
     }
 
-    /// Takes the reading of a second.
+    /// Adds the reading of a second.
     pub(super) fn note(&mut self, reading: &Reading) {
         let Some(earlier) = &self.earlier else {
             self.earlier = Some(reading.clone());
@@ -55,7 +53,7 @@ impl Ring {
         if self.readings < self.step_seconds {
             return;
         }
-        // A clock that was set leaves the step as it is meant to be.
+        // When the clock was set, the nominal step counts.
         let passed = reading.time - earlier.time;
         let step = f64::from(self.step_seconds);
         let seconds = if passed > 0.0 { passed } else { step };
@@ -80,13 +78,13 @@ impl Ring {
         }
     }
 
-    /// All points, the oldest first.
+    /// All points, oldest first.
     pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
         let (late, early) = self.points.split_at(self.oldest);
         early.iter().chain(late)
     }
 
-    /// Memory outside of it.
+    /// Its memory on the heap.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         let earlier = self.earlier.as_ref().map_or(0, Reading::histogram_bytes);

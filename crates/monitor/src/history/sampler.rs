@@ -1,4 +1,4 @@
-//! The thread that looks each second.
+//! The thread that reads each second.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -8,17 +8,15 @@ use std::time::{Duration, Instant};
 use super::History;
 use super::reading::Reading;
 
-/// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Looks for as long as it lives.
+/// Reads until it is dropped.
 pub(crate) struct Sampler {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sampler {
-    /// Begins.
     pub(crate) fn start(history: Arc<History>) -> std::io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let thread = thread::Builder::new().name("history".to_owned());
@@ -27,7 +25,7 @@ impl Sampler {
             loop {
                 history.note(&Reading::take());
                 next += PERIOD;
-                // What the machine slept through is not made up for.
+                // Readings missed by a sleeping machine are not repeated.
                 let now = Instant::now();
                 if next < now {
                     next = now + PERIOD;

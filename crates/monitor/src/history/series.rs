@@ -1,22 +1,20 @@
-//! The numbers that are kept over time.
+//! The numbers of the history.
 
 use pagewell_counters::{Counter, Gauge, names};
 
-/// One number over time.
 pub(super) struct Series {
-    /// As in `/history.json`.
+    /// The name in `/history.json`.
     pub(super) name: &'static str,
     /// `bytes/s`, `1/s`, `ratio`, `bytes`, `seconds` or `count`.
     pub(super) unit: &'static str,
-    /// Where it comes from.
     pub(super) source: Source,
 }
 
-/// Where a number comes from.
+/// The origin of a number.
 pub(super) enum Source {
     /// Events in a second.
     Rate(&'static [&'static Counter]),
-    /// What part the first are of both together, 0 to 1.
+    /// The share of the first counter in both, 0 to 1.
     Ratio(&'static Counter, &'static Counter),
     /// A value that goes up and down.
     Gauge(&'static Gauge),
@@ -24,38 +22,37 @@ pub(super) enum Source {
     Resident,
     /// Calls of a group in a second.
     Calls(Group),
-    /// Calls of clients that were answered with an error.
+    /// Calls that servers answered with an error.
     Errors,
-    /// Bytes of their calls.
+    /// Bytes of calls to servers.
     Received,
     /// Bytes of their replies.
     Sent,
-    /// The latency that so many of 1000 calls of a group do not exceed.
+    /// A quantile of the latency of a group.
     Latency(Group, PerMille),
 }
 
-/// Calls that belong together.
+/// A group of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// READ, answered by the server.
+    /// READ, answered by servers.
     Read,
     /// WRITE and COMMIT.
     Write,
     /// All others.
     Other,
-    /// Those that the NFS clients of the process make.
+    /// Calls by the NFS clients of the process.
     Client,
 }
 
 impl Group {
-    /// How many there are.
     pub(super) const COUNT: usize = 4;
 }
 
-/// Which latency.
+/// A quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PerMille {
-    Half,
+    Median,
     P99,
     P999,
 }
@@ -64,10 +61,9 @@ const fn series(name: &'static str, unit: &'static str, source: Source) -> Serie
     Series { name, unit, source }
 }
 
-/// All of them.
 pub(super) static SERIES: [Series; 42] = {
     use Group::{Client, Other, Read, Write};
-    use PerMille::{Half, P99, P999};
+    use PerMille::{Median, P99, P999};
     use Source::{Calls, Errors, Gauge, Latency, Rate, Ratio, Received, Resident, Sent};
     const BYTES: &str = "bytes";
     const BYTE_RATE: &str = "bytes/s";
@@ -81,17 +77,17 @@ pub(super) static SERIES: [Series; 42] = {
         series("server_writes", RATE, Calls(Write)),
         series("server_others", RATE, Calls(Other)),
         series("server_errors", RATE, Errors),
-        series("read_p50", TIME, Latency(Read, Half)),
+        series("read_p50", TIME, Latency(Read, Median)),
         series("read_p99", TIME, Latency(Read, P99)),
         series("read_p999", TIME, Latency(Read, P999)),
-        series("write_p50", TIME, Latency(Write, Half)),
+        series("write_p50", TIME, Latency(Write, Median)),
         series("write_p99", TIME, Latency(Write, P99)),
         series("write_p999", TIME, Latency(Write, P999)),
-        series("other_p50", TIME, Latency(Other, Half)),
+        series("other_p50", TIME, Latency(Other, Median)),
         series("other_p99", TIME, Latency(Other, P99)),
         series("other_p999", TIME, Latency(Other, P999)),
         series("client_calls", RATE, Calls(Client)),
-        series("client_p50", TIME, Latency(Client, Half)),
+        series("client_p50", TIME, Latency(Client, Median)),
         series("client_p99", TIME, Latency(Client, P99)),
         series("client_p999", TIME, Latency(Client, P999)),
         series("client_sent", BYTE_RATE, Rate(&[&names::CLIENT_SENT_BYTES])),

@@ -1,4 +1,4 @@
-//! An answer: a status, fields and a body that is in memory.
+//! An answer: a status, fields and a body in memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,10 +8,9 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-/// Text for people.
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Fields of every answer: nothing here is to be kept, guessed at, framed, or read by other sites.
+/// Fields of every answer: no caching, sniffing, framing, or use by other sites.
 const FIELDS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -46,7 +45,6 @@ impl Body for Whole {
     }
 }
 
-/// An answer of this type.
 pub(super) fn answer(
     status: StatusCode,
     content_type: &'static str,
@@ -65,7 +63,7 @@ pub(super) fn answer(
     answer
 }
 
-/// A refusal, in a line.
+/// A refusal with a one-line reason.
 pub(super) fn refusal(status: StatusCode, line: &'static str) -> Response<Whole> {
     answer(status, TEXT, format!("pagewell: {line}\n"))
 }

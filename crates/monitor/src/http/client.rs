@@ -1,4 +1,4 @@
-//! Gets one document from a server, bounded in bytes and time.
+//! An HTTP client for one document, bounded in bytes and time.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,13 +8,12 @@ use anyhow::{Context, bail};
 
 use super::token::Secret;
 
-/// The most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// From connecting to the last byte.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The body of `path` at `address`, which may ask for a token.
+/// Gets the body of `path` at `address`, with a token if the server needs one.
 pub fn get(address: SocketAddr, path: &str, token: Option<&Secret>) -> anyhow::Result<Vec<u8>> {
     let answer = exchange(address, path, token)
         .with_context(|| format!("{address}: no answer from a pagewell with --http there"))?;
@@ -59,7 +58,7 @@ fn exchange(address: SocketAddr, path: &str, token: Option<&Secret>) -> std::io:
     Ok(answer)
 }
 
-/// Adds the next bytes of a connection to a buffer of at most `bytes_max`; 0 at its end.
+/// Appends the next bytes of a connection to a buffer of at most `bytes_max`; 0 at its end.
 fn read_some(
     stream: &TcpStream,
     buffer: &mut Vec<u8>,
@@ -79,5 +78,5 @@ fn read_some(
     got
 }
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const PIECE_BYTES_MAX: usize = 64 << 10;

@@ -1,12 +1,12 @@
-//! The connections of a server, and which one goes when there are too many.
+//! The connections of a server, and evictions when there are too many.
 //!
-//! Problem: a client that never ends its request, or reads no answer, takes a place until its time
-//! is over. Rule: all that come within a moment are let in one after the other, as a request takes
-//! less. When no place becomes free for so long, the newcomer takes that of the oldest connection
-//! of the address that has most.
+//! Problem: a client that never ends its request, or reads no answer, occupies a place for its
+//! whole time. Rule: connections that come together are admitted in turn, as a request is short.
+//! When no place is freed for [`TURN`], the next one takes the place of the oldest connection of
+//! the address that has most.
 //!
-//! Known weakness: of a thousand that come at once and are slow, those at the end of the line wait
-//! for [`TURN`] as often as all places are taken anew.
+//! Known weakness: of a thousand slow ones at once, the last wait for [`TURN`] once for each round
+//! of places.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -19,10 +19,10 @@ use rustix::net::{Shutdown, shutdown};
 /// Connections, and threads for them, at once.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
-/// For how long a connection cannot be pushed out.
+/// For so long a connection cannot be evicted.
 pub(super) const TURN: Duration = Duration::from_millis(100);
 
-/// The connections of a server, the oldest first.
+/// The connections of a server, oldest first.
 #[derive(Default)]
 pub(super) struct Connections {
     open: Mutex<Vec<Open>>,
@@ -30,14 +30,14 @@ pub(super) struct Connections {
 }
 
 struct Open {
-    /// Nothing for all that come through a Unix socket.
+    /// `None` for all of a Unix socket.
     peer: Option<IpAddr>,
     since: Instant,
     stream: Arc<OwnedFd>,
     pushed_out: bool,
 }
 
-/// Has a connection counted for as long as it lives.
+/// Counts a connection until it is dropped.
 pub(super) struct Place(Arc<Connections>, Arc<OwnedFd>);
 
 impl Drop for Place {
@@ -49,14 +49,14 @@ impl Drop for Place {
 }
 
 impl Connections {
-    /// A place for a connection; waits for one.
+    /// Waits for a place for a connection.
     pub(super) fn enter(self: &Arc<Self>, peer: Option<IpAddr>, stream: &Arc<OwnedFd>) -> Place {
         let mut open = self.open.lock();
         while open.len() >= CONNECTIONS_MAX {
             let now = Instant::now();
             let wait = match push_out(&mut open, now) {
                 Some(wait) => wait,
-                // What was pushed out sees the end of its stream, and its thread ends.
+                // The evicted one sees the end of its stream, and its thread ends.
                 None => TURN,
             };
             open = self.left.wait_timeout(open, wait);
@@ -71,15 +71,15 @@ impl Connections {
     }
 }
 
-/// Ends the connection whose turn is over, if there is one and none was ended that has not gone
-/// yet; else the time after which one may be.
+/// Ends the connection whose turn is over, unless an evicted one has not gone yet; else returns the
+/// time until it may.
 fn push_out(open: &mut [Open], now: Instant) -> Option<Duration> {
     if open.iter().any(|one| one.pushed_out) {
         return None;
     }
     let of = |peer| open.iter().filter(|other| other.peer == peer).count();
     let most = open.iter().map(|one| of(one.peer)).max();
-    // The first of those that are equal, which is the oldest.
+    // The first among equals, which is the oldest.
     let slow = open.iter().position(|one| Some(of(one.peer)) == most)?;
     let slow = open.get_mut(slow)?;
     let left = TURN.saturating_sub(now.saturating_duration_since(slow.since));

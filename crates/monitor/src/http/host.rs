@@ -1,9 +1,9 @@
-//! Which names this server answers to.
+//! The names of this server.
 //!
-//! Problem: a page of a foreign site can make a browser read from this machine, when the name of
-//! that site is suddenly given the address of this machine ("DNS rebinding"). The browser then
-//! says in `Host` which name it was given. Rule: an address is answered, and so are `localhost`
-//! and the name of this machine; to another name the answer is to use one of these.
+//! Problem: a page of a foreign site can make a browser read from this machine, when the site's
+//! name suddenly resolves to this machine's address ("DNS rebinding"). The browser's `Host` field
+//! then has that name. Rule: the server accepts addresses, `localhost` and the name of this
+//! machine; other names get a refusal that lists these.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,18 +1,18 @@
-//! The page and the counters by HTTP, and the client that `pagewell counters` uses.
+//! The page and the counters over HTTP, and the client of `pagewell counters`.
 //!
-//! The library hyper reads requests and writes answers; it needs no asynchronous runtime here:
+//! The library hyper reads requests and writes answers, here without an asynchronous runtime:
 //!
 //! ```text
 //!   acceptor ──> connections ──> a thread for each ──> socket: hyper, driven by poll(2)
 //!   (allow list)  (at most 16)                           └─> site: host, token, path ──> answer
 //! ```
 //!
-//! Only reading is possible (GET and HEAD), one request a connection. Everything is bounded: bytes
-//! of a request's head, seconds of a connection, connections and threads at once. [`host`] says
-//! which names are answered to.
+//! It is read-only (GET and HEAD), with one request a connection. Everything is bounded: bytes of a
+//! request's head, seconds of a connection, connections and threads. [`host`] has the accepted
+//! names.
 //!
-//! Known weakness: there is no TLS. Beyond this machine a token travels readable; a reverse proxy
-//! at the Unix socket has TLS.
+//! Known weakness: no TLS. Beyond this machine a token travels readable; a reverse proxy at the
+//! Unix socket can add TLS.
 
 mod answer;
 pub mod client;

@@ -1,8 +1,8 @@
-//! The page that shows a process at work: one document with its style, its program and the
-//! library that draws, uPlot, so that a browser asks for nothing else.
+//! The page that shows a process at work: one document with its style, its program and the plotting
+//! library uPlot, so that a browser loads nothing else.
 //!
-//! Its policy names the digests of what is in it (Content Security Policy Level 3): nothing that is
-//! put into it on its way, or by a name of a file or a client, is run.
+//! Its policy has the digests of its parts (Content Security Policy Level 3): no code added on the
+//! way, or in the name of a file or a client, runs.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use crate::plotting;
 
 const HTML: &str = include_str!("../../assets/page.html");
 
-/// What stands in the page for each part of it.
+/// The place of each part in the page.
 const STYLES: [(&str, &str); 2] = [
     ("/*style of uPlot*/", plotting::STYLE),
     ("/*style*/", include_str!("../../assets/page.css")),
@@ -28,7 +28,6 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("/*program*/", include_str!("../../assets/page.js")),
 ];
 
-/// The document and its policy.
 struct Page {
     html: Bytes,
     policy: HeaderValue,
@@ -56,7 +55,6 @@ static PAGE: LazyLock<Option<Page>> = LazyLock::new(|| {
     })
 });
 
-/// The page.
 pub(super) fn answer_with_page() -> Response<Whole> {
     let Some(page) = &*PAGE else {
         return refusal(StatusCode::INTERNAL_SERVER_ERROR, "no policy for the page");

@@ -1,4 +1,4 @@
-//! Where an HTTP server listens: an address, or a Unix socket.
+//! The address of an HTTP server: a port, or a Unix socket.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// What `--http` names.
+/// The value of `--http`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A TCP port; 0 picks one.
@@ -18,7 +18,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The address that others may reach, if it has one that is not of this machine alone.
+    /// The address, unless it is of this machine alone.
     #[must_use]
     pub fn reachable(&self) -> Option<SocketAddr> {
         match self {
@@ -27,7 +27,7 @@ impl Place {
         }
     }
 
-    /// How a person asks for this path there.
+    /// The URL of a path, for messages.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         match self {
@@ -49,13 +49,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// A socket that listens.
+/// A listening socket.
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a Unix socket, removed when it goes, unless it has become another's.
+/// The file of a Unix socket; dropping it removes the file, unless that is another by now.
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
@@ -79,8 +79,8 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The address or the socket is in use, a file that is no socket has its name, or what the
-    /// system says.
+    /// The address or the socket is in use, another kind of file has its name, or the system's
+    /// error.
     pub(super) fn bind(place: &Place) -> Result<Self> {
         match place {
             Place::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
@@ -88,7 +88,7 @@ impl Listener {
         }
     }
 
-    /// Where it really listens.
+    /// Its actual address.
     pub(super) fn place(&self) -> Result<Place> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Place::Tcp),
@@ -96,7 +96,7 @@ impl Listener {
         }
     }
 
-    /// Its descriptor once more.
+    /// A copy of its descriptor.
     pub(super) fn descriptor(&self) -> Result<OwnedFd> {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
@@ -104,7 +104,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, and its peer unless that is a program of this machine at a Unix socket.
+    /// The next connection, and its address; `None` at a Unix socket.
     pub(super) fn accept(&self) -> Result<(OwnedFd, Option<IpAddr>)> {
         match self {
             Self::Tcp(listener) => {
@@ -116,7 +116,7 @@ impl Listener {
     }
 }
 
-/// What a process that has died left there is replaced.
+/// Replaces the socket of a process that has died.
 fn bind_file(path: &Path) -> Result<Listener> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
@@ -140,7 +140,7 @@ fn bind_file(path: &Path) -> Result<Listener> {
     Ok(Listener::Unix(listener, file))
 }
 
-/// Who may connect may write: the user, and the group for a reverse proxy.
+/// Connecting needs write permission: for the user, and the group of a reverse proxy.
 const SOCKET_MODE: u32 = 0o660;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The server: which clients are let in, and a thread for each connection.
+//! The server: the allow list, and a thread for each connection.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -21,42 +21,40 @@ use crate::acceptor::Acceptor;
 use crate::history::{History, Sampler};
 use crate::status::Status;
 
-/// The most bytes of a request's head, the least that hyper takes.
+/// Bytes of a request's head: hyper's minimum.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
-/// The most fields of a request.
 const FIELDS_MAX: usize = 64;
 
 /// From accepting a connection to its last byte in each direction.
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 
-/// What is served to whom.
+/// Options of an HTTP server.
 pub struct Options {
-    /// Where.
+    /// Its address.
     pub place: Place,
-    /// Networks that are answered beside this machine.
+    /// Networks allowed besides this machine.
     pub allow: Vec<Network>,
-    /// What a request must carry.
+    /// The token that requests need.
     pub token: Option<Token>,
-    /// What the process says of itself.
+    /// The process' description of itself.
     pub status: Arc<Status>,
 }
 
-/// An endpoint, for as long as it lives. Answers that are on their way may be cut off by the end of
-/// the process.
+/// An endpoint; dropping it ends it. The end of the process may cut off answers.
 pub struct HttpServer {
-    /// Where it really listens.
+    /// Its actual address.
     pub place: Place,
     _acceptor: Acceptor,
     _sampler: Sampler,
 }
 
 impl HttpServer {
-    /// Listens and answers on threads of its own, and begins to keep the history.
+    /// Starts to listen, to answer on its own threads, and to keep the history.
     ///
     /// # Errors
     ///
-    /// It cannot listen there, or start threads.
+    /// It cannot listen or start threads.
     pub fn start(options: Options) -> std::io::Result<Self> {
         let listener = Listener::bind(&options.place)?;
         let place = listener.place()?;
@@ -92,12 +90,12 @@ fn begin(stream: OwnedFd, peer: Option<IpAddr>, connections: &Arc<Connections>, 
     let stream = Arc::new(stream);
     let place = connections.enter(peer, &stream);
     let site = Arc::clone(site);
-    // Without a thread the connection is closed: the client sees why nothing comes.
+    // Without a thread the connection closes.
     let _ = thread::Builder::new()
         .name("http connection".to_owned())
         .spawn(move || {
             let _place = place;
-            // The peer is gone or too slow to get an error.
+            // A peer that is gone or too slow gets no error.
             let _ = serve(stream, &site);
         });
 }
@@ -112,7 +110,7 @@ fn serve(stream: Arc<OwnedFd>, site: &Site) -> std::io::Result<()> {
         .max_headers(FIELDS_MAX)
         .max_buf_size(REQUEST_BYTES_MAX);
     let connection = settings.serve_connection(socket.clone(), service);
-    // What is no request was answered so by hyper.
+    // hyper has answered invalid requests.
     let _ = socket.drive(connection)?;
     socket.finish()
 }

@@ -1,4 +1,4 @@
-//! What is at each path, and who may have it.
+//! The documents by path, and access to them.
 
 use std::sync::Arc;
 
@@ -19,15 +19,14 @@ const JSON: &str = "application/json";
 const MISDIRECTED: &str =
     "ask for this server by its address, as localhost, or by the machine's own name";
 
-/// What a server shows.
+/// The documents of a server.
 pub(super) struct Site {
-    /// Requests must carry it, but for those of supervisors.
+    /// Requests need it, except those of supervisors.
     pub(super) token: Option<Token>,
-    /// What the process says of itself.
+    /// The process' description of itself.
     pub(super) status: Arc<Status>,
-    /// What was.
     pub(super) history: Arc<History>,
-    /// Whether browsers may have been led here by a foreign name.
+    /// Checks the `Host` field against foreign names.
     pub(super) checks_host: bool,
 }
 
@@ -41,9 +40,9 @@ struct Document {
 }
 
 impl Site {
-    /// The answer to a request, whose body is not looked at.
+    /// Answers a request without looking at its body.
     pub(super) fn answer<B>(&self, request: &Request<B>) -> Response<Whole> {
-        // Proxies are asked in full; this is none.
+        // Only requests to proxies have a full URL; this is none.
         if request.uri().authority().is_some() || !request.uri().path().starts_with('/') {
             return refusal(StatusCode::BAD_REQUEST, "not a path");
         }
@@ -56,7 +55,7 @@ impl Site {
             refused.headers_mut().insert(header::ALLOW, allowed);
             return refused;
         }
-        // They say no more than whether there is an answer: supervisors have no secrets.
+        // Without secrets, so supervisors need no token.
         match request.uri().path() {
             "/healthz" => return answer(StatusCode::OK, TEXT, "alive\n"),
             "/readyz" => return self.readiness(),
@@ -122,7 +121,7 @@ fn json(document: &impl Serialize) -> Response<Whole> {
     }
 }
 
-/// Without a name it is a program of an old kind, which is not led astray.
+/// A program without the field is old, not misled.
 fn is_for_this_machine(fields: &HeaderMap) -> bool {
     let mut hosts = fields.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -132,7 +131,7 @@ fn is_for_this_machine(fields: &HeaderMap) -> bool {
     }
 }
 
-/// Which part of the history is asked for: a span, and after which time in seconds since 1970.
+/// The span and start time (seconds since 1970) of a query.
 fn asked(query: &str) -> Option<(Span, f64)> {
     let (mut span, mut since) = (Span::Minute, 0.0);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

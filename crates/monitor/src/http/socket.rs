@@ -1,5 +1,5 @@
-//! A connection as hyper wants one, without a runtime: the socket does not block, and the thread
-//! of the connection sleeps in poll(2) when hyper cannot go on.
+//! A connection as hyper needs it, without a runtime: the socket is non-blocking, and the thread of
+//! the connection sleeps in poll(2) when hyper cannot go on.
 //!
 //! One deadline holds for the whole connection, however its bytes are spread over time.
 
@@ -18,10 +18,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
-/// Bytes that are read at once. A request of a browser has fewer.
+/// Bytes of one read. A browser's request is shorter.
 const PIECE_BYTES: usize = 4 << 10;
 
-/// How often more is read and thrown away after the answer.
+/// Bound of discarded reads after the answer.
 const DRAINED_PIECES_MAX: usize = 16;
 
 /// A connection with a deadline.
@@ -29,11 +29,11 @@ const DRAINED_PIECES_MAX: usize = 16;
 pub(super) struct Socket {
     stream: Arc<OwnedFd>,
     deadline: Instant,
-    /// What those of the last calls wait for that could not go on.
+    /// Events that the calls of the last poll wait for.
     wanted: Rc<Cell<PollFlags>>,
 }
 
-/// That something is to be looked at again at once.
+/// Polls again at once.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -58,11 +58,11 @@ impl Socket {
         })
     }
 
-    /// Does what works with this connection to its end.
+    /// Runs `work` on this connection to its end.
     ///
     /// # Errors
     ///
-    /// The deadline has passed.
+    /// The deadline is over.
     pub(super) fn drive<T>(&self, work: impl Future<Output = T>) -> io::Result<T> {
         let mut work = pin!(work);
         let woken = Arc::new(Woken::default());
@@ -79,8 +79,8 @@ impl Socket {
         }
     }
 
-    /// Ends our direction and reads what the client still sends: closing with unread bytes would
-    /// reset the connection and could lose the answer.
+    /// Ends the sending direction and reads the rest of the client's data: closing with unread
+    /// bytes would reset the connection and could lose the answer.
     pub(super) fn finish(&self) -> io::Result<()> {
         shutdown(&self.stream, Shutdown::Write)?;
         let mut piece = [0; PIECE_BYTES];
@@ -107,7 +107,7 @@ impl Socket {
         }
     }
 
-    /// What a call has come to; one that would block is to be made again when `wanted` comes.
+    /// The result of a call; one that would block is repeated when `wanted` comes.
     fn outcome(&self, got: Result<usize, Errno>, wanted: PollFlags) -> Poll<io::Result<usize>> {
         match got {
             Err(Errno::AGAIN) => {

@@ -1,7 +1,7 @@
 //! The secret of `--http-token`: a client that has it may read.
 //!
-//! It comes as `Authorization: Bearer TOKEN` (RFC 6750) from programs, or as the password of
-//! `Authorization: Basic` (RFC 7617, any user name), for which a browser asks by itself.
+//! Programs send it as `Authorization: Bearer TOKEN` (RFC 6750), browsers as the password of
+//! `Authorization: Basic` (RFC 7617, any user name), which they ask for.
 
 use std::fmt;
 use std::io::Read;
@@ -13,17 +13,16 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::HeaderValue;
 use sha2::{Digest, Sha256};
 
-/// Fewer characters could be guessed.
+/// Shorter ones could be guessed.
 const LENGTH_MIN: usize = 16;
 
-/// More do not make it safer.
+/// Longer ones are not safer.
 const LENGTH_MAX: usize = 512;
 
-/// A token, as its SHA-256: for how long two digests are compared says nothing about what they are
-/// of.
+/// The SHA-256 of a token: the time of comparing two digests reveals nothing about their tokens.
 pub struct Token([u8; 32]);
 
-/// A token as it is sent.
+/// A token as sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -38,22 +37,22 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or what it has cannot be a token.
+    /// The file is unreadable or has no valid token.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path).with_context(|| shown.to_string())?;
-        // One byte more than a line of the longest token with its ends.
+        // One more than the longest token with its line end.
         let read = file.take(LENGTH_MAX as u64 + 3).read_to_end(&mut bytes);
         read.with_context(|| shown.to_string())?;
         Self::of(&shown.to_string(), bytes.trim_ascii_end())
     }
 
-    /// Takes these bytes, which errors name as `shown`.
+    /// Takes a token; errors name it as `shown`.
     ///
     /// # Errors
     ///
-    /// They cannot be a token.
+    /// It is no valid token.
     pub fn of(shown: &str, token: &[u8]) -> anyhow::Result<Self> {
         ensure!(
             (LENGTH_MIN..=LENGTH_MAX).contains(&token.len()),
@@ -64,11 +63,11 @@ impl Secret {
             token.iter().all(fits),
             "{shown}: a token is one line of letters, digits and - . _ ~ + / ="
         );
-        // Of these letters it is ASCII.
+        // These characters are ASCII.
         Ok(Self(String::from_utf8_lossy(token).into_owned()))
     }
 
-    /// The value of a field `Authorization`.
+    /// The value of an `Authorization` field.
     pub(super) fn field(&self) -> String {
         format!("Bearer {}", self.0)
     }
@@ -79,13 +78,13 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// As of [`Secret::read`].
+    /// Those of [`Secret::read`].
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let secret = Secret::read(path)?;
         Ok(Self(Sha256::digest(secret.0.as_bytes()).into()))
     }
 
-    /// Whether a field `Authorization` has it. The time that this takes says nothing about it.
+    /// Whether an `Authorization` field has it. The time of this reveals nothing about it.
     pub(super) fn is_in(&self, field: &HeaderValue) -> bool {
         let field = field.as_bytes();
         let Some(space) = field.iter().position(|byte| *byte == b' ') else {

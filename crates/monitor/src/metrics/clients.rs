@@ -5,7 +5,7 @@ use std::time::Instant;
 use pagewell_counters::served;
 use serde::{Deserialize, Serialize};
 
-/// Clients that the document names, those with the most calls.
+/// Clients in the document, those with the most calls.
 const CLIENTS_MAX: usize = 256;
 
 /// A client of a server.
@@ -13,32 +13,32 @@ const CLIENTS_MAX: usize = 256;
 pub struct Client {
     /// Its address.
     pub address: String,
-    /// Connections that it has now.
+    /// Current connections.
     pub connections: u64,
-    /// Since its last call, or since it has connected.
+    /// Seconds since its last call, or since it connected.
     pub idle_seconds: f64,
-    /// Files in which programs of it hold locks, each counted for each program.
+    /// Files locked by its programs, counted for each program.
     pub locks: u64,
-    /// Times that one of its connections had to wait because of a limit.
+    /// Waits of its connections because of a limit.
     #[serde(default)]
     pub limit_waits: u64,
-    /// Connections that wait because of one now.
+    /// Connections that now wait because of a limit.
     #[serde(default)]
     pub limited_connections: u64,
-    /// What it has asked for, the export with the most calls first.
+    /// Its use of exports, the one with the most calls first.
     pub exports: Vec<ExportUse>,
 }
 
-/// What a client has asked for through one export.
+/// A client's use of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportUse {
-    /// The name of the export; empty for calls that are for none.
+    /// The name of the export; empty for calls for none.
     pub export: String,
-    /// Calls that were answered.
+    /// Answered calls.
     pub calls: u64,
-    /// Bytes of the calls.
+    /// Bytes of calls.
     pub received_bytes: u64,
-    /// Bytes of the replies.
+    /// Bytes of replies.
     pub sent_bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Client {
         self.exports.iter().map(|one| one.calls).sum()
     }
 
-    /// What was counted since `earlier`, of the same client.
+    /// Subtracts an earlier document of the same client.
     pub(super) fn subtract(&mut self, earlier: &Self) {
         for export in &mut self.exports {
             let mut before = earlier.exports.iter();
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// Whether what it says of itself cannot disturb a terminal.
+    /// Whether its strings are harmless on a terminal.
     pub(super) fn is_plain(&self) -> bool {
         let names = self.exports.iter().map(|one| &one.export);
         let mut characters = names.chain([&self.address]).flat_map(|name| name.chars());
@@ -89,7 +89,6 @@ impl From<served::Client> for Client {
     }
 }
 
-/// The clients with the most calls.
 pub(super) fn list() -> Vec<Client> {
     let now = Instant::now();
     let fronts = served::fronts().into_iter();

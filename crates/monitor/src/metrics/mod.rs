@@ -1,4 +1,4 @@
-//! The numbers of this process, for Prometheus, for programs and for people.
+//! The numbers of this process, for Prometheus, programs and people.
 
 mod clients;
 #[cfg(test)]

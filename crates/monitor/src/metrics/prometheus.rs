@@ -9,17 +9,17 @@ use crate::metrics::snapshot::{Procedure, RefusedClient, Snapshot, Traffic};
 /// `Content-Type` of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Bounds of the buckets of a latency, as powers of two of nanoseconds: 1 us to 17 s. A duration
-/// that is exactly a bound counts as longer.
+/// Bounds of the buckets of a latency, as powers of two of nanoseconds: 1 us to 17 s. A duration at
+/// a bound counts as longer.
 const BUCKETS_LOG2: std::ops::RangeInclusive<u32> = 10..=34;
 
-/// A metric that is not a counter or gauge of [`names`].
+/// A metric besides the counters and gauges of [`names`].
 pub struct Family {
-    /// Its name.
+    /// The Prometheus name.
     pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// One sentence.
+    /// One sentence of help.
     pub help: &'static str,
     /// Writes its lines.
     show: fn(&mut Text, &str, &Snapshot),
@@ -47,7 +47,7 @@ pub const PROCESS: [Family; 3] = [
     },
 ];
 
-/// Metrics of its calls.
+/// Metrics of calls.
 pub const CALLS: [Family; 8] = [
     Family {
         name: "pagewell_procedure_calls_total",
@@ -120,7 +120,7 @@ pub fn render(snapshot: &Snapshot) -> String {
     text.0
 }
 
-/// The name and the value that are shown: Prometheus counts time in seconds.
+/// The Prometheus name and value: time in seconds.
 pub fn in_base_unit(name: &str, value: u64) -> (String, String) {
     match name.contains("_nanoseconds_") {
         true => (name.replace("_nanoseconds_", "_seconds_"), seconds(value)),
@@ -182,7 +182,7 @@ impl Text {
         }
     }
 
-    /// Histograms; of a procedure that was never called there is none.
+    /// Histograms, of procedures that were called.
     fn latencies(&mut self, name: &str, all: &[Procedure]) {
         for procedure in all {
             let counts = procedure.latency_histogram.counts();
@@ -203,7 +203,7 @@ impl Text {
     }
 }
 
-/// Past 2^53 ns, 104 days, some last digits are lost.
+/// Above 2^53 ns, 104 days, the last digits are lost.
 fn seconds(nanoseconds: u64) -> String {
     format!("{}", nanoseconds as f64 / 1e9)
 }

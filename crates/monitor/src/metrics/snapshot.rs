@@ -1,4 +1,4 @@
-//! All numbers of a process, read once: what `/stat.json` is.
+//! All numbers of a process, read once: the document of `/stat.json`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::clients::{self, Client};
 use super::text;
 
-/// Version of the form of this document; grows when a reader of the old form would be misled.
+/// Version of the document; grows when readers of the old form would be misled.
 pub const SCHEMA: u32 = 1;
 
 /// All numbers of a process.
@@ -28,42 +28,42 @@ pub struct Snapshot {
     /// When the program started, in seconds since 1970.
     #[serde(default)]
     pub start_time_seconds: u64,
-    /// Since the program started.
+    /// Seconds since the program started.
     pub uptime_seconds: f64,
-    /// Memory of the process that is resident now.
+    /// Resident memory of the process.
     pub resident_bytes: u64,
-    /// Every counter by name.
+    /// By name.
     pub counters: BTreeMap<String, u64>,
-    /// Every gauge by name.
+    /// By name.
     pub gauges: BTreeMap<String, i64>,
-    /// Pages of caches that are pinned for payloads now.
+    /// Pages of caches pinned for payloads.
     #[serde(default)]
     pub pinned_pages: u64,
     /// Every procedure of every program, by program and number.
     pub procedures: Vec<Procedure>,
-    /// Every procedure that the NFS clients of the process call, by number.
+    /// Every procedure of the process' NFS clients, by number.
     #[serde(default)]
     pub client_procedures: Vec<Procedure>,
-    /// Clients that a server turned away, the latest last; the oldest are forgotten.
+    /// Clients refused by a server, the latest last; the oldest are forgotten.
     #[serde(default)]
     pub refused_clients: Vec<RefusedClient>,
-    /// Clients of the servers of the process, at most 256, those with the most calls first.
+    /// Clients of the process' servers, at most 256, those with the most calls first.
     #[serde(default)]
     pub clients: Vec<Client>,
 }
 
-/// How often an address was turned away.
+/// The refusals of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedClient {
-    /// The address.
+    /// The client.
     pub address: String,
-    /// Because no export, or not the one that was asked for, allows it.
+    /// Because no export, or not the wanted one, allows it.
     pub not_allowed: u64,
     /// Because there were too many connections.
     pub no_place: u64,
 }
 
-/// Counts of one procedure, which a server answers or an NFS client calls.
+/// Counts of one procedure of a server or an NFS client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Procedure {
     /// `nfs` or `mount`; empty for a client.
@@ -71,45 +71,45 @@ pub struct Procedure {
     pub program: String,
     /// Its name.
     pub procedure: String,
-    /// Calls answered or made, each once however often it was sent.
+    /// Calls answered or made, without retransmissions.
     pub calls: u64,
-    /// Only a server counts them for each procedure.
+    /// Servers only.
     #[serde(flatten)]
     pub traffic: Option<Traffic>,
-    /// Time from a call to its reply; absent when there was none.
+    /// From a call to its reply; absent without calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
-    /// The histogram behind it, so that there can be one of an interval.
+    /// The histogram of these, for differences.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub latency_histogram: Histogram,
 }
 
-/// What a server counts of a procedure beside its calls.
+/// A server's counts of a procedure besides its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Calls answered with a status that is not OK.
     pub errors: u64,
-    /// Bytes of the calls.
+    /// Bytes of calls.
     pub received_bytes: u64,
-    /// Bytes of the replies.
+    /// Bytes of replies.
     pub sent_bytes: u64,
 }
 
-/// The buckets of a histogram that counted something.
+/// The non-empty buckets of a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Sum of all durations.
     sum_nanoseconds: u64,
-    /// Number of a bucket, and what it counted.
+    /// Number and count of each bucket.
     buckets: Vec<(u16, u64)>,
 }
 
-/// Quantiles in microseconds, at most 12.5 % above the true ones.
+/// Quantiles in microseconds, at most 12.5 % too high.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Of all calls together.
+    /// Sum over all calls.
     pub sum: f64,
-    /// Half of the calls took no longer.
+    /// The median.
     pub p50: f64,
     /// 99 of 100.
     pub p99: f64,
@@ -121,13 +121,13 @@ pub struct Latency {
 
 static STARTED: OnceLock<(Instant, SystemTime)> = OnceLock::new();
 
-/// Begins to count the uptime, if it has not begun. When it began.
+/// Starts the clock of the uptime, and returns its start.
 pub fn start_clock() -> (Instant, SystemTime) {
     *STARTED.get_or_init(|| (Instant::now(), SystemTime::now()))
 }
 
 impl Snapshot {
-    /// Reads everything.
+    /// Reads all numbers.
     pub fn take() -> Self {
         let counters = names::counters();
         let gauges = names::GAUGES.iter();
@@ -135,7 +135,7 @@ impl Snapshot {
         let programs = fronts.flat_map(|front| front.programs());
         let (started, at) = start_clock();
         let at = at.duration_since(SystemTime::UNIX_EPOCH);
-        // In this order there are never more let go than pinned.
+        // In this order the pinned pages are never fewer than the unpinned.
         let unpinned = names::CACHE_UNPINNED_PAGES.get();
         Self {
             pinned_pages: names::CACHE_PINNED_PAGES.get().saturating_sub(unpinned),
@@ -153,7 +153,7 @@ impl Snapshot {
         }
     }
 
-    /// Reads such a document, of which only the names are shown as they come.
+    /// Parses a document; only its names are shown unchanged.
     ///
     /// # Errors
     ///
@@ -180,8 +180,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// What was counted since `earlier`, with the quantiles of that time; gauges stay as they
-    /// are. A server that was restarted in between counts from 0.
+    /// The counts and quantiles since `earlier`, with the current gauges. A restarted server counts
+    /// from 0.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut difference = self.clone();
         if self.is_of_another(earlier) {
@@ -213,23 +213,23 @@ impl Snapshot {
         difference
     }
 
-    /// Whether the process was started again since `earlier`.
+    /// Whether the process was restarted since `earlier`.
     pub(crate) fn is_of_another(&self, earlier: &Self) -> bool {
         self.start_time_seconds != earlier.start_time_seconds
             || self.uptime_seconds < earlier.uptime_seconds
     }
 
-    /// The value of a counter; 0 of one that it does not have.
+    /// A counter's value; 0 without it.
     pub fn counter(&self, counter: &Counter) -> u64 {
         self.counters.get(counter.name).copied().unwrap_or(0)
     }
 
-    /// The value of a gauge; 0 of one that it does not have.
+    /// A gauge's value; 0 without it.
     pub fn gauge(&self, gauge: &Gauge) -> i64 {
         self.gauges.get(gauge.name).copied().unwrap_or(0)
     }
 
-    /// Which process it is: `pagewell 0.1.0, up 3 min 2 s, resident 20 MiB`.
+    /// A line about the process: `pagewell 0.1.0, up 3 min 2 s, resident 20 MiB`.
     pub fn title(&self) -> String {
         format!(
             "pagewell {}, up {}, resident {}",
@@ -239,14 +239,14 @@ impl Snapshot {
         )
     }
 
-    /// The calls that NFS clients have made, that of nothing left out.
+    /// The calls of the process' NFS clients.
     pub fn client_calls(&self) -> u64 {
         let calls = self.client_procedures.iter();
         calls.map(|procedure| procedure.calls).sum()
     }
 }
 
-/// Leaves of each procedure what was counted since `earlier`.
+/// Subtracts the counts of `earlier` from each procedure.
 fn subtract(procedures: &mut [Procedure], earlier: &[Procedure]) {
     for procedure in procedures {
         let same = |other: &&Procedure| {
@@ -354,7 +354,7 @@ impl Histogram {
 }
 
 impl Latency {
-    /// Of durations that were counted, if there are any.
+    /// The quantiles of durations, if there are any.
     pub fn of(counts: &Counts) -> Option<Self> {
         let quantiles = counts.quantiles();
         let microseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e6;
@@ -368,8 +368,7 @@ impl Latency {
     }
 }
 
-/// Resident memory from the second field of `/proc/self/statm` (proc(5)), 0 where there is no
-/// such file.
+/// Resident memory from the second field of `/proc/self/statm` (proc(5)); 0 without that file.
 pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text

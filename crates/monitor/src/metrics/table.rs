@@ -6,9 +6,8 @@ use crate::metrics::snapshot::{Procedure, Snapshot, Traffic};
 use crate::metrics::text::duration;
 use pagewell_base::size;
 
-/// Renders a snapshot: a table for each program with the procedures that were called, one of what
-/// NFS clients of the process have called, then the counters and gauges. With `all`, also what is
-/// 0.
+/// Renders a snapshot: a table of called procedures for each program and for NFS clients, then
+/// counters and gauges. With `all`, zeros too.
 pub fn render(snapshot: &Snapshot, all: bool) -> String {
     let mut text = snapshot.title() + "\n";
     for (program, title) in [("nfs", "Server nfs v3"), ("mount", "Server mount v3")] {
@@ -56,7 +55,7 @@ fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
     if calls == 0 && !all {
         return text;
     }
-    // Only a server counts them for each procedure.
+    // Only servers count errors by procedure.
     let is_server = procedures.iter().any(|one| one.traffic.is_some());
     let errors = match is_server {
         true => format!(", {errors} errors"),

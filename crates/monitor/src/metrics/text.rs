@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers for people.
 
 /// A time in two units.
 pub fn uptime(seconds: f64) -> String {

@@ -1,4 +1,4 @@
-//! What happened between two snapshots, as numbers that go up and down.
+//! Rates and levels from two snapshots.
 
 use pagewell_counters::{Counter, Counts, names};
 
@@ -6,18 +6,18 @@ use crate::metrics::snapshot::{Latency, Procedure, Snapshot, Traffic};
 use crate::metrics::text::{duration, short};
 use pagewell_base::size;
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Events in a second.
     PerSecond,
     /// Bytes in a second.
     BytesPerSecond,
-    /// Of all, 0 to 100.
+    /// 0 to 100.
     Percent,
-    /// A time.
+    /// A duration.
     Microseconds,
-    /// How many at a time.
+    /// A number at a time.
     AtATime,
 }
 
@@ -26,46 +26,46 @@ pub enum Unit {
 pub struct Measure {
     /// Such as `server calls`.
     pub name: String,
-    /// Its value in the interval; nothing when nothing happened that it is about.
+    /// Its value in the interval; `None` without events.
     pub value: Option<f64>,
     /// Its unit.
     pub unit: Unit,
-    /// What else is to be said.
+    /// Further text.
     pub detail: String,
 }
 
-/// One procedure in the interval.
+/// A procedure in the interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
     /// Such as `server`.
     pub program: &'static str,
     /// Such as `read`.
     pub procedure: String,
-    /// Calls in a second.
+    /// Calls per second.
     pub calls: f64,
-    /// Bytes in a second, both ways, if they are known.
+    /// Bytes per second, in both directions, if known.
     pub bytes: Option<f64>,
-    /// Errors in a second, if they are known.
+    /// Errors per second, if known.
     pub errors: Option<f64>,
-    /// Their time.
+    /// The time of these calls.
     pub latency: Option<Latency>,
 }
 
-/// What happened between two snapshots.
+/// The interval between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Look {
     /// Such as `pagewell 0.1.0, up 3 min 2 s, resident 20 MiB`.
     pub title: String,
-    /// Numbers of what the process has ever done.
+    /// Numbers of everything that the process has done so far.
     pub measures: Vec<Measure>,
-    /// Procedures that were called in the interval, the most frequent first.
+    /// Procedures called in the interval, most frequent first.
     pub procedures: Vec<Called>,
 }
 
 const SERVER: &str = "server";
 const CLIENT: &str = "client";
 
-/// Things looked up: name, counters of what was found and of what was not.
+/// Caches: name, counters of hits and of misses.
 static RATIOS: [(&str, &Counter, &Counter); 4] = [
     ("cache hits", &names::CACHE_HITS, &names::CACHE_MISSES),
     (
@@ -100,11 +100,10 @@ static DEVICES: [(&str, &Counter, &Counter); 2] = [
 ];
 
 impl Look {
-    /// What happened between two snapshots; nothing when no time has passed or the process was
-    /// restarted.
+    /// The interval between two snapshots; `None` when it is empty or the process was restarted.
     pub fn between(earlier: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - earlier.uptime_seconds;
-        // Not a number is not above zero either.
+        // Covers NaN.
         if seconds.is_nan() || seconds <= 0.0 || now.is_of_another(earlier) {
             return None;
         }
@@ -131,17 +130,16 @@ struct Interval<'a> {
 }
 
 impl Interval<'_> {
-    /// In a second. Three digits are shown.
+    /// Per second, for three digits.
     fn rate(&self, count: u64) -> f64 {
         count as f64 / self.seconds
     }
 
-    /// By how much a counter has grown; nothing when it was always zero.
+    /// The growth of a counter; `None` when it was always zero.
     fn counter(&self, counter: &Counter) -> Option<u64> {
         (self.now.counter(counter) > 0).then(|| self.change.counter(counter))
     }
 
-    /// Events for people.
     fn show(&self, count: u64) -> String {
         Unit::PerSecond.show(self.rate(count))
     }
@@ -169,8 +167,7 @@ impl Interval<'_> {
         self.calls(CLIENT, detail, bytes, &self.change.client_procedures)
     }
 
-    /// The calls of one program; what is said beside their number, and the bytes of both
-    /// directions, are known.
+    /// The calls of one program, with further text and the bytes of both directions.
     fn calls<'a>(
         &self,
         program: &str,
@@ -188,14 +185,14 @@ impl Interval<'_> {
             let (p99, p999) = (duration(latency.p99), duration(latency.p999));
             format!("p50; p99 {p99}, p99.9 {p999}")
         });
-        let half = quantiles.map(|latency| latency.p50);
-        // Little's law: the sum of all times is the mean number at a time times the time.
+        let median = quantiles.map(|latency| latency.p50);
+        // Little's law: the sum of all latencies is the mean number at a time, times the interval.
         let busy = self.rate(latency.sum_nanoseconds) / 1e9;
         let mean = "calls at a time, mean".to_owned();
         let bytes = |bytes| Some(self.rate(bytes));
         let measures = [
             ("calls", Some(self.rate(count)), Unit::PerSecond, detail),
-            ("latency", half, Unit::Microseconds, slowest),
+            ("latency", median, Unit::Microseconds, slowest),
             ("queue depth", Some(busy), Unit::AtATime, mean),
             (
                 "receives",
@@ -263,15 +260,14 @@ impl Interval<'_> {
     }
 }
 
-/// The procedures of the program whose calls are answered. MOUNT says nothing about what is fast or
-/// slow.
+/// The procedures of the NFS server. Latencies of MOUNT mean nothing.
 fn served(snapshot: &Snapshot) -> impl Iterator<Item = &Procedure> {
     let all = snapshot.procedures.iter();
     all.filter(|procedure| procedure.program == "nfs")
 }
 
 impl Unit {
-    /// A value for people.
+    /// A value with its unit.
     pub fn show(self, value: f64) -> String {
         match self {
             Self::PerSecond => format!("{}/s", short(value)),
@@ -283,7 +279,7 @@ impl Unit {
         }
     }
 
-    /// The unit alone, as text output has it.
+    /// The unit alone, for text output.
     pub fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",

@@ -1,8 +1,8 @@
-//! What a running process does, live: rates, ratios and latencies of the last interval, drawn as
-//! sparklines, and the procedures that were called.
+//! Live view of a running process: rates, ratios and latencies of the last interval as sparklines,
+//! and the called procedures.
 //!
-//! Two snapshots of `/stat.json` make one [`measure::Look`]; [`screen`] remembers the last looks
-//! and draws them on a terminal, [`text`] writes one of them for scripts.
+//! Two snapshots of `/stat.json` make a [`measure::Look`]; [`screen`] keeps the last ones and draws
+//! them on a terminal, [`text`] writes one for scripts.
 
 pub mod measure;
 pub mod screen;

@@ -25,27 +25,27 @@ const PANELS_ACROSS_MAX: u16 = 4;
 /// Name and value, details, two lines of sparkline, a gap.
 const PANEL_ROWS: u16 = 5;
 const GAP_COLUMNS: u16 = 2;
-/// What is left of the procedures when there are many panels.
+/// Kept for the procedures when there are many panels.
 const PROCEDURE_ROWS_MIN: u16 = 4;
-/// Sparklines want whole numbers; so many steps to the highest.
+/// Sparklines need integers; the steps to the highest value.
 const STEPS: f64 = 10_000.0;
 
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// As many as the widest terminal shows.
+/// The width of the widest terminal.
 const VALUES_MAX: usize = 600;
 
 /// The last looks.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The last look; before there is one it says which process it is.
+    /// The last look; before the first it has only the title.
     pub last: Look,
     values: BTreeMap<String, VecDeque<f64>>,
 }
 
 impl History {
-    /// Remembers a look. A number that has no value counts as zero in its sparkline.
+    /// Adds a look. A missing value counts as zero in its sparkline.
     pub fn push(&mut self, look: Look) {
         for measure in &look.measures {
             let values = self.values.entry(measure.name.clone()).or_default();
@@ -55,23 +55,23 @@ impl History {
         self.last = look;
     }
 
-    /// The values of a number, the last one first.
+    /// The values of a number, latest first.
     pub fn values(&self, name: &str) -> impl Iterator<Item = f64> + '_ {
         self.values.get(name).into_iter().flatten().copied()
     }
 }
 
-/// What is shown beside the numbers.
+/// The text around the numbers.
 pub struct Around<'a> {
-    /// Where they come from and how often.
+    /// Their source and period.
     pub source: &'a str,
-    /// Why they do not come, if they do not.
+    /// Why there are none, if so.
     pub trouble: Option<&'a str>,
-    /// Nothing changes until a key is pressed.
+    /// Stops until a key is pressed.
     pub paused: bool,
 }
 
-/// Draws everything.
+/// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
     let area = frame.area();
     if area.height < 3 || area.width < 20 {
@@ -113,7 +113,7 @@ fn foot(frame: &mut Frame<'_>, area: Rect, around: &Around<'_>) {
     frame.render_widget(Paragraph::new(line), area);
 }
 
-/// Draws as many panels as there is space for; returns the rows used.
+/// Draws the panels that fit; returns the rows used.
 fn panels(frame: &mut Frame<'_>, area: Rect, history: &History) -> u16 {
     let measures = &history.last.measures;
     let across = (area.width / PANEL_COLUMNS_MIN).clamp(1, PANELS_ACROSS_MAX);

@@ -63,8 +63,8 @@ fn an_interval_has_its_rates() {
     };
     assert_eq!(value("server calls"), Some(1000.0));
     assert_eq!(value("server queue depth"), Some(1.0), "2 s of work in 2 s");
-    let half = value("server latency").unwrap();
-    assert!((1000.0..1126.0).contains(&half), "{half}");
+    let median = value("server latency").unwrap();
+    assert!((1000.0..1126.0).contains(&median), "{median}");
     assert_eq!(value("server sends"), Some(4_096_000.0));
     assert_eq!(value("cache hits"), Some(75.0));
     assert_eq!(value("device reads"), Some(f64::from(2 << 20)));

@@ -1,4 +1,4 @@
-//! One look as text: for scripts, one number a line.
+//! One look as text for scripts, one number a line.
 
 use std::fmt::Write;
 
@@ -6,8 +6,7 @@ use super::measure::{Called, Look, Unit};
 use crate::metrics::snapshot::Latency;
 use crate::metrics::text::{duration, short};
 
-/// Renders a look: `name value unit` for each number, `-` for one without a value, then the
-/// procedures.
+/// Renders `name value unit` for each number, `-` without a value, then the procedures.
 pub fn render(look: &Look) -> String {
     // Writing to a String cannot fail.
     let mut text = format!("{}\n\n", look.title);
@@ -37,11 +36,11 @@ pub fn render(look: &Look) -> String {
     text
 }
 
-/// The line above those of [`line()`].
+/// The heading of [`line()`].
 pub const HEAD: &str =
     "program  procedure       calls/s        bytes/s   errors/s        p50        p99";
 
-/// One procedure.
+/// One procedure as a line.
 pub fn line(called: &Called) -> String {
     let time = |of: fn(&Latency) -> f64| {
         let latency = called.latency.as_ref();
