@@ -102,7 +102,7 @@ fn circles_are_refused_where_they_close() {
 
 #[test]
 fn parents_that_lie_do_not_hang_anything() {
-    // 41 and 42 are each other's parents, and no other directory has the root as a child.
+    // 41 and 42 are each other's parents, and neither's parent is the root.
     let mut image = plain(&[Record::directory("A", 41, 2048)]);
     image.directory(41, 42, &[Record::directory("B", 42, 2048)]);
     image.directory(42, 41, &[Record::directory("A", 41, 2048)]);

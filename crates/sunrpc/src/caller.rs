@@ -1,7 +1,7 @@
-//! A small blocking caller: one call at a time on a stream, each with a deadline.
+//! A blocking caller: one call at a time on a stream, each with a deadline.
 //!
-//! For rare calls to programs that are not trusted: the port mapper, and the lock manager and
-//! status monitor of a client. [`crate::client`] is for many calls.
+//! For rare calls to untrusted programs: the port mapper, and the lock manager and status monitor
+//! of a client. [`crate::client`] is for many calls.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
@@ -19,25 +19,25 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a reply. Those of the port mapper have 28, or 428 with the longest verifier;
-/// those of the lock manager repeat a cookie of this program.
+/// Bytes of a reply. The port mapper's have 28, or 428 with the longest verifier; those of lock
+/// managers repeat a cookie of this program.
 const REPLY_BYTES_MAX: usize = 1024;
 
-/// A procedure of a program, by its numbers.
+/// A procedure by its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Program.
     pub program: u32,
     /// Version of the program.
     pub version: u32,
-    /// Procedure of that version.
+    /// Procedure.
     pub procedure: u32,
 }
 
-/// The reason that a call has no result.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The peer cannot be reached, or does not answer in time.
+    /// The peer is unreachable or too slow.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A reply without results.
@@ -56,7 +56,7 @@ pub enum Error {
         /// The defect.
         error: xdr::Error,
     },
-    /// A longer reply than any should be.
+    /// A reply of more than 1024 bytes.
     #[error("the answer of {0} is too long")]
     TooLong(&'static str),
     /// A reply to another call.
@@ -64,7 +64,7 @@ pub enum Error {
     WrongCall(&'static str),
 }
 
-/// A connection for calls, with a time limit for each.
+/// A connection for calls.
 #[derive(Debug)]
 pub struct Caller {
     stream: Box<dyn Stream>,
@@ -74,9 +74,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Connects to `address`, from the address `local` of this machine if given. `peer` is the name
-    /// of the program there, for people. `timeout` is the time for this and for each call; it must
-    /// not be zero.
+    /// Connects to `address`, from the own address `local` if given. `peer` is a name for messages.
+    /// `timeout` limits this and each call, and must not be zero.
     pub fn connect(
         peer: &'static str,
         address: &SocketAddr,
@@ -111,7 +110,7 @@ impl Caller {
         }
     }
 
-    /// Makes a call without a user; `read` takes what it needs of the results.
+    /// Makes a call without a user; `read` decodes the results.
     pub fn call<T>(
         &mut self,
         target: Target,
@@ -144,15 +143,15 @@ impl Caller {
         };
         encode_call(&mut encoder, &call);
         arguments.encode(&mut encoder);
-        // Some kilobytes; a longer record than a marker can hold has no end for the peer.
+        // Some kilobytes; a record beyond the marker's range never ends for the peer.
         let length = u32::try_from(encoder.position() - 4).unwrap_or(u32::MAX);
         encoder.patch_u32(0, LAST_FRAGMENT | length);
         set_socket_timeout(&self.stream, Timeout::Send, Some(self.timeout))?;
         self.stream.write_all(&record)
     }
 
-    /// Receives one record of any number of fragments. The deadline ends it even when the peer
-    /// sends a byte now and then, or empty fragments without end.
+    /// Receives a record of any number of fragments. The deadline holds even for single bytes and
+    /// endless empty fragments.
     fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
         loop {
@@ -194,7 +193,7 @@ impl Caller {
     }
 }
 
-/// Connects from an address of this machine: the peer may know this machine by that one only.
+/// Connects from an own address: the peer may know this machine by that one only.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = SocketAddrAny::from(*address).address_family();
     let socket = socket_for(family, timeout)?;
@@ -206,12 +205,11 @@ fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::R
 /// A socket with a time limit for connecting and sending.
 fn socket_for(family: AddressFamily, timeout: Duration) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux ends connect(2) after this time too (socket(7), SO_SNDTIMEO).
+    // Linux ends connect(2) after this time, too (socket(7), SO_SNDTIMEO).
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
     Ok(socket)
 }
 
-/// Either kind of stream.
 trait Stream: Read + Write + AsFd + Debug + Send + Sync {}
 
 impl Stream for TcpStream {}

@@ -1,13 +1,13 @@
-//! ONC RPC and the protocols that Pagewell speaks over it: NFS version 3, MOUNT version 3, NLM
-//! version 4 and NSM version 1 for locks, and version 2 of the port mapper.
+//! ONC RPC and its protocols in Pagewell: NFS version 3, MOUNT version 3, NLM version 4 and NSM
+//! version 1 for locks, and version 2 of the port mapper.
 //!
-//! This crate has no file-system semantics and no listening socket. Decoders borrow from their
-//! record and copy nothing; encoders append to a caller's buffer. Every message goes both ways,
-//! because the server, the load generator and the client share them.
+//! There are no file-system semantics and no listening socket here. Decoders borrow from their
+//! record without a copy; encoders append to a caller's buffer. Every message has both directions,
+//! for the server, the load generator and the client.
 //!
 //! Reading order: [`xdr`] (values on the wire), [`rpc`] (calls and replies), [`nfs3`] (the
-//! procedures), then [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; at last [`client`] and
-//! [`caller`], which make calls.
+//! procedures), then [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; [`client`] and [`caller`] make
+//! calls.
 
 pub mod caller;
 pub mod client;

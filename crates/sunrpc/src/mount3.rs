@@ -1,7 +1,7 @@
 //! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its root handle.
 
 use crate::nfs3::Handle;
-/// The status of MNT: `mountstat3` is a part of the statuses of NFS, with the same numbers.
+/// The status of MNT: `mountstat3` is a subset of the statuses of NFS.
 pub use crate::nfs3::Status;
 use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 
@@ -9,15 +9,14 @@ use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 pub const PROGRAM: u32 = 100_005;
 /// The version.
 pub const VERSION: u32 = 3;
-/// The first version (RFC 1094 appendix A). The versions up to [`VERSION`] have the same
-/// procedures, with the same numbers, arguments and results, but for MNT: before version 3 its
-/// handles are those of NFS version 2.
+/// The first version (RFC 1094 appendix A). All versions up to [`VERSION`] have the same
+/// procedures, except MNT, whose handles are those of NFS version 2 before version 3.
 pub const FIRST_VERSION: u32 = 1;
 /// The longest path of an export (`MNTPATHLEN`).
 pub const PATH_BYTES_MAX: usize = 1024;
 /// The longest name of a client or group (`MNTNAMLEN`).
 pub const NAME_BYTES_MAX: usize = 255;
-/// The most flavors a reply may name. The protocol sets no limit; fewer than this are defined.
+/// Flavors in a reply. The protocol has no limit; fewer than this exist.
 pub const FLAVORS_MAX: usize = 16;
 
 xdr_enumeration! {
@@ -51,7 +50,7 @@ xdr_structure! {
     pub struct MountOk<'a> {
         /// The root of the export.
         pub handle: Handle<'a>,
-        /// Authentication flavors that are accepted, the preferred one first.
+        /// Accepted authentication flavors, the preferred one first.
         pub flavors: Words<FLAVORS_MAX>,
     }
 }
@@ -64,7 +63,7 @@ xdr_structure! {
     pub struct MountEntry<'a> {
         /// The client; at most [`NAME_BYTES_MAX`] bytes.
         pub host: &'a [u8] = NAME_BYTES_MAX,
-        /// The path it asked for; at most [`PATH_BYTES_MAX`] bytes.
+        /// Its path; at most [`PATH_BYTES_MAX`] bytes.
         pub path: &'a [u8] = PATH_BYTES_MAX,
     }
 }
@@ -85,7 +84,7 @@ xdr_structure! {
     pub struct ExportEntry<'a> {
         /// Its path; at most [`PATH_BYTES_MAX`] bytes.
         pub path: &'a [u8] = PATH_BYTES_MAX,
-        /// The hosts that may mount it; empty: all.
+        /// Hosts that may mount it; empty: all.
         pub groups: List<'a, Group<'a>>,
     }
 }

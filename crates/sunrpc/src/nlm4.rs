@@ -1,9 +1,9 @@
 //! NLM version 4 (RFC 1813 appendix II; the older versions in X/Open XNFS chapter 10): locks on
 //! ranges of files that an NFSv3 server exports.
 //!
-//! Each of TEST, LOCK, CANCEL, UNLOCK and GRANTED exists twice: as a call whose reply is the
-//! result, and as a pair of one-way calls, `_MSG` with the arguments and `_RES` with the result.
-//! GRANTED is called by the server: a lock that was [`Status::Blocked`] is the caller's now.
+//! TEST, LOCK, CANCEL, UNLOCK and GRANTED exist twice: as a call with its result as reply, and as a
+//! pair of one-way calls, `_MSG` with the arguments and `_RES` with the result. The server calls
+//! GRANTED when a [`Status::Blocked`] lock is granted.
 
 use crate::nsm::NotifyArguments;
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_structure};
@@ -22,15 +22,15 @@ xdr_enumeration! {
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Would the lock be granted?
+        /// Test for a conflicting lock.
         Test = 1,
         /// Lock a range.
         Lock = 2,
-        /// Wait no more for a lock.
+        /// Stop waiting for a lock.
         Cancel = 3,
         /// Unlock a range.
         Unlock = 4,
-        /// From the server: a lock that was waited for is granted.
+        /// From the server: a blocked lock is granted.
         Granted = 5,
         /// [`Procedure::Test`], one way.
         TestMessage = 6,
@@ -56,55 +56,55 @@ xdr_enumeration! {
         Share = 20,
         /// Close such a file.
         Unshare = 21,
-        /// [`Procedure::Lock`] of a caller that cannot be notified of a restart.
+        /// [`Procedure::Lock`] of a caller without restart notices.
         UnmonitoredLock = 22,
-        /// The caller has restarted and holds nothing.
+        /// The caller has restarted and holds no locks.
         FreeAll = 23,
     }
 }
 
 xdr_enumeration! {
-    /// What became of a request (`nlm4_stats`).
+    /// The status of a request (`nlm4_stats`).
     pub enum Status {
         /// NLM4_GRANTED: done.
         Granted = 0,
-        /// NLM4_DENIED: another owner has it.
+        /// NLM4_DENIED: it conflicts with another owner's lock.
         Denied = 1,
         /// NLM4_DENIED_NOLOCKS: no memory for another lock.
         NoLocks = 2,
-        /// NLM4_BLOCKED: not yet; GRANTED will be called.
+        /// NLM4_BLOCKED: not yet; GRANTED follows.
         Blocked = 3,
-        /// NLM4_DENIED_GRACE_PERIOD: the server has restarted, and takes back old locks only.
+        /// NLM4_DENIED_GRACE_PERIOD: after a restart, the server accepts reclaims only.
         GracePeriod = 4,
-        /// NLM4_DEADLCK: waiting would never end.
+        /// NLM4_DEADLCK: waiting would deadlock.
         Deadlock = 5,
-        /// NLM4_ROFS: nothing can be written there.
+        /// NLM4_ROFS: the file system is read-only.
         ReadOnly = 6,
-        /// NLM4_STALE_FH: the handle names nothing.
+        /// NLM4_STALE_FH: the object of the handle is gone.
         Stale = 7,
-        /// NLM4_FBIG: the range is past what a file can have.
+        /// NLM4_FBIG: the range exceeds the bound of a file.
         TooBig = 8,
-        /// NLM4_FAILED: for another reason; asking again is no use.
+        /// NLM4_FAILED: another reason; a retry does not help.
         Failed = 9,
     }
 }
 
 xdr_enumeration! {
-    /// What an opened file does not let others do (`fsh4_mode`).
+    /// Denied to other openers of a file (`fsh4_mode`).
     pub enum ShareMode {
-        /// Anything.
+        /// Nothing.
         DenyNone = 0,
-        /// No reading.
+        /// Reading.
         DenyRead = 1,
-        /// No writing.
+        /// Writing.
         DenyWrite = 2,
-        /// Neither.
+        /// Both.
         DenyBoth = 3,
     }
 }
 
 xdr_enumeration! {
-    /// What a file is opened for (`fsh4_access`).
+    /// The access of an opener (`fsh4_access`).
     pub enum ShareAccess {
         /// Nothing.
         None = 0,
@@ -118,7 +118,7 @@ xdr_enumeration! {
 }
 
 xdr_structure! {
-    /// A range of a file and the owner that wants it (`nlm4_lock`).
+    /// An owner's range of a file (`nlm4_lock`).
     pub struct Lock<'a> {
         /// The caller's machine; at most [`NAME_BYTES_MAX`] bytes.
         pub caller_name: &'a [u8] = NAME_BYTES_MAX,
@@ -126,19 +126,19 @@ xdr_structure! {
         pub handle: &'a [u8] = OBJECT_BYTES_MAX,
         /// A program on the caller's machine; at most [`OBJECT_BYTES_MAX`] bytes.
         pub owner: &'a [u8] = OBJECT_BYTES_MAX,
-        /// The number of that program.
+        /// Its process number.
         pub process: i32,
         /// First byte.
         pub offset: u64,
-        /// Bytes; 0 means to the end of the file, wherever it will be.
+        /// Bytes; 0: to the end of the file, wherever it will be.
         pub length: u64,
     }
 }
 
 xdr_structure! {
-    /// The owner of a lock that is in the way (`nlm4_holder`).
+    /// A conflicting lock (`nlm4_holder`).
     pub struct Holder<'a> {
-        /// To write, not to read.
+        /// Exclusive, not shared.
         pub exclusive: bool,
         /// As in [`Lock`].
         pub process: i32,
@@ -156,7 +156,7 @@ xdr_structure! {
     pub struct TestArguments<'a> {
         /// Repeated in the result.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
-        /// To write, not to read.
+        /// Exclusive, not shared.
         pub exclusive: bool,
         /// The range.
         pub lock: Lock<'a>,
@@ -168,13 +168,13 @@ xdr_structure! {
     pub struct LockArguments<'a> {
         /// Repeated in the result.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
-        /// Whether the caller will wait.
+        /// The caller waits for it.
         pub block: bool,
-        /// To write, not to read.
+        /// Exclusive, not shared.
         pub exclusive: bool,
         /// The range.
         pub lock: Lock<'a>,
-        /// The caller had it before the server restarted.
+        /// The caller held it before the server's restart.
         pub reclaim: bool,
         /// State number of the caller's status monitor.
         pub state: i32,
@@ -182,7 +182,7 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// The argument of CANCEL (`nlm4_cancargs`): that of the LOCK.
+    /// The argument of CANCEL (`nlm4_cancargs`), as in the LOCK.
     pub struct CancelArguments<'a> {
         /// Repeated in the result.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
@@ -210,13 +210,13 @@ xdr_structure! {
     pub struct Reply<'a> {
         /// Of the call.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
-        /// What became of it.
+        /// The outcome.
         pub status: Status,
     }
 }
 
 xdr_structure! {
-    /// A file that is opened with a share mode (`nlm4_share`).
+    /// A file opened with a share mode (`nlm4_share`).
     pub struct Share<'a> {
         /// As in [`Lock`].
         pub caller_name: &'a [u8] = NAME_BYTES_MAX,
@@ -224,9 +224,9 @@ xdr_structure! {
         pub handle: &'a [u8] = OBJECT_BYTES_MAX,
         /// As in [`Lock`].
         pub owner: &'a [u8] = OBJECT_BYTES_MAX,
-        /// What others may not do.
+        /// Denied to other openers.
         pub mode: ShareMode,
-        /// What the caller does.
+        /// The caller's access.
         pub access: ShareAccess,
     }
 }
@@ -238,7 +238,7 @@ xdr_structure! {
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
         /// The file and the modes.
         pub share: Share<'a>,
-        /// The caller had it before the server restarted.
+        /// The caller held it before the server's restart.
         pub reclaim: bool,
     }
 }
@@ -248,14 +248,14 @@ xdr_structure! {
     pub struct ShareReply<'a> {
         /// Of the call.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
-        /// What became of it.
+        /// The outcome.
         pub status: Status,
-        /// Has no meaning.
+        /// Meaningless.
         pub sequence: i32,
     }
 }
 
-/// The argument of FREE_ALL (`nlm4_notify`); the state has no meaning.
+/// The argument of FREE_ALL (`nlm4_notify`); its state is meaningless.
 pub type FreeAllArguments<'a> = NotifyArguments<'a>;
 
 /// The result of TEST (`nlm4_testres`). Without a holder the status is never [`Status::Denied`].
@@ -263,7 +263,7 @@ pub type FreeAllArguments<'a> = NotifyArguments<'a>;
 pub struct TestReply<'a> {
     /// Of the call.
     pub cookie: &'a [u8],
-    /// The owner in the way; or [`Status::Granted`] when there is none; or why it is not known.
+    /// A conflicting lock, or a status: [`Status::Granted`] without one, or why it is unknown.
     pub answer: std::result::Result<Status, Holder<'a>>,
 }
 
@@ -295,7 +295,7 @@ impl<'a> Decode<'a> for TestReply<'a> {
 }
 
 impl ShareMode {
-    /// Whether a file so opened does not let others have it for `access`.
+    /// Whether a file with this mode denies `access` to other openers.
     #[must_use]
     pub const fn denies(self, access: ShareAccess) -> bool {
         self.number() & access.number() != 0
@@ -303,7 +303,7 @@ impl ShareMode {
 }
 
 impl Procedure {
-    /// The call whose arguments this one-way call has, and the one-way call for its result.
+    /// For a one-way call: the call with its arguments, and the one-way call for its result.
     #[must_use]
     pub const fn of_message(self) -> Option<(Self, Self)> {
         Some(match self {

@@ -1,8 +1,8 @@
-//! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a machine that has restarted
-//! notifies those that hold locks of it, or whose locks it held.
+//! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a restarted machine notifies
+//! its lock holders and lock servers.
 //!
-//! NOTIFY goes from machine to machine; the other procedures are for the lock manager of the
-//! machine itself and are not described here.
+//! NOTIFY goes between machines; the other procedures are local to a machine, and not described
+//! here.
 
 use crate::xdr::{xdr_enumeration, xdr_structure};
 
@@ -14,11 +14,11 @@ pub const VERSION: u32 = 1;
 pub const NAME_BYTES_MAX: usize = 1024;
 
 xdr_enumeration! {
-    /// A procedure of NSM that is called from another machine.
+    /// A procedure of NSM between machines.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// The machine that calls has restarted.
+        /// The calling machine has restarted.
         Notify = 6,
     }
 }
@@ -26,7 +26,7 @@ xdr_enumeration! {
 xdr_structure! {
     /// The argument of NOTIFY (`stat_chge`).
     pub struct NotifyArguments<'a> {
-        /// The machine that has restarted; at most [`NAME_BYTES_MAX`] bytes.
+        /// The restarted machine; at most [`NAME_BYTES_MAX`] bytes.
         pub name: &'a [u8] = NAME_BYTES_MAX,
         /// Its state number: odd while it runs, larger after each restart.
         pub state: i32,

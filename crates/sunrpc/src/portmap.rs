@@ -1,5 +1,5 @@
-//! The port mapper, version 2 (RFC 1833 section 3): the ports of programs. Its messages, and a
-//! small blocking client of the one of this machine or of a caller's.
+//! The port mapper, version 2 (RFC 1833 section 3), for the ports of programs: its messages, and a
+//! blocking client.
 
 use crate::caller::{Caller, Error, Target};
 use crate::xdr::{self, Decoder, List, xdr_enumeration, xdr_structure};
@@ -23,11 +23,11 @@ xdr_enumeration! {
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Enter a mapping; answers whether it was entered.
+        /// Add a mapping; answers whether it was added.
         Set = 1,
         /// Remove the mappings of a program and version; answers whether they are gone.
         Unset = 2,
-        /// The port of a program, version and protocol; 0 when there is none.
+        /// The port of a program, version and protocol; 0 without one.
         Getport = 3,
         /// All mappings.
         Dump = 4,
@@ -35,7 +35,7 @@ xdr_enumeration! {
 }
 
 xdr_structure! {
-    /// The port of a program (`mapping`): the argument of SET, UNSET and GETPORT.
+    /// The port of a program (`mapping`), the argument of SET, UNSET and GETPORT.
     #[derive(Hash)]
     pub struct Mapping {
         /// Program number.
@@ -52,19 +52,17 @@ xdr_structure! {
 /// The result of DUMP (`pmaplist`).
 pub type DumpReply<'a> = List<'a, Mapping>;
 
-/// The local socket of rpcbind. Some builds of rpcbind take registrations only there.
+/// The local socket of rpcbind, where alone some builds accept registrations.
 const LOCAL_SOCKET: &str = "/run/rpcbind.sock";
 
-/// Its name for people.
 const PEER: &str = "the port mapper";
 
-/// A connection to a port mapper, with a time limit for each call.
+/// A connection to a port mapper.
 #[derive(Debug)]
 pub struct Client(Caller);
 
 impl Client {
-    /// Connects to the port mapper at `address`, from the address `local` of this machine if given.
-    /// `timeout` is the time for this and for each call; it must not be zero.
+    /// [`Caller::connect`] to the port mapper at `address`.
     pub fn connect(
         address: &SocketAddr,
         local: Option<IpAddr>,
@@ -73,13 +71,13 @@ impl Client {
         Ok(Self(Caller::connect(PEER, address, local, timeout)?))
     }
 
-    /// Connects to the port mapper at a local stream socket.
+    /// Connects to a port mapper at a local stream socket.
     pub fn connect_local(path: &Path, timeout: Duration) -> Result<Self, Error> {
         Ok(Self(Caller::connect_local(PEER, path, timeout)?))
     }
 
-    /// Connects to the port mapper of this machine: by its local socket if there is one, else by
-    /// TCP at 127.0.0.1:111.
+    /// Connects to the port mapper of this machine: by its local socket, else by TCP at
+    /// 127.0.0.1:111.
     pub fn connect_here(timeout: Duration) -> Result<Self, Error> {
         Self::connect_local(Path::new(LOCAL_SOCKET), timeout).or_else(|_| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
@@ -88,8 +86,8 @@ impl Client {
     }
 
     /// Registers `program` at `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). False when
-    /// another program has the mapping, or the port mapper takes no registrations. A mapping of the
-    /// same program and version must be removed first ([`Client::unregister`]).
+    /// another program has the mapping, or registrations are refused. [`Client::unregister`] must
+    /// first remove a mapping of the same program and version.
     pub fn register(
         &mut self,
         program: u32,
@@ -106,14 +104,14 @@ impl Client {
         self.call(Procedure::Set, &mapping, |results| results.bool())
     }
 
-    /// Removes the mappings of a program and version, of all protocols (UNSET). Returns the answer:
-    /// rpcbind answers true also when there were none.
+    /// Removes all mappings of a program and version (UNSET). rpcbind answers true also without
+    /// any.
     pub fn unregister(&mut self, program: u32, version: u32) -> Result<bool, Error> {
         let mapping = Mapping::of_tcp(program, version);
         self.call(Procedure::Unset, &mapping, |results| results.bool())
     }
 
-    /// The TCP port of a program and version (GETPORT), if it has one.
+    /// The TCP port of a program and version (GETPORT), if any.
     pub fn port_of(&mut self, program: u32, version: u32) -> Result<Option<u16>, Error> {
         let mapping = Mapping::of_tcp(program, version);
         self.call(Procedure::Getport, &mapping, |results| {

@@ -1,18 +1,17 @@
 //! Record marking on a byte stream (RFC 5531 section 11).
 //!
-//! A record is any number of fragments; each fragment has a four-byte marker: its length in 31
-//! bits, and in the highest bit whether it is the last. The stream is foreign, so the sum of all
-//! fragments and their number are bounded (empty fragments cost nothing to send). Of a longer
-//! record only the beginning is kept, up to the bound, for a reply; the rest is skipped without
-//! memory.
+//! A record has any number of fragments, each with a four-byte marker: its length in 31 bits, and
+//! in the highest bit whether it is the last. The stream is not trusted, so the sum and the number
+//! of fragments are bounded (empty fragments are free for the sender). Of a longer record only the
+//! beginning is kept, up to the bound, for a reply; the rest is skipped without memory.
 //!
 //! ```text
 //!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
 //!   record:          \________________/              \____________/
 //! ```
 //!
-//! The common case, a whole record in one fragment inside the received bytes, is found by [`whole`]
-//! and never copied. Other records go through an [`Assembly`].
+//! [`whole`] finds the common case, a record in one fragment inside the received bytes, without a
+//! copy. An [`Assembly`] joins other records.
 
 /// Bytes of a marker.
 pub const MARKER_BYTES: usize = 4;
@@ -20,13 +19,13 @@ pub const MARKER_BYTES: usize = 4;
 /// The bit that marks the last fragment of a record.
 pub const LAST_FRAGMENT: u32 = 0x8000_0000;
 
-/// The most fragments of one record.
+/// Fragments of one record.
 pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 
-/// Up to this length a record grows step by step.
+/// Up to this length a record's memory grows step by step.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// The bytes kept of a record that is given up ([`Assembly::skip`]): enough for the call's header.
+/// Bytes kept of a skipped record ([`Assembly::skip`]): enough for the call's header.
 const KEPT_OF_SKIPPED: usize = 1024;
 
 /// A parsed marker.
@@ -34,7 +33,7 @@ const KEPT_OF_SKIPPED: usize = 1024;
 pub struct Marker {
     /// Bytes of the fragment that follows.
     pub length: usize,
-    /// Whether the fragment ends the record.
+    /// It is the last of its record.
     pub last: bool,
 }
 
@@ -50,8 +49,8 @@ impl Marker {
     }
 }
 
-/// The first record of `input`, if it is whole and in one fragment: its body, and how many bytes of
-/// `input` it takes with its marker.
+/// The first record of `input`, if it is whole and in one fragment: its body, and its length in
+/// `input` with the marker.
 #[must_use]
 pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
     let (marker, rest) = input.split_first_chunk::<MARKER_BYTES>()?;
@@ -66,25 +65,23 @@ pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
 /// The state of an [`Assembly`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The input is used up; the record is not whole.
+    /// The input is used up, the record incomplete.
     Partial,
-    /// The buffer is full, and the record will have this many bytes in all: give it a longer buffer
-    /// ([`Assembly::give_buffer`], [`Assembly::grow`]) before more input. That need not be long
-    /// enough for all of the record.
+    /// The buffer is full; the record's length in all. Needs a longer buffer
+    /// ([`Assembly::give_buffer`], [`Assembly::grow`]) before more input, not necessarily for all
+    /// of the record.
     NeedsBuffer(usize),
-    /// The record is whole: [`Assembly::finish`].
+    /// Complete: [`Assembly::finish`].
     Whole,
-    /// The stream is malformed (thousands of fragments); nothing after this can be trusted.
+    /// Malformed (thousands of fragments): nothing after this can be trusted.
     Broken,
 }
 
-/// A record that arrives in pieces.
-///
-/// The caller owns the memory, so that it can count and bound it first.
+/// A record in pieces. The caller owns the memory, to count and bound it.
 #[derive(Debug)]
 pub struct Assembly {
     record_bytes_max: usize,
-    /// The most bytes kept of this record; later ones are skipped.
+    /// Bytes kept of this record; later ones are skipped.
     kept_bytes_max: usize,
     buffer: Vec<u8>,
     filled: usize,
@@ -97,19 +94,19 @@ pub struct Assembly {
     oversized: bool,
 }
 
-/// A whole record.
+/// A complete record.
 #[derive(Debug)]
 pub struct Record {
-    /// The memory of the caller; the record is at its beginning.
+    /// The caller's memory, with the record at its start.
     pub buffer: Vec<u8>,
-    /// Bytes of the record in `buffer`.
+    /// Length of the record.
     pub length: usize,
-    /// The record was longer than the bound; only its beginning is here.
+    /// The record exceeded the bound; only its beginning is here.
     pub oversized: bool,
 }
 
 impl Assembly {
-    /// No bytes yet. Records up to `record_bytes_max` are kept whole.
+    /// An empty assembly for records up to `record_bytes_max`.
     #[must_use]
     pub fn new(record_bytes_max: usize) -> Self {
         Self {
@@ -139,14 +136,13 @@ impl Assembly {
         &self.buffer[..self.filled]
     }
 
-    /// The bytes that the record will have in all, when its buffer is full; `None` when it can take
-    /// more.
+    /// The length of the record when its buffer is full; else `None`.
     #[must_use]
     pub fn wanted(&self) -> Option<usize> {
         self.in_fragment.then(|| self.buffer_wanted()).flatten()
     }
 
-    /// Makes the buffer `length` bytes long, in place when it has the capacity.
+    /// Makes the buffer `length` bytes long.
     pub fn grow(&mut self, length: usize) {
         self.buffer.resize(length.max(self.filled), 0);
     }
@@ -161,14 +157,14 @@ impl Assembly {
         std::mem::replace(&mut self.buffer, kept)
     }
 
-    /// Gives memory for the record, longer than its bytes so far, which are copied over.
+    /// Replaces the buffer by a longer one; copies the bytes so far.
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
         debug_assert!(buffer.len() >= self.filled);
         buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
         self.buffer = buffer;
     }
 
-    /// Takes what it can of `input`; returns how many bytes, and the state.
+    /// Consumes `input` as far as possible; returns the bytes consumed, and the state.
     pub fn take(&mut self, input: &[u8]) -> (usize, Progress) {
         let mut rest = input;
         let progress = loop {
@@ -207,9 +203,9 @@ impl Assembly {
         (input.len() - rest.len(), progress)
     }
 
-    /// The place of the next bytes of the stream, to receive them without a copy: the rest of the
-    /// fragment, or as much of it as fits. Empty when a marker or a buffer is due, or the record is
-    /// being skipped. Follow up with [`Assembly::received`].
+    /// Memory for the next bytes of the stream, to receive them without a copy: the rest of the
+    /// fragment, or the part that fits. Empty before a marker, without room, or while the record is
+    /// skipped. [`Assembly::received`] must follow.
     pub fn target(&mut self) -> &mut [u8] {
         if !self.in_fragment || self.skips() || self.buffer_wanted().is_some() {
             return &mut [];
@@ -218,14 +214,14 @@ impl Assembly {
         &mut self.buffer[self.filled..self.filled + count]
     }
 
-    /// Notes `count` bytes in [`Assembly::target`]. Returns whether they complete the record.
+    /// Notes `count` bytes in [`Assembly::target`]. True if they complete the record.
     pub fn received(&mut self, count: usize) -> bool {
         let count = count.min(self.fragment_remaining).min(self.buffer_left());
         self.filled += count;
         self.advance(count)
     }
 
-    /// The whole record; the assembly is empty again.
+    /// Takes the complete record out.
     pub fn finish(&mut self) -> Record {
         let record = Record {
             buffer: std::mem::take(&mut self.buffer),
@@ -249,19 +245,19 @@ impl Assembly {
         self.fragments <= FRAGMENTS_MAX
     }
 
-    /// Notes `count` bytes of the fragment; whether they complete the record.
+    /// Notes `count` bytes of the fragment. True if they complete the record.
     fn advance(&mut self, count: usize) -> bool {
         self.fragment_remaining -= count;
         self.in_fragment = self.fragment_remaining > 0;
         self.last && !self.in_fragment
     }
 
-    /// Whether all kept bytes of the record are there.
+    /// Whether the rest of the record is skipped.
     fn skips(&self) -> bool {
         self.filled >= self.kept_bytes_max
     }
 
-    /// Bytes of the stream that fit before more memory is needed.
+    /// Bytes of the stream that fit.
     fn buffer_left(&self) -> usize {
         if self.skips() {
             return usize::MAX;
@@ -269,8 +265,8 @@ impl Assembly {
         self.buffer.len().min(self.kept_bytes_max) - self.filled
     }
 
-    /// A record without a known end asks for all that it may need as soon as it is not small. A
-    /// caller that gives less at a time must see to it that records do not wait for each other.
+    /// A longer record of unknown length asks for its bound at once. A caller that gives less must
+    /// not let records wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
         let known = self.filled.saturating_add(self.fragment_remaining);
         let wanted = if self.last || known <= SMALL_BYTES_MAX {

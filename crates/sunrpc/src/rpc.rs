@@ -1,4 +1,4 @@
-//! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and of replies
+//! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and replies
 //! (`reply_body`), and the user of a call: AUTH_NONE and AUTH_SYS (sections 8.2 and 10.1, appendix
 //! A).
 
@@ -15,7 +15,7 @@ const REPLY: u32 = 1;
 /// The head of a call; its arguments follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Identifies the call among those of one caller; the reply repeats it.
+    /// Identifies the call among its caller's; the reply repeats it.
     pub xid: u32,
     /// Program, for example 100003 for NFS.
     pub program: u32,
@@ -27,10 +27,9 @@ pub struct Call<'a> {
     pub credential: Credential<'a>,
 }
 
-/// Reads the head of a call; the decoder stands before the arguments. A record that is no valid
-/// call gives the xid and the refusal to send; nothing when no reply is possible.
-///
-/// Does not check whether the program, version and procedure exist.
+/// Reads the head of a call; the decoder continues with the arguments. An invalid call gives the
+/// xid and the refusal to send; `None` when no reply is possible. Program, version and procedure
+/// are not checked.
 #[inline]
 pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), Option<(u32, Refusal)>> {
     let mut decoder = Decoder::new(record);
@@ -56,7 +55,7 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
     let version = decoder.u32()?;
     let procedure = decoder.u32()?;
     let credential = decode_credential(decoder)?;
-    // The verifier has no meaning in AUTH_NONE and AUTH_SYS.
+    // AUTH_NONE and AUTH_SYS do not use the verifier.
     decoder.u32()?;
     decode_body(decoder, AuthenticationStatus::BadVerifier)?;
     Ok(Call {
@@ -68,7 +67,7 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
     })
 }
 
-/// Appends the head of a call with an AUTH_NONE verifier; its arguments must follow.
+/// Appends the head of a call with an AUTH_NONE verifier, before its arguments.
 pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
     encoder.u32(call.xid);
     encoder.u32(CALL);
@@ -134,15 +133,14 @@ impl Encode for Credential<'_> {
     }
 }
 
-/// Appends an AUTH_NONE credential or verifier.
 #[inline]
 fn encode_no_authentication(encoder: &mut Encoder<'_>) {
     encoder.u32(FLAVOR_NONE);
     encoder.u32(0);
 }
 
-/// Reads a credential. Skips bytes behind the last field of AUTH_SYS, as other implementations do,
-/// and the body of AUTH_NONE, which has no meaning.
+/// Reads a credential. Skips bytes behind AUTH_SYS, as other implementations do, and the body of
+/// AUTH_NONE.
 fn decode_credential<'a>(decoder: &mut Decoder<'a>) -> Result<Credential<'a>, Refusal> {
     let flavor = decoder.u32()?;
     let malformed = AuthenticationStatus::BadCredential;
@@ -156,7 +154,6 @@ fn decode_credential<'a>(decoder: &mut Decoder<'a>) -> Result<Credential<'a>, Re
     }
 }
 
-/// Reads the body of a credential or verifier.
 fn decode_body<'a>(
     decoder: &mut Decoder<'a>,
     too_long: AuthenticationStatus,
@@ -168,7 +165,7 @@ fn decode_body<'a>(
     })
 }
 
-/// Bytes of the head that [`encode_success`] appends.
+/// Bytes of [`encode_success`].
 pub const SUCCESS_SIZE: usize = 24;
 
 /// `reply_stat`: accepted.
@@ -189,7 +186,7 @@ const RPC_MISMATCH: u32 = 0;
 const AUTHENTICATION_ERROR: u32 = 1;
 
 xdr_enumeration! {
-    /// The reason that a caller is refused (RFC 5531 section 9, `auth_stat`).
+    /// Why a caller is refused (RFC 5531 section 9, `auth_stat`).
     pub enum AuthenticationStatus {
         /// No error.
         Ok = 0,
@@ -224,16 +221,16 @@ xdr_enumeration! {
     }
 }
 
-/// A reply without results: the call was not carried out.
+/// A reply without results: the call was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// PROG_UNAVAIL: the program is not served here.
+    /// PROG_UNAVAIL: no such program.
     ProgramUnavailable,
-    /// PROG_MISMATCH: only these versions are.
+    /// PROG_MISMATCH: other versions only.
     ProgramMismatch {
-        /// Lowest version served; 0 when the server names none.
+        /// Lowest version; 0 when the server gives none.
         low: u32,
-        /// Highest version served; 0 when the server names none.
+        /// Highest version; 0 when the server gives none.
         high: u32,
     },
     /// PROC_UNAVAIL: the version has no such procedure.
@@ -242,11 +239,11 @@ pub enum Refusal {
     GarbageArguments,
     /// SYSTEM_ERR: for example out of memory.
     SystemError,
-    /// RPC_MISMATCH: only these versions of RPC are spoken.
+    /// RPC_MISMATCH: other versions of RPC only.
     RpcMismatch {
-        /// Lowest version; 0 when the server names none.
+        /// Lowest version; 0 when the server gives none.
         low: u32,
-        /// Highest version; 0 when the server names none.
+        /// Highest version; 0 when the server gives none.
         high: u32,
     },
     /// AUTH_ERROR: the caller is refused.
@@ -254,8 +251,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether a server that serves this version of the program has no such procedure. Some servers
-    /// mix up the two numbers and say that they do not serve the version.
+    /// Whether the procedure is missing in a served version. Some servers confuse that with a
+    /// missing version.
     #[must_use]
     pub fn lacks_procedure(&self, version: u32) -> bool {
         match self {
@@ -266,29 +263,29 @@ impl Refusal {
     }
 }
 
-/// A call that cannot be decoded is garbage.
+/// An undecodable call is garbage.
 impl From<Error> for Refusal {
     fn from(_: Error) -> Self {
         Self::GarbageArguments
     }
 }
 
-/// Appends the head of a reply to a call that was carried out; the results must follow.
+/// Appends the head of a reply with results, which must follow.
 #[inline]
 pub fn encode_success(encoder: &mut Encoder<'_>, xid: u32) {
     let mut head = [0; SUCCESS_SIZE];
-    // The other words are all zero: accepted, an empty AUTH_NONE verifier, SUCCESS.
+    // The other words are zero: accepted, an empty AUTH_NONE verifier, SUCCESS.
     head[..4].copy_from_slice(&xid.to_be_bytes());
     head[4..8].copy_from_slice(&REPLY.to_be_bytes());
     encoder.raw(&head);
 }
 
-/// Appends a whole reply to a call that was not carried out.
+/// Appends a whole refusal.
 pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
     let words: &[u32] = match refusal {
         Refusal::RpcMismatch { low, high } => &[DENIED, RPC_MISMATCH, low, high],
         Refusal::Authentication(status) => &[DENIED, AUTHENTICATION_ERROR, status.number()],
-        // An empty AUTH_NONE verifier stands between the two statuses.
+        // With an empty AUTH_NONE verifier between the two statuses.
         Refusal::ProgramUnavailable => &[ACCEPTED, FLAVOR_NONE, 0, PROGRAM_UNAVAILABLE],
         Refusal::ProgramMismatch { low, high } => {
             &[ACCEPTED, FLAVOR_NONE, 0, PROGRAM_MISMATCH, low, high]
@@ -302,7 +299,7 @@ pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
     }
 }
 
-/// The reason that a record has no results.
+/// Why a record has no results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// Not a reply.
@@ -316,7 +313,7 @@ pub enum ReplyError {
         /// The defect.
         error: Error,
     },
-    /// The server did not carry out the call.
+    /// The server did not execute the call.
     #[error("the server refused the call: {refusal:?}")]
     Refused {
         /// Of the call.
@@ -326,8 +323,8 @@ pub enum ReplyError {
     },
 }
 
-/// Reads the head of a reply: the xid of its call, and a decoder that stands before the results.
-/// Skips a verifier of any flavor.
+/// Reads the head of a reply: the xid, and a decoder for the results. Skips a verifier of any
+/// flavor.
 #[inline]
 pub fn parse_reply(record: &[u8]) -> Result<(u32, Decoder<'_>), ReplyError> {
     let mut decoder = Decoder::new(record);
@@ -341,7 +338,7 @@ pub fn parse_reply(record: &[u8]) -> Result<(u32, Decoder<'_>), ReplyError> {
     }
 }
 
-/// Reads the fields behind xid and message type; `None` when the results follow.
+/// Reads the fields behind xid and message type; `None` before results.
 fn decode_refusal(decoder: &mut Decoder<'_>) -> Result<Option<Refusal>, Error> {
     match decoder.u32()? {
         ACCEPTED => {}
@@ -379,7 +376,7 @@ fn decode_denied(decoder: &mut Decoder<'_>) -> Result<Refusal, Error> {
     }
 }
 
-/// The lowest and highest version in a refusal. Some servers end with the status: then both are 0.
+/// Lowest and highest version of a refusal; 0 from servers that end with the status.
 fn decode_versions(decoder: &mut Decoder<'_>) -> (u32, u32) {
     match (decoder.u32(), decoder.u32()) {
         (Ok(low), Ok(high)) => (low, high),

@@ -1,11 +1,11 @@
 //! Options of a TCP connection for fast calls.
 //!
 //! Records are small or come whole, so waiting for more to send (Nagle's algorithm) only costs
-//! time. Between two programs of one machine pacing gains nothing: some systems use a congestion
-//! control that sends at a measured rate (BBR), with one timer interrupt for each burst, which in a
-//! virtual machine is an exit to the host. On such a system half of the processor time of both
-//! sides went there. Reno sends what the window allows, every Linux has it, and any process may
-//! choose it. Connections that leave the machine keep the choice of its administrator.
+//! time. Between programs of one machine pacing gains nothing: BBR, the default of some systems,
+//! sends at a measured rate with a timer interrupt for each burst, which in a virtual machine is an
+//! exit to the host and took half of the processor time of both sides. Reno sends what the window
+//! allows, every Linux has it, and any process may choose it. Connections that leave the machine
+//! keep the administrator's choice.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -13,16 +13,15 @@ use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
 
-/// A congestion control that does not pace.
+/// Does not pace.
 const UNPACED: &str = "reno";
 
-/// The names of those that pace begin so.
+/// The prefix of those that pace.
 const PACED: &str = "bbr";
 
-/// Has a socket begin its connections without pacing, whether it listens or is not connected yet: a
-/// connection that BBR has begun to pace stays paced. Returns the congestion control that this
-/// replaced, if any. Others than BBR stay, because some must act from the first packet: DCTCP asks
-/// for ECN then, and is Reno without it.
+/// Disables pacing on a socket before its connections begin: one that BBR has begun to pace stays
+/// paced. Returns the replaced congestion control, if any. Others than BBR stay, because some must
+/// act from the first packet: DCTCP requests ECN then, and is Reno without it.
 pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     let usual = sockopt::tcp_congestion(&socket).ok()?;
     if !usual.starts_with(PACED) {
@@ -32,17 +31,17 @@ pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     Some(usual)
 }
 
-/// Prepares a connection for calls. One that leaves the machine gets the `usual` congestion
+/// Prepares a connection for calls; one that leaves the machine gets the `usual` congestion
 /// control.
 ///
 /// # Errors
 ///
-/// The error of the system for a socket that is not connected any more.
+/// The system's, for a socket that is no longer connected.
 pub fn prepare(socket: &TcpStream, usual: Option<&str>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr()?.ip();
     if stays_here(socket, peer) {
-        // A system without it paces.
+        // On failure the connection is paced.
         let _ = sockopt::set_tcp_congestion(socket, UNPACED);
     } else if let Some(usual) = usual {
         // The listener had it before.

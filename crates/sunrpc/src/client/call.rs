@@ -1,4 +1,4 @@
-//! A call of a client, its outcome, and the state that all threads of the client share.
+//! A call, its outcome, and the client's shared state.
 
 use super::options::Options;
 use super::outgoing::Outgoing;
@@ -15,31 +15,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The shortest time between two reports of garbage.
+/// Between two reports of garbage.
 const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
 
-/// The reason that a call has no results.
+/// Why a call has no results.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The client was stopped.
     #[error("the client was stopped")]
     Stopped,
-    /// No reply came in time. The server may have carried the call out.
+    /// No reply came in time. The server may have executed the call.
     #[error("the server did not answer within {after:?}")]
     TimedOut {
-        /// Time since the call was made.
+        /// Time since the submission.
         after: Duration,
     },
-    /// The server did not carry out the call.
+    /// The server did not execute the call.
     #[error("the server refused the call: {0:?}")]
     Refused(Refusal),
-    /// The reply is malformed; its connection was given up.
+    /// A malformed reply, which ended its connection.
     #[error("the server answers garbage: {reason}")]
     Garbage {
         /// The defect.
         reason: String,
     },
-    /// Too many calls wait. This one was not sent.
+    /// Too many calls wait; this one was not sent.
     #[error("too many calls wait for the server")]
     QueueFull,
 }
@@ -58,25 +58,25 @@ pub struct Answer<T> {
 
 pub(super) type Completion = Box<dyn FnOnce(Outcome<'_>) + Send>;
 
-/// The results of a call that was carried out.
+/// The results of an executed call.
 pub struct Reply<'a> {
-    /// The results. Of a reply with data in the sink, the part before that, with its length.
+    /// The results; with a sink, the part before the data, with its length.
     pub results: &'a [u8],
     /// Bytes of data in the sink. Its memory behind them is undefined.
     pub data_bytes: usize,
-    /// Whether the call was sent more than once. The server may have carried it out more than once:
-    /// "exists" or "not found" may be the effect of the first attempt.
+    /// The call was sent more than once, and may have been executed so: "exists" or "not found" may
+    /// be the effect of the first attempt.
     pub resent: bool,
     pub(super) origin: &'a Origin,
 }
 
 impl<'a> Reply<'a> {
-    /// The decoded results. Malformed ones are garbage: see [`Reply::garbage`].
+    /// Decodes the results. Malformed ones are garbage: see [`Reply::garbage`].
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, CallError> {
         self.decode_with(T::decode)
     }
 
-    /// The same with a function.
+    /// [`Self::decode`] with a function.
     pub fn decode_with<T>(
         &self,
         decode: impl FnOnce(&mut Decoder<'a>) -> xdr::Result<T>,
@@ -84,8 +84,8 @@ impl<'a> Reply<'a> {
         decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
     }
 
-    /// Counts and reports malformed results, and gives the connection up. Its other calls are sent
-    /// again on the next one.
+    /// Counts and reports malformed results, and gives up the connection, whose other calls are
+    /// sent again on the next one.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
         self.origin.garbage(reason.to_string())
     }
@@ -107,8 +107,7 @@ impl Origin {
     }
 }
 
-/// The end of a call, apart from its connection: results and the bytes of data in its sink, or the
-/// error.
+/// The end of a call without its connection: results and bytes of data in the sink, or the error.
 pub(super) type Finished<R = Vec<u8>> = Result<(R, usize), CallError>;
 
 /// A call without an outcome.
@@ -116,11 +115,11 @@ pub(super) struct PendingCall {
     pub(super) call: Arc<Outgoing>,
     pub(super) completion: Completion,
     pub(super) submitted: Instant,
-    /// Its position in the order of submission.
+    /// Position in the order of submission.
     pub(super) sequence: u64,
-    /// When it was sent on the present connection.
+    /// Time of sending on this connection.
     pub(super) sent: Option<Instant>,
-    /// When it was sent last.
+    /// Time of the last sending.
     pub(super) sent_last: Option<Instant>,
     pub(super) resent: bool,
     /// Attempts without a reply.
@@ -165,7 +164,6 @@ impl PendingCall {
         complete(self.completion, Ok(reply));
     }
 
-    /// Completes the call without a reply.
     pub(super) fn fail(self, shared: &ClientShared, error: CallError) {
         shared.counted.left();
         complete(self.completion, Err(error));
@@ -179,26 +177,24 @@ impl PendingCall {
     }
 }
 
-/// A completion that panics must not take the connection with it.
+/// A panic in a completion must not end the connection.
 pub(super) fn complete(completion: Completion, outcome: Outcome<'_>) {
     if catch_unwind(AssertUnwindSafe(|| completion(outcome))).is_err() {
         names::PANICS.add(1);
     }
 }
 
-/// The state that all threads of a client share.
 pub(super) struct ClientShared {
     pub(super) options: Options,
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) counted: Statistics,
-    /// Holds replies until the injected delay is over, which makes a local server look remote.
-    /// Calls in flight overlap, as with a high latency. It does not imitate bandwidth, loss, or the
-    /// later arrival of a call at a remote server.
+    /// Delays replies, which makes a local server look remote: calls in flight overlap, as with a
+    /// high latency. It imitates neither bandwidth nor loss, nor the later arrival of a call.
     pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
     next_xid: AtomicU32,
-    /// A message has reported that the server does not respond.
+    /// The message "not responding" was written.
     silent: AtomicBool,
     garbage_reported: Mutex<Option<Instant>>,
     stopped: Mutex<bool>,
@@ -219,8 +215,8 @@ impl ClientShared {
             counted: Statistics::new(program),
             delay,
             started: Instant::now(),
-            // A server remembers calls by xid: it must not take a call for one of the last run of
-            // this program.
+            // Random: a server remembers calls by xid, and must not confuse them with those of an
+            // earlier run.
             next_xid: AtomicU32::new(first_xid),
             silent: AtomicBool::new(false),
             garbage_reported: Mutex::new(None),
@@ -230,7 +226,7 @@ impl ClientShared {
         })
     }
 
-    /// Since the client was made.
+    /// Time since the start.
     pub(super) fn milliseconds(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -251,7 +247,7 @@ impl ClientShared {
         }
     }
 
-    /// Sleeps; true when the client was stopped.
+    /// Sleeps; true after a stop.
     pub(super) fn sleep(&self, duration: Duration) -> bool {
         let stopped = self.stopped.lock();
         if *stopped {
@@ -260,7 +256,7 @@ impl ClientShared {
         *self.stopping.wait_timeout(stopped, duration)
     }
 
-    /// Reports once that the server does not respond, until it does.
+    /// Reports silence, once until the next reply.
     pub(super) fn report_silence(&self) {
         if !self.silent.swap(true, Ordering::Relaxed) {
             let server = &self.options.server;
@@ -269,7 +265,6 @@ impl ClientShared {
         }
     }
 
-    /// Notes a good reply.
     pub(super) fn heard(&self) {
         if self.silent.load(Ordering::Relaxed) && self.silent.swap(false, Ordering::Relaxed) {
             let text = format!("server {} OK", self.options.server);

@@ -1,4 +1,4 @@
-//! The client: its threads, and the way in for calls.
+//! The client: its threads, and the submission of calls.
 
 use super::call::{Answer, CallError, ClientShared, Outcome, complete};
 use super::dial::ConnectError;
@@ -12,12 +12,12 @@ use pagewell_base::waits;
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 
-/// The size of a call from which more of them are likely: the first one has all connections made,
-/// as does a load of smaller ones that is enough for one connection.
+/// A call of this size makes all connections, because more are likely, as does a load of smaller
+/// ones that is enough for one connection.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A client of one program of one server. Clones share the connections; dropping the last one stops
-/// the client.
+/// A client of one program of one server. Clones share its connections; dropping the last one stops
+/// it.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -43,14 +43,13 @@ impl Drop for Handle {
 }
 
 impl Client {
-    /// Connects to `program`. This makes the first connection; others are made when they are
-    /// needed, or lost.
+    /// Makes the first connection to `program`; others follow when they are needed.
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
         let shared = ClientShared::new(program, version, options).map_err(ConnectError::Thread)?;
         let shared = Arc::new(shared);
-        // From here on a failure stops the threads that have begun.
+        // From here on a failure stops the started threads.
         let client = Self {
             handle: Arc::new(Handle { shared, slots }),
         };
@@ -87,15 +86,12 @@ impl Client {
         builder.spawn(move || work(&shared, &slots)).map(drop)
     }
 
-    /// Sends a call and returns; `completion` is called exactly once with the outcome, on a thread
-    /// of the client or on this one. It must be short and must not wait; it may submit further
-    /// calls.
-    ///
-    /// Never waits: a call that cannot be sent now is kept.
+    /// Sends a call, or queues it, without waiting. `completion` runs exactly once, on a thread of
+    /// the client or on this one. It must be short and must not wait; it may submit calls.
     pub fn submit(&self, call: Outgoing, completion: impl FnOnce(Outcome<'_>) + Send + 'static) {
         let shared = &self.handle.shared;
         let completion = Box::new(completion);
-        // An established one if there is one; of these the one with the least load.
+        // Established connections first, then the least load.
         let slots = self.handle.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
             return complete(completion, Err(CallError::Stopped));
@@ -129,10 +125,8 @@ impl Client {
         }
     }
 
-    /// Sends a call and waits for its results. Malformed ones are [`CallError::Garbage`]; bytes
-    /// behind them are ignored.
-    ///
-    /// Not for use in a completion.
+    /// Makes a call and waits for its results; bytes behind them are ignored. Malformed ones are
+    /// [`CallError::Garbage`]. Not for use in a completion.
     pub fn call<T>(
         &self,
         call: Outgoing,
@@ -144,7 +138,7 @@ impl Client {
                 let results = reply.results.to_vec();
                 (results, reply.resent, reply.origin.clone())
             });
-            // The receiver waits for exactly this.
+            // The receiver waits for this.
             let _ = sender.send(kept);
         });
         let answered = waits::timed(|| receiver.recv());
@@ -155,13 +149,13 @@ impl Client {
         }
     }
 
-    /// Fails every call in flight and to come with [`CallError::Stopped`] and ends the threads.
-    /// Does not wait for that: completions may run for a moment after it returns.
+    /// Ends the threads and fails all calls with [`CallError::Stopped`], also later ones.
+    /// Completions may still run for a moment after it returns.
     pub fn stop(&self) {
         self.handle.stop();
     }
 
-    /// What the client has done.
+    /// Counts of this client.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.handle.shared.counted

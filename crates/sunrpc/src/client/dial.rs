@@ -1,11 +1,10 @@
 //! Makes connections, from a reserved port if wanted.
 //!
 //! Reserved ports (below 1024) prove to a server only that the caller was privileged on some
-//! machine; many servers insist. The search for a free one begins at another port for each
-//! connection, down to 512; it skips a port whose last connection to the same server still lingers.
-//!
-//! A connection in place of a lost one comes from the same port if possible: servers that remember
-//! calls often distinguish callers by it.
+//! machine; many servers insist. The search starts at a random port for each connection, down to
+//! 512, and skips ports whose last connection to the server still lingers. A connection in place of
+//! a lost one prefers the same port: servers often distinguish callers by it when they remember
+//! calls.
 
 use super::options::{Options, SourcePort};
 use crate::stream::{begin_unpaced, prepare};
@@ -18,19 +17,18 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The reserved ports above the well-known ones.
+/// Reserved ports above the well-known ones.
 const RESERVED_PORTS: std::ops::Range<u16> = 512..1024;
-/// How often a connection attempt checks whether it is still wanted.
+/// The period at which an attempt checks whether it is still wanted.
 const STOP_CHECK: Duration = Duration::from_millis(20);
-/// The silence of a peer after which the system probes it, and the time between
-/// [`KEEP_ALIVE_COUNT`] probes.
+/// The silence before a keep-alive probe, and the time between [`KEEP_ALIVE_COUNT`] probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_COUNT: u32 = 5;
 
-/// The reason that a client could not connect.
+/// Why a client could not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The options name no address.
+    /// The options have no address.
     #[error("{server} has no address")]
     NoAddress {
         /// Name of the server.
@@ -41,34 +39,34 @@ pub enum ConnectError {
     ReservedPort {
         /// Name of the server.
         server: String,
-        /// What the system says.
+        /// The system's reason.
         error: io::Error,
     },
-    /// No address takes the connection; this is the error of the last one.
+    /// No address accepts; this is the last error.
     #[error("cannot connect to {server} ({address}): {error}")]
     Failed {
         /// Name of the server.
         server: String,
         /// The address tried last.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's reason.
         error: io::Error,
     },
-    /// The system has no thread for it.
+    /// No thread could be started.
     #[error("the system gives no thread: {0}")]
     Thread(io::Error),
-    /// The client was stopped meanwhile.
+    /// The client was stopped.
     #[error("the client was stopped")]
     Stopped,
 }
 
-/// A number that differs from call to call.
+/// A random number.
 pub(super) fn scatter() -> u32 {
     (RandomState::new().build_hasher().finish() >> 32) as u32
 }
 
-/// Connects to the first address that takes it, from port `again` if possible, until `wanted`
-/// returns false.
+/// Connects to the first address that accepts, from port `again` if possible, while `wanted` is
+/// true.
 pub(super) fn dial(
     options: &Options,
     again: Option<u16>,
@@ -111,7 +109,6 @@ pub(super) fn dial(
     Err(failure)
 }
 
-/// One address.
 struct Attempt<'a> {
     address: SocketAddr,
     deadline: Instant,
@@ -151,12 +148,12 @@ impl Attempt<'_> {
         }
         let stream = TcpStream::from(socket);
         if stream.local_addr()? == stream.peer_addr()? {
-            // No server listens, and the system chose the very port that this calls.
+            // No server listens, and the system chose the called port as source.
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         stream.set_nonblocking(false)?;
         prepare(&stream, None)?;
-        // A system without these finds a dead peer later: when a call gets no reply.
+        // Without these the end of a peer shows later: when a call gets no reply.
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE);
         let _ = sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE);
@@ -198,25 +195,24 @@ fn any_address(like: &SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// Whether another port may be better after this error.
 fn may_differ_elsewhere(error: &io::Error) -> bool {
     is_taken(error) || error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Has the system forget the connection when it is closed, so that the next one can use its port.
-/// The server gets a reset.
+/// Makes the system forget the connection at its close, with a reset, so that the next one can use
+/// its port.
 pub(super) fn forget(stream: &TcpStream) {
-    // When it cannot be done, the next connection comes from another port.
+    // On failure the next connection uses another port.
     let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-/// Whether the next port may be better.
+/// Whether another port may help.
 fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable};
     matches!(error.kind(), AddrInUse | AddrNotAvailable)
 }
 
-/// Whether the process has the privilege, without a connection.
+/// Whether the process has the privilege, tested without a connection.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
     socket_for(address).is_ok_and(|socket| {
         let ports = RESERVED_PORTS.rev();
@@ -225,7 +221,6 @@ fn may_bind_reserved(address: &SocketAddr) -> bool {
     })
 }
 
-/// Whether connections to this address come from a reserved port.
 pub(super) fn is_reserved(source_port: SourcePort, address: &SocketAddr) -> bool {
     match source_port {
         SourcePort::Any => false,

@@ -1,21 +1,19 @@
-//! The life of one connection slot: its connection is made when it is needed, and again when lost.
+//! The life of one connection slot: its connection is made on demand, and again when lost.
 //!
-//! The slot's thread connects, sends again what has no reply, receives until the connection is
-//! lost, and begins anew. As one thread does all of this, no two connections of a slot are ever
-//! received from at the same time: memory borrowed for replies has one writer. Before it sends
-//! again it also waits until no thread sends on the lost connection, which is soon, as that has
-//! been shut down.
+//! The slot's thread connects, sends again what has no reply, and receives until the connection is
+//! lost. As one thread does all of this, no two connections of a slot receive at the same time:
+//! memory borrowed for replies has one writer. Before it sends again it waits until no thread sends
+//! on the lost connection, which is soon, as that is shut down.
 //!
-//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply
-//! comes. It makes no connection while there are no calls, or no large ones elsewhere: a server may
-//! close idle connections.
+//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply. It
+//! makes no connection without calls here, or large ones elsewhere: a server may close idle
+//! connections.
 //!
 //! A server may take fewer connections than the options allow: it refuses the next one, closes it
-//! at once, or leaves it without replies. While another connection is established, such a slot is
-//! avoided for a minute, then for two, up to an hour, until it has brought a good reply. Its calls
-//! that were never sent go over another connection at once. Those that were sent follow only when
-//! the connection has failed often: the server may then carry them out twice, which callers must
-//! expect of each call that is resent.
+//! at once, or never replies on it. While another connection is established, such a slot is avoided
+//! for a minute, then two, up to an hour, until a good reply. Its unsent calls move to another
+//! connection at once. Sent ones follow only after repeated failures: the server may then execute
+//! them twice, which callers must expect of each resent call.
 
 use super::call::{CallError, ClientShared, Origin};
 use super::dial::{ConnectError, dial, forget};
@@ -30,18 +28,17 @@ use pagewell_base::sync::MutexGuard;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// How long a useless connection is avoided at first, in milliseconds; twice as long each time.
+/// How long a useless connection is avoided at first, in milliseconds; doubles each time.
 const AVOIDED_MS: u64 = 60_000;
-/// The most doublings: to about an hour.
+/// Doublings, to about an hour.
 const AVOIDED_DOUBLED_MAX: u32 = 6;
-/// Failures of a connection in a row, beside another that works, until its sent calls go over
-/// another.
+/// Failures in a row, while another connection works, before sent calls move.
 const USELESS_MAX: u32 = 3;
-/// Connections with garbage until a call that was in flight on all of them fails.
+/// Connections with garbage before a call that was in flight on all of them fails.
 const GARBAGE_MAX: u32 = 3;
 
 impl Slot {
-    /// The thread of this slot, which is one of `all`. `first` is its first connection.
+    /// The slot's thread, of the slots `all`. `first` is its first connection.
     pub(super) fn run(&self, shared: &Arc<ClientShared>, all: &[Self], first: Option<TcpStream>) {
         let mut next = first;
         let mut port = None;
@@ -76,7 +73,7 @@ impl Slot {
                 backoff = BACKOFF_MIN;
                 useless = 0;
             } else if since.elapsed() < BACKOFF_MAX || !self.state.lock().table.is_empty() {
-                // Not one that the server closed because it was idle for long.
+                // The server may close a connection that was idle for long.
                 self.make_way((shared, all), &mut useless, Some(since));
             }
             self.pause(&mut backoff);
@@ -84,19 +81,19 @@ impl Slot {
         self.end(shared);
     }
 
-    /// False when the client was stopped.
+    /// False after a stop.
     fn wait_for_work(&self, shared: &ClientShared, connected: bool) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && state.table.is_empty() && !state.wanted && !connected {
             state = self.work.wait(state);
         }
-        // Once: an unneeded connection is not made again after a failure.
+        // Once: an unneeded connection is not retried.
         state.wanted = false;
         !state.stopped && !shared.is_stopped()
     }
 
-    /// Notes that no connection could be made, or that one since then was useless. If another is
-    /// established, this one is avoided, and its calls go over the other.
+    /// After a failed connection attempt, or a connection that was useless since `since`: if
+    /// another is established, avoids this one and moves its calls.
     fn make_way(
         &self,
         (shared, all): (&Arc<ClientShared>, &[Self]),
@@ -106,21 +103,19 @@ impl Slot {
         self.state.lock().wanted = false;
         let others = all.iter().filter(|slot| slot.is_usable());
         let Some(other) = others.min_by_key(|slot| slot.reluctance(shared)) else {
-            // The server is gone, so this connection is as good as any.
+            // The server is unreachable, so this connection is as good as any.
             return;
         };
         let avoided = AVOIDED_MS << (*useless).min(AVOIDED_DOUBLED_MAX);
         let until = shared.milliseconds().saturating_add(avoided);
         self.avoided_until.store(until, Ordering::Relaxed);
         *useless = useless.saturating_add(1);
-        // Sent calls follow if the server answers elsewhere, or if this connection has failed
-        // often.
+        // Sent calls move if the server answers elsewhere, or after repeated failures.
         let answers = since.is_some_and(|since| other.has_brought(shared, since));
         self.pass_on(shared, other, answers || *useless >= USELESS_MAX);
     }
 
-    /// Gives calls to another connection: those that were never sent, and with `sent_too` the
-    /// others.
+    /// Moves calls to another connection: unsent ones, and with `sent_too` all.
     fn pass_on(&self, shared: &Arc<ClientShared>, other: &Self, sent_too: bool) {
         let mut state = self.state.lock();
         let taken = state.table.take(sent_too);
@@ -186,7 +181,7 @@ impl Slot {
         state.wanted = false;
         self.avoided_until.store(0, Ordering::Relaxed);
         self.stands.store(true, Ordering::Relaxed);
-        // A thread that sees the count finds the connection.
+        // A reader of the count finds the connection.
         shared.counted.connections.add(1);
         if again {
             shared.counted.reconnections.add(1);
@@ -194,10 +189,10 @@ impl Slot {
         self.send(state);
     }
 
-    /// After the loss of the connection all of its calls wait to be sent again.
+    /// Queues all calls of a lost connection to be sent again.
     fn lost(&self, origin: &Origin, end: End) {
         let shared = &origin.shared;
-        // Not under the lock: the log may make this thread wait.
+        // Not under the lock: the log may wait.
         if let End::Garbage { reason, .. } = &end {
             shared.report_garbage(reason);
         }
@@ -238,10 +233,10 @@ impl Slot {
         state
     }
 
-    /// Ends after a stop.
+    /// Fails all calls after a stop.
     fn end(&self, shared: &ClientShared) {
         let mut state = self.wait_until_quiet(self.state.lock());
-        // No thread adds a call after the last is taken out.
+        // No call is added after the last is taken out.
         state.stopped = true;
         let entries = state.table.take_all();
         state.ended = true;

@@ -6,23 +6,21 @@
 //!               └─── completion <── receiving thread <───────────┘
 //! ```
 //!
-//! Each connection has a table of the calls without a reply (`table.rs`), one thread that receives
-//! (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`). Replies are
-//! matched by xid. The receiving thread also makes the connection, again and again (`life.rs`); all
-//! calls without a reply are then sent again with the same xid, so that a server which remembers
-//! calls answers without carrying them out twice. A reply says whether its call was sent more than
-//! once.
+//! Each connection has a table of calls without a reply (`table.rs`), a receiving thread
+//! (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`). The receiving
+//! thread also makes the connection, again after each loss (`life.rs`); all calls without a reply
+//! are then sent again with the same xid, so that a server that remembers calls answers without
+//! executing them twice. A reply says whether its call was sent more than once.
 //!
-//! The data of READ goes from the socket straight to the memory of the caller, that of WRITE
-//! straight from there (`outgoing.rs`).
+//! READ data goes from the socket straight to the caller's memory, WRITE data straight from there
+//! (`outgoing.rs`).
 //!
-//! The client does not trust a server: it bounds records before it takes memory. Too many replies
-//! to no call cost the connection, and malformed results do so at once.
+//! The server is not trusted: records are bounded before memory is taken. Malformed results end the
+//! connection, as do too many replies to no call.
 //!
 //! Not included: UDP, callbacks from the server, authentication other than AUTH_NONE and AUTH_SYS,
-//! encryption. Calls that were sent move to another connection only when their own has failed for
-//! good, because servers remember calls by connection; others move as soon as theirs cannot be
-//! made.
+//! encryption. Sent calls move to another connection only when their own fails repeatedly, because
+//! servers remember calls by connection.
 
 mod call;
 mod connection;

@@ -1,10 +1,10 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
 //! A server may speak MOUNT on the port of NFS (Pagewell does) or on one from its port mapper. A
-//! caller that names a port means the server there, and no other is tried: the port mapper of the
-//! machine may know another one, with other files under the same names. Without a port, the one of
-//! NFS is tried first, and after "program unavailable" the one of the port mapper. Where no port
-//! speaks MOUNT, a call of NFS finds servers of version 4 alone, which need no MOUNT.
+//! given port is the only one tried: the port mapper of the machine may know another server, with
+//! other files under the same names. Otherwise the port of NFS comes first, and after "program
+//! unavailable" the one of the port mapper. Where no port speaks MOUNT, a call of NFS detects
+//! servers of version 4 alone, which need no MOUNT.
 
 use super::call::CallError;
 use super::connection::Client;
@@ -22,39 +22,38 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The port of NFS by default.
 const NFS_PORT: u16 = 2049;
-/// Flavors of this client: AUTH_NONE and AUTH_SYS.
+/// AUTH_NONE and AUTH_SYS.
 const FLAVORS: [u32; 2] = [0, 1];
-/// The least version that this client does not speak.
+/// The lowest version that this client lacks.
 const NEWER_VERSION: u32 = 4;
 /// Advice after a refusal that may be due to the source port.
 const PORT_ADVICE: &str = " (servers often serve only ports below 1024, and this call came from \
     another: let those in at the server, by \"insecure\" in /etc/exports or \"allow connections \
     from non-privileged ports\" in the settings of a NAS, or run this as root and without \
     noresvport)";
-/// Most addresses of one host that are tried.
+/// Addresses of a host that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// Most names of exports in an error.
+/// Exports listed in an error.
 const EXPORTS_LISTED_MAX: usize = 20;
 
-/// The export, and how to ask for it.
+/// An export, and how to mount it.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// Name or address of the server.
     pub host: String,
     /// Path of the export.
     pub export: Vec<u8>,
-    /// Port of NFS; none: that of the port mapper, else 2049.
+    /// Port of NFS; by default that of the port mapper, else 2049.
     pub nfs_port: Option<u16>,
-    /// Port of MOUNT; none: that of NFS, and if that was not given either and does not speak it,
+    /// Port of MOUNT; by default that of NFS, and if that was not given either and lacks MOUNT,
     /// that of the port mapper.
     pub mount_port: Option<u16>,
-    /// The source ports of the calls.
+    /// The source ports of calls.
     pub source_port: SourcePort,
-    /// The caller of MOUNT.
+    /// The caller in MOUNT.
     pub credential: EncodedCredential,
-    /// The time for each step.
+    /// For each step.
     pub timeout: Duration,
 }
 
@@ -110,30 +109,30 @@ pub struct Mounted {
     options: MountOptions,
 }
 
-/// The reason that an export could not be mounted. The texts are for people.
+/// Why an export could not be mounted. The texts are for people.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The name of the server has no address.
+    /// The server's name has no address.
     #[error("cannot find the server {host}: {error}")]
     Resolve {
         /// Its name.
         host: String,
-        /// What the system says.
+        /// The system's reason.
         error: io::Error,
     },
-    /// The server cannot be reached.
+    /// The server is unreachable.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server has no such export, or refuses it.
+    /// The export does not exist, or the server refuses it.
     #[error("{0}")]
     NotGiven(String),
-    /// The server answers in another unexpected way.
+    /// Another unexpected answer.
     #[error("{0}")]
     Failed(String),
-    /// The path of the export cannot be sent.
+    /// An invalid path.
     #[error("an export is a path that begins with / and has at most {PATH_BYTES_MAX} bytes")]
     BadExport,
-    /// The server speaks only versions that this client does not.
+    /// The server speaks other versions only.
     #[error("{host} speaks NFS version 4 only, and this is a client of version 3")]
     Version4Only {
         /// Name of the server.
@@ -144,12 +143,12 @@ pub enum MountError {
     NotServed {
         /// Name of the server.
         host: String,
-        /// What its port mapper says.
+        /// The answer of its port mapper.
         reason: String,
     },
 }
 
-/// Whether a server that refuses NFS version 3 with this has newer versions only.
+/// Whether this refusal of NFS version 3 means that the server has newer versions only.
 #[must_use]
 pub fn has_newer_versions_only(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::ProgramMismatch { low, .. } if low >= NEWER_VERSION)
@@ -224,7 +223,7 @@ fn resolve(host: &str) -> Result<Vec<SocketAddr>, MountError> {
         host: host.to_owned(),
         error,
     };
-    // URLs write addresses of version 6 in brackets.
+    // URLs have IPv6 addresses in brackets.
     let name = host
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -245,7 +244,7 @@ fn with_port(addresses: &[SocketAddr], port: u16) -> Vec<SocketAddr> {
     addresses
 }
 
-/// The port of a program, from the first address whose port mapper answers.
+/// The port of a program, from the first port mapper that answers.
 fn ask_port_mapper(
     options: &MountOptions,
     addresses: &[SocketAddr],
@@ -265,7 +264,7 @@ fn ask_port_mapper(
     Err(failure)
 }
 
-/// Whether a server of NFS is there, with newer versions alone.
+/// Whether the server has newer versions of NFS only.
 fn has_no_version_3(options: &MountOptions, addresses: &[SocketAddr]) -> bool {
     let Ok(client) = connect_to(options, addresses, (nfs3::PROGRAM, nfs3::VERSION)) else {
         return false;
@@ -295,7 +294,7 @@ fn connect_to(
     Client::connect(program, version, settings)
 }
 
-/// Tries one port. `None`: it does not speak MOUNT.
+/// Tries one port. `None`: no MOUNT there.
 fn ask(
     options: &MountOptions,
     mount_addresses: &[SocketAddr],
@@ -336,7 +335,7 @@ fn ask(
     }))
 }
 
-/// The text for a status of MNT.
+/// The error for a status of MNT.
 fn explained(
     client: &Client,
     options: &MountOptions,
@@ -358,7 +357,7 @@ fn explained(
     MountError::Failed(format!("{host} does not mount {export}: {reason}"))
 }
 
-/// Names the exports that exist instead. Some servers say "access denied" of missing exports.
+/// Lists the existing exports. Some servers report "access denied" for missing ones.
 fn not_given(
     client: &Client,
     options: &MountOptions,
@@ -381,7 +380,7 @@ fn not_given(
     }
 }
 
-/// Names of exports, as many as fit a message.
+/// Names of exports for a message.
 fn listed(exports: &[String]) -> String {
     let (shown, others) = exports.split_at(exports.len().min(EXPORTS_LISTED_MAX));
     let more = match others.len() {
@@ -391,7 +390,7 @@ fn listed(exports: &[String]) -> String {
     shown.join(", ") + &more
 }
 
-/// The export with the longest path that `path` lies in, if it is not an export itself.
+/// The longest export that contains `path`, if that is no export itself.
 fn export_around(path: &str, exports: &[String]) -> Option<String> {
     let path = path.trim_end_matches('/');
     let is_around = |name: &&String| {
@@ -403,7 +402,7 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
     (around.trim_end_matches('/') != path).then(|| around.clone())
 }
 
-/// The exports of the server, as far as it lists them.
+/// The exports that the server lists.
 fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
     let call = Outgoing::new(Procedure::Export.number(), credential, &());
     let answer = client.call(call, |decoder| {
@@ -417,27 +416,26 @@ fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
 }
 
 impl Mounted {
-    /// Mounts the export once more, and returns the handle of its root: a server that was restarted
-    /// may have another one.
+    /// Mounts again, and returns the handle of the root, which may change at a restart of the
+    /// server.
     pub fn ask_again(&self) -> Result<Vec<u8>, MountError> {
         mount(&self.options).map(|mounted| mounted.handle)
     }
 
-    /// The error when NFS refuses the handle of MOUNT, with advice.
+    /// The error when NFS refuses the handle of MOUNT.
     #[must_use]
     pub fn denied(&self) -> MountError {
         MountError::Failed(self.options.denied(&self.addresses, ""))
     }
 
-    /// The error when NFS lacks version 3, which a MOUNT of version 3 had promised.
+    /// The error when NFS lacks version 3 although MOUNT has it.
     #[must_use]
     pub fn version_4_only(&self) -> MountError {
         let host = self.options.host.clone();
         MountError::Version4Only { host }
     }
 
-    /// Tells the server that the export is not used any more. A failure does not matter: nothing
-    /// relies on it.
+    /// Informs the server of the unmount. A failure does no harm.
     pub fn unmount(&self) {
         if let Ok(client) = connect(&self.options, &self.mount_addresses) {
             let _ = client.call(self.options.call(Procedure::Umnt), |_| Ok(()));

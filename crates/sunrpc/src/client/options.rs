@@ -6,38 +6,38 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most connections of one client.
+/// Connections of one client.
 pub const CONNECTIONS_MAX: usize = 16;
 
-/// How a [`Client`](super::Client) connects and how long it waits.
+/// Connections and patience of a [`Client`](super::Client).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name of the server in messages.
     pub server: String,
-    /// Addresses of the server, tried in order for each connection.
+    /// Its addresses, tried in order for each connection.
     pub addresses: Vec<SocketAddr>,
-    /// Connections that share the calls: 1 to [`CONNECTIONS_MAX`]. Unneeded ones are not made.
+    /// Shared connections: 1 to [`CONNECTIONS_MAX`], made on demand.
     pub connections: usize,
     /// The source ports of connections.
     pub source_port: SourcePort,
-    /// What happens to a call without a reply.
+    /// The end of calls without a reply.
     pub patience: Patience,
-    /// How long one attempt waits for its reply. Then the connection is given up, and its calls in
-    /// flight are sent again over a new one. The second attempt of a call waits twice as long, the
-    /// third three times, up to ten times.
+    /// The time of an attempt. Then the connection is given up, and its calls in flight are sent
+    /// again over a new one. The second attempt of a call gets twice the time, the third three
+    /// times, up to ten times.
     pub timeout: Duration,
-    /// How long a connection to one address may take.
+    /// The time for connecting to one address.
     pub connect_timeout: Duration,
-    /// Calls in flight on one connection, at least 1. More calls wait for their turn.
+    /// Calls in flight on one connection, at least 1. More calls wait.
     pub calls_max: usize,
-    /// For measurements: the shortest time from sending a call to delivering its reply.
+    /// For measurements: the shortest time from sending a call to its reply.
     pub delay: Option<Duration>,
-    /// The target of the few messages for people.
+    /// The target of messages for people.
     pub log: Log,
 }
 
 impl Options {
-    /// The usual settings: one connection from any port, hard, 60 s.
+    /// One connection from any port, hard, 60 s.
     #[must_use]
     pub fn new(server: impl Into<String>, addresses: Vec<SocketAddr>) -> Self {
         Self {
@@ -58,26 +58,26 @@ impl Options {
 /// The source ports of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePort {
-    /// The choice of the system.
+    /// The system's choice.
     #[default]
     Any,
-    /// One below 1024, which needs a privilege. Many servers insist on it.
+    /// Below 1024, which needs a privilege. Many servers insist.
     Reserved,
-    /// One below 1024 if the process has the privilege, else any.
+    /// Below 1024 with the privilege, else any.
     ReservedIfPossible,
 }
 
-/// What happens to a call without a reply.
+/// The end of calls without a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patience {
-    /// It is sent again until one comes.
+    /// They are sent again until a reply comes.
     #[default]
     Hard,
-    /// It fails with [`CallError::TimedOut`](super::CallError::TimedOut).
+    /// They fail with [`CallError::TimedOut`](super::CallError::TimedOut).
     Soft {
         /// Attempts without a reply.
         attempts: u32,
-        /// The longest time from the call to its end.
+        /// Time from the call to its end.
         timeout: Duration,
     },
 }
@@ -87,19 +87,19 @@ pub enum Patience {
 pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Log {
-    /// A function. It gets one line without its end, and must not wait.
+    /// A function that gets one line without its end, and must not wait.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
 
-    /// Writes a line. Control characters, which a name or a server may contain, are escaped.
+    /// Writes a line; escapes control characters of names and servers.
     pub(super) fn write(&self, text: &str) {
         (self.0)(&one_line(text));
     }
 }
 
 impl Default for Log {
-    /// The log of the program.
+    /// The program's log.
     fn default() -> Self {
         Self::new(|text| tracing::warn!("{text}"))
     }

@@ -1,21 +1,19 @@
-//! A call to send: its record is encoded once, and sent as often as necessary.
+//! A call to send: its record is encoded once, and sent as often as needed.
 //!
 //! ```text
 //!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
 //!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/ borrowed
 //! ```
 //!
-//! **Memory of the caller.** A call borrows the data of a WRITE, and the memory for that of a READ.
+//! **Borrowed memory.** Data of WRITE and READ travels between the socket and the caller's memory
+//! without a copy. The maker of a [`DataSegments`] or a [`Sink`] promises that the memory stays,
+//! without other accesses, *until the completion of the call has been called*. The client promises
+//! not to touch it afterwards:
 //!
-//! Data travels between the socket and this memory without a copy. Code that makes a
-//! [`DataSegments`] or a [`Sink`] promises that the memory stays and nothing else touches it *until
-//! the completion of the call has been called*. The client promises in turn not to touch it
-//! afterwards:
-//!
-//! - A WRITE's data is read by the sending thread. A completion waits until that thread has left
-//!   the memory, even when the reply comes before (a hostile server can do that).
-//! - A READ's memory is written by the one receiving thread of the call's connection, which is also
-//!   the one that makes the next connection. So there are never two that write to it.
+//! - The sending thread reads a WRITE's data. A completion waits until that thread has left the
+//!   memory, even when the reply comes before (a hostile server can do that).
+//! - The receiving thread of the call's connection writes a READ's memory. It also makes the next
+//!   connection, so there are never two writers.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
 use crate::rpc::{
@@ -28,15 +26,15 @@ use std::iter;
 use std::ptr::NonNull;
 use std::sync::{Arc, LazyLock};
 
-/// Bytes before the procedure: marker, xid, message type, RPC version, program, version.
+/// Marker, xid, message type, RPC version, program, version.
 const PREFIX_BYTES: usize = MARKER_BYTES + 20;
-/// Space for the arguments of nearly every call: those of READ and WRITE, which have at most 88
-/// bytes before the data, and of a name of usual length.
+/// Fits the arguments of nearly every call: READ and WRITE have at most 88 bytes before the data,
+/// and a name of usual length.
 const ARGUMENTS_BYTES: usize = 128;
-/// Bytes of the longest credential: flavor, length and body.
+/// Flavor, length and body.
 const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
 
-/// The caller, encoded once for all its calls.
+/// A caller, encoded once for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EncodedCredential(Arc<[u8]>);
 
@@ -48,7 +46,7 @@ impl EncodedCredential {
         Self::of_user(uid.as_raw(), gid.as_raw(), &[])
     }
 
-    /// AUTH_SYS with a user of this machine, and as many of the groups as it takes.
+    /// AUTH_SYS with a user of this machine, and as many groups as fit.
     #[must_use]
     pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
         static MACHINE_NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -72,7 +70,7 @@ impl EncodedCredential {
 /// A call to send.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Identifies the call among those of its client, which sets it.
+    /// Set by the client.
     pub(super) xid: u32,
     pub(super) procedure: u32,
     message: Vec<u8>,
@@ -81,7 +79,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A call of `procedure` with this `credential`.
+    /// A call of `procedure`.
     pub fn new(procedure: u32, credential: &EncodedCredential, arguments: &impl Encode) -> Self {
         let length = PREFIX_BYTES + 12 + credential.0.len();
         let mut message = Vec::with_capacity(length + ARGUMENTS_BYTES);
@@ -102,8 +100,7 @@ impl Outgoing {
         }
     }
 
-    /// Appends `data` to the arguments, and zeros up to a multiple of four. The last argument must
-    /// be its length.
+    /// Appends `data` and its padding to the arguments, the last of which must be its length.
     #[must_use]
     pub fn with_data(mut self, data: DataSegments) -> Self {
         self.data = Some(data);
@@ -130,13 +127,13 @@ impl Outgoing {
         padded(self.message.len().saturating_add(self.data_bytes()))
     }
 
-    /// The load of the call on its connection, in bytes: the call, and the data of its reply.
+    /// The load on its connection, in bytes: the call, and the data of its reply.
     pub(super) fn load_bytes(&self) -> usize {
         let expected = self.sink.as_ref().map_or(0, Sink::len);
         self.wire_bytes().saturating_add(expected)
     }
 
-    /// Sets the fields of the client. No call comes near the largest length of a marker.
+    /// Sets the client's fields. No call exceeds the marker's range.
     pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
         self.xid = xid;
         let length = self.wire_bytes() - MARKER_BYTES;
@@ -147,17 +144,16 @@ impl Outgoing {
         }
     }
 
-    /// The record without its first `skip` bytes.
+    /// The record from byte `skip` on.
     ///
     /// # Safety
-    /// The completion of the call has not been called, and is not called as long as the slices are
-    /// in use.
+    /// The completion of the call does not run before the last use of the slices.
     pub(super) unsafe fn slices(&self, skip: usize) -> impl Iterator<Item = IoSlice<'_>> {
         let message = self.message.get(skip..).unwrap_or_default();
         let skip = skip.saturating_sub(self.message.len());
         let data = self.data.iter().flat_map(move |data| data.0.behind(skip));
-        // SAFETY: valid for reads and not written to until the completion has been called, by the
-        // promise of `DataSegments::new`; that it is not called is that of our caller.
+        // SAFETY: by the promise of `DataSegments::new`, valid for reads and without a writer until
+        // the completion, which our caller prevents meanwhile.
         let data = data.map(|slice| unsafe {
             std::slice::from_raw_parts(slice.start.as_ptr().cast_const(), slice.length)
         });
@@ -168,14 +164,14 @@ impl Outgoing {
     }
 }
 
-/// An address and a length, safe to use by the promise of [`DataSegments::new`] or [`Sink::new`].
+/// An address and a length, safe by the promise of [`DataSegments::new`] or [`Sink::new`].
 #[derive(Clone, Copy, Debug)]
 pub struct BorrowedSlice {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it is an address and a length; the code that turns it into a reference owes the argument.
+// SAFETY: an address and a length; code that makes a reference of it owes the argument.
 unsafe impl Send for BorrowedSlice {}
 // SAFETY: as above.
 unsafe impl Sync for BorrowedSlice {}
@@ -187,8 +183,7 @@ impl BorrowedSlice {
         Self { start, length }
     }
 
-    /// The slice without what is left of the first `skip` bytes of a row of slices; takes its own
-    /// off `skip`.
+    /// The slice without the part of the first `skip` bytes that is in it; reduces `skip` by that.
     fn behind(self, skip: &mut usize) -> Option<Self> {
         let skipped = self.length.min(*skip);
         *skip -= skipped;
@@ -199,7 +194,6 @@ impl BorrowedSlice {
     }
 }
 
-/// Slices, one after the other.
 #[derive(Debug)]
 struct Borrowed {
     slices: Vec<BorrowedSlice>,
@@ -207,7 +201,7 @@ struct Borrowed {
 }
 
 impl Borrowed {
-    /// The slices without their first `skip` bytes.
+    /// Drops the first `skip` bytes.
     fn new(slices: Vec<BorrowedSlice>, mut skip: usize) -> Self {
         let rest = slices
             .into_iter()
@@ -218,30 +212,30 @@ impl Borrowed {
         Self { slices, length }
     }
 
-    /// The slices without their first `skip` bytes.
+    /// The slices behind the first `skip` bytes.
     fn behind(&self, mut skip: usize) -> impl Iterator<Item = BorrowedSlice> {
         let slices = self.slices.iter();
         slices.filter_map(move |slice| slice.behind(&mut skip))
     }
 }
 
-/// Borrowed memory whose bytes follow the encoded arguments of a call.
+/// Borrowed memory behind the encoded arguments of a call.
 #[derive(Debug)]
 pub struct DataSegments(Borrowed);
 
 impl DataSegments {
-    /// The bytes of `slices`, one after the other, without the first `skip` of them.
+    /// The bytes of `slices`, in order, without the first `skip`.
     ///
     /// # Safety
     /// Until the completion of the call has been called, every slice must be valid for reads and
-    /// nothing may write to it.
+    /// have no writer.
     #[must_use]
     pub unsafe fn new(slices: Vec<BorrowedSlice>, skip: usize) -> Self {
         Self(Borrowed::new(slices, skip))
     }
 }
 
-/// Reads the results of a reply up to the data. Returns how many bytes of data follow, if any.
+/// Reads the results of a reply up to the data, and returns its length, if there is any.
 pub type Locate = fn(&mut Decoder<'_>) -> xdr::Result<Option<usize>>;
 
 /// Borrowed memory for the data of a reply.
@@ -252,19 +246,18 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Memory for as many bytes as `slices` have behind their first `skip` bytes, filled one after
-    /// the other. `locate` finds the data in a reply.
+    /// Memory for data, in order, behind the first `skip` bytes of `slices`. `locate` finds the
+    /// data in a reply.
     ///
     /// # Safety
-    /// Until the completion of the call has been called, every slice must be initialised, valid
-    /// for reads and writes, and nothing else may touch it.
+    /// Until the completion of the call has been called, every slice must be initialised, valid for
+    /// reads and writes, and free of other accesses.
     #[must_use]
     pub unsafe fn new(slices: Vec<BorrowedSlice>, skip: usize, locate: Locate) -> Self {
         let memory = Borrowed::new(slices, skip);
         Self { memory, locate }
     }
 
-    /// The most bytes it takes.
     pub(super) const fn len(&self) -> usize {
         self.memory.length
     }
@@ -273,17 +266,16 @@ impl Sink {
         (self.locate)(results)
     }
 
-    /// Copies `bytes` behind the first `skip` bytes; what does not fit is left out.
+    /// Copies the part of `bytes` that fits behind the first `skip` bytes.
     ///
     /// # Safety
-    /// The caller is the receiving thread of the call's connection, and the completion has not
-    /// been called.
+    /// Only on the receiving thread of the call's connection, before the completion is called.
     pub(super) unsafe fn put(&self, skip: usize, mut bytes: &[u8]) {
         for slice in self.memory.behind(skip) {
             let (now, rest) = bytes.split_at(slice.length.min(bytes.len()));
-            // SAFETY: valid for writes and touched by nothing else, by the promise of `new`, until
-            // the completion has been called, which it is not, by the promise of our caller.
-            // `bytes` is not in it, since nothing else may have a reference to it.
+            // SAFETY: by the promise of `new`, valid for writes and free of other accesses until
+            // the completion, which our caller prevents. `bytes` is elsewhere, since no other
+            // reference to the memory exists.
             unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), slice.start.as_ptr(), now.len()) };
             bytes = rest;
             if bytes.is_empty() {
@@ -292,10 +284,10 @@ impl Sink {
         }
     }
 
-    /// The `length` bytes behind the first `skip` bytes.
+    /// `length` bytes behind the first `skip`.
     ///
     /// # Safety
-    /// As for [`Sink::put`], as long as the slices are in use; and nothing else of this sink is.
+    /// As for [`Sink::put`], while the slices are in use, without another use of this sink.
     pub(super) unsafe fn slices_mut(
         &self,
         skip: usize,
@@ -304,9 +296,8 @@ impl Sink {
         self.memory.behind(skip).map_while(move |slice| {
             let now = slice.length.min(length);
             length -= now;
-            // SAFETY: initialised, valid for reads and writes, and touched by nothing else, by the
-            // promise of `new`, until the completion has been called, which it is not, by the
-            // promise of our caller.
+            // SAFETY: by the promise of `new`, initialised, valid for reads and writes, and free of
+            // other accesses until the completion, which our caller prevents.
             let bytes = unsafe { std::slice::from_raw_parts_mut(slice.start.as_ptr(), now) };
             (now > 0).then(|| IoSliceMut::new(bytes))
         })

@@ -6,12 +6,12 @@
 //!                                                             caller's memory       read goes on
 //! ```
 //!
-//! When many replies are expected and none with data, reads are as large as the buffer, so that
-//! many replies come with one system call. Else reads are small: a read may begin before the call
-//! is made whose reply it brings, and data in the buffer must be copied. The rest goes to its
-//! memory with one vectored read, which may also bring the head of the next record into the buffer.
+//! When many replies are expected and none with data, reads are as large as the buffer, so that one
+//! system call receives many. Otherwise they are small: a read may begin before the call that it
+//! answers, and data in the buffer must be copied. The rest of the data goes to its memory with one
+//! vectored read, which may also bring the head of the next record into the buffer.
 //!
-//! A malformed record ends the connection, since nothing behind it can be trusted.
+//! A malformed record ends the connection: nothing behind it can be trusted.
 
 use super::call::{CallError, Finished, Origin};
 use super::outgoing::{Outgoing, Sink};
@@ -25,28 +25,28 @@ use std::io::{ErrorKind, IoSliceMut, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The longest reply, its data included.
+/// With its data.
 const REPLY_BYTES_MAX: usize = 2 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes of a small read: the replies of most calls, the head of a READ and little of its data.
+/// Fits the replies of most calls, and the head of a READ with little data.
 const SMALL_READ_BYTES: usize = 512;
-/// The most bytes before the data of a reply: the longest verifier, attributes, and some.
+/// Before the data: the longest verifier, attributes, and some.
 const HEAD_BYTES_MAX: usize = 4096;
-/// The shortest record with an xid and a message type.
+/// Xid and message type.
 const RECORD_BYTES_MIN: usize = 8;
-/// Slices of one vectored read.
+/// Of one vectored read.
 const SLICES_MAX: usize = 256;
-/// Replies to unknown calls until a connection is given up.
+/// Replies to unknown calls that end a connection.
 const UNEXPECTED_MAX: u32 = 16;
 
-/// The reason that a connection ended.
+/// Why a connection ended.
 pub(super) enum End {
-    /// The other side closed it, or it broke.
+    /// The server closed it, or it broke.
     Lost,
-    /// It brought a malformed record.
+    /// A malformed record.
     Garbage {
         reason: String,
-        /// The call whose reply it is, if known.
+        /// The call that it answers, if known.
         xid: Option<u32>,
     },
 }
@@ -67,16 +67,16 @@ impl End {
     }
 }
 
-/// Receives from one connection.
+/// Receives on one connection.
 pub(super) struct Receiver<'a> {
     slot: &'a Slot,
     origin: &'a Origin,
-    /// Received and unread: `start..end`.
+    /// Unread bytes are at `start..end`.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     unexpected: u32,
-    /// Whether the connection was useful.
+    /// The connection was useful.
     pub(super) good_replies: bool,
 }
 
@@ -93,7 +93,6 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Receives until the connection ends.
     pub(super) fn run(&mut self) -> End {
         loop {
             match self.receive_record() {
@@ -129,8 +128,8 @@ impl<'a> Receiver<'a> {
         Ok(true)
     }
 
-    /// Takes the marker of a record; its length. A record of several fragments, which is rare, is
-    /// joined in the buffer as if it had come as one.
+    /// Reads the marker of a record; returns the length. Fragments, which are rare, are joined in
+    /// the buffer as if they were one.
     fn begin_record(&mut self) -> Result<usize, End> {
         let mut record = Vec::new();
         for _ in 0..FRAGMENTS_MAX {
@@ -173,7 +172,7 @@ impl<'a> Receiver<'a> {
         Ok(None)
     }
 
-    /// Ends the call that `record` answers, which has no data for a sink.
+    /// Ends a call without data for a sink.
     fn end_reply(&self, xid: u32, record: &[u8]) -> Result<(), End> {
         let finished = match parse_reply(record) {
             Ok((_, decoder)) => Ok((decoder.rest(), 0)),
@@ -184,7 +183,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Ends the call, unless it is still being sent; and sends the next calls.
+    /// Ends the call, unless it is still being sent, and sends the next calls.
     fn finish(&self, xid: u32, finished: Finished<&[u8]>) {
         let shared = &self.origin.shared;
         shared.heard();
@@ -235,13 +234,13 @@ impl<'a> Receiver<'a> {
 
     fn receive_data(&mut self, sink: &Sink, length: usize) -> Result<(), End> {
         let buffered = length.min(self.end - self.start);
-        // SAFETY: we are on the receiving thread of the connection, and the call is receiving.
+        // SAFETY: on the receiving thread of the connection, while the call is receiving.
         unsafe { sink.put(0, &self.buffer[self.start..self.start + buffered]) };
         names::COPIED_BYTES.add(buffered as u64);
         self.start += buffered;
         let mut filled = buffered;
         while filled < length {
-            // The buffer is empty: the beginning of the next record may go there.
+            // The buffer is empty: it may take the beginning of the next record.
             let mut slices = Vec::with_capacity(16);
             // SAFETY: as above.
             slices.extend(unsafe { sink.slices_mut(filled, length - filled) }.take(SLICES_MAX));
@@ -259,7 +258,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// A record that may not fit the buffer. Its memory grows as its bytes arrive.
+    /// A record that may exceed the buffer. Its memory grows as bytes arrive.
     fn receive_long(&mut self, length: usize) -> Result<Vec<u8>, End> {
         let mut record = Vec::new();
         while record.len() < length {
@@ -284,13 +283,12 @@ impl<'a> Receiver<'a> {
         bytes.first_chunk().copied().unwrap_or_default()
     }
 
-    /// The bytes in the buffer, at least one.
+    /// The number of buffered bytes, at least one.
     fn received(&mut self) -> Result<usize, End> {
         self.fill_to(1)?;
         Ok(self.end - self.start)
     }
 
-    /// Receives until the buffer has `wanted` bytes.
     fn fill_to(&mut self, wanted: usize) -> Result<(), End> {
         debug_assert!(wanted <= self.buffer.len());
         if self.end - self.start >= wanted {
@@ -299,7 +297,7 @@ impl<'a> Receiver<'a> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        // A record in fragments may have lengthened it.
+        // Joined fragments may have lengthened it.
         self.buffer.truncate(BUFFER_BYTES);
         self.buffer.shrink_to(BUFFER_BYTES);
         while self.end < wanted {
@@ -316,13 +314,13 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The place of the data of a reply, as far as the beginning of its record shows.
+/// The place of the data in the beginning of a reply.
 enum Located {
     /// More bytes are needed.
     More,
-    /// The reply has no data, for example because it is an error.
+    /// The reply has no data; an error, say.
     Absent,
-    /// Behind the results at `head` in the record the data has `length` bytes.
+    /// `length` bytes of data follow the results at `head`.
     Data { head: Range<usize>, length: usize },
     /// The reply is malformed.
     Malformed(String),

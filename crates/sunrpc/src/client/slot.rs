@@ -1,12 +1,11 @@
-//! The state of one connection slot, as long as its client lives, and sending on it.
+//! The state of one connection slot, and sending on it.
 //!
-//! **Sending.** The thread that submits sends, until the socket is full. Of all threads with calls
+//! **Sending.** The submitting thread sends, until the socket is full. Of all threads with calls
 //! for a connection, one is its *writer*. The others leave their calls in the outbox and return;
-//! the writer takes all of them and sends them in one system call. It never waits: when the socket
-//! is full, or when it has sent for others for some rounds, it hands the role to the connection's
-//! own sending thread, which may wait. So a completion may submit, although it runs on the
-//! receiving thread: a server that does not read before its replies are read cannot block the
-//! client.
+//! the writer sends them all in one system call. It never waits: when the socket is full, or after
+//! some rounds for others, it passes the role to the connection's sending thread, which may wait.
+//! So a completion may submit, although it runs on the receiving thread: a server that stops
+//! reading until its replies are read cannot block the client.
 
 use super::call::{ClientShared, Finished, Origin, PendingCall};
 use super::table::{Batch, Table};
@@ -18,27 +17,25 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Connections compare their loads in steps of this: small calls stay together, leave and arrive
-/// together; large data is spread, so that several threads of both sides work on it.
+/// Loads are compared in these steps: small calls stay together and so leave and arrive together;
+/// large data is spread over several threads of both sides.
 pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
-/// One of a client's connections.
+/// A connection of a client.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) state: Mutex<SlotState>,
-    /// Wakes the thread of the slot.
+    /// Wakes the slot's thread.
     pub(super) work: Condvar,
-    /// Wakes the sending thread.
     pub(super) handed_over: Condvar,
-    /// No thread sends any more.
+    /// Signals that no thread sends.
     pub(super) quiet: Condvar,
-    /// There is a connection; read without the lock.
+    /// A connection exists; read without the lock.
     pub(super) stands: AtomicBool,
-    /// Bytes of calls without an outcome and of their data; read without the lock.
+    /// Load of the calls without an outcome; read without the lock.
     load_bytes: AtomicUsize,
-    /// The slot is avoided until then, in milliseconds since the client was made; 0 after a useful
-    /// connection.
+    /// Milliseconds since the start until which the slot is avoided; 0 after a useful connection.
     pub(super) avoided_until: AtomicU64,
-    /// When the connection brought something last, in milliseconds since the client was made.
+    /// Milliseconds since the start at the last received bytes.
     heard: AtomicU64,
 }
 
@@ -46,13 +43,13 @@ pub(super) struct Slot {
 pub(super) struct SlotState {
     pub(super) table: Table,
     pub(super) link: Option<Link>,
-    /// A connection is to be made although no call waits.
+    /// Make a connection although no call waits.
     pub(super) wanted: bool,
     pub(super) writer_active: bool,
     pub(super) handed_over: Option<Task>,
-    /// The client is stopped: the table takes no call.
+    /// The client is stopped: no more calls.
     pub(super) stopped: bool,
-    /// The thread of the slot has ended.
+    /// The slot's thread has ended.
     pub(super) ended: bool,
 }
 
@@ -60,7 +57,7 @@ pub(super) struct SlotState {
 pub(super) struct Link {
     pub(super) origin: Origin,
     pub(super) since: Instant,
-    /// It is shut down; the receiving thread has not noticed yet.
+    /// Shut down; the receiving thread has not noticed yet.
     pub(super) given_up: bool,
 }
 
@@ -79,9 +76,9 @@ pub(super) struct Task {
 }
 
 impl Slot {
-    /// The order of slots for the next call; the least is best. No call waits for a connection
-    /// attempt as long as another is established: an attempt may take long, and fail. When none is
-    /// established all calls wait in the same slot, and leave on the first connection.
+    /// Orders slots for the next call; the least is best. No call waits for a connection attempt,
+    /// which may take long and fail, while another connection is established. Otherwise all calls
+    /// wait in one slot, and leave on the first connection.
     pub(super) fn reluctance(&self, shared: &ClientShared) -> (bool, bool, usize) {
         let stands = self.stands.load(Ordering::Relaxed);
         let load_bytes = self.load_bytes.load(Ordering::Relaxed);
@@ -94,13 +91,13 @@ impl Slot {
         until > 0 && until > shared.milliseconds()
     }
 
-    /// Notes the load, after each change of it.
+    /// Publishes the load after a change.
     pub(super) fn note_load(&self, state: &SlotState) {
         self.load_bytes
             .store(state.table.load_bytes, Ordering::Relaxed);
     }
 
-    /// Notes that this connection will be needed soon, after a large call on this or another one.
+    /// Requests a connection after a large call on any slot.
     pub(super) fn want(&self, shared: &ClientShared) {
         if self.stands.load(Ordering::Relaxed) || self.is_avoided(shared) {
             return;
@@ -117,7 +114,7 @@ impl Slot {
         self.heard.store(shared.milliseconds(), Ordering::Relaxed);
     }
 
-    /// When the connection brought something last.
+    /// Time of the last received bytes.
     pub(super) fn heard(&self, shared: &ClientShared) -> Instant {
         shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed))
     }
@@ -132,13 +129,12 @@ impl Slot {
         self.work.notify_all();
     }
 
-    /// Whether a connection is established.
     pub(super) fn is_usable(&self) -> bool {
         let state = self.state.lock();
         state.link.as_ref().is_some_and(|link| !link.given_up)
     }
 
-    /// Whether the connection is established and has brought something since then.
+    /// Whether the connection is established and has received bytes since.
     pub(super) fn has_brought(&self, shared: &ClientShared, since: Instant) -> bool {
         let state = self.state.lock();
         let link = state.link.as_ref();
@@ -146,10 +142,9 @@ impl Slot {
     }
 }
 
-/// System calls of a thread for others before it hands over.
+/// Rounds before the role moves on.
 const ROUNDS_MAX: usize = 16;
 
-/// The result of a send.
 enum Sent {
     Bytes(usize),
     /// The socket is full.
@@ -157,7 +152,6 @@ enum Sent {
     Broken,
 }
 
-/// Sending: see the module's text.
 impl Slot {
     /// Sends the outbox, unless another thread is the writer.
     pub(super) fn send(&self, mut state: MutexGuard<'_, SlotState>) {
@@ -174,7 +168,6 @@ impl Slot {
         }
     }
 
-    /// The sending thread.
     pub(super) fn run_sender(&self) {
         let mut state = self.state.lock();
         loop {
@@ -189,8 +182,8 @@ impl Slot {
         }
     }
 
-    /// The writer's work: the caller has taken the role, this gives it back or hands it over. The
-    /// connection does not change meanwhile: the next one waits until there is no writer.
+    /// The writer's work: takes the role from the caller, and ends or passes it on. The connection
+    /// does not change meanwhile: the next one waits for the writer's end.
     fn write<'a>(&'a self, mut state: MutexGuard<'a, SlotState>, task: Task, may_wait: bool) {
         let Task { mut batch, origin } = task;
         let shared = &origin.shared;
@@ -253,8 +246,7 @@ fn deliver(origin: &Origin, ended: &mut Vec<(PendingCall, Finished)>) {
 }
 
 fn send_some(origin: &Origin, batch: &Batch) -> Sent {
-    // SAFETY: the calls of a batch are writing until the writer says otherwise, which is the
-    // thread that we are on.
+    // SAFETY: the calls of a batch are writing until the writer, this thread, ends that.
     let slices = unsafe { batch.slices() };
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match sendmsg(
@@ -275,6 +267,6 @@ fn send_some(origin: &Origin, batch: &Batch) -> Sent {
 
 /// Waits until the socket takes data, or is shut down.
 fn wait_until_writable(stream: &TcpStream) {
-    // The next send gets an error that occurs here, too.
+    // The next send gets the error.
     let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
 }

@@ -1,10 +1,10 @@
-//! The counts of one client; the sums over all clients are in the program's counters.
+//! Counts of one client; the sums over all are in the program's counters.
 
 use pagewell_counters::{Counter, Counts, Histogram, names};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Procedures counted apart: those of NFS version 3 and some more. Higher ones count as the last.
+/// Those of NFS version 3 and some more. Higher ones count as the last.
 pub const PROCEDURES: usize = 32;
 
 /// The counts of one procedure.
@@ -12,7 +12,7 @@ pub const PROCEDURES: usize = 32;
 pub struct ProcedureStatistics {
     /// Calls made.
     pub calls: u64,
-    /// Times from the call to its reply, of the calls with a reply.
+    /// Times from call to reply.
     pub latency: Counts,
 }
 
@@ -37,30 +37,30 @@ impl Procedure {
     }
 }
 
-/// The procedures of NFS of all clients of this process, also of clients that have stopped.
+/// NFS calls of all clients of this process, also stopped ones.
 static NFS: [Procedure; PROCEDURES] = [const { Procedure::new() }; PROCEDURES];
 
-/// The counts of all clients of NFS in this process, by number of the procedure.
+/// Counts of all NFS clients of this process, by procedure number.
 #[must_use]
 pub fn nfs_procedures() -> Vec<ProcedureStatistics> {
     NFS.iter().map(Procedure::snapshot).collect()
 }
 
-/// The counts of a client.
+/// Counts of a client.
 pub struct Statistics {
     procedures: Vec<Procedure>,
-    /// Those of all clients of the same program, if counted.
+    /// Those of all clients of the program, if counted.
     of_program: Option<&'static [Procedure]>,
     in_flight: AtomicI64,
     /// Calls sent again.
     pub retransmissions: Sum,
     /// Attempts without a reply in time.
     pub timeouts: Sum,
-    /// Malformed replies; each cost a connection.
+    /// Malformed replies, each with the end of a connection.
     pub invalid_replies: Sum,
     /// Replies to no call.
     pub unexpected_replies: Sum,
-    /// Replies to calls that had failed before.
+    /// Replies to failed calls.
     pub late_replies: Sum,
     /// Connections made.
     pub connections: Sum,
@@ -72,7 +72,7 @@ pub struct Statistics {
     pub received_bytes: Sum,
 }
 
-/// A count of this client; most go into one of the program, too.
+/// A count of this client, mostly also in one of the program.
 pub struct Sum(AtomicU64, Option<&'static Counter>);
 
 impl Sum {
@@ -122,7 +122,6 @@ impl Statistics {
         all.filter_map(move |procedures| procedures.get(index))
     }
 
-    /// Counts a call.
     pub(super) fn called(&self, procedure: u32) {
         for counted in self.each(procedure) {
             counted.calls.fetch_add(1, Ordering::Relaxed);
@@ -131,26 +130,24 @@ impl Statistics {
         names::CLIENT_CALLS_IN_FLIGHT.add(1);
     }
 
-    /// Counts its reply, after this time.
     pub(super) fn answered(&self, procedure: u32, after: Duration) {
         for counted in self.each(procedure) {
             counted.latency.record(after);
         }
     }
 
-    /// Counts its completion.
     pub(super) fn left(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         names::CLIENT_CALLS_IN_FLIGHT.add(-1);
     }
 
-    /// By number of the procedure; there are [`PROCEDURES`].
+    /// By procedure number; [`PROCEDURES`] of them.
     #[must_use]
     pub fn procedures(&self) -> Vec<ProcedureStatistics> {
         self.procedures.iter().map(Procedure::snapshot).collect()
     }
 
-    /// Calls that have no outcome yet.
+    /// Calls without an outcome.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0)

@@ -8,9 +8,9 @@
 //!      └────────────────────────────┴─────────────────────────────────┘
 //! ```
 //!
-//! A thread has the memory of a call in its hands while it is *writing* (the one that sends) or
-//! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
-//! `finished`, and the one that lets go of the memory completes it.
+//! A thread uses the memory of a call while it is *writing* (the writer) or *receiving* (the
+//! receiving thread). Meanwhile other threads do not complete it: they leave its end in `finished`,
+//! and the thread completes it when it releases the memory.
 
 use super::call::{CallError, Completion, Finished, PendingCall};
 use super::outgoing::Outgoing;
@@ -20,44 +20,44 @@ use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most calls that wait to be sent on one connection.
+/// Unsent calls of one connection.
 pub(super) const WAITING_MAX: usize = 65_536;
-/// Most calls of one system call.
+/// Calls of one system call.
 const BATCH_CALLS_MAX: usize = 64;
-/// Bytes of one system call for several calls.
+/// For several calls.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Slices of one system call; the system takes 1024.
 const SLICES_MAX: usize = 512;
-/// With so many calls in flight, replies are likely to come together.
+/// Calls in flight from which replies are likely to come together.
 const MANY: usize = 4;
-/// Ended calls that may stay in the outbox, beside as many as there are others.
+/// Ended calls in the outbox, besides as many as there are others.
 const OUTBOX_SLACK: usize = 64;
-/// Most failed calls whose replies are still expected.
+/// Failed calls whose replies are still expected.
 const LATE_MAX: usize = 4096;
 
 /// The meaning of a reply's xid.
 pub(super) enum Known {
-    /// A call that waits for it; from now on it is receiving.
+    /// A waiting call, which is now receiving.
     Waiting(Arc<Outgoing>),
-    /// A call that has failed.
+    /// A failed call.
     Late,
     /// No call.
     Unexpected,
 }
 
-/// All calls of a connection.
+/// The calls of a connection.
 #[derive(Default)]
 pub(super) struct Table {
     entries: HashMap<u32, PendingCall>,
-    /// To be sent, in order. Some may have ended meanwhile.
+    /// To be sent, in order; may contain ended calls.
     outbox: VecDeque<u32>,
     /// Entries sent on this connection.
     sent: usize,
-    /// Those of them with a sink.
+    /// Of these, with a sink.
     sinks: usize,
     late: HashSet<u32>,
     sequence: u64,
-    /// Bytes of all calls, and of the data that they ask for.
+    /// Load of all calls.
     pub(super) load_bytes: usize,
 }
 
@@ -70,7 +70,7 @@ impl Table {
         self.entries.len() - self.sent >= WAITING_MAX
     }
 
-    /// Whether several replies may come at once, and none with data for a sink.
+    /// Whether several replies may come at once, without data for a sink.
     pub(super) const fn awaits_many_without_data(&self) -> bool {
         self.sinks == 0 && self.sent >= MANY
     }
@@ -83,7 +83,6 @@ impl Table {
         self.entries.values_mut()
     }
 
-    /// Adds a new call.
     pub(super) fn insert(&mut self, call: Arc<Outgoing>, completion: Completion) {
         self.adopt(PendingCall {
             call,
@@ -101,7 +100,7 @@ impl Table {
         });
     }
 
-    /// Adds a call of another table, behind all others.
+    /// Appends a call of another table.
     pub(super) fn adopt(&mut self, mut entry: PendingCall) {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
@@ -111,8 +110,8 @@ impl Table {
         self.outbox.push_back(xid);
     }
 
-    /// Takes calls out, in order: those that were never sent, and with `sent_too` also those that
-    /// were on lost connections. There is no connection, and no thread writes or receives.
+    /// Takes out unsent calls, in order, and with `sent_too` also those of lost connections. Only
+    /// without a connection and without a thread that writes or receives.
     pub(super) fn take(&mut self, sent_too: bool) -> Vec<PendingCall> {
         let goes = |entry: &PendingCall| {
             let was_sent = entry.sent_last.is_some();
@@ -126,12 +125,11 @@ impl Table {
         taken
     }
 
-    /// Whether a call may be sent.
     pub(super) fn may_send(&self, calls_max: usize) -> bool {
         !self.outbox.is_empty() && self.sent < calls_max
     }
 
-    /// The next calls to send; they are writing.
+    /// The next calls to send; they become writing.
     pub(super) fn next_batch(&mut self, calls_max: usize) -> Batch {
         let mut batch = Batch::default();
         let mut bytes = 0usize;
@@ -161,7 +159,7 @@ impl Table {
         batch
     }
 
-    /// The calls are no longer writing. Adds those that have ended meanwhile to `ended`.
+    /// Ends writing. Adds the calls that have ended meanwhile to `ended`.
     pub(super) fn written(
         &mut self,
         calls: &[Arc<Outgoing>],
@@ -188,7 +186,7 @@ impl Table {
         }
     }
 
-    /// Ends the reply to `xid`. Returns the call, unless it is still writing: then its end is kept.
+    /// Ends the reply to `xid`. Returns the call, or keeps its end while it is writing.
     pub(super) fn end_reply(
         &mut self,
         xid: u32,
@@ -204,8 +202,8 @@ impl Table {
         self.remove(xid)
     }
 
-    /// Fails a call without a reply: at once, or when its memory is released; then the second value
-    /// is true. Its reply may still come.
+    /// Fails a call without a reply: at once, or (second value) when its memory is released. Its
+    /// reply may still come.
     pub(super) fn give_up(
         &mut self,
         xid: u32,
@@ -224,25 +222,25 @@ impl Table {
             self.late.insert(xid);
         }
         let given_up = self.remove(xid);
-        // Of those that were never sent, while no thread sends.
+        // Unsent ones, while no thread sends.
         if self.outbox.len() > 2 * self.entries.len() + OUTBOX_SLACK {
             self.outbox.retain(|xid| self.entries.contains_key(xid));
         }
         (given_up.map(|entry| (entry, after)), false)
     }
 
-    /// The time of sending of the call that waits longest for its reply.
+    /// When the longest waiting call was sent.
     pub(super) fn oldest_sent(&self) -> Option<Instant> {
         self.entries.values().filter_map(|entry| entry.sent).min()
     }
 
-    /// The time of submission of the oldest call.
+    /// When the oldest call was submitted.
     pub(super) fn oldest_submitted(&self) -> Option<Instant> {
         self.entries.values().map(|entry| entry.submitted).min()
     }
 
-    /// After the loss of the connection, when no thread writes or receives: returns the calls that
-    /// have ended, and has all others sent again.
+    /// Returns the ended calls of a lost connection, and queues all others. Only when no thread
+    /// writes or receives.
     pub(super) fn reset(&mut self) -> Vec<(PendingCall, Finished)> {
         self.late.clear();
         self.sent = 0;
@@ -267,7 +265,7 @@ impl Table {
             .collect()
     }
 
-    /// Takes all calls out. No thread may write or receive.
+    /// Takes all calls out. Only when no thread writes or receives.
     pub(super) fn take_all(&mut self) -> Vec<PendingCall> {
         std::mem::take(self).entries.into_values().collect()
     }
@@ -292,13 +290,13 @@ impl Table {
     }
 }
 
-/// Calls that a writer sends, and its progress.
+/// The calls of a writer, and its progress.
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<Arc<Outgoing>>,
-    /// Those that were sent before.
+    /// Of these, sent before.
     pub(super) resent: u64,
-    /// Calls sent.
+    /// Whole calls sent.
     done: usize,
     /// Bytes sent of the next one.
     offset: usize,
@@ -312,7 +310,7 @@ impl Batch {
     /// The rest, as slices for a vectored send.
     ///
     /// # Safety
-    /// The calls are writing, and stay so as long as the slices are in use.
+    /// The calls stay writing while the slices are in use.
     pub(super) unsafe fn slices(&self) -> Vec<IoSlice<'_>> {
         let skips = iter::once(self.offset).chain(iter::repeat(0));
         let calls = self.calls[self.done..].iter().zip(skips);
@@ -323,7 +321,7 @@ impl Batch {
         slices
     }
 
-    /// Notes that `count` more bytes are sent. Returns the calls that this completes.
+    /// Notes `count` more bytes as sent. Returns the calls that this completes.
     pub(super) fn advance(&mut self, count: usize) -> &[Arc<Outgoing>] {
         let first = self.done;
         self.offset += count;
@@ -338,7 +336,7 @@ impl Batch {
         &self.calls[first..self.done]
     }
 
-    /// Calls that are not sent as a whole.
+    /// Calls not sent as a whole.
     pub(super) fn rest(&self) -> &[Arc<Outgoing>] {
         &self.calls[self.done..]
     }

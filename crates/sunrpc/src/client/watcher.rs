@@ -1,14 +1,13 @@
 //! Ends attempts of calls without a reply.
 //!
-//! Over TCP a reply is lost only with its connection, so a call without one means that the server
-//! is slow, or silently gone. When a connection has brought nothing for the time of an attempt, it
-//! is given up, and its calls in flight are sent again over the next one. A server that answers
-//! other calls is only slow with this one; it gets four times as long. Each further attempt of a
-//! call waits longer: otherwise work that takes a server longer than one attempt would never end.
+//! Over TCP a reply is lost only with its connection, so a missing one means that the server is
+//! slow, or silently gone. A connection without received bytes for the time of an attempt is given
+//! up, and its calls in flight are sent again over the next one. A server that answers other calls
+//! is only slow with this one; it gets four times as long. Each further attempt waits longer:
+//! otherwise calls that take a server longer than one attempt would never end.
 //!
-//! Calls of a soft client fail when their time or their attempts are used up. A call whose memory a
-//! thread sends from or receives into cannot end at once; the connection is given up, and that
-//! thread ends the call.
+//! Calls of a soft client fail when their time or their attempts are used up. A call whose memory
+//! is in use cannot end at once; its connection is given up, and the using thread ends the call.
 
 use super::call::{CallError, ClientShared, PendingCall};
 use super::options::Patience;
@@ -16,16 +15,16 @@ use super::slot::{Slot, SlotState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Silence after which a message is written.
+/// Silence before a message.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The longest attempt, in multiples of the first.
+/// Multiples of the first attempt.
 const ATTEMPT_FACTOR_MAX: u32 = 10;
-/// How much longer a server may take that answers other calls.
+/// More time for a server that answers other calls.
 const BUSY_FACTOR: u32 = 4;
-/// The shortest and the longest time between two looks.
+/// Bounds of the period of looks.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
-/// The watching thread of a client.
+/// The watcher thread of a client.
 pub(super) fn run(shared: &Arc<ClientShared>, slots: &[Slot]) {
     let options = &shared.options;
     let shortest = match options.patience {
@@ -84,10 +83,10 @@ fn look(shared: &Arc<ClientShared>, slots: &[Slot], slot: &Slot) {
     if ended.is_empty() {
         drop(state);
     } else {
-        // Other calls take the places of those that failed.
+        // Other calls take the places of the failed ones.
         slot.send(state);
     }
-    // Not under the lock: the log may make this thread wait.
+    // Not under the lock: the log may wait.
     if is_silent {
         shared.report_silence();
     }
@@ -96,7 +95,7 @@ fn look(shared: &Arc<ClientShared>, slots: &[Slot], slot: &Slot) {
     }
 }
 
-/// How long calls have waited while the connection, or any for this call, brought nothing.
+/// How long calls have waited without received bytes, or without a connection.
 fn silence_of(
     shared: &ClientShared,
     slot: &Slot,
@@ -114,7 +113,7 @@ fn silence_of(
     Some(now.saturating_duration_since(begin))
 }
 
-/// Whether the patience of a soft client has ended.
+/// Whether the attempt of a call is used up.
 fn is_overdue(entry: &PendingCall, timeout: Duration, silence: Duration, now: Instant) -> bool {
     entry.sent.is_some_and(|sent| {
         let age = now.saturating_duration_since(sent);
@@ -122,14 +121,14 @@ fn is_overdue(entry: &PendingCall, timeout: Duration, silence: Duration, now: In
     })
 }
 
-/// Whether an attempt of this age, after so many failures, is hopeless.
+/// Whether an attempt of this age, after so many failures, is used up.
 fn is_too_old(age: Duration, timeouts: u32, timeout: Duration, silence: Duration) -> bool {
     let attempt = timeouts.saturating_add(1).min(ATTEMPT_FACTOR_MAX);
     let limit = timeout.saturating_mul(attempt);
     age >= limit && (silence >= limit || age >= limit.saturating_mul(BUSY_FACTOR))
 }
 
-/// Whether a soft client has no more patience with the call.
+/// Whether a soft client gives up the call.
 fn is_over(entry: &PendingCall, patience: Patience, now: Instant) -> bool {
     match patience {
         Patience::Hard => false,

@@ -23,25 +23,24 @@ xdr_structure! {
         pub file_attributes: Option<FileAttributes>,
         /// Bytes read.
         pub count: u32,
-        /// Whether the last byte of the file is among them, or there was nothing to read.
+        /// The last byte of the file is among them, or there was nothing to read.
         pub end_of_file: bool,
-        /// The bytes; borrowed, so the record itself is the limit.
+        /// The bytes; the record is the limit.
         pub data: &'a [u8] = usize::MAX,
     }
 }
 
-/// READ3res; a failure tells of the file.
+/// READ3res; the body of a failure is of the file.
 pub type ReadReply<'a> = Reply<ReadOk<'a>, Option<FileAttributes>>;
 
 xdr_structure! {
-    /// READ3resok without the bytes: all that is before them. They follow, and zeros up to a
-    /// multiple of four.
+    /// READ3resok before the bytes and their padding.
     pub struct ReadHead {
         /// Of the file.
         pub file_attributes: Option<FileAttributes>,
         /// Bytes read.
         pub count: u32,
-        /// Whether the last byte of the file is among them, or there was nothing to read.
+        /// As in [`ReadOk`].
         pub end_of_file: bool,
         /// Bytes that follow.
         pub data_length: u32,
@@ -51,21 +50,21 @@ xdr_structure! {
 /// READ3res without the bytes.
 pub type ReadHeadReply = Reply<ReadHead, Option<FileAttributes>>;
 
-/// Reads the results of READ up to the data. Returns how many bytes of data follow, if any do.
+/// Reads the results of READ up to the data, and returns its length, if there is any.
 pub fn read_data_length(results: &mut Decoder<'_>) -> Result<Option<usize>> {
     let reply = ReadHeadReply::decode_reply(results)?;
     Ok(reply.ok().map(|head| head.data_length as usize))
 }
 
 xdr_enumeration! {
-    /// How safe written data must be, or is, before the reply (`stable_how`).
+    /// The durability of written data at the reply (`stable_how`).
     #[derive(PartialOrd, Ord)]
     pub enum StableHow {
-        /// In memory; COMMIT makes it safe.
+        /// In memory; COMMIT makes it durable.
         Unstable = 0,
-        /// The data, and what is needed to find it again, on stable storage.
+        /// The data and the metadata to find it are durable.
         DataSync = 1,
-        /// Data and all attributes on stable storage.
+        /// Data and all attributes are durable.
         FileSync = 2,
     }
 }
@@ -77,17 +76,17 @@ xdr_structure! {
         pub file: Handle<'a>,
         /// First byte.
         pub offset: u64,
-        /// Bytes to write; a client that is right sends as many in `data`.
+        /// Bytes to write; correct clients have as many in `data`.
         pub count: u32,
-        /// How safe they must be before the reply.
+        /// The least durability at the reply.
         pub stable: StableHow,
-        /// The bytes; borrowed, so the record itself is the limit.
+        /// The bytes; the record is the limit.
         pub data: &'a [u8] = usize::MAX,
     }
 }
 
 xdr_structure! {
-    /// WRITE3args without the bytes, which follow.
+    /// WRITE3args before the bytes.
     pub struct WriteHead<'a> {
         /// The file.
         pub file: Handle<'a>,
@@ -95,9 +94,9 @@ xdr_structure! {
         pub offset: u64,
         /// Bytes to write.
         pub count: u32,
-        /// How safe they must be before the reply.
+        /// The least durability at the reply.
         pub stable: StableHow,
-        /// Bytes that follow: as many as `count` says.
+        /// Bytes that follow: equal to `count`.
         pub data_length: u32,
     }
 }
@@ -109,14 +108,14 @@ xdr_structure! {
         pub file_wcc: WccData,
         /// Bytes written.
         pub count: u32,
-        /// How safe they are.
+        /// Their durability.
         pub committed: StableHow,
         /// Changes when unstable data may have been lost.
         pub verifier: Verifier,
     }
 }
 
-/// WRITE3res; a failure tells of the file.
+/// WRITE3res; the body of a failure is of the file.
 pub type WriteReply = Reply<WriteOk, WccData>;
 
 /// COMMIT3args; a count of 0 means to the end of the file.
@@ -132,7 +131,7 @@ xdr_structure! {
     }
 }
 
-/// COMMIT3res; a failure tells of the file.
+/// COMMIT3res; the body of a failure is of the file.
 pub type CommitReply = Reply<CommitOk, WccData>;
 
 #[cfg(test)]

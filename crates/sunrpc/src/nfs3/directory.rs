@@ -1,15 +1,15 @@
 //! Procedures that list a directory: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
-//! A server writes a list as it finds the entries: [`ReaddirOk::encode_head`], then
+//! A server writes a list entry by entry: [`ReaddirOk::encode_head`], then
 //! [`encode_item`](crate::xdr::encode_item) for each entry that fits, then
-//! [`ReaddirOk::encode_tail`]; the two results differ only in their entries. The head, the entries
-//! and [`TAIL_SIZE`] are exactly the size of the whole `resok`, which READDIR's `count` and
-//! READDIRPLUS's `maxcount` bound.
+//! [`ReaddirOk::encode_tail`]; the two results differ only in their entries. Head, entries and
+//! [`TAIL_SIZE`] are the whole size of the `resok`, which READDIR's `count` and READDIRPLUS's
+//! `maxcount` bound.
 
 use super::{FileAttributes, Handle, NAME_BYTES_MAX, Reply, Verifier};
 use crate::xdr::{Encode, Encoder, List, encode_list_end, padded, xdr_structure};
 
-/// Bytes after the last entry: the end of the list, and whether the directory ends there.
+/// Bytes behind the last entry: the end of the list, and that of the directory.
 pub const TAIL_SIZE: usize = 8;
 
 xdr_structure! {
@@ -17,9 +17,9 @@ xdr_structure! {
     pub struct ReaddirArguments<'a> {
         /// The directory.
         pub directory: Handle<'a>,
-        /// After the entry of this cookie; 0: from the start.
+        /// Continue after the entry of this cookie; 0: from the start.
         pub cookie: u64,
-        /// As the reply with the cookie gave it; zeros at the start.
+        /// That of the reply with the cookie; zeros at the start.
         pub verifier: Verifier,
         /// The most bytes of READDIR3resok.
         pub count: u32,
@@ -29,11 +29,11 @@ xdr_structure! {
 xdr_structure! {
     /// `entry3`, without the link to the next.
     pub struct ReaddirEntry<'a> {
-        /// Names the object within the file system.
+        /// Identifies the object within the file system.
         pub file_id: u64,
         /// The name; at most [`NAME_BYTES_MAX`] bytes.
         pub name: &'a [u8] = NAME_BYTES_MAX,
-        /// To go on after this entry.
+        /// Continues after this entry.
         pub cookie: u64,
     }
 }
@@ -43,17 +43,17 @@ xdr_structure! {
     pub struct ReaddirOk<'a> {
         /// Of the directory.
         pub directory_attributes: Option<FileAttributes>,
-        /// To be given back with a cookie.
+        /// To be returned with a cookie.
         pub verifier: Verifier,
         /// Entries in the server's order.
         pub entries: List<'a, ReaddirEntry<'a>>,
-        /// Whether the directory ends here.
+        /// The directory ends here.
         pub end: bool,
     }
 }
 
 impl ReaddirOk<'_> {
-    /// Appends everything before the first entry, without the status.
+    /// Appends the part before the first entry, without the status.
     #[inline]
     pub fn encode_head(
         encoder: &mut Encoder<'_>,
@@ -64,7 +64,7 @@ impl ReaddirOk<'_> {
         verifier.encode(encoder);
     }
 
-    /// Appends everything after the last entry: [`TAIL_SIZE`] bytes.
+    /// Appends the part after the last entry: [`TAIL_SIZE`] bytes.
     #[inline]
     pub fn encode_tail(encoder: &mut Encoder<'_>, end: bool) {
         encode_list_end(encoder);
@@ -72,7 +72,7 @@ impl ReaddirOk<'_> {
     }
 }
 
-/// READDIR3res; a failure tells of the directory.
+/// READDIR3res; the body of a failure is of the directory.
 pub type ReaddirReply<'a> = Reply<ReaddirOk<'a>, Option<FileAttributes>>;
 
 xdr_structure! {
@@ -80,13 +80,13 @@ xdr_structure! {
     pub struct ReaddirPlusArguments<'a> {
         /// The directory.
         pub directory: Handle<'a>,
-        /// After the entry of this cookie; 0: from the start.
+        /// Continue after the entry of this cookie; 0: from the start.
         pub cookie: u64,
-        /// As the reply with the cookie gave it; zeros at the start.
+        /// That of the reply with the cookie; zeros at the start.
         pub verifier: Verifier,
-        /// The most bytes of names, cookies and file ids.
+        /// Bound of bytes of names, cookies and file ids.
         pub directory_count: u32,
-        /// The most bytes of READDIRPLUS3resok.
+        /// Bound of bytes of READDIRPLUS3resok.
         pub count_max: u32,
     }
 }
@@ -94,11 +94,11 @@ xdr_structure! {
 xdr_structure! {
     /// `entryplus3`, without the link to the next.
     pub struct ReaddirPlusEntry<'a> {
-        /// Names the object within the file system.
+        /// Identifies the object within the file system.
         pub file_id: u64,
         /// The name; at most [`NAME_BYTES_MAX`] bytes.
         pub name: &'a [u8] = NAME_BYTES_MAX,
-        /// To go on after this entry; the same as in READDIR.
+        /// Continues after this entry, as in READDIR.
         pub cookie: u64,
         /// Of the object.
         pub attributes: Option<FileAttributes>,
@@ -108,12 +108,11 @@ xdr_structure! {
 }
 
 impl ReaddirPlusEntry<'_> {
-    /// The bytes that count towards `directory_count`: what READDIR would have written
-    /// for the entry.
+    /// The bytes of the entry that count towards `directory_count`: those of READDIR.
     #[inline]
     #[must_use]
     pub fn directory_size(&self) -> usize {
-        // The boolean before it, the number, the length of the name and the cookie.
+        // Boolean, file id, length of the name, cookie.
         24 + padded(self.name.len())
     }
 }
@@ -123,16 +122,16 @@ xdr_structure! {
     pub struct ReaddirPlusOk<'a> {
         /// Of the directory.
         pub directory_attributes: Option<FileAttributes>,
-        /// To be given back with a cookie.
+        /// To be returned with a cookie.
         pub verifier: Verifier,
         /// Entries in the server's order.
         pub entries: List<'a, ReaddirPlusEntry<'a>>,
-        /// Whether the directory ends here.
+        /// The directory ends here.
         pub end: bool,
     }
 }
 
-/// READDIRPLUS3res; a failure tells of the directory.
+/// READDIRPLUS3res; the body of a failure is of the directory.
 pub type ReaddirPlusReply<'a> = Reply<ReaddirPlusOk<'a>, Option<FileAttributes>>;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! NFS version 3 (RFC 1813): arguments and results of its 22 procedures.
 //!
-//! For a procedure `X` there are `XArguments` and `XReply`, which is a [`Reply`] of `XOk` and the
-//! body of a failure. The type of a single field stands for its structure. Structures borrow
-//! handles, names and data from the record. The bodies of NULL are `()`.
+//! A procedure `X` has `XArguments` and `XReply`, a [`Reply`] of `XOk` and the body of a failure. A
+//! structure of one field is that field's type. Structures borrow handles, names and data from the
+//! record. The bodies of NULL are `()`.
 //!
 //! Reading order: `types`, then the procedures by their object: `object`, `data`, `names`,
 //! `directory`, `volume`.
@@ -28,14 +28,13 @@ pub const PROGRAM: u32 = 100_003;
 /// The version.
 pub const VERSION: u32 = 3;
 
-/// The longest name that a decoder accepts. The protocol sets no limit (RFC 1813 section 2.4). A
-/// name between the limit of a file system and this one still gets [`Status::NameTooLong`]; a
-/// longer one makes the record garbage.
+/// Bound of a decoded name. The protocol has none (RFC 1813 section 2.4). A name between a file
+/// system's bound and this one gets [`Status::NameTooLong`]; a longer one makes the record garbage.
 pub const NAME_BYTES_MAX: usize = 4096;
-/// The longest target of a symbolic link that a decoder accepts: PATH_MAX of common systems.
+/// Bound of a decoded link target: PATH_MAX of common systems.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// Eight bytes that a server or client chooses and compares (RFC 1813 section 2.4: `cookieverf3`,
+/// Eight bytes that their sender chooses and compares (RFC 1813 section 2.4: `cookieverf3`,
 /// `createverf3`, `writeverf3`).
 pub type Verifier = [u8; 8];
 
@@ -80,11 +79,11 @@ xdr_enumeration! {
         ReaddirPlus = 17 => "readdirplus",
         /// Get sizes that change.
         Fsstat = 18 => "fsstat",
-        /// Get what the server can do.
+        /// Get the server's limits.
         Fsinfo = 19 => "fsinfo",
         /// Get POSIX limits.
         Pathconf = 20 => "pathconf",
-        /// Bring data to stable storage.
+        /// Make data durable.
         Commit = 21 => "commit",
     }
 }
@@ -104,7 +103,7 @@ xdr_enumeration! {
         NoDevice = 6 => "nxio",
         /// NFS3ERR_ACCES: permission denied.
         AccessDenied = 13 => "acces",
-        /// NFS3ERR_EXIST: the name is there already.
+        /// NFS3ERR_EXIST: the name exists.
         Exists = 17 => "exist",
         /// NFS3ERR_XDEV: a link to another file system.
         CrossDevice = 18 => "xdev",
@@ -114,7 +113,7 @@ xdr_enumeration! {
         NotDirectory = 20 => "notdir",
         /// NFS3ERR_ISDIR: a directory.
         IsDirectory = 21 => "isdir",
-        /// NFS3ERR_INVAL: an argument has no meaning here.
+        /// NFS3ERR_INVAL: an argument is invalid.
         Invalid = 22 => "inval",
         /// NFS3ERR_FBIG: the file would be too large.
         FileTooLarge = 27 => "fbig",
@@ -138,7 +137,7 @@ xdr_enumeration! {
         BadHandle = 10001 => "badhandle",
         /// NFS3ERR_NOT_SYNC: the guard of SETATTR does not match.
         NotSynchronized = 10002 => "not_sync",
-        /// NFS3ERR_BAD_COOKIE: the cookie names no place in the directory.
+        /// NFS3ERR_BAD_COOKIE: no such cookie in the directory.
         BadCookie = 10003 => "bad_cookie",
         /// NFS3ERR_NOTSUPP: not supported.
         NotSupported = 10004 => "notsupp",
@@ -148,22 +147,21 @@ xdr_enumeration! {
         ServerFault = 10006 => "serverfault",
         /// NFS3ERR_BADTYPE: the server cannot make that type of object.
         BadType = 10007 => "badtype",
-        /// NFS3ERR_JUKEBOX: not ready yet; the client is to try again later.
+        /// NFS3ERR_JUKEBOX: not ready; the client tries again later.
         Jukebox = 10008 => "jukebox",
     }
 }
 
-/// The result of a procedure: `S`, or a status with `F`.
-///
-/// `encode` writes the status, too. A server may also write [`Status::Ok`] and the body itself.
+/// The result of a procedure: `S`, or a status with `F`. A server may also write [`Status::Ok`] and
+/// the body itself.
 pub type Reply<S, F> = std::result::Result<S, Failure<F>>;
 
-/// A status other than [`Status::Ok`], and the body with it.
+/// A failed status, and its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<F> {
-    /// Never [`Status::Ok`], which would make the reply one of success.
+    /// Never [`Status::Ok`].
     pub status: Status,
-    /// Attributes as far as the server has them.
+    /// Attributes, where the server has them.
     pub body: F,
 }
 
@@ -186,11 +184,11 @@ impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
     }
 }
 
-/// A reply as servers send it: see [`DecodeReply::decode_reply`].
+/// Lenient decoding of replies.
 pub trait DecodeReply<'a>: Sized {
-    /// Reads a reply as [`Decode::decode`] does, but accepts a failure by its status alone: some
-    /// servers end with it, write the body of another procedure behind it, or have a status of
-    /// their own ([`Status::ServerFault`]). An unreadable body counts as absent.
+    /// Decodes a reply, and accepts a failure by its status alone: some servers end with it, write
+    /// another procedure's body behind it, or have a status of their own ([`Status::ServerFault`]).
+    /// An unreadable body counts as absent.
     fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self>;
 }
 

@@ -1,6 +1,5 @@
-//! Procedures that change names: CREATE, MKDIR, SYMLINK and MKNOD, which make objects and answer
-//! alike (RFC 1813 sections 3.3.8 to 3.3.11); REMOVE, RMDIR, RENAME and LINK (sections 3.3.12 to
-//! 3.3.15).
+//! Procedures that change names: CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to
+//! 3.3.11), which share a reply; REMOVE, RMDIR, RENAME and LINK (sections 3.3.12 to 3.3.15).
 
 use super::{
     DeviceNumber, DirectoryOperation, FileAttributes, FileType, Handle, PATH_BYTES_MAX, Reply,
@@ -8,14 +7,14 @@ use super::{
 };
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_structure};
 
-/// What to do when the name is there already (`createhow3`).
+/// Treatment of an existing name (`createhow3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateHow {
-    /// UNCHECKED: take the file that is there.
+    /// UNCHECKED: use the existing file.
     Unchecked(SetAttributes),
     /// GUARDED: fail.
     Guarded(SetAttributes),
-    /// EXCLUSIVE: fail, unless the file was made with the same verifier.
+    /// EXCLUSIVE: fail, unless the file has the same verifier.
     Exclusive(Verifier),
 }
 
@@ -52,9 +51,9 @@ impl<'a> Decode<'a> for CreateHow {
 xdr_structure! {
     /// CREATE3args.
     pub struct CreateArguments<'a> {
-        /// The new name and where.
+        /// The new name.
         pub what: DirectoryOperation<'a>,
-        /// What to do when it is there.
+        /// Treatment of an existing one.
         pub how: CreateHow,
     }
 }
@@ -71,13 +70,13 @@ xdr_structure! {
     }
 }
 
-/// CREATE3res, MKDIR3res, SYMLINK3res and MKNOD3res; a failure tells of the directory.
+/// CREATE3res, MKDIR3res, SYMLINK3res and MKNOD3res; the body of a failure is of the directory.
 pub type CreateReply<'a> = Reply<CreateOk<'a>, WccData>;
 
 xdr_structure! {
     /// MKDIR3args.
     pub struct MkdirArguments<'a> {
-        /// The new name and where.
+        /// The new name.
         pub what: DirectoryOperation<'a>,
         /// Of the new directory.
         pub attributes: SetAttributes,
@@ -87,16 +86,16 @@ xdr_structure! {
 xdr_structure! {
     /// SYMLINK3args.
     pub struct SymlinkArguments<'a> {
-        /// The new name and where.
+        /// The new name.
         pub what: DirectoryOperation<'a>,
         /// Of the new link.
         pub attributes: SetAttributes,
-        /// Where it points; at most [`PATH_BYTES_MAX`] bytes.
+        /// The target; at most [`PATH_BYTES_MAX`] bytes.
         pub target: &'a [u8] = PATH_BYTES_MAX,
     }
 }
 
-/// What MKNOD makes (`mknoddata3`).
+/// The object of MKNOD (`mknoddata3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeData {
     /// NF3CHR.
@@ -107,8 +106,7 @@ pub enum NodeData {
     Socket(SetAttributes),
     /// NF3FIFO.
     Fifo(SetAttributes),
-    /// A type MKNOD does not make, to be answered with [`super::Status::BadType`]: well formed
-    /// on the wire, with nothing after the type.
+    /// A type for [`super::Status::BadType`]: well formed, with nothing after the type.
     Unmakable(FileType),
 }
 
@@ -162,23 +160,23 @@ impl<'a> Decode<'a> for NodeData {
 xdr_structure! {
     /// MKNOD3args.
     pub struct MknodArguments<'a> {
-        /// The new name and where.
+        /// The new name.
         pub what: DirectoryOperation<'a>,
         /// What to make.
         pub node: NodeData,
     }
 }
 
-/// REMOVE3res and RMDIR3res; the argument is a [`DirectoryOperation`], and both bodies tell of the
+/// REMOVE3res and RMDIR3res; the argument is a [`DirectoryOperation`]. Both bodies are of the
 /// directory.
 pub type RemoveReply = Reply<WccData, WccData>;
 
 xdr_structure! {
     /// RENAME3args.
     pub struct RenameArguments<'a> {
-        /// The old name and where.
+        /// The old name.
         pub from: DirectoryOperation<'a>,
-        /// The new name and where.
+        /// The new name.
         pub to: DirectoryOperation<'a>,
     }
 }
@@ -200,9 +198,9 @@ pub type RenameReply = Reply<RenameBody, RenameBody>;
 xdr_structure! {
     /// LINK3args.
     pub struct LinkArguments<'a> {
-        /// The object that gets one more name.
+        /// The object.
         pub file: Handle<'a>,
-        /// The new name and where.
+        /// Its new name.
         pub link: DirectoryOperation<'a>,
     }
 }

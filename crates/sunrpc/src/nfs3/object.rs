@@ -11,7 +11,7 @@ xdr_structure! {
     pub struct DirectoryOperation<'a> {
         /// The directory.
         pub directory: Handle<'a>,
-        /// The name; at most [`NAME_BYTES_MAX`] bytes, any bytes at all.
+        /// The name; at most [`NAME_BYTES_MAX`] bytes of any value.
         pub name: &'a [u8] = NAME_BYTES_MAX,
     }
 }
@@ -24,14 +24,14 @@ xdr_structure! {
     pub struct SetattrArguments<'a> {
         /// The object.
         pub object: Handle<'a>,
-        /// What to set.
+        /// Attributes to set.
         pub attributes: SetAttributes,
-        /// Only when the object's time of change is this (`sattrguard3`).
+        /// Set only if this is the object's change time (`sattrguard3`).
         pub guard: Option<Time>,
     }
 }
 
-/// SETATTR3res; both bodies tell of the object.
+/// SETATTR3res; both bodies are of the object.
 pub type SetattrReply = Reply<WccData, WccData>;
 
 xdr_structure! {
@@ -46,7 +46,7 @@ xdr_structure! {
     }
 }
 
-/// LOOKUP3res; the argument is a [`DirectoryOperation`], and a failure tells of the directory.
+/// LOOKUP3res; the argument is a [`DirectoryOperation`]. The body of a failure is of the directory.
 pub type LookupReply<'a> = Reply<LookupOk<'a>, Option<FileAttributes>>;
 
 /// Bits of ACCESS (RFC 1813 section 3.3.4).
@@ -80,12 +80,12 @@ xdr_structure! {
     pub struct AccessOk {
         /// Of the object.
         pub object_attributes: Option<FileAttributes>,
-        /// Those of the bits asked for that are permitted.
+        /// The permitted ones of the bits.
         pub access: u32,
     }
 }
 
-/// ACCESS3res; a failure tells of the object.
+/// ACCESS3res; the body of a failure is of the object.
 pub type AccessReply = Reply<AccessOk, Option<FileAttributes>>;
 
 xdr_structure! {
@@ -93,12 +93,12 @@ xdr_structure! {
     pub struct ReadlinkOk<'a> {
         /// Of the link.
         pub symlink_attributes: Option<FileAttributes>,
-        /// Where it points; at most [`PATH_BYTES_MAX`] bytes.
+        /// The target; at most [`PATH_BYTES_MAX`] bytes.
         pub target: &'a [u8] = PATH_BYTES_MAX,
     }
 }
 
-/// READLINK3res; the argument is the [`Handle`] of the link, of which a failure tells.
+/// READLINK3res; the argument is the [`Handle`] of the link. The body of a failure is of the link.
 pub type ReadlinkReply<'a> = Reply<ReadlinkOk<'a>, Option<FileAttributes>>;
 
 #[cfg(test)]

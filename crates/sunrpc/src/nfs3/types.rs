@@ -1,5 +1,4 @@
-//! What most procedures name and report (RFC 1813 section 2.5): handles, attributes, and attributes
-//! to set.
+//! Common types (RFC 1813 section 2.5): handles, attributes, and attributes to set.
 //!
 //! `post_op_attr` is `Option<FileAttributes>`, `pre_op_attr` is `Option<WccAttributes>`.
 
@@ -8,12 +7,12 @@ use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_enumeratio
 /// The longest handle (RFC 1813 section 2.4, `NFS3_FHSIZE`).
 pub const HANDLE_BYTES_MAX: usize = 64;
 
-/// The bytes by which a server names an object; no other looks into them.
+/// A server's opaque identifier of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
-    /// A handle of these bytes; `None` when they are more than [`HANDLE_BYTES_MAX`].
+    /// A handle; `None` above [`HANDLE_BYTES_MAX`].
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Option<Self> {
@@ -24,7 +23,7 @@ impl<'a> Handle<'a> {
         }
     }
 
-    /// The bytes; there may be none.
+    /// The bytes, perhaps none.
     #[inline]
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
@@ -47,7 +46,7 @@ impl<'a> Decode<'a> for Handle<'a> {
 }
 
 xdr_enumeration! {
-    /// What an object is (`ftype3`).
+    /// The type of an object (`ftype3`).
     pub enum FileType {
         /// Regular file.
         Regular = 1,
@@ -91,9 +90,9 @@ xdr_structure! {
 /// All attributes of an object (`fattr3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileAttributes {
-    /// What it is.
+    /// Type.
     pub file_type: FileType,
-    /// Permission bits with set-user-id, set-group-id and sticky: the low 12 bits.
+    /// The low 12 bits: permissions, set-user-id, set-group-id and sticky.
     pub mode: u32,
     /// Hard links.
     pub link_count: u32,
@@ -107,9 +106,9 @@ pub struct FileAttributes {
     pub used: u64,
     /// Number of a device; zeros otherwise.
     pub device: DeviceNumber,
-    /// Names the file system.
+    /// Identifies the file system.
     pub filesystem_id: u64,
-    /// Names the object within the file system.
+    /// Identifies the object within the file system.
     pub file_id: u64,
     /// Last access.
     pub accessed: Time,
@@ -134,7 +133,7 @@ impl FileAttributes {
     }
 }
 
-/// Written in one piece: these 21 words are in nearly every reply.
+/// In one piece: nearly every reply has these 21 words.
 impl Encode for FileAttributes {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
@@ -169,13 +168,13 @@ impl Encode for FileAttributes {
     }
 }
 
-/// Upper half of a hyper integer.
+/// The upper word.
 #[inline]
 const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// Lower half of a hyper integer.
+/// The lower word.
 #[inline]
 const fn low(value: u64) -> u32 {
     (value & 0xffff_ffff) as u32
@@ -214,7 +213,7 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// An object before and after a change (`wcc_data`), as far as they are known.
+    /// An object before and after a change (`wcc_data`), where known.
     #[derive(Default)]
     pub struct WccData {
         /// Before.
@@ -224,7 +223,7 @@ xdr_structure! {
     }
 }
 
-/// How to set a time (`set_atime`, `set_mtime`).
+/// The new value of a time (`set_atime`, `set_mtime`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
     /// DONT_CHANGE.
@@ -261,7 +260,7 @@ impl<'a> Decode<'a> for SetTime {
 }
 
 xdr_structure! {
-    /// Attributes to set; what is `None` or [`SetTime::Keep`] stays as it is.
+    /// Attributes to set; `None` and [`SetTime::Keep`] leave them.
     #[derive(Default)]
     pub struct SetAttributes {
         /// Permission bits.

@@ -1,6 +1,6 @@
 //! Procedures on a whole file system: FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to
-//! 3.3.20). The argument of each is the [`Handle`](super::Handle) of any object, of which a failure
-//! tells.
+//! 3.3.20). Their argument is the [`Handle`](super::Handle) of any object, and the body of a
+//! failure is of that.
 
 use super::{FileAttributes, Reply, Time};
 use crate::xdr::xdr_structure;
@@ -16,13 +16,13 @@ xdr_structure! {
         pub bytes_free: u64,
         /// Free bytes for the caller.
         pub bytes_available: u64,
-        /// Objects there can be.
+        /// Possible objects.
         pub files_total: u64,
-        /// Objects that can still be made.
+        /// Objects that can still be created.
         pub files_free: u64,
-        /// Objects the caller can still make.
+        /// Those that the caller can create.
         pub files_available: u64,
-        /// For how many seconds this is not expected to change.
+        /// Seconds without an expected change.
         pub stable_seconds: u32,
     }
 }
@@ -82,13 +82,13 @@ xdr_structure! {
         pub links_max: u32,
         /// The longest name, in bytes.
         pub name_bytes_max: u32,
-        /// Whether a longer name is refused, not cut.
+        /// Longer names are refused, not cut.
         pub no_truncation: bool,
-        /// Whether only the superuser may change the owner.
+        /// Only the superuser may change the owner.
         pub ownership_restricted: bool,
-        /// Whether names differing in case only are the same.
+        /// Names that differ in case only are the same.
         pub case_insensitive: bool,
-        /// Whether the case of a name is kept.
+        /// The case of a name is kept.
         pub case_preserving: bool,
     }
 }

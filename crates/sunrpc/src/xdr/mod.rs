@@ -1,8 +1,8 @@
 //! External Data Representation (RFC 4506): big-endian values in multiples of four bytes.
 //!
 //! [`Decoder`] reads from a borrowed record and never copies or allocates; [`Encoder`] appends to a
-//! buffer of the caller. Most types get [`Encode`] and [`Decode`] from one field list, so that the
-//! two cannot disagree.
+//! caller's buffer. Most types get [`Encode`] and [`Decode`] from one field list, so that these
+//! cannot disagree.
 
 mod sequence;
 mod shape;
@@ -11,16 +11,16 @@ pub use sequence::{List, Words, encode_item, encode_list_end};
 
 pub(crate) use shape::{xdr_enumeration, xdr_structure};
 
-/// The reason that bytes are no value of the type.
+/// Why bytes are no value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The record ends before the value does.
+    /// The record ends within the value.
     #[error("the record ends before the value does")]
     Truncated,
-    /// A length is over what the field allows, or bytes are left after the last value.
+    /// A length exceeds the field's bound, or bytes follow the last value.
     #[error("a length is over what is allowed")]
     TooLong,
-    /// A boolean or enumeration has a number without meaning.
+    /// An invalid boolean or enumeration.
     #[error("a number has no meaning here")]
     BadValue,
 }
@@ -36,7 +36,7 @@ pub trait Encode {
 
 /// A value that can be read; it may borrow from the record.
 pub trait Decode<'a>: Sized {
-    /// Takes the value off the front of what is left.
+    /// Takes the value off the front.
     fn decode(decoder: &mut Decoder<'a>) -> Result<Self>;
 }
 
@@ -47,16 +47,15 @@ pub const fn padded(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// A position in a record. Opaque data is borrowed, not copied.
-///
-/// After an error the position is undefined; the whole record must be refused.
+/// A position in a record. Opaque data is borrowed. After an error the position is undefined, and
+/// the whole record must be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    /// Starts at the front of `record`.
+    /// Starts at the front.
     #[inline]
     #[must_use]
     pub const fn new(record: &'a [u8]) -> Self {
@@ -88,7 +87,7 @@ impl<'a> Decoder<'a> {
         self.take().map(|bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// A boolean: 0 or 1, anything else is [`Error::BadValue`].
+    /// A boolean; other numbers than 0 and 1 are [`Error::BadValue`].
     #[inline]
     pub fn bool(&mut self) -> Result<bool> {
         match self.u32()? {
@@ -98,8 +97,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Variable-length opaque data of at most `bytes_max` bytes: a length, the bytes, and padding
-    /// of any value, which is skipped.
+    /// Variable-length opaque data: a length of at most `bytes_max`, the bytes, and padding of any
+    /// value.
     #[inline]
     pub fn opaque(&mut self, bytes_max: usize) -> Result<&'a [u8]> {
         let length = self.u32()? as usize;
@@ -109,7 +108,7 @@ impl<'a> Decoder<'a> {
         self.fixed(length)
     }
 
-    /// Fixed-length opaque data of `length` bytes and its padding, which is skipped.
+    /// Fixed-length opaque data and its padding.
     #[inline]
     pub fn fixed(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
@@ -120,28 +119,28 @@ impl<'a> Decoder<'a> {
         taken.get(..length).ok_or(Error::Truncated)
     }
 
-    /// Fixed-length opaque data of a length known when compiling.
+    /// Fixed-length opaque data of a static length.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.fixed(N)?;
         bytes.try_into().map_err(|_| Error::Truncated)
     }
 
-    /// Bytes that are left.
+    /// Remaining bytes.
     #[inline]
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Everything that is left, without taking it.
+    /// The remaining bytes, without taking them.
     #[inline]
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Ends the reading: [`Error::TooLong`] when bytes are left.
+    /// [`Error::TooLong`] when bytes are left.
     #[inline]
     pub fn finish(self) -> Result<()> {
         if self.rest.is_empty() {
@@ -152,17 +151,15 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends values to a buffer of the caller.
-///
-/// Positions count from the start of the buffer, not from where the encoder began, so that several
-/// replies can be gathered in one buffer and their record marks patched afterwards.
+/// Appends values to a caller's buffer. Positions count from the start of the buffer, so that
+/// several replies can share it and their record marks be patched afterwards.
 #[derive(Debug)]
 pub struct Encoder<'b> {
     buffer: &'b mut Vec<u8>,
 }
 
 impl<'b> Encoder<'b> {
-    /// Appends to `buffer`, whose contents stay.
+    /// Appends to `buffer`.
     #[inline]
     #[must_use]
     pub const fn new(buffer: &'b mut Vec<u8>) -> Self {
@@ -193,9 +190,8 @@ impl<'b> Encoder<'b> {
         self.u32(u32::from(value));
     }
 
-    /// Variable-length opaque data: its length, the bytes, zeros up to a multiple of four.
-    ///
-    /// `bytes` must be shorter than 4 GiB; no record is longer (RFC 5531 section 11).
+    /// Variable-length opaque data: its length, the bytes, zeros up to a multiple of four. `bytes`
+    /// must be shorter than 4 GiB, as all records are (RFC 5531 section 11).
     #[inline]
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.buffer.reserve(8 + bytes.len());
@@ -203,8 +199,8 @@ impl<'b> Encoder<'b> {
         self.fixed(bytes);
     }
 
-    /// A length or count. One that no record can have (RFC 5531 section 11) is written as the
-    /// largest, which no reader accepts.
+    /// A length or count. One that no record can have (RFC 5531 section 11) becomes the largest,
+    /// which every reader refuses.
     #[inline]
     pub fn count(&mut self, count: usize) {
         debug_assert!(u32::try_from(count).is_ok());
@@ -218,20 +214,20 @@ impl<'b> Encoder<'b> {
         self.raw(padding(bytes.len()));
     }
 
-    /// Bytes as they are, without length or padding.
+    /// Bytes without length or padding.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The length of the buffer, where the next value goes.
+    /// The length of the buffer.
     #[inline]
     #[must_use]
     pub const fn position(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Overwrites the unsigned integer at position `at`, if there are four bytes.
+    /// Overwrites the unsigned integer at `at`, if it exists.
     #[inline]
     pub fn patch_u32(&mut self, at: usize, value: u32) {
         let slot = self.buffer.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
@@ -241,14 +237,14 @@ impl<'b> Encoder<'b> {
         }
     }
 
-    /// Removes everything from `position` on.
+    /// Drops the bytes from `position` on.
     #[inline]
     pub fn truncate(&mut self, position: usize) {
         self.buffer.truncate(position);
     }
 }
 
-/// The zeros that follow opaque data of `length` bytes.
+/// The padding of opaque data of `length` bytes.
 #[inline]
 #[must_use]
 pub const fn padding(length: usize) -> &'static [u8] {
@@ -295,7 +291,7 @@ number!(i32);
 number!(u64);
 number!(bool);
 
-/// Variable-length opaque data. There is no matching [`Decode`]: a reader names its limit.
+/// Variable-length opaque data. [`Decode`] is missing because readers need a bound.
 impl Encode for &[u8] {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
@@ -340,7 +336,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
     }
 }
 
-/// A union: a success after a status of 0, or a failure, which begins with its own status.
+/// A union: status 0 and a success, or a failure with its own status.
 impl<S: Encode, E: Encode> Encode for std::result::Result<S, E> {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {

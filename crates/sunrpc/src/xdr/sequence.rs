@@ -1,11 +1,11 @@
-//! Sequences of one type: short arrays of integers, held inline, and linked lists as in RFC 1813
-//! and RFC 1833: a boolean that is true before each item, and one that is false after the last.
+//! Sequences of one type: short inline arrays of integers, and linked lists as in RFC 1813 and RFC
+//! 1833, with a true boolean before each item and a false one at the end.
 
 use super::{Decode, Decoder, Encode, Encoder, Error, Result};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// At most `N` unsigned integers: a count, then the integers. Needs no allocation.
+/// At most `N` unsigned integers behind their count, without allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words<const N: usize> {
     count: usize,
@@ -14,7 +14,7 @@ pub struct Words<const N: usize> {
 }
 
 impl<const N: usize> Words<N> {
-    /// These values; `None` when they are more than `N`.
+    /// `None` for more than `N`.
     #[inline]
     #[must_use]
     pub fn new(values: &[u32]) -> Option<Self> {
@@ -65,7 +65,7 @@ impl<'a, const N: usize> Decode<'a> for Words<N> {
     }
 }
 
-/// Appends one item with the boolean before it.
+/// Appends an item behind its boolean.
 #[inline]
 pub fn encode_item<T: Encode>(encoder: &mut Encoder<'_>, item: &T) {
     encoder.bool(true);
@@ -78,20 +78,18 @@ pub fn encode_list_end(encoder: &mut Encoder<'_>) {
     encoder.bool(false);
 }
 
-/// A list in its wire form, borrowed from the record.
-///
-/// Decoding walks the list once, so that every item is known to be well formed; iterating walks it
-/// again and cannot fail. It allocates nothing, and the walk is bounded by the record, of which
-/// each item takes at least the four bytes of its boolean.
+/// A list in wire form, borrowed from the record. Decoding walks it once, to check every item, so
+/// that iterating cannot fail. It allocates nothing, and the record bounds the walk, because each
+/// item has at least the four bytes of its boolean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct List<'a, T> {
-    /// Items with their booleans, without the last one.
+    /// Items with their booleans, without the last boolean.
     items: &'a [u8],
     kind: PhantomData<T>,
 }
 
 impl<'a, T: Decode<'a>> List<'a, T> {
-    /// The list without items.
+    /// An empty list.
     #[must_use]
     pub const fn empty() -> Self {
         Self {
@@ -100,7 +98,7 @@ impl<'a, T: Decode<'a>> List<'a, T> {
         }
     }
 
-    /// The list of these items, as [`encode_item`] wrote them.
+    /// The list of items that [`encode_item`] wrote.
     pub fn from_items(items: &'a [u8]) -> Result<Self> {
         let mut decoder = Decoder::new(items);
         while decoder.remaining() > 0 {
@@ -119,7 +117,7 @@ impl<'a, T: Decode<'a>> List<'a, T> {
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let mut decoder = Decoder::new(self.items);
         std::iter::from_fn(move || {
-            // Decoding has checked the list: an error here can only mean its end.
+            // The list was checked: an error means its end.
             decoder.bool().ok()?;
             T::decode(&mut decoder).ok()
         })

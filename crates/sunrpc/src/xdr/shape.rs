@@ -1,7 +1,7 @@
-//! Structures and enumerations whose both directions come from one description.
+//! Structures and enumerations with both directions from one description.
 
-/// Defines a structure with [`Encode`](super::Encode) and [`Decode`](super::Decode) that take
-/// the fields in order. `field: &'a [u8] = LIMIT` is opaque data of at most `LIMIT` bytes.
+/// Defines a structure whose [`Encode`](super::Encode) and [`Decode`](super::Decode) take the
+/// fields in order. `field: &'a [u8] = LIMIT` is opaque data of at most `LIMIT` bytes.
 macro_rules! xdr_structure {
     (
         $(#[$meta:meta])*
@@ -52,9 +52,8 @@ macro_rules! xdr_structure {
     };
 }
 
-/// Defines an enumeration by its numbers; a number that is not there is
-/// [`Error::BadValue`](super::Error::BadValue). All variants or none have a name for people, in
-/// lower case, after the number.
+/// Defines an enumeration by its numbers; others are [`Error::BadValue`](super::Error::BadValue).
+/// All variants or none have a lower-case name behind the number.
 macro_rules! xdr_enumeration {
     (
         $(#[$meta:meta])*
@@ -71,10 +70,10 @@ macro_rules! xdr_enumeration {
         }
 
         impl $name {
-            /// Every value, in the order of the numbers.
+            /// Every value, by number.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The value of this number on the wire, if there is one.
+            /// The value with this number, if any.
             #[inline]
             #[must_use]
             pub const fn from_number(number: u32) -> Option<Self> {
@@ -111,7 +110,7 @@ macro_rules! xdr_enumeration {
     (@names $name:ident) => {};
     (@names $name:ident $($variant:ident $text:literal)*) => {
         impl $name {
-            /// Every name, in the order of the numbers.
+            /// Every name, by number.
             pub const NAMES: &'static [&'static str] = &[$($text),*];
 
             /// The name for people.
