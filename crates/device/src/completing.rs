@@ -26,8 +26,8 @@ use crate::{Outcome, Request};
 type Work = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// Work deferred by the current burst of this thread.
-    static PUT_OFF: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
+    /// Deferred by the current burst of this thread.
+    static DEFERRED: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
 /// Completes the request. A panic of its completion is counted and goes no further: this thread
@@ -53,8 +53,8 @@ pub fn completion_panicked() {
 pub fn after_burst(work: impl FnOnce() + 'static) {
     let mut work: Option<Work> = Some(Box::new(work));
     // An ending thread has no burst.
-    let _ = PUT_OFF.try_with(|put_off| {
-        if let Some(later) = &mut *put_off.borrow_mut() {
+    let _ = DEFERRED.try_with(|deferred| {
+        if let Some(later) = &mut *deferred.borrow_mut() {
             later.extend(work.take());
         }
     });
@@ -67,9 +67,9 @@ pub fn after_burst(work: impl FnOnce() + 'static) {
 pub(crate) struct Burst(());
 
 impl Burst {
-    /// Begins one; bursts do not nest.
+    /// Bursts do not nest.
     pub(crate) fn begin() -> Self {
-        PUT_OFF.with_borrow_mut(|put_off| *put_off = Some(Vec::new()));
+        DEFERRED.with_borrow_mut(|deferred| *deferred = Some(Vec::new()));
         Self(())
     }
 }
@@ -77,7 +77,7 @@ impl Burst {
 impl Drop for Burst {
     fn drop(&mut self) {
         // Work that this work defers runs at once.
-        let later = PUT_OFF.with_borrow_mut(Option::take);
+        let later = DEFERRED.with_borrow_mut(Option::take);
         for work in later.into_iter().flatten() {
             contain(work);
         }

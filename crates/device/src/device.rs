@@ -130,7 +130,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    ///
     /// # Safety
     /// The bytes must stay mapped at this address, to the same memory, until the last clone of
     /// `keeper` is dropped.

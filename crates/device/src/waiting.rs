@@ -46,7 +46,7 @@ impl Sent {
         Self::new(device, (Operation::Read, issuer), offset, bytes, buffer)
     }
 
-    /// The request's memory, when all wanted bytes were transferred.
+    /// Fails unless all wanted bytes were transferred.
     pub(crate) fn wait(&self) -> Result<Buffer> {
         let abandoned = Error::Abandoned {
             offset: self.offset,

@@ -54,7 +54,6 @@ pub(super) fn claim(
     }
 }
 
-/// Opens the same file again.
 pub(super) fn open_again(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, flags, Mode::empty())

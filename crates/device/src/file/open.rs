@@ -30,7 +30,7 @@ const ALIGNMENT_BYTES_MAX: u32 = 1 << 20;
 /// The smallest page of a page cache.
 const PAGE_BYTES_MIN: u64 = 4096;
 
-/// Alignment of direct transfers, in bytes.
+/// In bytes, of direct transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alignment {
     memory: u32,

@@ -173,7 +173,6 @@ impl Ring {
         }
     }
 
-    /// Whether this thread is the ring's reaper.
     pub(super) fn is_completing_here(&self) -> bool {
         self.shared.reaper.get() == Some(&std::thread::current().id())
     }
@@ -249,7 +248,7 @@ impl Shared {
         pushed
     }
 
-    /// Submits the queue to the kernel. The reaper submits again what the kernel does not take.
+    /// The reaper submits again what the kernel does not take.
     fn offer(&self) {
         loop {
             match self.ring.submit() {
@@ -260,7 +259,6 @@ impl Shared {
         }
     }
 
-    /// Submits the new requests of completions, if any.
     fn offer_unsent(&self) {
         if self.unsent.swap(false, Ordering::Relaxed) {
             self.offer();
@@ -400,7 +398,7 @@ fn plain(call: Call, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry
     }
 }
 
-/// Flags of `pwritev2`.
+/// Of `pwritev2`.
 fn flags(call: Call) -> i32 {
     match call {
         Call::DurableWrite => libc::RWF_DSYNC,

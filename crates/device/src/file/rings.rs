@@ -20,7 +20,6 @@ use crate::Memory;
 
 /// Processors whose requests one reaper completes.
 const PROCESSORS_PER_RING: usize = 8;
-/// Rings of one device.
 pub(super) const RINGS_MAX: u32 = 8;
 
 pub(super) struct Rings {
@@ -28,7 +27,7 @@ pub(super) struct Rings {
     next: AtomicUsize,
 }
 
-/// The default number of rings on this machine.
+/// The default on this machine.
 pub(super) fn usual_count() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let count = u32::try_from(processors / PROCESSORS_PER_RING);

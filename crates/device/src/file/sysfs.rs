@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 pub(super) const BLOCK_DEVICES: &str = "/sys/dev/block";
 
-/// The queue of one block device; empty for devices without one (tmpfs, btrfs).
+/// Empty for devices without a queue (tmpfs, btrfs).
 pub(super) struct Queue {
     folder: Option<PathBuf>,
 }
 
 impl Queue {
-    /// Opens the queue of a device. A partition has that of its disk, one folder up.
+    /// A partition has the queue of its disk, one folder up.
     pub(super) fn new(block_devices: &Path, major: u32, minor: u32) -> Self {
         let own = block_devices.join(format!("{major}:{minor}"));
         let candidates = [own.join("queue"), own.join("../queue")];

@@ -76,9 +76,7 @@ pub(super) struct Transfer {
     there: usize,
     /// Bytes transferred, from its first.
     done: usize,
-    /// Start of the running attempt.
     start: usize,
-    /// Bytes of the running attempt.
     asked: usize,
     tries_in_vain: u32,
     through_cache: bool,
@@ -87,7 +85,6 @@ pub(super) struct Transfer {
     pub(super) call: Call,
 }
 
-/// The system call of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// `preadv`.
@@ -100,11 +97,8 @@ pub(super) enum Call {
     Flush,
 }
 
-/// The next step after an attempt.
 pub(super) enum Progress {
-    /// Make another one.
     Again(Transfer),
-    /// Complete the request.
     Finished(Request, Outcome),
 }
 
@@ -140,8 +134,9 @@ impl Transfer {
         }
     }
 
-    /// Starts an attempt: the first byte on the device and the memory. No memory for a flush, or
-    /// when a block is in too many segments; `advance` then fails whatever the answer is.
+    /// Starts an attempt: the first byte on the device and the memory. There is no memory when a
+    /// block is in too many segments: then `advance` fails whatever the answer is. A flush has none
+    /// either.
     pub(super) fn attempt(&mut self, target: &Target) -> (u64, Vec<Segment>) {
         if self.call == Call::Flush {
             return (0, Vec::new());
@@ -157,7 +152,7 @@ impl Transfer {
         (self.request.offset() + self.start as u64, vectors)
     }
 
-    /// Takes the kernel's answer: the bytes transferred.
+    /// `answer` has the bytes transferred.
     pub(super) fn advance(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         if self.call == Call::Flush {
             return self.advance_flush(target, answer);
@@ -222,7 +217,6 @@ impl Transfer {
         self.finish(Err(error), true)
     }
 
-    /// All existing bytes are transferred.
     fn finish_whole(self, target: &Target) -> Progress {
         let is_all = self.there == self.request.len();
         let result = if is_all {

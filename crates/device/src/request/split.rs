@@ -100,7 +100,7 @@ where
     })
 }
 
-/// The memory of the next `length` bytes; `current` is the rest of a split segment.
+/// The next `length` bytes; `current` is the rest of a split segment.
 fn take_segments(
     current: &mut Option<Segment>,
     rest: &mut impl Iterator<Item = Segment>,
@@ -121,7 +121,7 @@ fn take_segments(
     taken
 }
 
-/// The outcome of a request with these pieces.
+/// Joins the outcomes of pieces.
 fn whole(lengths: &[usize], outcomes: Vec<Outcome>) -> Outcome {
     let mut transferred_bytes = 0;
     for (&length, outcome) in lengths.iter().zip(outcomes) {
