@@ -50,7 +50,6 @@ thread_local! {
     static VERIFIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The identity that a permission is checked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller<'a> {
     uid: u32,
@@ -108,7 +107,6 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Before the export is known.
     pub(super) fn detect() -> Self {
         Self {
             acting: Acting::detect(),
@@ -157,7 +155,6 @@ impl Access {
         caller.credentials.map_or(Ok(()), assume)
     }
 
-    /// [`Self::become_caller`] for the caller of `call`.
     pub(super) fn act_for(&self, call: &Call<'_>) -> Result<()> {
         self.become_caller(&self.caller(call))
     }
@@ -199,7 +196,6 @@ impl Access {
     }
 }
 
-/// An object, its status and the caller.
 pub(super) struct Judge<'a> {
     access: &'a Access,
     object: &'a Object,

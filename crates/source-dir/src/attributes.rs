@@ -151,7 +151,6 @@ fn check_times(judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
     judge.check(WRITE)
 }
 
-/// Whether the caller sets a time of its own.
 fn are_explicit(wanted: &SetAttributes) -> bool {
     let times = wanted.accessed.iter().chain(&wanted.modified);
     times.into_iter().any(|time| matches!(time, SetTime::To(_)))

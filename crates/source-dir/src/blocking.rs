@@ -77,7 +77,6 @@ pub(super) struct HeldWrites {
     running: AtomicU64,
 }
 
-/// A write by a receiving thread.
 pub(super) struct InlineWrite<'a> {
     held: &'a HeldWrites,
     began: Instant,

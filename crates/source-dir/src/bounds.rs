@@ -191,7 +191,6 @@ impl Bounds {
         )
     }
 
-    /// Whether repeated `..` leads from a directory to the export's root.
     pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>, may_wait: bool) -> Result<bool> {
         self.access.become_server()?;
         let mut below = Status::of(fd)?.node;
@@ -221,7 +220,6 @@ impl Bounds {
     }
 }
 
-/// The original mount of an export with a private one.
 pub(super) struct Original {
     root: OpenFile,
     _own: OwnedFd,
@@ -264,7 +262,6 @@ pub(super) fn is_whole(root: &Status) -> bool {
     })
 }
 
-/// Mount points below a directory with this path.
 fn below(root: &[u8]) -> Vec<PathBuf> {
     let mounts = mountinfo();
     let points = fields(&mounts).filter_map(|fields| fields.get(4).map(|point| plain(point)));

@@ -260,7 +260,6 @@ impl Data {
         Ok(copied as u64)
     }
 
-    /// Changes the data of a file as a caller with write permission.
     fn change_data<T>(
         &self,
         call: &Call<'_>,

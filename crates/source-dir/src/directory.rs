@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Shorter than a person waits for `df` to show the space.
+/// A person waits longer for `df` to show the space.
 const SWEEP_PERIOD: Duration = Duration::from_secs(5);
 /// The time until an object that left the export is found out.
 const TURN: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ pub(super) struct Tree {
     path: PathBuf,
     options: Options,
     limits: Limits,
-    /// Distinguishes this tree from others.
+    /// See `options::tree_id_of`.
     tree_id: Vec<u8>,
     durability: Arc<Durability>,
     metadata_sync: Arc<MetadataSync>,

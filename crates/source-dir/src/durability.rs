@@ -58,19 +58,16 @@ impl SyncCalls for KernelSync {}
 /// Files with a verifier of their own: some 0.5 MiB.
 const LOST_MAX: usize = 4096;
 
-/// The verifiers of single files.
 struct Lost {
     /// For each file that lost data, the export's verifier from then.
     of: HashMap<FileId, u64>,
     of_others: u64,
 }
 
-/// The verifiers, and the calls that change them.
 pub(super) struct Durability {
     verifier: AtomicU64,
     lost: Mutex<Lost>,
     calls: Arc<dyn SyncCalls>,
-    /// Syncs of the whole file system.
     syncs: Syncs,
 }
 

@@ -47,7 +47,6 @@ pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     Some((entry, at + usize::from(length)))
 }
 
-/// All whole entries, each with the start of the next.
 pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (RawEntry<'_>, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -73,7 +72,6 @@ pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     bytes.push(0);
 }
 
-/// Visits the remaining entries of an open directory until `visit` returns false.
 pub(super) fn each_entry(
     directory: BorrowedFd<'_>,
     visit: &mut dyn FnMut(&RawEntry<'_>) -> bool,

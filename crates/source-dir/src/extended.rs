@@ -110,14 +110,12 @@ impl ExtendedAttributes for Extended {
     }
 }
 
-/// Whether objects can have extended attributes.
 fn are_possible(root: &Object) -> bool {
     let link = root.link();
     let possible = |name: &CStr| rustix::fs::getxattr_query(&link, name) != Err(Errno::OPNOTSUPP);
     possible(c"user.pagewell") || possible(c"security.capability")
 }
 
-/// The result of `get` in a buffer of the length of `query`.
 fn sized(
     query: impl FnOnce() -> Result<usize, Errno>,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,

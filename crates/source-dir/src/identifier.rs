@@ -40,13 +40,11 @@ pub(super) const FUSE_MAGIC: i64 = 0x6573_5546;
 pub(super) const ECRYPTFS_MAGIC: i64 = 0xf15f;
 pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
 
-/// The number (statfs `f_type`) of a file's file system.
 pub(super) fn magic_of(file: impl AsFd) -> Result<i64, Errno> {
     #[allow(clippy::useless_conversion)] // the type differs by architecture
     i64::try_from(rustix::fs::fstatfs(file)?.f_type).map_err(|_| Errno::OVERFLOW)
 }
 
-/// The identifier with `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
     let kind = u8::try_from(handle.kind()).ok()?;
     let bytes = [&[HANDLE_TAG, kind], handle.bytes()].concat();
@@ -62,7 +60,6 @@ pub(super) fn handle_of(id: &FileId) -> Result<KernelHandle> {
     }
 }
 
-/// The handle of an open object, as an identifier.
 pub(super) fn identify(fd: BorrowedFd<'_>) -> Result<FileId> {
     let handle = system::name_to_handle(fd, b"").map_err(error_of)?;
     id_of(&handle).ok_or(Error::NotSupported)
@@ -136,7 +133,6 @@ pub(super) fn parse_hint(id: &FileId) -> Result<(Inode, &[u8])> {
     }
 }
 
-/// The identifier without its path hint.
 pub(super) fn hint_key_of(id: &FileId) -> Result<FileId> {
     Ok(compose(parse_hint(id)?.0, &[]))
 }

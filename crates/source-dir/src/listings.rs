@@ -247,7 +247,6 @@ impl Listings {
         }
     }
 
-    /// Identifier and attributes of a listed name, from the memory or the file system.
     fn recall(
         &self,
         directory: &Object,

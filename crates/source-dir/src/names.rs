@@ -599,7 +599,6 @@ impl Making<'_> {
     }
 }
 
-/// Flags for removing a directory, or another object.
 fn removal_flags(is_directory: bool) -> AtFlags {
     if is_directory {
         AtFlags::REMOVEDIR

@@ -212,7 +212,6 @@ impl Object {
         opened.map(Descriptor::file)
     }
 
-    /// Opens a file or directory with the thread's identity.
     pub(super) fn open_to_read(&self) -> Result<&OpenFile> {
         let opened = match self.is_directory() {
             true => open_directory(self.as_fd())?,
@@ -335,7 +334,6 @@ struct Changes {
     running: AtomicU64,
 }
 
-/// A running change; retires when dropped.
 pub(super) struct Running<'a> {
     changes: &'a Changes,
     first: u64,
@@ -368,7 +366,6 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Excludes other changes of an object's contents and attributes.
 pub(super) struct Exclusion<'a> {
     object: &'a Object,
     running: Running<'a>,

@@ -215,7 +215,6 @@ impl Objects {
         self.table.with_room(may_wait, || object.open_to_read())
     }
 
-    /// The file open for writing. The caller has checked the permission.
     pub(super) fn writable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
         if let Some(file) = object.write_if_open() {
             return Ok(file);
@@ -224,7 +223,6 @@ impl Objects {
         self.table.with_room(true, || object.open_to_write())
     }
 
-    /// The object of a name, judged as the caller.
     pub(super) fn find(
         &self,
         call: &Call<'_>,
@@ -349,7 +347,6 @@ impl Objects {
         Ok(object)
     }
 
-    /// The path of a held object, in an export at `export`.
     pub(super) fn path_of(&self, export: &Path, id: &FileId) -> Option<String> {
         let key = self.naming.key_of(id).ok();
         let is_root = *id == *self.root().id();
@@ -428,12 +425,10 @@ impl Objects {
         Some(object)
     }
 
-    /// A new object with only a naming descriptor.
     pub(super) fn object_of(&self, id: FileId, status: &Status, name: OpenFile) -> Result<Object> {
         Ok(Object::new(id, self.naming.key_of(&id)?, status, name))
     }
 
-    /// Adds an object that was just found in the export.
     pub(super) fn hold_open(&self, object: Object, status: &Status, may_wait: bool) -> Arc<Object> {
         object.set_asked(self.turn(), status);
         self.table.insert(object, may_wait)

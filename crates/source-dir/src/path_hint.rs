@@ -35,7 +35,6 @@ use std::time::{Duration, Instant};
 
 /// Objects with a remembered place: about 13 MiB.
 const PLACES_MAX: usize = 1 << 16;
-/// Bound of the chain to the root.
 const DEPTH_MAX: usize = 1024;
 /// How long a search in vain is remembered.
 const MISSING_FOR: Duration = Duration::from_secs(3600);
@@ -46,9 +45,7 @@ const MISSING_MAX: usize = 1 << 14;
 const REST_FACTOR: u32 = 10;
 /// A thread's wait for a census.
 const WAIT: Duration = Duration::from_secs(2);
-/// Threads that may wait for a census.
 const WAITING_MAX: usize = 8;
-/// Objects wanted at a time.
 const WANTED_MAX: usize = 1 << 16;
 /// Bound of levels in a census, each with a descriptor; no path can have more.
 const LEVELS_MAX: usize = 2048;
@@ -79,7 +76,6 @@ struct KnownPlace {
 struct Table {
     root: Inode,
     places: Clock<Inode, KnownPlace>,
-    /// Searches in vain, with their times.
     missing: Clock<Inode, Instant>,
 }
 
@@ -158,7 +154,6 @@ impl Places {
         found.ok_or(if gone { Error::Stale } else { Error::TryLater })
     }
 
-    /// Finds an object by a census.
     fn find(&self, bounds: &Bounds, inode: Inode, id: &FileId) -> Result<()> {
         let mut wanted = self.wanted.lock();
         Error::TryLater.when(wanted.len() >= WANTED_MAX)?;
@@ -209,7 +204,6 @@ impl Places {
         Ok(())
     }
 
-    /// Notes wanted objects among the entries just read.
     fn note_entries(&self, bounds: &Bounds, levels: &[Level], asked: &Wanted) -> Result<()> {
         let Some(level) = levels.last() else {
             return Ok(());
@@ -250,7 +244,6 @@ struct Walk<'a> {
     inode: Inode,
 }
 
-/// A directory that a census reads.
 struct Level {
     file: OpenFile,
     step: Step,
@@ -350,7 +343,6 @@ impl Table {
         Some(chain)
     }
 
-    /// The path hint of objects in the directory `parent`.
     fn hint_of(&mut self, parent: Inode) -> Option<Vec<u8>> {
         let chain = self.chain(parent)?;
         Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())

@@ -24,7 +24,6 @@ const INSIDE: ResolveFlags = ResolveFlags::NO_SYMLINKS
     .union(ResolveFlags::NO_XDEV);
 const BENEATH: ResolveFlags = INSIDE.union(ResolveFlags::BENEATH);
 
-/// The lookups on one mount.
 pub(super) struct Resolver {
     lacks_openat2: AtomicBool,
     lacks_cached: bool,
@@ -85,7 +84,6 @@ impl Resolver {
         self.open(directory, b"..", flags, Mode::empty(), INSIDE)
     }
 
-    /// Creates a regular file and opens it for reading and writing.
     pub(super) fn create(
         &self,
         directory: BorrowedFd<'_>,
@@ -121,7 +119,6 @@ impl Resolver {
         Ok(opened)
     }
 
-    /// Refuses objects on other mounts.
     pub(super) fn check_mount(&self, status: &Status) -> Result<()> {
         match self.same_mount(status) {
             true => Ok(()),
@@ -129,7 +126,6 @@ impl Resolver {
         }
     }
 
-    /// Whether an object is on the export's own mount.
     pub(super) fn same_mount(&self, status: &Status) -> bool {
         match (self.mount, status.mount) {
             (Some(own), Some(other)) => own == other,

@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The kernel's bound (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
 
-/// The kernel's `struct file_handle`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct KernelHandle {
@@ -98,7 +97,6 @@ pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHa
     Ok(handle)
 }
 
-/// Opens `handle` on the file system of `mount`.
 pub(super) fn open_by_handle(
     mount: BorrowedFd<'_>,
     handle: &KernelHandle,

@@ -155,7 +155,6 @@ impl Table {
         Ok(out)
     }
 
-    /// Holds the object of this key for a program.
     pub(super) fn hold(&self, key: &FileId) -> Option<Arc<Object>> {
         let shard = self.shard(key).lock();
         let object = shard.peek(key)?;

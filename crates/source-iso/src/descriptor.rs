@@ -39,11 +39,9 @@ fn unsupported(what: &'static str) -> pagewell_device::Result<Content> {
 
 /// The facts of the volume descriptors.
 pub(super) struct Descriptors {
-    /// Bytes of a logical block.
     pub(super) block_bytes: u32,
     /// Root record of the primary descriptor's tree, when both are sound.
     pub(super) primary_root: Option<Record>,
-    /// Root record of the Joliet tree.
     pub(super) joliet_root: Option<Record>,
     /// Hash of the primary descriptor and the image's length.
     pub(super) identity: u64,

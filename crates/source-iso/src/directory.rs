@@ -171,7 +171,6 @@ impl Directory {
         self.items.remove(index);
     }
 
-    /// Approximate bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.items.len() * size_of::<Item>()

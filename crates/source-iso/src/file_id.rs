@@ -75,10 +75,8 @@ impl From<Object> for u64 {
     }
 }
 
-/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RecordPlace {
-    /// First byte of the record.
     pub(super) position: u64,
     /// First byte of the extent of its directory.
     pub(super) directory: u64,

@@ -4,7 +4,6 @@
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 
-/// A shown name and its recorded file version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     /// 1 to 255 bytes without `/` and NUL; neither `.` nor `..`.

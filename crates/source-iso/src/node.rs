@@ -17,14 +17,12 @@ use super::susp::Continuation;
 use super::time;
 use super::volume::Volume;
 
-/// One extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     /// Start in the file, in bytes.
     pub(super) file_offset: u64,
     /// Start in the image, in bytes.
     pub(super) position: u64,
-    /// Length in bytes.
     pub(super) length: u32,
     /// File unit and gap in blocks, for interleaved data.
     pub(super) interleave: Option<(u8, u8)>,
@@ -48,7 +46,6 @@ impl Sections {
         }
     }
 
-    /// Bytes on the heap.
     fn memory_bytes(&self) -> usize {
         match self {
             Self::Many(sections) => sections.len() * size_of::<Section>(),
@@ -72,7 +69,6 @@ impl std::ops::Deref for Sections {
 pub(super) struct Recorded {
     /// Offset of the first record in the directory.
     pub(super) offset: u64,
-    /// The first record.
     pub(super) record: Record,
     /// Its Rock Ridge entries, in a tree that has them.
     pub(super) rock_ridge: Option<RockRidge>,
@@ -82,11 +78,9 @@ pub(super) struct Recorded {
     pub(super) defect: Option<&'static str>,
 }
 
-/// An object as served.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) attributes: Attributes,
-    /// Data of a regular file.
     pub(super) sections: Sections,
     /// Target of a symbolic link; `None` also for a damaged one.
     pub(super) target: Option<Vec<u8>>,

@@ -84,7 +84,6 @@ impl Piece {
         }
     }
 
-    /// Its place in the image.
     fn bounds(&self) -> Bounds {
         Bounds {
             start: self.start,

@@ -97,7 +97,6 @@ impl Record {
         volume.block_position(extent) + attribute_blocks * u64::from(volume.block_bytes)
     }
 
-    /// Length of the data in bytes.
     pub(super) fn data_length(&self, volume: &Volume) -> u32 {
         let number = self.both(10);
         if number.little == number.big {
@@ -120,7 +119,6 @@ pub(super) struct RecordCursor<'a> {
 }
 
 impl<'a> RecordCursor<'a> {
-    /// Walks `length` bytes of records from byte `start` of the image, beginning at `offset`.
     pub(super) fn new(window: Window<'a>, start: u64, length: u64, offset: u64) -> Self {
         Self {
             window,

@@ -31,7 +31,6 @@ pub(super) struct Posix {
     pub(super) serial: u32,
 }
 
-/// Time stamps (TF).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) created: Option<Timestamp>,
@@ -40,7 +39,6 @@ pub(super) struct Times {
     pub(super) attributes: Option<Timestamp>,
 }
 
-/// The entries of one record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RockRidge {
     name: Vec<u8>,
@@ -74,7 +72,6 @@ struct Target {
 }
 
 impl RockRidge {
-    /// Reads the entries of `area` and its continuations.
     pub(super) fn read(area: &[u8], continuation: &mut Continuation<'_>) -> Result<Self> {
         let mut found = Self::default();
         continuation.walk(area, &mut |signature, entry| found.take(signature, entry))?;

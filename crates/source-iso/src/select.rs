@@ -27,7 +27,6 @@ use super::volume::{SECTOR_BYTES, Volume, Window};
 const NOTE_FILES_MAX: usize = 2;
 const NOTE_BYTES_MAX: u64 = 64 << 10;
 
-/// Opens the best tree.
 pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(device.name(), &reason);
     let failed = |error: pagewell_device::Error| refuse(error.to_string());

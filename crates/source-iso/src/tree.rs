@@ -118,7 +118,6 @@ impl Tree {
         self.examine(object, may_block)
     }
 
-    /// The parsed directory whose extent begins at `position`.
     pub(super) fn directory(&self, position: u64, may_block: bool) -> Result<Arc<Directory>> {
         if let Some(found) = self.directories.get(position) {
             return Ok(found);

@@ -71,7 +71,6 @@ impl Volume {
         self.bytes.read(position, target, may_block)
     }
 
-    /// An I/O error with the image's name and the place.
     pub(super) fn fault(&self, position: u64, what: &str) -> Error {
         Error::Io(format!("{}: at byte {position}: {what}", self.bytes.name()))
     }

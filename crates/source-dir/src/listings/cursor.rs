@@ -38,7 +38,6 @@ pub(super) enum Filled {
     End,
 }
 
-/// A directory open for listing, behind an entry, with read-ahead.
 pub(super) struct Cursor {
     position: Position,
     cookie: u64,
@@ -185,7 +184,6 @@ impl Cursor {
     }
 }
 
-/// Listings to be continued, and directories in an order of our own.
 #[derive(Default)]
 pub(crate) struct OpenListings {
     /// Oldest first.

@@ -54,7 +54,6 @@ impl NameList {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// Entries of a listing since the first name.
 pub(super) struct Gathered {
     ticket: Ticket,
     bytes: Vec<u8>,

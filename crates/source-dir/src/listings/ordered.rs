@@ -35,7 +35,6 @@ const WINDOW_BYTES_MAX: usize = 12 << 20;
 const KEPT_BYTES_MAX: usize = 16 << 20;
 /// A window made without a turn, and kept by its listing: some 4,000 names.
 pub(super) const SMALL_BYTES_MAX: usize = 256 << 10;
-/// Threads that may wait for a window.
 const WAITING_MAX: usize = 8;
 const PLACE_BYTES: usize = 16;
 /// Names with equal hashes take the next free numbers: bounds the distance of a cookie from its

@@ -54,7 +54,6 @@ impl Group {
         found.ok().filter(|index| self.members[*index].0 == object)
     }
 
-    /// Approximate bytes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let nodes = self.members.iter().map(|(_, node)| node.memory_bytes());
         self.members.len() * size_of::<Object>() + nodes.sum::<usize>() + 64
@@ -84,7 +83,6 @@ pub(crate) struct FoundNode {
 }
 
 impl FoundNode {
-    /// An object outside the cache.
     fn alone(object: Object, node: Node) -> Self {
         Self {
             group: Arc::new(Group::new(vec![(object, node)])),
@@ -147,7 +145,6 @@ impl Tree {
         Ok(node.map(|node| FoundNode::alone(object, node)))
     }
 
-    /// The group of `object`.
     fn group(&self, object: Object, may_block: bool) -> Result<Option<Group>> {
         match object {
             Object::Directory(position) => {
