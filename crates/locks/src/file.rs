@@ -1,19 +1,16 @@
 //! The locks of one file, by the rules of POSIX (fcntl(2), "Advisory record locking").
 //!
-//! Each owner has a list of pieces that do not overlap, in the order of the file. A new lock of
-//! the owner replaces what it had there, whatever that was: a read lock becomes a write
-//! lock, a piece is split in two, pieces of one kind that touch become one. Locks of one owner
-//! are never in its own way; of two owners a write lock is in the way of everything.
-//!
-//! A file has few locks; all are looked at one by one. How many there may be is bounded by
-//! [`crate::table`].
+//! Each owner has a list of pieces in file order, without overlaps. A new lock replaces what its
+//! owner had there: pieces change kind, split, or join with neighbours of their kind. An owner
+//! never conflicts with itself; between owners a write lock conflicts with everything. Files have
+//! few locks, bounded by [`crate::table`], so searches are linear.
 
 use std::collections::HashMap;
 
 use crate::owner::Owner;
 use crate::range::Range;
 
-/// To read with others, or to write alone.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Shared.
@@ -25,27 +22,27 @@ pub enum Kind {
 /// A locked range of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where.
+    /// Its bytes.
     pub range: Range,
-    /// How.
+    /// Its kind.
     pub kind: Kind,
-    /// State number of the client's status monitor when it was locked.
+    /// The client's NSM state number at the time.
     pub state: i32,
 }
 
-/// Which owner holds what.
+/// The pieces of each owner.
 #[derive(Default)]
 pub struct FileLocks {
     owners: HashMap<Owner, Vec<Piece>>,
 }
 
 impl FileLocks {
-    /// Whether no owner holds anything.
+    /// Whether nothing is locked.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// All that is held by others than `owner` and in the way of a lock.
+    /// The pieces of others that conflict with a lock.
     pub fn conflicts<'s, 'o>(
         &'s self,
         owner: &'o Owner,
@@ -54,7 +51,7 @@ impl FileLocks {
     ) -> impl Iterator<Item = (&'s Owner, &'s Piece)> + use<'s, 'o> {
         let others = self.owners.iter().filter(move |(other, _)| *other != owner);
         others.flat_map(move |(other, pieces)| {
-            // They are in order and do not overlap.
+            // In order, without overlaps.
             let first = pieces.partition_point(|piece| piece.range.ends_before(&range));
             let there = pieces.get(first..).unwrap_or(&[]).iter();
             let exclusive = move |piece: &&Piece| kind == Kind::Write || piece.kind == Kind::Write;
@@ -65,7 +62,7 @@ impl FileLocks {
         })
     }
 
-    /// The first of the file that is in the way.
+    /// The first conflict in file order.
     pub fn conflict<'s>(
         &'s self,
         owner: &Owner,
@@ -76,18 +73,18 @@ impl FileLocks {
             .min_by_key(|(other, piece)| (piece.range, *other))
     }
 
-    /// What the owner holds.
+    /// The owner's pieces.
     pub fn of(&self, owner: &Owner) -> &[Piece] {
         self.owners.get(owner).map_or(&[], Vec::as_slice)
     }
 
-    /// All owners with what they hold.
+    /// All owners and pieces.
     pub fn owners(&self) -> impl Iterator<Item = (&Owner, &[Piece])> {
         let owners = self.owners.iter();
         owners.map(|(owner, pieces)| (owner, pieces.as_slice()))
     }
 
-    /// What the owner would hold with `added` instead of all it has in `range`.
+    /// The owner's pieces with `added` in place of all in `range`.
     pub fn changed(&self, owner: &Owner, range: Range, added: &[Piece]) -> Vec<Piece> {
         let left = self.of(owner).iter().flat_map(|piece| {
             let rest = piece.range.without(&range).into_iter().flatten();
@@ -100,7 +97,7 @@ impl FileLocks {
             match joined.filter(|_| piece.kind == next.kind) {
                 Some(range) => {
                     piece.range = range;
-                    // The owner is alive in the newer of both.
+                    // The owner is alive in the newer state.
                     piece.state = added.first().map_or(piece.state, |added| added.state);
                     true
                 }
@@ -110,7 +107,7 @@ impl FileLocks {
         pieces
     }
 
-    /// Gives the owner these pieces, as [`FileLocks::changed`] gave them, and takes its others.
+    /// Replaces the owner's pieces by those of [`FileLocks::changed`].
     pub fn set(&mut self, owner: &Owner, pieces: Vec<Piece>) {
         if pieces.is_empty() {
             self.owners.remove(owner);
@@ -176,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_the_first_in_the_way_is_told() {
+    fn readers_share_and_the_first_conflict_is_found() {
         let mut locks = FileLocks::default();
         let (one, two, three) = (owner(1), owner(2), owner(3));
         lock(&mut locks, &one, range(8, 2), Some(Kind::Read));

@@ -1,5 +1,4 @@
-//! Locks on files for clients over a network: what is held and waited for. Rules alone, without
-//! clocks, threads and sockets.
+//! File locks of network clients: pure rules, without clocks, threads and sockets.
 //!
 //! ```text
 //!   [`table`]    byte ranges of files: what is held, what is waited for, what is offered
@@ -8,7 +7,7 @@
 //!   [`records`]  clients that hold locks, on disk, for the next life of the server
 //! ```
 //!
-//! The server of NLM version 4 asks them for each call.
+//! NLM version 4 asks them for each call.
 
 pub mod file;
 pub mod owner;

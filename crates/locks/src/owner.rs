@@ -3,29 +3,29 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A client machine: no other address can speak for it, and of several behind one
-/// address each has its name.
+/// A client machine. No other address can speak for it; the name tells clients behind one address
+/// apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {
-    /// Where its calls come from; of IPv4 never in its IPv6 form.
+    /// The source of its calls; IPv4 never mapped to IPv6.
     pub address: IpAddr,
-    /// What it calls itself.
+    /// Its caller name.
     pub name: Vec<u8>,
 }
 
-/// A program on a client, as the client tells them apart.
+/// A program on a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     /// Its machine.
     pub client: Arc<Client>,
-    /// Its number there.
+    /// Its process number there.
     pub process: i32,
-    /// More of its name.
+    /// Its opaque handle.
     pub handle: Arc<[u8]>,
 }
 
 impl Owner {
-    /// What one lock of it counts for: as much as the memory that it takes.
+    /// The weight of one lock: the memory that it takes.
     pub fn weight(&self) -> usize {
         1 + self.handle.len() / 64
     }

@@ -1,19 +1,19 @@
-//! Ranges of bytes of a file, as locks have them.
+//! Byte ranges of locks.
 
-/// The last byte that a file can have, by the offsets of POSIX.
+/// The last byte of a file (POSIX offsets).
 const LAST_OFFSET: u64 = i64::MAX as u64;
 
-/// At least one byte, up to a last one or to the end of the file, wherever that will be.
+/// A range of at least one byte, up to a last one or to the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     start: u64,
-    /// `u64::MAX` stands for the end.
+    /// `u64::MAX`: the end.
     last: u64,
 }
 
 impl Range {
-    /// `length` 0 means to the end of the file, and so does a range that reaches past every
-    /// offset. `None` when it begins past every offset.
+    /// `length` 0, or past every offset: to the end of the file. `None` when it begins past every
+    /// offset.
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         if offset > LAST_OFFSET {
             return None;
@@ -31,12 +31,12 @@ impl Range {
         })
     }
 
-    /// First byte.
+    /// The first byte.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Bytes; 0 for a range to the end of the file.
+    /// Bytes; 0 to the end of the file.
     pub fn length(&self) -> u64 {
         if self.last == u64::MAX {
             0
@@ -45,17 +45,17 @@ impl Range {
         }
     }
 
-    /// Whether they have a byte in common.
+    /// Whether both share a byte.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start <= other.last && other.start <= self.last
     }
 
-    /// Whether its last byte is before the first of `other`.
+    /// Whether it ends before `other` begins.
     pub fn ends_before(&self, other: &Self) -> bool {
         self.last < other.start
     }
 
-    /// What is left of it before and behind `other`.
+    /// Its parts before and behind `other`.
     pub fn without(&self, other: &Self) -> [Option<Self>; 2] {
         if !self.overlaps(other) {
             return [Some(*self), None];
@@ -71,7 +71,7 @@ impl Range {
         [before, behind]
     }
 
-    /// What it has in common with `other`.
+    /// The common part.
     pub fn within(&self, other: &Self) -> Option<Self> {
         self.overlaps(other).then(|| Self {
             start: self.start.max(other.start),
@@ -79,7 +79,7 @@ impl Range {
         })
     }
 
-    /// Both as one, when `other` begins where this one ends.
+    /// Both as one, if `other` begins at its end.
     pub fn joined(&self, other: &Self) -> Option<Self> {
         (self.last.checked_add(1) == Some(other.start)).then_some(Self {
             start: self.start,

@@ -1,4 +1,4 @@
-//! Which clients hold locks, on stable storage: after a restart they have to be notified.
+//! Clients with locks, on stable storage, for the notices after a restart.
 //!
 //! ```text
 //!   pagewell locks 1
@@ -6,11 +6,10 @@
 //!   client 192.168.1.20 192.168.1.5 6275696c64
 //! ```
 //!
-//! `state` is the number of this life of the server as a status monitor (NSM): odd, larger after
-//! each start. A client has its address, the address of ours that it called (or `-`), and its name
-//! in hexadecimal. The file is written whole under another name and then renamed, before the first
-//! lock of a client is granted; clients go on being listed for a while after their last lock, so
-//! that it is seldom written.
+//! `state` is the server's NSM state number: odd, larger after each start. A client line has its
+//! address, the server address it called (or `-`), and its name in hexadecimal. The file is
+//! replaced before a client's first lock is granted. Clients stay for a while after their last
+//! lock, so that writes are rare.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -24,25 +23,25 @@ use pagewell_base::files;
 use crate::owner::Client;
 use crate::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
 
-/// How long a client without locks is listed.
+/// How long a client without locks stays.
 const LISTED_FOR: Duration = Duration::from_secs(300);
-/// The longest file: every client with the longest name.
+/// Every client with the longest name.
 const FILE_BYTES_MAX: u64 = (CLIENTS_MAX as u64 + 1) * 2200;
 const HEADER: &str = "pagewell locks 1";
 
-/// A client that is listed.
+/// A client in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The client.
     pub client: Arc<Client>,
-    /// Which address of ours it knows, when that is known.
+    /// The server address it knows, if known.
     pub local: Option<IpAddr>,
 }
 
 struct Entry {
     local: Option<IpAddr>,
     used_at: Instant,
-    /// It has not heard of the restart yet.
+    /// The restart notice is pending.
     unheard: bool,
 }
 
@@ -54,8 +53,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Reads the list of the life before and begins a new one; without a path nothing outlives the
-    /// server. What cannot be understood in the file is left out.
+    /// Reads the previous list, ignoring what it cannot parse, and begins a new one. Without a path
+    /// nothing survives the server.
     pub fn open(path: Option<PathBuf>, now: Instant) -> io::Result<(Self, Vec<Listed>)> {
         let text = match path.as_deref().map(read) {
             Some(text) => text?,
@@ -77,19 +76,18 @@ impl Records {
         Ok((records, listed))
     }
 
-    /// The number of this life.
+    /// The server's state number.
     pub fn state(&self) -> i32 {
         self.state
     }
 
-    /// Whether a client is listed; if so, it is in use now.
+    /// Whether a client is listed; marks it as used.
     pub fn touch(&mut self, client: &Client, now: Instant) -> bool {
         let entry = self.clients.get_mut(client);
         entry.map(|entry| entry.used_at = now).is_some()
     }
 
-    /// Lists a client and waits until that is on the device. False when the list is full,
-    /// or has enough of its address.
+    /// Lists a client, durably. False: the list, or the share of its address, is full.
     pub fn add(&mut self, listed: &Listed, now: Instant) -> io::Result<bool> {
         if self.touch(&listed.client, now) {
             return Ok(true);
@@ -113,20 +111,20 @@ impl Records {
         saved.map(|()| true)
     }
 
-    /// A client of the life before has heard of the restart, or will not any more.
+    /// The client got its restart notice, or none will follow.
     pub fn heard(&mut self, client: &Client) {
         if let Some(entry) = self.clients.get_mut(client) {
             entry.unheard = false;
         }
     }
 
-    /// Whether some client need not be listed any more.
+    /// Whether a client can go.
     pub fn is_stale(&self, now: Instant, holds: impl Fn(&Arc<Client>) -> bool) -> bool {
         let mut clients = self.clients.iter();
         clients.any(|(client, entry)| entry.is_stale(now) && !holds(client))
     }
 
-    /// Takes those off the list.
+    /// Removes such clients.
     pub fn clean(&mut self, now: Instant, holds: impl Fn(&Arc<Client>) -> bool) -> io::Result<()> {
         self.clients
             .retain(|client, entry| !entry.is_stale(now) || holds(client));
@@ -197,7 +195,7 @@ fn unhexadecimal(text: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(byte).collect())?
 }
 
-/// An odd number that is larger; without one before, one that no life before is likely to have had.
+/// A larger odd number; without a previous one, one that is unlikely to have been used.
 fn next_state(before: Option<i32>) -> i32 {
     match before {
         Some(before) => (before.wrapping_add(1) | 1) & i32::MAX,

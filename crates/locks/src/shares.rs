@@ -1,8 +1,8 @@
-//! DOS share modes (RFC 1813 section 6.1.4, SHARE): a program that opens a file says what others
-//! may not do with it. They hold among those that use them, and say nothing to others.
+//! DOS share modes (RFC 1813 section 6.1.4, SHARE): what others may not do with an open file. They
+//! bind only their users.
 //!
-//! No client is notified of a restart of their holder or of ours, as the protocol has it; after
-//! ours those of before are taken first, as with locks.
+//! The protocol has no restart notices for them; after a server restart, reclaims come first, as
+//! with locks.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,9 +13,9 @@ use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 use crate::owner::{Client, Owner};
 use crate::table::{FileKey, Outcome};
 
-/// Open files with share modes in all.
+/// Open files with share modes.
 const SHARES_MAX: usize = 8192;
-/// Those of one address.
+/// The same of one address.
 const SHARES_PER_ADDRESS_MAX: usize = 1024;
 
 struct Share {
@@ -24,7 +24,7 @@ struct Share {
     access: ShareAccess,
 }
 
-/// All of them.
+/// All share modes.
 #[derive(Default)]
 pub struct Shares {
     files: HashMap<FileKey, Vec<Share>>,
@@ -33,7 +33,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Opens a file; what the owner had said of it before is replaced.
+    /// Opens a file, replacing the owner's earlier mode.
     pub fn open(
         &mut self,
         file: FileKey,
@@ -79,7 +79,7 @@ impl Shares {
         self.count_off(owner.client.address, closed);
     }
 
-    /// The clients at an address that have files open.
+    /// The clients of an address with open files.
     pub fn clients_at(&self, address: IpAddr) -> HashSet<Arc<Client>> {
         let shares = self.files.values().flatten();
         let clients = shares.map(|share| &share.owner.client);

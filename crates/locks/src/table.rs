@@ -1,34 +1,30 @@
-//! Which owner holds which lock of all files, which waits, and what happens when one is let go of.
+//! The locks of all files, the waiting requests, and what happens on unlock.
 //!
-//! Problem: the clients of a lock are machines that may not answer, and a lock that was given to
-//! one that is not there any more keeps all others out. Rules:
+//! Clients may not respond, and a lock granted to a dead one keeps all others out.
 //!
 //! ```text
 //!   LOCK ── free ──────────────────────────────> held
-//!    └── taken ──> waiting ── let go of ──> offered ── taken up ──> held
-//!                     │                        └── not heard of ──> the next that waits
-//!                     └── not asked for any more, cancelled ──> gone
+//!    └── taken ──> waiting ── unlocked ──> offered ── taken up ──> held
+//!                     │                       └── no response ──> the next waiter
+//!                     └── not repeated, cancelled ──> gone
 //! ```
 //!
-//! A lock that is waited for is put into the table for the first of them as soon as nothing
-//! is in its way, and the client is called back. It is *taken up* when the client says so, or asks
-//! for the lock again: clients do that every half minute or so, whether they can be called or not
-//! (Linux 30 s). When neither has happened after [`OFFERED_FOR`], the client has given up, and the
-//! offer is taken back, with what its owner had there before in its place. That is only done while
-//! the client cannot believe that it has the lock: after a call back whose answer got lost it may,
-//! and then the lock stays with it, like any lock of a client that is gone.
+//! Once nothing conflicts with a waiting request, the table grants it and the client is called
+//! back. The client *takes it up* by its reply or by repeating the request, which clients do every
+//! half minute (Linux 30 s) whether they can be called or not. After [`OFFERED_FOR`] without either
+//! it has given up, and the offer is undone, restoring what the owner had there. But if the reply
+//! to a call-back got lost, the client may believe that it holds the lock; then it keeps it, as any
+//! lock of a dead client.
 //!
-//! Waiting is in the order of asking. A lock that is free is given at once, also when others
-//! wait for more than that: to hold it back could make a client wait for itself.
+//! Waiters are served in order. A free lock is granted at once even if others wait for more:
+//! holding it back could make a client wait for itself.
 //!
-//! A wait that would end in itself (A waits for B, which waits for A) is refused. The search for it
-//! is bounded; a longer chain is not found.
+//! A wait in a circle (A for B, B for A) is refused. The search is bounded and misses long chains.
 //!
-//! After a restart it is not known which client held what. For a while only locks are taken that
-//! clients had before (*grace*), so that no other client gets between.
+//! After a restart the server does not know the old locks. During *grace* only reclaims are
+//! granted, so that no other client gets between.
 //!
-//! Everything is bounded, for each address and in all: see the constants. Nothing here has a clock
-//! or does input and output.
+//! All is bounded, by address and in total. There is no clock and no I/O here.
 
 mod holdings;
 mod offers;
@@ -46,48 +42,47 @@ use crate::file::{FileLocks, Kind, Piece};
 use crate::owner::{Client, Owner};
 use crate::range::Range;
 
-/// Locks of all clients. With owners as Linux names them (a process each at the most) 30 MB.
+/// All locks: 30 MB with owners as Linux names them (one for each process).
 pub const LOCKS_MAX: usize = 65_536;
 /// Locks of one address.
 pub const LOCKS_PER_ADDRESS_MAX: usize = 8192;
-/// Those that wait.
+/// Waiting requests.
 pub const WAITERS_MAX: usize = 4096;
-/// Those of one address that wait.
+/// Waiting requests of one address.
 pub const WAITERS_PER_ADDRESS_MAX: usize = 256;
-/// Clients of one address, which are told apart by name.
+/// Clients of one address, distinguished by name.
 pub const CLIENTS_PER_ADDRESS_MAX: usize = 64;
-/// Clients in all.
+/// All clients.
 pub const CLIENTS_MAX: usize = 1024;
-/// How long an offer stands: two rounds of a client that asks every 30 s.
+/// Lifetime of an offer: two repetitions by a client at 30 s.
 pub const OFFERED_FOR: Duration = Duration::from_secs(60);
-/// How long a client waits without asking again.
+/// Lifetime of a request that is not repeated.
 pub const WAITED_FOR: Duration = Duration::from_secs(300);
 
 /// A file of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileKey {
-    /// The export's number.
+    /// The export.
     pub export: u32,
-    /// The part of its identifier that all its identifiers have
-    /// ([`pagewell_fs::FileSystem::object_of`]).
+    /// What all identifiers of the file share ([`pagewell_fs::FileSystem::object_of`]).
     pub id: FileId,
 }
 
-/// What is asked for.
+/// A request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// Of which file.
+    /// The file.
     pub file: FileKey,
-    /// Its owner.
+    /// The owner.
     pub owner: Owner,
-    /// Where.
+    /// The bytes.
     pub range: Range,
-    /// How.
+    /// The kind.
     pub kind: Kind,
 }
 
 impl Wish {
-    /// It, as it is held by a client in this state.
+    /// The piece, once held by a client in this state.
     fn piece(&self, state: i32) -> Piece {
         Piece {
             range: self.range,
@@ -97,43 +92,42 @@ impl Wish {
     }
 }
 
-/// What became of a LOCK, or of a SHARE.
+/// The result of LOCK or SHARE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is held.
+    /// Held.
     Granted,
-    /// Another one is in the way.
+    /// Another lock conflicts.
     Denied,
-    /// It waits.
+    /// Waiting.
     Blocked,
     /// It would wait for itself.
     Deadlock,
     /// A bound is reached.
     Full,
-    /// Only locks of before the restart are taken now; or no longer; or not yet, see
-    /// [`Table::lock`].
+    /// Try later: only reclaims in grace, none after it; see also [`Table::lock`].
     Grace,
 }
 
-/// What a client said when it was called back.
+/// The result of a call-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has the lock now.
+    /// The client has the lock.
     Taken,
-    /// It does not want it, or not yet, or was not asked.
+    /// The client does not want it, or was not reached.
     Refused,
-    /// It was asked, and may have taken it.
+    /// The client was called and may have the lock.
     Unknown,
 }
 
-/// A client is to be called back.
+/// A client to call back.
 #[derive(Clone, Debug)]
 pub struct Offer<C> {
-    /// Names it in [`Table::answered`].
+    /// For [`Table::answered`].
     pub number: u64,
-    /// What was asked for.
+    /// The request.
     pub wish: Wish,
-    /// What the caller gave with it.
+    /// The caller's context.
     pub context: C,
 }
 
@@ -147,13 +141,13 @@ struct Waiter<C> {
 
 struct Offered {
     at: Instant,
-    /// What the owner had there before.
+    /// The owner's earlier pieces in the range.
     before: Vec<Piece>,
     called_at: Instant,
     calls: u32,
-    /// A call back is under way.
+    /// A call-back is in progress.
     is_called: bool,
-    /// The client may believe that it has the lock.
+    /// The client may believe that it holds the lock.
     may_be_taken: bool,
 }
 
@@ -161,17 +155,17 @@ struct Offered {
 struct Load {
     weight: usize,
     waiters: usize,
-    /// How often each client is an owner in a file.
+    /// For each client, the number of (file, owner) pairs.
     clients: HashMap<Arc<Client>, usize>,
 }
 
-/// All locks of a server. `C` is what is needed to call back a client that waits.
+/// All locks of a server. `C` is the context for calling back a waiter.
 pub struct Table<C> {
     files: HashMap<FileKey, FileLocks>,
     /// Oldest first.
     waiters: BTreeMap<u64, Waiter<C>>,
     next_number: u64,
-    /// Calls that are under way, or wait for that, by the number of their offer.
+    /// Call-backs queued or in progress, by offer.
     calls: HashMap<u64, Wish>,
     loads: HashMap<IpAddr, Load>,
     weight: usize,
@@ -179,7 +173,7 @@ pub struct Table<C> {
 }
 
 impl<C: Clone> Table<C> {
-    /// An empty one, which until then takes only locks of before.
+    /// An empty table, in grace until `grace_until`.
     pub fn new(grace_until: Option<Instant>) -> Self {
         Self {
             files: HashMap::new(),
@@ -192,32 +186,32 @@ impl<C: Clone> Table<C> {
         }
     }
 
-    /// Whether only locks of before the restart are taken.
+    /// Whether only reclaims are granted.
     pub fn in_grace(&self, now: Instant) -> bool {
         self.grace_until.is_some_and(|until| now < until)
     }
 
-    /// Whether a client holds something.
+    /// Whether a client holds locks.
     pub fn holds(&self, client: &Arc<Client>) -> bool {
         self.loads
             .get(&client.address)
             .is_some_and(|load| load.clients.contains_key(client))
     }
 
-    /// The clients at an address that hold something.
+    /// The clients of an address with locks.
     pub fn clients_at(&self, address: IpAddr) -> Vec<Arc<Client>> {
         self.loads
             .get(&address)
             .map_or_else(Vec::new, |load| load.clients.keys().cloned().collect())
     }
 
-    /// Files in which programs at an address hold locks, each counted for each program.
+    /// Locked files of the programs at an address, one for each program.
     pub fn held_at(&self, address: IpAddr) -> usize {
         let load = self.loads.get(&address);
         load.map_or(0, |load| load.clients.values().sum())
     }
 
-    /// What is in the way of a lock, if anything.
+    /// The first conflict of a lock.
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         let locks = self.files.get(&wish.file)?;
         let (owner, piece) = locks.conflict(&wish.owner, wish.range, wish.kind)?;
@@ -231,12 +225,12 @@ impl<C: Clone> Table<C> {
         })
     }
 
-    /// Asks for a lock. `state` is that of the client's status monitor; `wait` gives what is needed
-    /// to call back, when the client will wait.
+    /// Requests a lock. `state`: the client's NSM state; `wait`: the context for a call-back, if
+    /// the client waits.
     ///
-    /// A client cannot tell for which of its requests it is called back. So while a call for the
-    /// same lock is under way that the client did not wait for (it has asked again, and let go, and
-    /// wants it once more), it cannot wait anew: it is asked to come back, as after a restart.
+    /// A call-back does not say which request it answers. So while one is in progress for the same
+    /// lock, to which the client did not wait (it has repeated, unlocked and wants it again), a new
+    /// wait gets [`Outcome::Grace`].
     pub fn lock(
         &mut self,
         wish: &Wish,
@@ -248,7 +242,7 @@ impl<C: Clone> Table<C> {
             return (Outcome::Grace, Vec::new());
         }
         let outcome = self.ask(wish, state, wait, now);
-        // A weaker lock instead of a stronger one lets others in.
+        // A weaker lock in place of a stronger one may let others in.
         (outcome, self.offer(&wish.file, now))
     }
 
@@ -290,13 +284,13 @@ impl<C: Clone> Table<C> {
         self.add_waiter(wish, state, context, now)
     }
 
-    /// Lets go of the range of `wish`. False when splitting a lock would pass a bound.
+    /// Unlocks the range. False: splitting a lock would exceed a bound.
     pub fn unlock(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
         self.settle_all_of(wish);
         (self.change(wish, &[]), self.offer(&wish.file, now))
     }
 
-    /// Waits no more. False when nothing was waited for.
+    /// Stops waiting. False: there was no such request.
     pub fn cancel(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
         let Some(number) = self.waiter_of(wish) else {
             return (false, Vec::new());
@@ -308,8 +302,7 @@ impl<C: Clone> Table<C> {
         (true, Vec::new())
     }
 
-    /// A client is gone: all it has is free, but what it has locked in a life of its status monitor
-    /// that goes on.
+    /// A client is gone: frees all its locks, except those of the NSM state `keep`.
     pub fn free(&mut self, client: &Client, keep: Option<i32>, now: Instant) -> Vec<Offer<C>> {
         let mut settled = Vec::new();
         let mine = |(number, waiter): (&u64, &Waiter<C>)| {
@@ -317,7 +310,7 @@ impl<C: Clone> Table<C> {
         };
         for number in self.waiters.iter().filter_map(mine).collect::<Vec<_>>() {
             if self.is_open(number) {
-                // What it had and was offered is all freed below, or all kept.
+                // The loop below frees or keeps these pieces.
                 settled.extend(self.settle(number));
             } else if self.waiters.get(&number).map(|waiter| waiter.state) != keep {
                 self.forget_waiter(number);

@@ -1,12 +1,10 @@
 //! The file of the audit log.
 //!
-//! Lines go through a queue of [`LINES_MAX`] to a thread that writes them, so that no call waits
-//! for this disk. When it cannot be written, or falls behind, lines are lost: that is said once in
-//! the log, how many is said when it goes on, and in the file where they are missing. A file that
-//! was moved away (logrotate(8)) is made anew.
+//! A queue of [`LINES_MAX`] leads to a writing thread, so that calls do not wait for this disk. On
+//! errors or a full queue lines are lost: the log says so once, and their number on recovery, as
+//! does the file. A file that was moved away (logrotate(8)) is created anew.
 //!
-//! Known weakness: a line is on the disk when the kernel writes it, not before its change is
-//! answered.
+//! Weakness: a change may be answered before its line is on disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,20 +15,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-/// Lines that may wait to be written.
+/// Lines in the queue.
 const LINES_MAX: usize = 1024;
-/// Lines that are written together.
+/// Lines of one write.
 const TOGETHER_MAX: usize = 128;
-/// How long the last ones are waited for when the program ends.
+/// Longest wait for the queue at exit.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
 
 enum Message {
     Line(Vec<u8>),
-    /// Answered when all lines before it are written.
+    /// Answered once all earlier lines are written.
     Finish(SyncSender<()>),
 }
 
-/// The way to it.
+/// The queue to the file.
 #[derive(Debug)]
 pub(crate) struct AuditFile {
     queue: SyncSender<Message>,
@@ -38,7 +36,7 @@ pub(crate) struct AuditFile {
 }
 
 impl AuditFile {
-    /// Opens the file, and starts the thread that writes it.
+    /// Opens the file and starts its thread.
     pub(crate) fn start(path: &Path) -> std::io::Result<Self> {
         let mut writer = Writer::open(path).map_err(|error| {
             let text = format!("audit log {}: {error}", path.display());
@@ -53,14 +51,14 @@ impl AuditFile {
         Ok(Self { queue, overflowed })
     }
 
-    /// Has a line written.
+    /// Queues a line.
     pub(crate) fn write(&self, line: Vec<u8>) {
         if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(line)) {
             self.overflowed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until what was said is written, for a while.
+    /// Waits a bounded time for the queue.
     pub(crate) fn finish(&self) {
         let (done, is_done) = sync_channel(1);
         if self.queue.try_send(Message::Finish(done)).is_ok() {
@@ -91,7 +89,7 @@ fn write_all(writer: &mut Writer, lines: &Receiver<Message>, overflowed: &Atomic
     }
 }
 
-/// The file, and what could not be written to it.
+/// The file, and the number of lost lines.
 struct Writer {
     path: PathBuf,
     file: File,
@@ -114,8 +112,7 @@ impl Writer {
         })
     }
 
-    /// Writes so many lines, `overflowed` after others that were lost on the way. Returns what is
-    /// to be said about it.
+    /// Writes `count` lines, after `overflowed` lost ones. Returns news for the log.
     fn put(&mut self, lines: &[u8], count: u64, overflowed: u64) -> Option<String> {
         self.lost += overflowed;
         let path = self.path.display().to_string();
@@ -135,7 +132,7 @@ impl Writer {
         }
     }
 
-    /// Adds all of the lines, or nothing.
+    /// Appends all lines or nothing.
     fn append(&mut self, lines: &[u8]) -> std::io::Result<()> {
         let is_same = |path: &Path, file: &File| {
             let (at, open) = (std::fs::metadata(path).ok()?, file.metadata().ok()?);
@@ -151,7 +148,7 @@ impl Writer {
         }
         all.extend_from_slice(lines);
         self.file.write_all(&all).inspect_err(|_| {
-            // A part of a line is none.
+            // No partial lines.
             let _ = self.file.set_len(before);
         })
     }

@@ -1,10 +1,10 @@
-//! What the log contains: levels, by crate.
+//! The log's levels, by crate.
 
 use tracing::level_filters::LevelFilter;
 
 use crate::AUDIT;
 
-/// The crates that say something, as they are written, and beside them the audit log.
+/// Crates that log, as users name them, and the audit log.
 pub const CRATES: [&str; 14] = [
     "audit",
     "cache",
@@ -22,7 +22,7 @@ pub const CRATES: [&str; 14] = [
     "sunrpc",
 ];
 
-/// Crates that are one server to those who read its log.
+/// Crates that are one server to users.
 const PARTS_OF_NFSD: [&str; 4] = ["rpcd", "export", "nfs3d", "nlmd"];
 
 const LEVELS: [(&str, LevelFilter); 6] = [
@@ -37,7 +37,7 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 /// Levels, by crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Of crates that have none of their own.
+    /// Of crates without a level of their own.
     default: LevelFilter,
     of_crates: Vec<(&'static str, LevelFilter)>,
 }
@@ -51,7 +51,7 @@ impl Default for Filter {
     }
 }
 
-/// The crate of a target, as people write it: `source-nfs` of `pagewell_source_nfs::mount`.
+/// The user's name of a target's crate: `source-nfs` of `pagewell_source_nfs::mount`.
 #[must_use]
 pub fn crate_of(target: &str) -> String {
     let first = target.split("::").next().unwrap_or(target);
@@ -63,12 +63,11 @@ pub fn crate_of(target: &str) -> String {
 }
 
 impl Filter {
-    /// Reads `LEVEL`, `CRATE=LEVEL`, or several with commas between them. A later one of a crate
-    /// counts.
+    /// Reads `LEVEL`, `CRATE=LEVEL`, or several between commas; the last one of a crate counts.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what may be written.
+    /// What is wrong, and what is valid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut filter = Self::default();
         for part in text.split(',').map(str::trim) {
@@ -97,7 +96,7 @@ impl Filter {
         let own = self.of_crates.iter().find(|(known, _)| *known == name);
         match own {
             Some((_, level)) => *level,
-            // To ask for an audit log is to want it, however little else.
+            // An audit log is asked for by its own option.
             None if target == AUDIT => LevelFilter::INFO,
             None => self.default,
         }

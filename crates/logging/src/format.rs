@@ -7,7 +7,7 @@
 //! | JSON | `{"time":…,"level":"warn","crate":"nfsd","message":…` and the fields`}` |
 //! | journald | the fields of the journal's own protocol, systemd.journal-fields(7) |
 //!
-//! Every form is one line, whatever a name or a server has brought in.
+//! Each form is one line, whatever bytes a name has.
 
 use pagewell_base::calendar;
 use pagewell_base::line::{one_line, said};
@@ -16,7 +16,7 @@ use tracing::Level;
 
 use crate::record::{Record, Value};
 
-/// How the log is written.
+/// The form of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `pagewell: MESSAGE`.
@@ -24,19 +24,19 @@ pub enum Format {
     Plain,
     /// With time, level and crate.
     Text,
-    /// A JSON object on each line.
+    /// A JSON object for each line.
     Json,
-    /// To the journal, with its own fields.
+    /// The journal's native fields.
     Journald,
 }
 
-/// Bytes of a text that are written, so that no line is too long for a pipe or a datagram.
+/// Longest field, for the sake of pipes and datagrams.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// The same of a message.
+/// Longest message.
 const MESSAGE_BYTES_MAX: usize = 2048;
 
-/// Names of JSON that are not fields.
+/// JSON names that are not fields.
 const RESERVED: [&str; 4] = ["time", "level", "crate", "message"];
 
 fn cut(text: &str, bytes_max: usize) -> &str {
@@ -49,7 +49,7 @@ fn time(record: &Record) -> String {
     format!("{seconds}.{:03}Z", record.milliseconds)
 }
 
-/// The message, or the fields of an event that has none.
+/// The message, or else the fields.
 fn message(record: &Record) -> String {
     let message = cut(&record.fields.message, MESSAGE_BYTES_MAX);
     if !message.is_empty() {
@@ -61,7 +61,7 @@ fn message(record: &Record) -> String {
 }
 
 impl Format {
-    /// The bytes of an event.
+    /// An event as bytes.
     pub(crate) fn bytes(self, record: &Record) -> Vec<u8> {
         match self {
             Self::Plain => said(&message(record)).into_bytes(),
@@ -102,7 +102,7 @@ fn json(record: &Record) -> String {
     line + "}\n"
 }
 
-/// The numbers of syslog(3).
+/// Severities of syslog(3).
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -112,8 +112,8 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-/// The native protocol of the journal: `NAME=VALUE` and a newline, or where a value has a newline
-/// the name, a newline, its length in 8 bytes (little-endian), the value and a newline.
+/// The journal's native protocol: `NAME=VALUE` and a newline; a value with newlines has the name, a
+/// newline, its length (8 bytes, little-endian), itself and a newline.
 fn journal(record: &Record) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = |name: &str, value: &str| {

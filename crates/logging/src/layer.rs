@@ -1,4 +1,4 @@
-//! What receives the events of all crates.
+//! The receiver of all crates' events.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ use crate::limiter::Limiter;
 use crate::output::{Losses, Output};
 use crate::record::{Fields, Record, Value};
 
-/// Where events go and how.
+/// Output and form.
 struct Destination {
     output: Output,
     format: Format,
@@ -37,7 +37,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// What is said goes there as `pagewell: MESSAGE`.
+    /// Plain lines to `output`.
     pub(crate) fn new(output: Output) -> Self {
         Self {
             filter: RwLock::new(Filter::default()),
@@ -68,7 +68,7 @@ impl Log {
 
     pub(crate) fn set_filter(&self, filter: Filter) {
         *self.filter.write() = filter;
-        // What every place in the code knows of it.
+        // Call sites cache the filter's answer.
         tracing::callsite::rebuild_interest_cache();
     }
 
@@ -86,7 +86,7 @@ impl Log {
         self.filter.read().level_of(metadata.target()) >= *metadata.level()
     }
 
-    /// Whether an event is to be written; says in it how many before it were not.
+    /// Whether to write an event; adds the number of hidden ones before it.
     fn admit(&self, kind: Identifier, fields: &mut Fields) -> bool {
         let Some(subject) = fields.limit.as_deref() else {
             return true;
@@ -137,7 +137,7 @@ fn record_now(level: Level, origin: &str, fields: Fields) -> Record {
     }
 }
 
-/// The log as a part of a subscriber.
+/// The log as a subscriber's layer.
 pub(crate) struct LogLayer(pub(crate) Arc<Log>);
 
 impl<S> Layer<S> for LogLayer
@@ -145,7 +145,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        // The answer holds until the filter changes, which has all ask again.
+        // Valid until the filter changes, which rebuilds the cache.
         if self.0.contains(metadata) {
             Interest::always()
         } else {

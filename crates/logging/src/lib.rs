@@ -1,16 +1,15 @@
-//! Where the lines of the log go, and in which form.
+//! Where the log goes, and in which form.
 //!
-//! Every crate says what it has to say with the macros of `tracing`, and knows nothing of this one.
-//! The program calls [`start`] first, which writes `pagewell: MESSAGE` to standard error; what
-//! serves for long calls [`configure`] then. `docs/LOGGING.md` has what people need to know of it.
+//! Crates log with the macros of `tracing` and do not know this one. A program first calls
+//! [`start`]: `pagewell: MESSAGE` to standard error; long-running commands then call [`configure`].
+//! For users: `docs/LOGGING.md`.
 //!
-//! An event has a message, which says all to people, and fields for programs. The texts show the
-//! message alone; JSON and the journal have the fields too, with those of the spans around it.
-//! Events that clients can cause have a field `limit`: who or what they are about. See [`limiter`].
+//! An event has a complete message for people, and fields, with those of its spans, for programs
+//! (JSON and the journal). Events that clients can cause have a field `limit`, their subject; see
+//! [`limiter`].
 //!
-//! Known weakness: an event is formatted and written by the thread that causes it. A reader of the
-//! log that takes nothing costs that thread [`output::WAIT`], once; then lines are lost, and
-//! counted.
+//! Weakness: the causing thread formats and writes. A reader of the log that stalls costs it
+//! [`output::WAIT`] once; then lines are lost and counted.
 
 pub mod audit;
 pub mod filter;
@@ -32,44 +31,44 @@ use crate::audit::AuditFile;
 use crate::layer::{Log, LogLayer};
 use crate::output::Output;
 
-/// The target of the events of the audit log.
+/// The target of audit events.
 pub const AUDIT: &str = "audit";
 
 /// Where the audit log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Audit {
-    /// Into the log, at level info.
+    /// To the log, at level info.
     Log,
-    /// Into a file, a JSON object on each line.
+    /// To a file, a JSON object for each line.
     File(PathBuf),
 }
 
-/// What is wanted of the log.
+/// The settings of the log.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is written.
+    /// The levels.
     pub filter: Filter,
-    /// How.
+    /// The form.
     pub format: Format,
-    /// Where the audit log goes, if there is one.
+    /// The audit log, if any.
     pub audit: Option<Audit>,
 }
 
 static LOG: OnceLock<Arc<Log>> = OnceLock::new();
 
-/// Writes what is said to standard error, as `pagewell: MESSAGE`. Later calls change nothing.
+/// Logs `pagewell: MESSAGE` to standard error. Later calls change nothing.
 pub fn start() {
     let log = LOG.get_or_init(|| Arc::new(Log::new(Output::StandardError)));
     let subscriber = tracing_subscriber::registry().with(LogLayer(log.clone()));
-    // Set before: by an earlier call, or by the program that this is a part of.
+    // An earlier call, or an embedding program, may have set one.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// Has the log be as wanted, from here on.
+/// Applies the options.
 ///
 /// # Errors
 ///
-/// There is no journal, or the file of the audit log cannot be opened. Nothing has changed then.
+/// No journal, or the audit file cannot be opened; nothing changes.
 pub fn configure(options: &Options) -> std::io::Result<()> {
     start();
     let Some(log) = LOG.get() else {
@@ -85,11 +84,11 @@ pub fn configure(options: &Options) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Has the log contain what `text` says ([`Filter::parse`]), from here on.
+/// Replaces the levels ([`Filter::parse`]).
 ///
 /// # Errors
 ///
-/// What is wrong with `text`. Nothing has changed then.
+/// What is wrong with `text`; nothing changes.
 pub fn set_filter(text: &str) -> Result<(), String> {
     let filter = Filter::parse(text)?;
     if let Some(log) = LOG.get() {
@@ -98,16 +97,16 @@ pub fn set_filter(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where an audit log goes, open.
+/// An open destination of the audit log.
 #[derive(Debug)]
 pub struct AuditPlace(Option<AuditFile>);
 
 impl AuditPlace {
-    /// Opens the file of the audit log, if it goes into one.
+    /// Opens the audit file, if there is one.
     ///
     /// # Errors
     ///
-    /// It cannot be opened, or there is no thread for it.
+    /// It cannot be opened, or its thread cannot start.
     pub fn open(audit: Option<&Audit>) -> std::io::Result<Self> {
         match audit {
             Some(Audit::File(path)) => AuditFile::start(path).map(Some).map(Self),
@@ -116,21 +115,21 @@ impl AuditPlace {
     }
 }
 
-/// Has the audit log go there from here on. What was said before is where it went before.
+/// Replaces the destination of the audit log; earlier lines stay in the old one.
 pub fn set_audit(place: AuditPlace) {
     if let Some(log) = LOG.get() {
         log.set_audit_file(place.0);
     }
 }
 
-/// Whether lines go to people: a text on standard error.
+/// Whether lines are text for people on standard error.
 #[must_use]
 pub fn is_text() -> bool {
     let format = LOG.get().map(|log| log.format());
     matches!(format, None | Some(Format::Plain | Format::Text))
 }
 
-/// Brings to the file of the audit log what is on its way there, as far as it can be.
+/// Writes out the audit log's queue, within a bounded time.
 pub fn finish() {
     if let Some(log) = LOG.get() {
         log.finish();

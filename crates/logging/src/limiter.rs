@@ -1,39 +1,36 @@
-//! What clients can cause must not fill the log.
+//! Keeps clients from filling the log.
 //!
-//! Problem: a client that is turned away asks again, a bad disk fails many calls, and there may be
-//! a million clients. Rule: of one kind of event (one place in the code) [`LINES_MAX`] are written
-//! in a [`PERIOD`], and no more than [`LINES_OF_SUBJECT_MAX`] of them about the same subject, so
-//! that a loud one leaves some for the others. The next one that is written says how many were not.
+//! Refused clients repeat, bad disks fail many calls, and there may be a million clients. For each
+//! call site [`LINES_MAX`] lines are written in a [`PERIOD`], at most [`LINES_OF_SUBJECT_MAX`]
+//! about one subject; the next line says how many were hidden. Memory is bounded, as only subjects
+//! with a written line are kept.
 //!
-//! Memory: only subjects of which a line was written are remembered, until the period ends. So
-//! there are no more than [`LINES_MAX`] for each place in the code, however many clients call.
-//!
-//! Known weakness: more than [`LINES_MAX`] subjects in a period hide those that come later. What is
-//! hidden is counted here, and by the counters of the server.
+//! Weakness: more than [`LINES_MAX`] subjects in a period hide later ones, which only counters
+//! show.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Lines of one kind in a period.
+/// Lines of a call site in a period.
 pub const LINES_MAX: usize = 30;
-/// Lines about one subject of these.
+/// Lines about one subject.
 pub const LINES_OF_SUBJECT_MAX: u32 = 10;
-/// How long a period is. It begins with the first line.
+/// Begins with the first line.
 pub const PERIOD: Duration = Duration::from_secs(60);
-/// More of a subject are cut off: subjects are addresses and names of exports.
+/// Subjects are addresses and export names; longer ones are cut.
 const SUBJECT_BYTES_MAX: usize = 256;
 
-/// The lines of one kind.
+/// The lines of a call site.
 struct Period {
     began: Instant,
     lines: usize,
-    /// Not written since the last one that was.
+    /// Hidden lines since the last written one.
     hidden: u64,
     by_subject: HashMap<String, u32>,
 }
 
-/// The lines of all kinds, which keys of type `K` tell apart.
+/// The lines of all call sites, by key.
 pub struct Limiter<K>(HashMap<K, Period>);
 
 impl<K> Default for Limiter<K> {
@@ -43,8 +40,7 @@ impl<K> Default for Limiter<K> {
 }
 
 impl<K: Eq + Hash> Limiter<K> {
-    /// Whether a line of this kind about `subject` may be written now, and how many of the kind
-    /// were not since the last one.
+    /// Whether to write a line about `subject`: the number of hidden lines before it, or `None`.
     pub fn admit(&mut self, kind: K, subject: &str, now: Instant) -> Option<u64> {
         let period = self.0.entry(kind).or_insert_with(|| Period {
             began: now,

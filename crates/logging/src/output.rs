@@ -1,10 +1,9 @@
-//! Where lines go: standard error, or the socket of the journal.
+//! Standard error, or the journal's socket.
 //!
-//! Problem: a reader of the log may stop reading, and threads that serve must not stand still for
-//! that. Rule: the first line that is not taken is waited for, [`WAIT`]; then lines are lost, and
-//! counted, until one is taken at once again.
+//! A reader of the log may stop, and serving threads must not. The first line that is not taken
+//! waits for [`WAIT`]; then lines are lost and counted, until one is taken at once.
 //!
-//! Known weakness: a line longer than a page may wait in a pipe that has only one page left.
+//! Weakness: a line longer than a page may block on a pipe with one free page.
 
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -15,21 +14,21 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a log that takes nothing is waited for.
+/// Longest wait for a stalled log.
 pub const WAIT: Duration = Duration::from_secs(1);
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// One of them.
+/// A destination.
 #[derive(Debug)]
 pub enum Output {
     /// Standard error.
     StandardError,
-    /// The journal, which is connected to for each line: it may start again.
+    /// The journal; the path is resolved for each line, as the journal may restart.
     Journal(UnixDatagram, PathBuf),
 }
 
-/// What was not taken lately.
+/// Recent losses.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     is_deaf: AtomicBool,
@@ -37,7 +36,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// How many lines were lost, once they are no longer.
+    /// The number of lost lines, once lines are taken again.
     pub(crate) fn over(&self) -> Option<u64> {
         let is_over = !self.is_deaf.load(Ordering::Relaxed);
         let lost = || self.lines.swap(0, Ordering::Relaxed);
@@ -50,7 +49,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// There is none; the error says so.
+    /// There is none.
     pub fn journal() -> std::io::Result<Self> {
         Self::journal_at(Path::new(JOURNAL))
     }
@@ -58,7 +57,7 @@ impl Output {
     fn journal_at(path: &Path) -> std::io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(WAIT))?;
-        // It ignores an empty message.
+        // The journal ignores empty messages.
         socket.send_to(&[], path).map_err(|error| {
             let text = format!("no journal at {}: {error}", path.display());
             std::io::Error::new(error.kind(), text)
@@ -66,7 +65,7 @@ impl Output {
         Ok(Self::Journal(socket, path.to_owned()))
     }
 
-    /// Writes a line, unless nothing takes it.
+    /// Writes a line, unless the destination stalls.
     pub(crate) fn write(&self, line: &[u8], losses: &Losses) {
         let is_deaf = losses.is_deaf.load(Ordering::Relaxed);
         let written = match self {
@@ -80,7 +79,7 @@ impl Output {
     }
 }
 
-/// Whether somebody takes what is written, or there is no such thing as waiting for it.
+/// Whether the destination takes data, or cannot make a writer wait.
 fn is_ready(file: impl AsFd, patience: Duration) -> bool {
     let mut asked = [PollFd::new(&file, PollFlags::OUT)];
     let patience = Timespec::try_from(patience).ok();
@@ -93,7 +92,7 @@ fn write_error(line: &[u8], is_deaf: bool) -> bool {
     if !is_ready(&file, patience) {
         return false;
     }
-    // A closed or full one is no reason not to serve, and there is nowhere left to say so.
+    // Failing to log is no reason to stop serving.
     let _ = file.write_all(line);
     true
 }

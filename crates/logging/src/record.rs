@@ -1,15 +1,15 @@
-//! An event as it is written: what it is, its message, its fields.
+//! An event as it is written.
 
 use std::fmt;
 
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// The field that names what a limited event is about. It is not shown.
+/// The field for the subject of a limited event; not shown.
 const LIMIT: &str = "limit";
 const MESSAGE: &str = "message";
 
-/// The value of a field.
+/// A field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Text(String),
@@ -35,13 +35,13 @@ impl fmt::Display for Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fields {
     pub(crate) message: String,
-    /// What it is about, if events about that are limited.
+    /// The subject of a limited event.
     pub(crate) limit: Option<String>,
     pub(crate) all: Vec<(&'static str, Value)>,
 }
 
 impl Fields {
-    /// Adds those of `others` that are not there yet.
+    /// Adds those of `others` that are missing.
     pub(crate) fn complete(&mut self, others: &Self) {
         for (name, value) in &others.all {
             if self.all.iter().all(|(known, _)| known != name) {
@@ -94,7 +94,7 @@ pub(crate) struct Record {
     pub(crate) seconds: i64,
     pub(crate) milliseconds: u32,
     pub(crate) level: Level,
-    /// The crate, as people write it.
+    /// The crate, as users name it.
     pub(crate) origin: String,
     pub(crate) fields: Fields,
 }

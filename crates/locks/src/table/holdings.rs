@@ -1,4 +1,4 @@
-//! What is held, and the bounds on it.
+//! Held locks and their bounds.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,7 @@ use crate::table::{
 };
 
 impl<C: Clone> Table<C> {
-    /// Puts pieces instead of all the owner has in the range. False: a bound is reached, and
-    /// nothing has changed.
+    /// Replaces the owner's pieces in the range. False: a bound is reached, nothing has changed.
     #[must_use]
     pub(super) fn change(&mut self, wish: &Wish, added: &[Piece]) -> bool {
         let none = FileLocks::default();
@@ -64,7 +63,7 @@ impl<C: Clone> Table<C> {
         self.drop_idle_load(address);
     }
 
-    /// Counts so many pieces of an owner instead of so many.
+    /// Charges `after` pieces of an owner in place of `before`.
     pub(super) fn charge(&mut self, owner: &Owner, before: usize, after: usize) {
         let load = self.loads.entry(owner.client.address).or_default();
         let weight = owner.weight();

@@ -1,4 +1,4 @@
-//! Those that wait, and what they are offered.
+//! Waiting requests and offers.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::table::{
     WAITERS_PER_ADDRESS_MAX, Waiter, Wish,
 };
 
-/// After this time a client is called back again, [`CALLS_MAX`] times in all.
+/// Pause before the next of [`CALLS_MAX`] call-backs.
 const CALL_AGAIN_AFTER: Duration = Duration::from_secs(15);
 const CALLS_MAX: u32 = 3;
 
-/// Owners that are looked at: programs on clients that wait for each other are few.
+/// Owners of a search: few programs wait for each other.
 const OWNERS_MAX: usize = 64;
-/// Locks that are looked at.
+/// Locks of a search.
 const STEPS_MAX: usize = 4096;
 
 impl<C: Clone> Table<C> {
-    /// What came of a call back.
+    /// Takes the result of a call-back.
     pub fn answered(&mut self, number: u64, answer: Answer, now: Instant) -> Vec<Offer<C>> {
         self.calls.remove(&number);
         let waiter = self.waiters.get_mut(&number);
@@ -35,14 +35,14 @@ impl<C: Clone> Table<C> {
                 let file = self.settle(number);
                 return file.map_or_else(Vec::new, |file| self.offer(&file, now));
             }
-            // Also of one that has taken the lock at an earlier call: it waits for none any more.
+            // Even from a client that took the lock at an earlier call: it waits no more.
             Answer::Refused => {}
             Answer::Unknown => offered.may_be_taken = true,
         }
         Vec::new()
     }
 
-    /// To be called every second or so: what is overdue.
+    /// What is overdue; call about once a second.
     pub fn tick(&mut self, now: Instant) -> Vec<Offer<C>> {
         let (mut silent, mut over, mut again) = (Vec::new(), Vec::new(), Vec::new());
         for (number, waiter) in &mut self.waiters {
@@ -88,14 +88,14 @@ impl<C: Clone> Table<C> {
         waiters.find_map(|(number, waiter)| (waiter.wish == *wish).then_some(*number))
     }
 
-    /// Whether an offer still waits for its client.
+    /// Whether an offer is pending.
     pub fn is_open(&self, number: u64) -> bool {
         let waiter = self.waiters.get(&number);
         waiter.is_some_and(|waiter| waiter.offered.is_some())
     }
 
-    /// Whether an owner in the way of `wish` waits, through others, for its owner. When the search
-    /// reaches a bound, the answer is no.
+    /// Whether a conflicting owner waits, perhaps through others, for this one; false at a bound of
+    /// the search.
     pub(super) fn would_wait_for_itself(&self, wish: &Wish) -> bool {
         let mut seen = HashSet::new();
         let mut open = vec![wish];
@@ -163,30 +163,28 @@ impl<C: Clone> Table<C> {
         Some(waiter)
     }
 
-    /// The owner has what it was offered, and no more: what it had written before and is to read
-    /// now, others may read, too.
-    ///
-    /// Returns the file, in which others may be offered something then.
+    /// The owner keeps its offer and nothing beside it: a write lock that became a read lock lets
+    /// readers in. Returns the file, where other offers may now be possible.
     pub(super) fn settle(&mut self, number: u64) -> Option<FileKey> {
         let waiter = self.forget_waiter(number)?;
         let before = waiter.offered.map_or_else(Vec::new, |one| one.before);
         let wrote = before.iter().any(|piece| piece.kind == Kind::Write);
         if wrote && waiter.wish.kind == Kind::Read {
             let taken = waiter.wish.piece(waiter.state);
-            // Where a bound is reached it stays as it is, which excludes more.
+            // At a bound the stronger lock stays.
             let _ = self.change(&waiter.wish, &[taken]);
         }
         Some(waiter.wish.file)
     }
 
-    /// Whether the owner has an offer in the range already. It gets one at a time: of two, one
-    /// that is taken back could give back what the other has changed.
+    /// Whether the owner has an offer in the range. One at a time: undoing one of two could undo
+    /// the other's change.
     fn has_offer(&self, wish: &Wish) -> bool {
         let mut waiters = self.waiters.values();
         waiters.any(|waiter| waiter.is_offered_in(wish))
     }
 
-    /// An owner that does something in a range that it was offered knows that it has it.
+    /// An owner that acts in the range of its offer knows that it has it.
     pub(super) fn settle_all_of(&mut self, wish: &Wish) {
         let offered =
             |(number, waiter): (&u64, &Waiter<C>)| waiter.is_offered_in(wish).then_some(*number);
@@ -195,7 +193,7 @@ impl<C: Clone> Table<C> {
         }
     }
 
-    /// Takes an offer back and makes it to the next.
+    /// Undoes an offer and makes the next.
     pub(super) fn take_back(&mut self, number: u64, now: Instant) -> Vec<Offer<C>> {
         let Some(waiter) = self.forget_waiter(number) else {
             return Vec::new();
@@ -213,7 +211,7 @@ impl<C: Clone> Table<C> {
         self.offer(file, now)
     }
 
-    /// Gives what nothing is in the way of any more to those that wait for it, oldest first.
+    /// Offers free locks to waiters, oldest first.
     pub(super) fn offer(&mut self, file: &FileKey, now: Instant) -> Vec<Offer<C>> {
         let waiting = |(number, waiter): (&u64, &Waiter<C>)| {
             (waiter.wish.file == *file && waiter.offered.is_none()).then_some(*number)
@@ -237,7 +235,7 @@ impl<C: Clone> Table<C> {
             });
             let before: Vec<Piece> = parts.collect();
             let added = offered(wish.piece(state), &before);
-            // It asks again, and is then refused.
+            // Its next repetition is refused.
             if !self.change(&wish, &added) {
                 self.forget_waiter(number);
                 continue;
@@ -266,15 +264,15 @@ impl<C: Clone> Table<C> {
 }
 
 impl<C> Waiter<C> {
-    /// Whether the owner of `wish` is offered something in its range by this.
+    /// Whether this is an offer in the range of `wish` to its owner.
     fn is_offered_in(&self, wish: &Wish) -> bool {
         let mine = self.wish.file == wish.file && self.wish.owner == wish.owner;
         mine && self.offered.is_some() && self.wish.range.overlaps(&wish.range)
     }
 }
 
-/// What the owner has while it has not taken up an offer: what it was offered, but nothing less
-/// than it had. Else another could come between, and it could not be taken back.
+/// An owner's pieces while its offer is pending: the offer, but nothing weaker than before. A third
+/// owner could come between otherwise, and the offer could not be undone.
 fn offered(wanted: Piece, before: &[Piece]) -> Vec<Piece> {
     let stronger = before
         .iter()

@@ -84,7 +84,7 @@ fn owners(offers: &[Offer<()>]) -> Vec<i32> {
 }
 
 #[test]
-fn who_waits_gets_it_in_the_order_of_asking() {
+fn waiters_get_it_in_the_order_of_asking() {
     let mut test = Test::new();
     let [one, two, three, four] = [1, 2, 3, 4].map(owner);
     assert_eq!(test.lock(&write(&one, 0, 10)), Outcome::Granted);
@@ -119,7 +119,7 @@ fn an_offer_is_taken_up_by_asking_again() {
 }
 
 #[test]
-fn an_offer_nobody_takes_up_goes_to_the_next_and_leaves_what_was_there() {
+fn an_offer_not_taken_up_goes_to_the_next_and_leaves_what_was_there() {
     let mut test = Test::new();
     let [one, two, three] = [1, 2, 3].map(owner);
     test.lock(&read(&one, 0, 10));
@@ -212,7 +212,7 @@ fn a_client_that_may_have_taken_a_lock_keeps_it() {
 
 /// The call for a lock that came by asking again must not be taken for that of a later request.
 #[test]
-fn nobody_waits_while_an_older_call_for_the_same_is_under_way() {
+fn no_client_waits_while_an_older_call_for_the_same_is_under_way() {
     let mut test = Test::new();
     let [one, two] = [1, 2].map(owner);
     test.lock(&write(&one, 0, 0));
@@ -307,7 +307,7 @@ fn after_a_restart_only_old_locks_are_taken_for_a_while() {
 }
 
 #[test]
-fn a_client_that_restarted_loses_its_locks_of_before_and_nobody_elses() {
+fn a_client_that_restarted_loses_its_old_locks_and_no_others() {
     let mut test = Test::new();
     let (old, new, other) = (owner_on(1, 1), owner_on(1, 2), owner_on(2, 1));
     test.lock(&write(&old, 0, 1));
