@@ -1,13 +1,10 @@
-//! The audit log: what changed something in an export, for whom, and what came of it.
+//! The audit log: changes of exports, their callers and results.
 //!
-//! Each change is an event at level info of the target `audit`, whether it was done or refused.
-//! A repetition that was answered with the reply of the first is none.
+//! Each change, done or refused, is an event of the target `audit` at level info; replayed replies
+//! are not. Of a file's WRITEs with one user, address and result, only the first in [`PERIOD`] is
+//! recorded, as more say nothing new.
 //!
-//! A file is written with many WRITEs, which say nothing that the first does not say. Rule: of a
-//! user's WRITEs to a file from one address with one result, the first in [`PERIOD`] is recorded.
-//!
-//! Known weakness: more than [`FILES_MAX`] files that are written in a period are recorded more
-//! often than that.
+//! Weakness: with over [`FILES_MAX`] files in a period WRITEs are recorded more often.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,16 +21,16 @@ use pagewell_export::shown::{object, text_of};
 use pagewell_rpcd::answer::{credentials_of, decode};
 use pagewell_rpcd::slow::Kind;
 
-/// The target of these events.
+/// The target of the events.
 pub(super) const TARGET: &str = "audit";
 
-/// How long a WRITE stands for those that follow it.
+/// How long a WRITE stands for later ones.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Files whose last WRITE is remembered.
+/// Files with a remembered WRITE.
 const FILES_MAX: usize = 4096;
 
-/// By which a WRITE is like an earlier one.
+/// What makes WRITEs alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct WriteKey {
     export: u32,
@@ -43,14 +40,14 @@ struct WriteKey {
     result: &'static str,
 }
 
-/// The WRITEs that were recorded lately.
+/// Recently recorded WRITEs.
 #[derive(Default)]
 struct Writes(Option<HashMap<WriteKey, Instant>>);
 
 static WRITES: Mutex<Writes> = Mutex::new(Writes(None));
 
 impl Writes {
-    /// Whether a WRITE is to be recorded.
+    /// Whether to record a WRITE.
     fn is_first(&mut self, key: WriteKey, now: Instant) -> bool {
         let all = self.0.get_or_insert_default();
         let is_recent = |at: &Instant| now.saturating_duration_since(*at) < PERIOD;
@@ -73,7 +70,7 @@ pub(super) fn is_change(procedure: Procedure) -> bool {
     kind(procedure) == Kind::Change
 }
 
-/// Where a change leads: the directory and the name that RENAME and LINK give.
+/// The second directory and name, of RENAME and LINK.
 fn target(call: &NfsCall<'_>, served: &Served) -> Option<(String, String)> {
     let to: DirectoryOperation<'_> = match call.procedure {
         Procedure::Rename => decode::<RenameArguments<'_>>(call.arguments).ok()?.to,

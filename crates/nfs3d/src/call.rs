@@ -1,4 +1,4 @@
-//! A call of NFS version 3: what kind of call it is, what it may take, and what answers it.
+//! A call of NFS version 3: its class and its answer.
 
 use pagewell_export::exports::{Caller, Served};
 use pagewell_export::shown::is_detailed;
@@ -11,22 +11,22 @@ use pagewell_sunrpc::nfs3::{self, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
-use crate::answering::{Answering, LISTING_BYTES_MAX, Out, READ_BYTES_MAX, Stop};
 use crate::duplicate::Pending;
+use crate::handler::{Abort, LISTING_BYTES_MAX, Nfs3Handler, Out, READ_BYTES_MAX};
 use crate::statistics::NFS;
 use crate::{creation, data, directory, names, object, observed, volume};
 
-/// A call of NFS whose head was read.
+/// A call of NFS with parsed head.
 pub(super) struct NfsCall<'a> {
     pub(super) request: Request<'a>,
     pub(super) head: Call<'a>,
     pub(super) procedure: Procedure,
     pub(super) arguments: Decoder<'a>,
-    /// What the calls share that were received with it.
+    /// Shared by the calls of one receive.
     pub(super) cache: Option<&'a fs::BatchCache>,
 }
 
-/// What a call that reads may take: what its connection is charged for while it is under way.
+/// The class of a call, with the longest reply that its connection is charged for.
 pub(super) fn class_of(call: &NfsCall<'_>, subjects: Subjects) -> Class {
     let (procedure, arguments) = (call.procedure, call.arguments);
     let mut class = Class {
@@ -54,8 +54,8 @@ pub(super) fn class_of(call: &NfsCall<'_>, subjects: Subjects) -> Class {
     class
 }
 
-/// What a procedure does. A change must not be done twice, or long after it was sent (its reply is
-/// kept). COMMIT may be: it changes nothing that can be read.
+/// What a procedure does. A change must not run twice, or long after it was sent; COMMIT may, as it
+/// changes nothing readable.
 pub(super) fn kind(procedure: Procedure) -> Kind {
     match procedure {
         Procedure::Commit => Kind::Commit,
@@ -73,10 +73,10 @@ pub(super) fn kind(procedure: Procedure) -> Kind {
     }
 }
 
-/// Appends the results of a call of NFS that failed, with all optional attributes absent.
+/// Appends a failure without optional attributes.
 fn encode_bare_failure(encoder: &mut Encoder<'_>, procedure: Procedure, status: Status) {
     status.encode(encoder);
-    // One word says "absent" for each post_op_attr and pre_op_attr of the procedure's resfail.
+    // "Absent" for each post_op_attr and pre_op_attr of the procedure's resfail.
     let absent = match (procedure, kind(procedure)) {
         (Procedure::Null | Procedure::Getattr, _) => 0,
         (Procedure::Link, _) => 3,
@@ -89,7 +89,7 @@ fn encode_bare_failure(encoder: &mut Encoder<'_>, procedure: Procedure, status: 
     }
 }
 
-/// Has the client ask again later.
+/// Answers "try later".
 pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
     let mark = batch.begin();
     let mut encoder = Encoder::new(batch.bytes());
@@ -99,7 +99,7 @@ pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
 }
 
 impl NfsCall<'_> {
-    /// Answers the call, unless it would have to wait and may not.
+    /// Answers the call, unless it would block and may not.
     pub(super) fn answer(
         &self,
         served: &Served,
@@ -113,7 +113,7 @@ impl NfsCall<'_> {
         }
     }
 
-    /// Answers with what `run` appends, and shows the call to the log.
+    /// Answers with what `run` appends, and logs the call.
     pub(super) fn reply(
         &self,
         served: &Served,
@@ -138,13 +138,13 @@ impl NfsCall<'_> {
         let caller = &Caller::new(served, credentials_of(&self.head), peer, waiting);
         let procedure = self.procedure;
         self.reply(served, batch, |batch, mark| {
-            let mut answering = Answering::new(caller, Out::new(batch, mark));
-            let result = run(&mut answering, procedure, self.arguments);
+            let mut handler = Nfs3Handler::new(caller, Out::new(batch, mark));
+            let result = run(&mut handler, procedure, self.arguments);
             batch.tally.set_export(caller.used_export());
             let status = match result {
                 Ok(done) => return Ok(done),
-                Err(Stop::Unanswered(reason)) => return Err(reason),
-                Err(Stop::Status(status)) => status,
+                Err(Abort::Unanswered(reason)) => return Err(reason),
+                Err(Abort::Status(status)) => status,
             };
             encode_bare_failure(&mut Encoder::new(batch.bytes()), procedure, status);
             Ok(Done {
@@ -155,34 +155,34 @@ impl NfsCall<'_> {
     }
 }
 
-/// Runs one procedure; its results are appended after the RPC head.
+/// Runs a procedure, which appends its results behind the RPC head.
 fn run(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     procedure: Procedure,
     arguments: Decoder<'_>,
-) -> Result<Done, Stop> {
+) -> Result<Done, Abort> {
     match procedure {
         Procedure::Null => Ok(Done::default()),
-        Procedure::Getattr => object::getattr(answering, decode(arguments)?),
-        Procedure::Setattr => object::setattr(answering, decode(arguments)?),
-        Procedure::Lookup => object::lookup(answering, decode(arguments)?),
-        Procedure::Access => object::access(answering, decode(arguments)?),
-        Procedure::Readlink => object::readlink(answering, decode(arguments)?),
-        Procedure::Read => data::read(answering, decode(arguments)?),
-        Procedure::Write => data::write(answering, decode(arguments)?),
-        Procedure::Create => creation::create(answering, decode(arguments)?),
-        Procedure::Mkdir => creation::mkdir(answering, decode(arguments)?),
-        Procedure::Symlink => creation::symlink(answering, decode(arguments)?),
-        Procedure::Mknod => creation::mknod(answering, decode(arguments)?),
-        Procedure::Remove => names::remove(answering, decode(arguments)?, false),
-        Procedure::Rmdir => names::remove(answering, decode(arguments)?, true),
-        Procedure::Rename => names::rename(answering, decode(arguments)?),
-        Procedure::Link => names::link(answering, decode(arguments)?),
-        Procedure::Readdir => directory::readdir(answering, decode(arguments)?),
-        Procedure::ReaddirPlus => directory::readdirplus(answering, decode(arguments)?),
-        Procedure::Fsstat => volume::fsstat(answering, decode(arguments)?),
-        Procedure::Fsinfo => volume::fsinfo(answering, decode(arguments)?),
-        Procedure::Pathconf => volume::pathconf(answering, decode(arguments)?),
-        Procedure::Commit => data::commit(answering, decode(arguments)?),
+        Procedure::Getattr => object::getattr(handler, decode(arguments)?),
+        Procedure::Setattr => object::setattr(handler, decode(arguments)?),
+        Procedure::Lookup => object::lookup(handler, decode(arguments)?),
+        Procedure::Access => object::access(handler, decode(arguments)?),
+        Procedure::Readlink => object::readlink(handler, decode(arguments)?),
+        Procedure::Read => data::read(handler, decode(arguments)?),
+        Procedure::Write => data::write(handler, decode(arguments)?),
+        Procedure::Create => creation::create(handler, decode(arguments)?),
+        Procedure::Mkdir => creation::mkdir(handler, decode(arguments)?),
+        Procedure::Symlink => creation::symlink(handler, decode(arguments)?),
+        Procedure::Mknod => creation::mknod(handler, decode(arguments)?),
+        Procedure::Remove => names::remove(handler, decode(arguments)?, false),
+        Procedure::Rmdir => names::remove(handler, decode(arguments)?, true),
+        Procedure::Rename => names::rename(handler, decode(arguments)?),
+        Procedure::Link => names::link(handler, decode(arguments)?),
+        Procedure::Readdir => directory::readdir(handler, decode(arguments)?),
+        Procedure::ReaddirPlus => directory::readdirplus(handler, decode(arguments)?),
+        Procedure::Fsstat => volume::fsstat(handler, decode(arguments)?),
+        Procedure::Fsinfo => volume::fsinfo(handler, decode(arguments)?),
+        Procedure::Pathconf => volume::pathconf(handler, decode(arguments)?),
+        Procedure::Commit => data::commit(handler, decode(arguments)?),
     }
 }

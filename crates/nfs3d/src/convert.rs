@@ -1,4 +1,4 @@
-//! Between the file systems' types and the wire's. Errors map to `nfsstat3` here and only here.
+//! Types of file systems and of the wire. The only mapping of errors to `nfsstat3`.
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3;
@@ -37,8 +37,8 @@ pub(super) fn status(error: &fs::Error) -> nfs3::Status {
     }
 }
 
-/// A time on the wire: 1970 to 2106. Earlier and later ones are cut to the nearest that fits,
-/// which orders them rightly; wrapping around would not.
+/// A time on the wire, 1970 to 2106. Others are clamped, which keeps their order; wrapping would
+/// not.
 pub(super) fn time(time: fs::Timestamp) -> nfs3::Time {
     let (seconds, nanoseconds) = match u32::try_from(time.seconds) {
         Ok(seconds) => (seconds, time.nanoseconds),
@@ -51,7 +51,7 @@ pub(super) fn time(time: fs::Timestamp) -> nfs3::Time {
     }
 }
 
-/// A time from the wire; an error when its nanoseconds are no nanoseconds.
+/// A time from the wire; fails on invalid nanoseconds.
 pub(super) fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
     let timestamp = (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
         seconds: i64::from(time.seconds),
@@ -60,7 +60,7 @@ pub(super) fn timestamp(time: nfs3::Time) -> fs::Result<fs::Timestamp> {
     timestamp.ok_or(fs::Error::Invalid)
 }
 
-/// What an export shows of its objects, as NFS version 3 carries it.
+/// An export's objects as NFS version 3 shows them.
 pub(super) trait WireIdentity {
     /// Attributes as clients see them.
     fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes;
@@ -108,15 +108,14 @@ impl WireIdentity for Identity {
     }
 }
 
-/// An object of a call, as replies show it.
+/// An object as replies show it.
 pub(super) trait WireTarget {
     /// Its attributes.
     fn attributes(&self) -> fs::Result<nfs3::FileAttributes>;
-    /// The same; absent when they cannot be had.
+    /// The same, if available.
     fn attributes_now(&self) -> Option<nfs3::FileAttributes>;
-    /// What is to be said of it after a change of it has failed. When it was refused before
-    /// anything was done, the object was before what it is now; when storage failed, a part may
-    /// have been done (RFC 1813 section 2.6).
+    /// Its WCC data after a failed change. A refused change left it as it is; a storage failure may
+    /// have done a part (RFC 1813 section 2.6).
     fn wcc_after_failure(&self, error: &fs::Error) -> nfs3::WccData;
 }
 
@@ -140,8 +139,7 @@ impl WireTarget for Target<'_> {
     }
 }
 
-/// Whether a call that failed so was refused for what it asks, and not because storage failed it,
-/// perhaps when a part was done.
+/// Whether the error refused the request, rather than storage failing, perhaps midway.
 fn is_refusal(error: &fs::Error) -> bool {
     use fs::Error;
     !matches!(
@@ -157,8 +155,8 @@ fn is_refusal(error: &fs::Error) -> bool {
     )
 }
 
-/// Attributes to set; an error when a time makes no sense. An owner or group of -1 is none, and
-/// stays as it is: so chown(2) has it, and other servers, and some clients send it.
+/// Attributes to set; fails on invalid times. Owner or group -1 means no change, as in chown(2) and
+/// other servers; some clients send it.
 pub(super) fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAttributes> {
     let set_time = |from| -> fs::Result<_> {
         Ok(match from {
@@ -177,7 +175,7 @@ pub(super) fn set_attributes(from: &nfs3::SetAttributes) -> fs::Result<fs::SetAt
     })
 }
 
-/// The durability a client asks for.
+/// The requested durability.
 pub(super) fn stability(from: nfs3::StableHow) -> fs::Stability {
     match from {
         nfs3::StableHow::Unstable => fs::Stability::Unstable,

@@ -1,5 +1,4 @@
-//! CREATE, MKDIR, SYMLINK, MKNOD (RFC 1813 sections 3.3.8 to 3.3.11): they differ in what is made
-//! and share how it is answered.
+//! CREATE, MKDIR, SYMLINK, MKNOD (RFC 1813 sections 3.3.8 to 3.3.11).
 
 use pagewell_fs::{self as fs, Batched, Call, FileId};
 use pagewell_sunrpc::nfs3::{
@@ -7,16 +6,16 @@ use pagewell_sunrpc::nfs3::{
     MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
-use crate::answering::{Answering, Stop};
 use crate::convert::{WireIdentity, WireTarget, set_attributes};
+use crate::handler::{Abort, Nfs3Handler};
 use pagewell_rpcd::answer::Done;
 
 pub(super) fn create(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: CreateArguments<'_>,
-) -> Result<Done, Stop> {
+) -> Result<Done, Abort> {
     make(
-        answering,
+        handler,
         arguments.what,
         |filesystem, call, directory, name| {
             let how = match &arguments.how {
@@ -30,11 +29,11 @@ pub(super) fn create(
 }
 
 pub(super) fn mkdir(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: MkdirArguments<'_>,
-) -> Result<Done, Stop> {
+) -> Result<Done, Abort> {
     make(
-        answering,
+        handler,
         arguments.what,
         |filesystem, call, directory, name| {
             let attributes = without_size(&arguments.attributes)?;
@@ -44,11 +43,11 @@ pub(super) fn mkdir(
 }
 
 pub(super) fn symlink(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: SymlinkArguments<'_>,
-) -> Result<Done, Stop> {
+) -> Result<Done, Abort> {
     make(
-        answering,
+        handler,
         arguments.what,
         |filesystem, call, directory, name| {
             let attributes = without_size(&arguments.attributes)?;
@@ -62,11 +61,11 @@ pub(super) fn symlink(
 }
 
 pub(super) fn mknod(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: MknodArguments<'_>,
-) -> Result<Done, Stop> {
+) -> Result<Done, Abort> {
     make(
-        answering,
+        handler,
         arguments.what,
         |filesystem, call, directory, name| {
             use fs::NodeKind;
@@ -87,17 +86,17 @@ pub(super) fn mknod(
 }
 
 fn make(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     what: DirectoryOperation<'_>,
     make: impl FnOnce(Batched<'_>, &Call<'_>, &FileId, &[u8]) -> fs::Result<fs::Created>,
-) -> Result<Done, Stop> {
-    let target = answering.target_to_change(what.directory)?;
+) -> Result<Done, Abort> {
+    let target = handler.target_to_change(what.directory)?;
     let handle;
     let made = make(target.filesystem(), &target.call(), &target.id, what.name);
     let result = match made {
         Ok(created) => {
             let identity = &target.export.identity;
-            handle = answering.served().handle(target.export, &created.entry.id);
+            handle = handler.served().handle(target.export, &created.entry.id);
             Ok(CreateOk {
                 object: Handle::new(handle.as_bytes()),
                 object_attributes: Some(identity.attributes(&created.entry.attributes)),
@@ -106,11 +105,10 @@ fn make(
         }
         Err(error) => Err(error),
     };
-    answering.answer(&target, result, |error| target.wcc_after_failure(error))
+    handler.answer(&target, result, |error| target.wcc_after_failure(error))
 }
 
-/// Attributes of an object that has no size of its own: clients that fill in every field send
-/// one, and it means nothing.
+/// Attributes of an object without a size: some clients fill in every field.
 fn without_size(from: &SetAttributes) -> fs::Result<fs::SetAttributes> {
     Ok(fs::SetAttributes {
         size: None,

@@ -1,6 +1,6 @@
 //! READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7, 3.3.21).
 //!
-//! How the bytes of a READ travel depends on where they are and how many they are:
+//! How the bytes of a READ leave:
 //!
 //! | payload | small | large |
 //! |---|---|---|
@@ -16,19 +16,18 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
-use crate::answering::{Answering, Out, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
 use crate::convert::{self, WireIdentity, WireTarget};
+use crate::handler::{Abort, Nfs3Handler, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::volume::SIZE_MAX;
 use pagewell_rpcd::answer::Done;
 use pagewell_rpcd::reply::batch::Piece;
 use pagewell_rpcd::reply::file_range::{FileRange, is_resident};
 
-/// Reads up to this are copied, with all other replies of a block in one system call. Of longer
-/// ones a bare server sends most with sendfile, in 34 of 36 rows of docs/results/serve.md and
-/// serve-epyc.md.
+/// Longest READ whose data is copied into the block. For longer ones sendfile is fastest in 34 of
+/// 36 rows of docs/results/serve.md and serve-epyc.md.
 const COPIED_READ_BYTES_MAX: usize = 32 << 10;
 
-/// The head of a READ reply that is about to be written.
+/// The head of a READ reply.
 struct Head {
     attributes: Option<FileAttributes>,
     end_of_file: bool,
@@ -37,11 +36,11 @@ struct Head {
 }
 
 pub(super) fn read(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: ReadArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target(arguments.file)?;
-    // No file reaches farther, and no source need count past it.
+) -> Result<Done, Abort> {
+    let target = handler.target(arguments.file)?;
+    // No file is longer, so sources need not check for overflow.
     let offset = arguments.offset.min(SIZE_MAX);
     let left = u32::try_from(SIZE_MAX - offset).unwrap_or(u32::MAX);
     let count = arguments.count.min(READ_BYTES_MAX).min(left);
@@ -52,23 +51,23 @@ pub(super) fn read(
         let head = Head {
             attributes: Some(target.export.identity.attributes(&read.attributes)),
             end_of_file: read.end_of_file,
-            may_block: answering.may_block(),
+            may_block: handler.may_block(),
         };
-        send_payload(answering, read.payload, &head)
+        send_payload(handler, read.payload, &head)
     };
     match ask_again(read) {
         Ok(done) => Ok(done),
-        Err(error) => answering.fail(&target, error, |_| target.attributes_now()),
+        Err(error) => handler.fail(&target, error, |_| target.attributes_now()),
     }
 }
 
-/// `None`: none of the promised bytes are there any more, and nothing was written.
+/// `None`: the promised bytes are gone, and nothing was written.
 fn send_payload(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     payload: Payload,
     head: &Head,
 ) -> fs::Result<Option<Done>> {
-    let (length, out) = (payload.len(), answering.out());
+    let (length, out) = (payload.len(), handler.out());
     if length <= COPIED_READ_BYTES_MAX {
         return head.copy(&payload, out);
     }
@@ -81,7 +80,7 @@ fn send_payload(
             if !head.may_block {
                 return Err(fs::Error::WouldBlock);
             }
-            // What is in no memory yet is waited for here, and not by the thread that sends.
+            // Wait for uncached data here, not in the sending thread.
             let length = u32::try_from(length).unwrap_or(READ_BYTES_MAX);
             let payload = Payload::File {
                 file,
@@ -99,10 +98,10 @@ fn send_payload(
 }
 
 pub(super) fn write(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: WriteArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target_to_change(arguments.file)?;
+) -> Result<Done, Abort> {
+    let target = handler.target_to_change(arguments.file)?;
     let (filesystem, offset) = (target.filesystem(), arguments.offset);
     let write = || {
         let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
@@ -112,7 +111,7 @@ pub(super) fn write(
             return Err(fs::Error::FileTooLarge);
         }
         let stability = convert::stability(arguments.stable);
-        // What the source copies of it, the source counts.
+        // The source counts what it copies.
         let written = filesystem.write(&target.call(), &target.id, offset, data, stability)?;
         Ok(WriteOk {
             file_wcc: target.export.identity.change(&written.change),
@@ -121,17 +120,17 @@ pub(super) fn write(
             verifier: written.verifier,
         })
     };
-    answering.answer(&target, write(), |error| target.wcc_after_failure(error))
+    handler.answer(&target, write(), |error| target.wcc_after_failure(error))
 }
 
 pub(super) fn commit(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: CommitArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target_to_change(arguments.file)?;
+) -> Result<Done, Abort> {
+    let target = handler.target_to_change(arguments.file)?;
     let CommitArguments { offset, count, .. } = arguments;
     let commit = || {
-        // It needs what WRITE needs.
+        // As for WRITE.
         if target.credentials.uid != 0 {
             target.permitted(fs::Access::MODIFY | fs::Access::EXTEND)?;
         }
@@ -143,18 +142,18 @@ pub(super) fn commit(
         })
     };
     let result = commit();
-    // What it lies on names its place by itself; of this the client cannot know where.
+    // The underlying source names its place itself; the client cannot know it here.
     if let Err(error @ (fs::Error::NoSpace | fs::Error::QuotaExceeded)) = &result {
         target.report(&error.to_string());
     }
-    answering.answer(&target, result, |error| target.wcc_after_failure(error))
+    handler.answer(&target, result, |error| target.wcc_after_failure(error))
 }
 
-/// Times a read is made again when the file has shrunk between look and read.
+/// Attempts while a file shrinks between size and read.
 const READ_ATTEMPTS: u32 = 3;
 
-/// A file that shrank is looked at again. Storage that keeps promising bytes it does not have (an
-/// image that was truncated) is failing.
+/// Repeats a read of a file that shrank. Storage that keeps promising bytes it does not have (a
+/// truncated image) has failed.
 fn ask_again(mut read: impl FnMut() -> fs::Result<Option<Done>>) -> fs::Result<Done> {
     for _ in 0..READ_ATTEMPTS {
         if let Some(done) = read()? {
@@ -165,7 +164,7 @@ fn ask_again(mut read: impl FnMut() -> fs::Result<Option<Done>>) -> fs::Result<D
 }
 
 impl Head {
-    /// Appends status and head for `count` bytes of data.
+    /// Appends status and head for `count` bytes.
     fn put(&self, count: usize, end_of_file: bool, bytes: &mut Vec<u8>) {
         let mut encoder = Encoder::new(bytes);
         Status::Ok.encode(&mut encoder);
@@ -180,7 +179,7 @@ impl Head {
         head.encode(&mut encoder);
     }
 
-    /// Copies the data into the block behind the head.
+    /// Copies the data behind the head.
     fn copy(&self, payload: &Payload, out: &mut Out<'_>) -> fs::Result<Option<Done>> {
         let wanted = payload.len();
         let bytes = out.bytes();
@@ -192,15 +191,15 @@ impl Head {
             .as_ref()
             .map_or(true, |count| *count == 0 && wanted > 0)
         {
-            // Nothing may stay behind: another reply is written in its place.
+            // The next reply goes here.
             bytes.truncate(start);
             return copied.map(|_| None);
         }
         let count = copied?;
         counters::COPIED_BYTES.add(count as u64);
         if count < wanted {
-            // The file was truncated in between: say what there was, and let the client ask for
-            // the rest, which tells it where the file ends now.
+            // Truncated meanwhile: answer with what was there; the client's next READ finds the
+            // end.
             let kept = bytes[data..].to_vec();
             bytes.truncate(start);
             self.put(count, false, bytes);
@@ -210,7 +209,7 @@ impl Head {
         Ok(Some(Done::default()))
     }
 
-    /// Lets the data follow from where it is.
+    /// Sends the data in place behind the head.
     fn send(
         &self,
         pieces: impl IntoIterator<Item = Piece>,

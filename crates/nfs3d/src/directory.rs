@@ -1,14 +1,12 @@
 //! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
-//! The client's limits count XDR bytes of the result, so an entry is written to know its size, and
-//! taken back if it does not fit. The cookie verifier is always zero and never compared: cookies
-//! stay valid when the directory changes, and servers that refuse a listing because the directory
-//! changed break clients that cannot start over.
+//! The client's limits count XDR bytes of the result, so an entry is written and taken back if it
+//! does not fit. The cookie verifier is always zero and never compared: cookies survive changes of
+//! the directory, and refusing them breaks clients that cannot start over.
 //!
-//! READDIRPLUS may leave out attributes and handles, and clients have been seen that cannot do
-//! without. A source that lists names alone, such as a server without READDIRPLUS that is served
-//! again, is asked for each name. Exports in a directory that leads to them are not: clients look
-//! up what they want of these.
+//! READDIRPLUS may omit attributes and handles, but some clients need them. If a source lists names
+//! only (a server without READDIRPLUS, exported again), each name is looked up; exports below the
+//! pseudo root are not, as clients look them up themselves.
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
@@ -17,40 +15,40 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item};
 
-use crate::answering::{Answering, LISTING_BYTES_MAX, Stop};
 use crate::convert::{WireIdentity, WireTarget};
+use crate::handler::{Abort, LISTING_BYTES_MAX, Nfs3Handler};
 use pagewell_export::exports::Target;
 use pagewell_rpcd::answer::Done;
 
-/// Before the first entry: a present `post_op_attr` and the verifier.
+/// A present `post_op_attr` and the verifier, before the first entry.
 const HEAD_BYTES: usize = 96;
 
-/// Names of one page that are looked up, so that its answer does not take too long.
+/// Names looked up for one page, to bound its time.
 const LOOKUPS_MAX: usize = 128;
 
-/// What a client asks for.
+/// The request.
 struct Wanted {
-    /// After the entry of this cookie.
+    /// Starts behind this entry.
     cookie: u64,
     with_attributes: bool,
-    /// The most bytes of the whole result.
+    /// Most bytes of the result.
     bytes: u32,
-    /// The most bytes of names, file numbers and cookies.
+    /// Most bytes of names, file numbers and cookies.
     directory_bytes: u32,
 }
 
-/// A result being written, and what is left of the client's limits.
+/// A result being written, and the rest of the client's limits.
 struct Page<'b> {
     bytes: &'b mut Vec<u8>,
-    /// Whether an entry was taken.
+    /// It has an entry.
     begun: bool,
     left: usize,
     directory_left: usize,
 }
 
 impl Page<'_> {
-    /// Writes an entry, if there is enough left; says whether there was. The limit on directory
-    /// bytes is a hint (RFC 1813 section 3.3.17): one entry may always exceed it.
+    /// Writes an entry if it fits, and returns whether it did. The limit of directory bytes is a
+    /// hint (RFC 1813 section 3.3.17): one entry may always exceed it.
     fn put(&mut self, entry: &impl Encode, directory_bytes: usize) -> bool {
         let start = self.bytes.len();
         encode_item(&mut Encoder::new(self.bytes), entry);
@@ -67,17 +65,17 @@ impl Page<'_> {
 }
 
 pub(super) fn readdir(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: ReaddirArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target(arguments.directory)?;
+) -> Result<Done, Abort> {
+    let target = handler.target(arguments.directory)?;
     let wanted = Wanted {
         cookie: arguments.cookie,
         with_attributes: false,
         bytes: arguments.count,
         directory_bytes: u32::MAX,
     };
-    list(answering, &target, &wanted, |entry, page| {
+    list(handler, &target, &wanted, |entry, page| {
         let item = ReaddirEntry {
             file_id: target.export.identity.file_id(entry.file_id),
             name: entry.name,
@@ -88,18 +86,18 @@ pub(super) fn readdir(
 }
 
 pub(super) fn readdirplus(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: ReaddirPlusArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target(arguments.directory)?;
-    let served = answering.served();
+) -> Result<Done, Abort> {
+    let target = handler.target(arguments.directory)?;
+    let served = handler.served();
     let wanted = Wanted {
         cookie: arguments.cookie,
         with_attributes: true,
         bytes: arguments.count_max,
         directory_bytes: arguments.directory_count,
     };
-    list(answering, &target, &wanted, |entry, page| {
+    list(handler, &target, &wanted, |entry, page| {
         let identity = &target.export.identity;
         let object = entry.entry.as_ref();
         let wire = object.map(|object| served.handle(target.export, &object.id));
@@ -114,16 +112,16 @@ pub(super) fn readdirplus(
     })
 }
 
-/// Lists into the reply; `write` puts one entry into the page if it fits. The two results
-/// differ only in their entries. The less memory there is for replies, the shorter a page.
+/// Lists into the reply; `write` puts an entry into the page if it fits. Pages shorten with the
+/// memory for replies.
 fn list(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     target: &Target<'_>,
     wanted: &Wanted,
     write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
-) -> Result<Done, Stop> {
-    let unsent = &answering.served().totals.unsent;
-    let bytes = answering.out().bytes();
+) -> Result<Done, Abort> {
+    let unsent = &handler.served().totals.unsent;
+    let bytes = handler.out().bytes();
     let start = bytes.len();
     let page = Page {
         bytes,
@@ -135,15 +133,14 @@ fn list(
     if listed == Ok(true) {
         return Ok(Done::default());
     }
-    answering.out().bytes().truncate(start);
+    handler.out().bytes().truncate(start);
     match listed {
-        Ok(_) => Err(Stop::Status(Status::TooSmall)),
-        Err(error) => answering.fail(target, error, |_| target.attributes_now()),
+        Ok(_) => Err(Abort::Status(Status::TooSmall)),
+        Err(error) => handler.fail(target, error, |_| target.attributes_now()),
     }
 }
 
-/// What a name means that was listed alone. None when it has gone meanwhile, or this caller may not
-/// look at it: it is a name all the same.
+/// Looks up a name that was listed alone. `None`: it is gone, or hidden from this caller.
 fn look_up(target: &Target<'_>, name: &[u8]) -> fs::Result<Option<fs::Entry>> {
     let found = target.filesystem().lookup(&target.call(), &target.id, name);
     match found {
@@ -152,7 +149,7 @@ fn look_up(target: &Target<'_>, name: &[u8]) -> fs::Result<Option<fs::Entry>> {
     }
 }
 
-/// Narrows the cookie of an entry where the export wants that.
+/// Narrows an entry's cookie if the export asks for it.
 fn narrowed(target: &Target<'_>, entry: &mut fs::DirectoryEntry<'_>) -> fs::Result<()> {
     if target.export.config.cookies_32bit {
         entry.cookie = target
@@ -163,7 +160,7 @@ fn narrowed(target: &Target<'_>, entry: &mut fs::DirectoryEntry<'_>) -> fs::Resu
     Ok(())
 }
 
-/// Writes the result. False when the client's limits are too small for it.
+/// Writes the result. False: the client's limits are too small.
 fn list_into(
     target: &Target<'_>,
     wanted: &Wanted,
@@ -171,7 +168,7 @@ fn list_into(
     mut write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
 ) -> fs::Result<bool> {
     Status::Ok.encode(&mut Encoder::new(page.bytes));
-    // The attributes are known after the listing; their bytes are kept free.
+    // The attributes come after the listing: leave a gap.
     let attributes_at = page.bytes.len();
     page.bytes.resize(attributes_at + HEAD_BYTES, 0);
     let Some(left) = page.left.checked_sub(HEAD_BYTES + TAIL_SIZE) else {

@@ -1,6 +1,4 @@
-//! Which calls that change something are new: the server's cache of replies.
-//!
-//! The rule is [`pagewell_policy::reply_cache`]; here are its lock, its clock and its counters.
+//! The duplicate-request cache: [`pagewell_policy::reply_cache`] with its lock, clock and counters.
 
 mod identity;
 
@@ -16,32 +14,32 @@ use pagewell_rpcd::connection::line::{ConnectionLine, now};
 use pagewell_rpcd::connection::{Connection, since_start};
 use pagewell_rpcd::share::Address;
 
-/// Bytes of the replies kept, with what it takes to find them: some twenty-eight thousand.
+/// Kept replies with their index: some twenty-eight thousand.
 const KEPT_BYTES_MAX: usize = 10 << 20;
 
-/// A call of which it is not known yet whether it is new.
+/// A call that may be new or a repetition.
 #[derive(Clone, Copy, Debug)]
 pub struct Undecided {
-    /// What it is known by.
+    /// Its key.
     pub key: Key,
     place: Place,
     held: Held,
 }
 
-/// What is remembered of a call that waits.
+/// The NFS state of a waiting call.
 #[derive(Clone, Debug, Default)]
 pub enum Pending {
-    /// It changes nothing, or may be done twice.
+    /// Changes nothing, or may run twice.
     #[default]
     Nothing,
-    /// It is to be found out first whether it is new.
+    /// Must first be decided.
     Undecided(Box<Undecided>),
-    /// A change that is new is known by this.
+    /// A new change, by its key.
     Change(Key),
 }
 
 impl Pending {
-    /// What a change is known by that was found to be new.
+    /// The key of a new change.
     pub fn change(&self) -> Option<&Key> {
         match self {
             Self::Change(key) => Some(key),
@@ -50,15 +48,15 @@ impl Pending {
     }
 }
 
-/// What is to be done about a change.
+/// What to do with a change.
 pub enum Seen {
-    /// It is new: do it, then [`Duplicates::finish`] or [`Duplicates::abandon`].
+    /// Run it, then [`Duplicates::finish`] or [`Duplicates::abandon`].
     New,
-    /// Its reply will come: say nothing.
+    /// The original will answer: send nothing.
     InProgress,
-    /// Not known yet: look again soon.
+    /// Look again soon.
     Undecided(Undecided),
-    /// It was done: send this reply, and then call [`Duplicates::sent`] if there is a key.
+    /// Send this reply; with a key, then call [`Duplicates::sent`].
     Answered(Vec<u8>, Option<Key>),
 }
 
@@ -77,7 +75,7 @@ impl Duplicates {
         }
     }
 
-    /// The key of a call record from `peer`.
+    /// The key of a record from `peer`.
     pub fn key(&self, peer: IpAddr, (xid, record): (u32, &[u8]), is_write: bool) -> Key {
         Key {
             share: Address::of(peer).bits(),
@@ -86,7 +84,7 @@ impl Duplicates {
         }
     }
 
-    /// Looks at a call that was received at `received_at`.
+    /// The first look at a call.
     pub fn look(
         &self,
         key: Key,
@@ -100,7 +98,7 @@ impl Duplicates {
         seen(verdict, (key, place))
     }
 
-    /// Looks again at one that is undecided.
+    /// Another look at an undecided call.
     pub fn look_again(&self, call: Undecided, connection: &Connection) -> Seen {
         let Undecided { key, place, held } = call;
         let line = (&connection.line, place);
@@ -108,18 +106,18 @@ impl Duplicates {
         seen(verdict, (key, place))
     }
 
-    /// A call is done. Its reply is kept, and is sent where `sent_at` says.
+    /// Keeps the reply of a finished call, sent at `sent_at`.
     pub fn finish(&self, key: &Key, reply: &[u8], sent_at: SentAt) {
         let pushed_out = self.cache.lock().finish(key, reply, sent_at, now());
         names::DUPLICATES_PUSHED_OUT.add(pushed_out as u64);
     }
 
-    /// The reply to a call that is done was sent on `connection`.
+    /// The reply of a finished call was sent on `connection`.
     pub fn sent(&self, key: &Key, connection: &Connection, sent_at: SentAt) {
         self.cache.lock().sent(key, &connection.line, sent_at);
     }
 
-    /// Forgets a call that was not done.
+    /// Forgets a call that was not run.
     pub fn abandon(&self, key: &Key) {
         self.cache.lock().abandon(key);
     }
@@ -142,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_of_one_ipv6_network_share_but_are_told_apart() {
+    fn hosts_of_one_ipv6_network_share_but_are_distinguished() {
         let duplicates = Duplicates::new([1; 16]);
         let key = |host: &str| duplicates.key(host.parse().unwrap(), (1, b"call"), false);
         let first = key("2001:db8::1");

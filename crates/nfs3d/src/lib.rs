@@ -1,7 +1,5 @@
-//! MOUNT and NFS version 3 (RFC 1813) as programs of a server, with the cache of duplicate
-//! requests.
+//! MOUNT and NFS version 3 (RFC 1813) as programs, with the duplicate-request cache.
 
-mod answering;
 mod audit;
 mod call;
 mod convert;
@@ -9,6 +7,7 @@ mod creation;
 mod data;
 mod directory;
 pub mod duplicate;
+mod handler;
 pub mod long_write;
 pub mod mount;
 mod names;

@@ -1,19 +1,17 @@
-//! WRITEs that are longer than any record that is taken.
+//! WRITEs longer than any accepted record.
 //!
-//! A client may write more at once than FSINFO says (RFC 1813 section 3.3.19 asks it not to), and
-//! a server may write less than it was given (section 3.3.7): the client writes the rest by itself.
-//! Rule: of such a WRITE the first [`WRITE_BYTES_MAX`] bytes are written, which are there, as the
-//! beginning of the record was kept. The record is made the WRITE of these bytes, and then answered
-//! like any other.
+//! A client may exceed FSINFO's limit (RFC 1813 section 3.3.19 asks it not to), and a server may
+//! write less than it got (section 3.3.7); the client then sends the rest. The kept beginning of
+//! such a record becomes a WRITE of its first [`WRITE_BYTES_MAX`] bytes.
 
 use pagewell_sunrpc::nfs3::{self, Procedure, WriteHead};
 use pagewell_sunrpc::rpc;
 use pagewell_sunrpc::xdr::Decode;
 
-use crate::answering::WRITE_BYTES_MAX;
+use crate::handler::WRITE_BYTES_MAX;
 
-/// Makes the beginning of a record that was too long a WRITE of as many bytes as one may have;
-/// returns its length. `None`: it is no WRITE, or not of so many bytes.
+/// Turns the beginning of a record into a WRITE of the most bytes; returns its length. `None`: it
+/// is no such WRITE.
 pub fn shorten(record: &mut [u8]) -> Option<usize> {
     let (call, mut arguments) = rpc::parse_call(record).ok()?;
     let is_nfs = (call.program, call.version) == (nfs3::PROGRAM, nfs3::VERSION);
@@ -26,7 +24,7 @@ pub fn shorten(record: &mut [u8]) -> Option<usize> {
     if head.data_length <= WRITE_BYTES_MAX || end > record.len() {
         return None;
     }
-    // The last word of the head is the length of the data. What `count` says is bounded by it.
+    // The last word of the head is the data's length, which bounds `count`.
     record[data_at - 4..data_at].copy_from_slice(&WRITE_BYTES_MAX.to_be_bytes());
     Some(end)
 }

@@ -1,8 +1,8 @@
-//! MOUNT version 3 (RFC 1813 appendix I): all six procedures, on the same port as NFS.
+//! MOUNT version 3 (RFC 1813 appendix I), on the port of NFS.
 //!
-//! Clients use older versions beside it, mostly to unmount and to list what there is. Versions 1
-//! and 2 (RFC 1094 appendix A) have the same procedures but MNT, which gives handles of NFS version
-//! 2 and is not served there. There is no status that says so, hence PROC_UNAVAIL.
+//! Clients use versions 1 and 2 (RFC 1094 appendix A) beside it, mostly to unmount and list. These
+//! have the same procedures, except MNT, whose NFSv2 handles are not served: without a fitting
+//! status, it gets PROC_UNAVAIL.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -30,25 +30,24 @@ use pagewell_rpcd::call::{Answer, Class, Request, refuse};
 use pagewell_rpcd::reply::batch::Batch;
 use pagewell_rpcd::slow::{Subject, Subjects};
 
-/// Where a reply says whether the call was accepted.
+/// The accept status in a reply.
 const ACCEPTED_AT: usize = STATUS_AT - 4;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
 const FLAVORS: [u32; 2] = [1, 0];
 
-/// Mounts that are remembered.
+/// Remembered mounts.
 const MOUNTS_MAX: usize = 1024;
 
-/// The program, with what it remembers: which client has mounted what (MOUNTPROC3_DUMP). That is
-/// for people to look at only. Clients that crash never unmount, so the list is bounded and the
-/// oldest goes first.
+/// The program and its list of mounts (MOUNTPROC3_DUMP), which only informs people. Crashed clients
+/// never unmount, so it is bounded, oldest out first.
 #[derive(Default)]
 pub struct MountProgram {
     mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
 }
 
 impl MountProgram {
-    /// Answers a call, unless it would have to wait and may not.
+    /// Answers a call, unless it would block and may not.
     pub fn answer(
         &self,
         request: &Request<'_>,
@@ -108,7 +107,7 @@ impl MountProgram {
         }
     }
 
-    /// Appends the result; returns whether its status is not OK.
+    /// Appends the result; returns whether it failed.
     fn run(
         &self,
         procedure: Procedure,
@@ -161,7 +160,7 @@ impl MountProgram {
         Ok(false)
     }
 
-    /// The handle of a path: an export, or a directory below one or above one.
+    /// The handle of a path: an export, or a directory below or above one.
     fn mounted(&self, caller: &Caller<'_>, path: &[u8]) -> fs::Result<WireHandle> {
         let found = caller.served.export_of(path);
         let (export, rest) = found.ok_or(fs::Error::NotFound)?;
@@ -192,20 +191,20 @@ impl MountProgram {
         entries.push_back((peer, path.to_owned()));
     }
 
-    /// Forgets one mount of `peer`, or all of them.
+    /// Forgets one mount of `peer`, or all.
     fn remove(&self, peer: IpAddr, path: Option<&[u8]>) {
         self.mounts
             .lock()
             .retain(|(address, name)| *address != peer || path.is_some_and(|path| path != name));
     }
 
-    /// All of them.
+    /// All mounts.
     fn list(&self) -> Vec<(IpAddr, Vec<u8>)> {
         self.mounts.lock().iter().cloned().collect()
     }
 }
 
-/// The path of a call of MOUNT that has one, and its export.
+/// The path of a MOUNT call and its export, for the log.
 fn path_of(served: &Served, arguments: Decoder<'_>) -> About {
     let Ok(PathArguments { path }) = decode(arguments) else {
         return About::default();
@@ -217,7 +216,7 @@ fn path_of(served: &Served, arguments: Decoder<'_>) -> About {
     }
 }
 
-/// What a reply of MOUNT says, whose numbers of errors are those of NFS (RFC 1813 appendix I).
+/// The result of a reply; MOUNT shares NFS's error numbers (RFC 1813 appendix I).
 fn mount_result(reply: &[u8], has_status: bool) -> &'static str {
     let word = |at: usize| {
         let bytes = reply.get(at..).and_then(<[u8]>::first_chunk::<4>);
@@ -243,7 +242,7 @@ fn subjects(served: &Served, arguments: Decoder<'_>) -> Subjects {
     subject.into_iter().collect()
 }
 
-/// Whether a client is shown mounts of `path`: those of exports that it may use itself.
+/// Whether a client sees mounts of `path`: it may use the export.
 fn shows(caller: &Caller<'_>, path: &[u8]) -> bool {
     let (served, peer) = (caller.served, caller.peer.ip());
     served.export_of(path).is_some_and(|(export, names)| {
@@ -274,12 +273,12 @@ fn encode_exports(caller: &Caller<'_>, encoder: &mut Encoder<'_>) {
     encode_list_end(encoder);
 }
 
-/// A path written in one way, for the list of mounts.
+/// The normal form of a path.
 fn normal_path(path: &[u8]) -> Vec<u8> {
     [&b"/"[..], &components(path).join(&b'/')].concat()
 }
 
-/// MOUNT has some of the statuses of NFS (RFC 1813 section 5.1.5).
+/// MOUNT has a part of NFS's statuses (RFC 1813 section 5.1.5).
 fn mount_status(error: &fs::Error) -> Status {
     match convert::status(error) {
         Status::Stale => Status::Io,

@@ -5,18 +5,18 @@ use pagewell_sunrpc::nfs3::{
     DirectoryOperation, LinkArguments, LinkBody, RenameArguments, RenameBody,
 };
 
-use crate::answering::{Answering, Stop};
 use crate::convert::{WireIdentity, WireTarget};
+use crate::handler::{Abort, Nfs3Handler};
 use pagewell_export::exports::Target;
 use pagewell_rpcd::answer::Done;
 
-/// REMOVE, or RMDIR of a directory.
+/// REMOVE or RMDIR.
 pub(super) fn remove(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     object: DirectoryOperation<'_>,
     is_directory: bool,
-) -> Result<Done, Stop> {
-    let target = answering.target_to_change(object.directory)?;
+) -> Result<Done, Abort> {
+    let target = handler.target_to_change(object.directory)?;
     let (filesystem, call) = (target.filesystem(), target.call());
     let removed = if is_directory {
         filesystem.remove_directory(&call, &target.id, object.name)
@@ -24,15 +24,15 @@ pub(super) fn remove(
         filesystem.remove(&call, &target.id, object.name)
     };
     let result = removed.map(|change| target.export.identity.change(&change));
-    answering.answer(&target, result, |error| target.wcc_after_failure(error))
+    handler.answer(&target, result, |error| target.wcc_after_failure(error))
 }
 
 pub(super) fn rename(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: RenameArguments<'_>,
-) -> Result<Done, Stop> {
-    let from = answering.target_to_change(arguments.from.directory)?;
-    let to = answering.target_to_change(arguments.to.directory)?;
+) -> Result<Done, Abort> {
+    let from = handler.target_to_change(arguments.from.directory)?;
+    let to = handler.target_to_change(arguments.to.directory)?;
     let (old, new) = (arguments.from.name, arguments.to.name);
     let rename = || {
         let filesystem = common_filesystem(&from, &to)?;
@@ -44,18 +44,18 @@ pub(super) fn rename(
             to_directory_wcc: to.export.identity.change(&changes.1),
         })
     };
-    answering.answer(&from, rename(), |error| RenameBody {
+    handler.answer(&from, rename(), |error| RenameBody {
         from_directory_wcc: from.wcc_after_failure(error),
         to_directory_wcc: to.wcc_after_failure(error),
     })
 }
 
 pub(super) fn link(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: LinkArguments<'_>,
-) -> Result<Done, Stop> {
-    let file = answering.target_to_change(arguments.file)?;
-    let directory = answering.target_to_change(arguments.link.directory)?;
+) -> Result<Done, Abort> {
+    let file = handler.target_to_change(arguments.file)?;
+    let directory = handler.target_to_change(arguments.link.directory)?;
     let name = arguments.link.name;
     let link = || {
         let filesystem = common_filesystem(&file, &directory)?;
@@ -65,13 +65,13 @@ pub(super) fn link(
             directory_wcc: directory.export.identity.change(&linked.1),
         })
     };
-    answering.answer(&file, link(), |error| LinkBody {
+    handler.answer(&file, link(), |error| LinkBody {
         file_attributes: file.attributes_now(),
         directory_wcc: directory.wcc_after_failure(error),
     })
 }
 
-/// The file system that two objects are in.
+/// The file system of both objects.
 fn common_filesystem<'t>(one: &'t Target<'_>, other: &Target<'_>) -> fs::Result<fs::Batched<'t>> {
     if one.export.number() == other.export.number() {
         Ok(one.filesystem())

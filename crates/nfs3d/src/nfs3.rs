@@ -1,14 +1,11 @@
-//! The program NFS, version 3: what becomes of a call, now or later.
+//! The NFSv3 program: answers calls now or later.
 //!
-//! On a receiving thread it may turn out that the call would wait; nothing was answered then, and
-//! nothing done but the beginning of a write ([`pagewell_fs::Call::may_block`]), and the call goes
-//! to the pool, which has it answered to the end.
+//! A call that would block on a reader thread has done nothing except the beginning of a write
+//! ([`pagewell_fs::Call::may_block`]); a pool thread runs it to its end.
 //!
-//! # Calls that change something
+//! # Changes
 //!
-//! Each is begun at most once, and not when its client has gone on.
-//!
-//! What could go back is guarded so:
+//! A change begins at most once, and never after its client has moved on:
 //!
 //! | a change that | guard |
 //! |---|---|
@@ -17,9 +14,9 @@
 //! | is read after it was sent again and done | the same |
 //! | waits or is unread when its client is gone | dropped (`Connection::is_given_up`) |
 //!
-//! Which calls are the same, and which only look so, is in [`pagewell_policy::reply_cache`]. A
-//! change that has begun cannot be taken back: its repetition, and so everything that a client
-//! sends after it was answered, comes after its end.
+//! [`pagewell_policy::reply_cache`] tells repetitions from look-alikes. A change that has begun
+//! cannot be undone: its repetition, and all that the client sends after the reply, comes after its
+//! end.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,32 +39,32 @@ use crate::call::{NfsCall, class_of, kind, push_jukebox};
 use crate::duplicate::{Duplicates, Pending, Seen, Undecided};
 use crate::observed;
 
-/// A change that the duplicate-request cache knows. It ends in one of three ways: it was answered,
-/// it goes to the pool, or it is dropped, as its thread has panicked, and can be asked again.
+/// A change in the duplicate-request cache. It is answered, goes to the pool, or drops in a panic
+/// and may be repeated.
 struct Begun<'s> {
     nfs: &'s Nfs3,
     key: Option<Key>,
 }
 
-/// What a first look at a change has come to.
+/// The first look at a change.
 enum FirstLook<'s> {
-    /// It is new.
+    /// New.
     Begin(Begun<'s>),
-    /// It is not to be done, and was answered if it is to be.
+    /// Not to be run; a due reply is in the batch.
     Said,
-    /// It is not known yet whether it is new.
+    /// New or a repetition: undecided.
     Undecided(Box<Undecided>),
 }
 
 impl Begun<'_> {
-    /// It was done, and answered with `reply`, which leaves at `sent_at`.
+    /// It ran; `reply` leaves at `sent_at`.
     fn finish(mut self, reply: &[u8], sent_at: SentAt) {
         if let Some(key) = self.key.take() {
             self.nfs.duplicates.finish(&key, reply, sent_at);
         }
     }
 
-    /// It goes to the pool, which ends it.
+    /// The pool ends it.
     fn wait(mut self) -> Pending {
         self.key.take().map_or(Pending::Nothing, Pending::Change)
     }
@@ -81,25 +78,25 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Where the reply ends that was added to a batch last, which leaves with the reader's turn.
+/// Where the batch's last reply ends; the batch leaves with the reader's turn.
 fn sent_with(request: &Request<'_>, batch: &Batch) -> SentAt {
     let connection = request.connection;
     if request.place.overlaps || connection.has_jobs() {
-        // Threads of the pool may send before the turn ends.
+        // Pool threads may send before the turn ends.
         SentAt::Turn(connection.turns())
     } else {
         SentAt::Byte(connection.queued_bytes() + batch.length() as u64)
     }
 }
 
-/// Answers calls of NFS.
+/// The NFSv3 program.
 pub struct Nfs3 {
     exports: Arc<InForce>,
     duplicates: Duplicates,
 }
 
 impl Nfs3 {
-    /// For these exports; `secret` keys the digests of calls.
+    /// `secret` keys the digests of calls.
     pub fn new(exports: Arc<InForce>, secret: [u8; 16]) -> Self {
         Self {
             exports,
@@ -107,8 +104,7 @@ impl Nfs3 {
         }
     }
 
-    /// Looks at a call and answers it. One that was received just now must not wait: then nothing
-    /// was answered.
+    /// Answers a call. With `received` it must not block; a call that would is not answered.
     pub fn answer(
         &self,
         (request, head, arguments): (&Request<'_>, Call<'_>, Decoder<'_>),
@@ -133,7 +129,7 @@ impl Nfs3 {
         }
     }
 
-    /// The export that a call is for, if the beginning of its record tells and `peer` may use it.
+    /// The export of a call, if the beginning of its record shows it and `peer` may use it.
     pub fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
         let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
         if call.program != nfs3::PROGRAM {
@@ -143,7 +139,7 @@ impl Nfs3 {
         self.exports.now().owner(handle, peer)
     }
 
-    /// Has the client of a call ask again later (RFC 1813 section 2.6, `NFS3ERR_JUKEBOX`).
+    /// Answers "try later" (RFC 1813 section 2.6, `NFS3ERR_JUKEBOX`).
     pub fn later(&self, call: CallName, batch: &mut Batch) -> Later {
         let Some(procedure) = Procedure::from_number(call.procedure) else {
             return Later::Answered;
@@ -152,7 +148,7 @@ impl Nfs3 {
         Later::Said
     }
 
-    /// On the receiving thread: what need not wait is answered, and changes are known from here on.
+    /// On the reader thread: answers what does not block, and registers changes.
     fn first_look(
         &self,
         call: &NfsCall<'_>,
@@ -169,7 +165,7 @@ impl Nfs3 {
         }
     }
 
-    /// What a call is for, and what it may take.
+    /// The class of a call.
     fn class(&self, call: &NfsCall<'_>) -> Class {
         let mut arguments = call.arguments;
         let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok();
@@ -177,7 +173,7 @@ impl Nfs3 {
         class_of(call, subject.into_iter().collect())
     }
 
-    /// Makes a change known.
+    /// Registers a change.
     fn begin(&self, call: &NfsCall<'_>, batch: &mut Batch) -> FirstLook<'_> {
         let (request, connection) = (&call.request, call.request.connection);
         if connection.is_given_up() {
@@ -206,7 +202,7 @@ impl Nfs3 {
         }
     }
 
-    /// Answers a change at once, which only a write can be.
+    /// Runs writes at once; other changes wait.
     fn change(&self, call: &NfsCall<'_>, served: &Served, batch: &mut Batch) -> Answer<Pending> {
         match self.begin(call, batch) {
             FirstLook::Said => Answer::Done,
@@ -220,7 +216,7 @@ impl Nfs3 {
         }
     }
 
-    /// Makes a write unless it would have to wait.
+    /// Runs a write, unless it would block.
     fn write_now(
         &self,
         (call, served): (&NfsCall<'_>, &Served),
@@ -237,7 +233,7 @@ impl Nfs3 {
         }
     }
 
-    /// A call for an export has been answered so, as storage has held it for too long.
+    /// A stalled call got "try later".
     pub fn note_stalled(&self, call: CallName, export: u32, peer: IpAddr, now: Instant) {
         let served = self.exports.now();
         let export = served.export_numbered(export);
@@ -246,11 +242,11 @@ impl Nfs3 {
         }
         let name = export.map_or("", |export| &export.config.name);
         if let Some(procedure) = Procedure::from_number(call.procedure) {
-            observed::show_held(peer, name, procedure, self.exports.bounds.slow.limit);
+            observed::show_stalled(peer, name, procedure, self.exports.bounds.slow.limit);
         }
     }
 
-    /// Looks again at a call that is undecided.
+    /// Looks again at an undecided call.
     pub fn decide(&self, pending: &mut Pending, connection: &Connection) -> Decision {
         let Pending::Undecided(undecided) = pending else {
             return Decision::Do;
@@ -270,8 +266,7 @@ impl Nfs3 {
         }
     }
 
-    /// A call was done, and this is its reply, which leaves now; or it was not, and may be asked
-    /// again.
+    /// The call has run and `reply` leaves now, or it has not and may be repeated.
     pub fn finish(&self, pending: &Pending, reply: Option<&[u8]>) {
         match (pending.change(), reply) {
             (Some(key), Some(reply)) => self.duplicates.finish(key, reply, SentAt::UNKNOWN),
@@ -280,7 +275,7 @@ impl Nfs3 {
         }
     }
 
-    /// The reply to a call that was done is the last that was sent on `connection`.
+    /// The reply is the last one sent on `connection`.
     pub fn sent(&self, pending: &Pending, connection: &Connection) {
         if let Some(key) = pending.change() {
             let sent_at = SentAt::Byte(connection.queued_bytes());

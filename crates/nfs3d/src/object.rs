@@ -6,20 +6,20 @@ use pagewell_sunrpc::nfs3::{
     Status,
 };
 
-use crate::answering::{Answering, Stop};
 use crate::convert::{self, WireIdentity, WireTarget};
+use crate::handler::{Abort, Nfs3Handler};
 use pagewell_rpcd::answer::Done;
 
-pub(super) fn getattr(answering: &mut Answering<'_>, object: Handle<'_>) -> Result<Done, Stop> {
-    let target = answering.target(object)?;
-    answering.answer(&target, target.attributes(), |_| ())
+pub(super) fn getattr(handler: &mut Nfs3Handler<'_>, object: Handle<'_>) -> Result<Done, Abort> {
+    let target = handler.target(object)?;
+    handler.answer(&target, target.attributes(), |_| ())
 }
 
 pub(super) fn setattr(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: SetattrArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target_to_change(arguments.object)?;
+) -> Result<Done, Abort> {
+    let target = handler.target_to_change(arguments.object)?;
     let set = || {
         let attributes = convert::set_attributes(&arguments.attributes)?;
         let guard = arguments.guard.map(convert::timestamp).transpose()?;
@@ -27,31 +27,31 @@ pub(super) fn setattr(
         let change = filesystem.set_attributes(&call, &target.id, &attributes, guard)?;
         Ok(target.export.identity.change(&change))
     };
-    answering.answer(&target, set(), |error| target.wcc_after_failure(error))
+    handler.answer(&target, set(), |error| target.wcc_after_failure(error))
 }
 
 pub(super) fn lookup(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     what: DirectoryOperation<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target(what.directory)?;
-    let found = answering.find(&target, what.name);
-    // That there is no such name is an answer: programs ask to find out.
+) -> Result<Done, Abort> {
+    let target = handler.target(what.directory)?;
+    let found = handler.find(&target, what.name);
+    // A missing name is a regular answer, not a failure.
     let is_missing = matches!(found, Err(fs::Error::NotFound));
     let handle;
     let result = match found {
         Ok((export, entry)) => {
-            handle = answering.served().handle(export, &entry.id);
+            handle = handler.served().handle(export, &entry.id);
             let object = Handle::new(handle.as_bytes());
             Ok(LookupOk {
-                object: object.ok_or(Stop::Status(Status::ServerFault))?,
+                object: object.ok_or(Abort::Status(Status::ServerFault))?,
                 object_attributes: Some(export.identity.attributes(&entry.attributes)),
                 directory_attributes: target.attributes_now(),
             })
         }
         Err(error) => Err(error),
     };
-    let done = answering.answer(&target, result, |_| target.attributes_now())?;
+    let done = handler.answer(&target, result, |_| target.attributes_now())?;
     Ok(Done {
         failed: done.failed && !is_missing,
         ..done
@@ -59,10 +59,10 @@ pub(super) fn lookup(
 }
 
 pub(super) fn access(
-    answering: &mut Answering<'_>,
+    handler: &mut Nfs3Handler<'_>,
     arguments: AccessArguments<'_>,
-) -> Result<Done, Stop> {
-    let target = answering.target(arguments.object)?;
+) -> Result<Done, Abort> {
+    let target = handler.target(arguments.object)?;
     let wanted = fs::Access(arguments.access) & fs::Access::ALL;
     let asked = target
         .filesystem()
@@ -76,11 +76,11 @@ pub(super) fn access(
             access: (granted & wanted).0 & !denied,
         }
     });
-    answering.answer(&target, result, |_| target.attributes_now())
+    handler.answer(&target, result, |_| target.attributes_now())
 }
 
-pub(super) fn readlink(answering: &mut Answering<'_>, symlink: Handle<'_>) -> Result<Done, Stop> {
-    let target = answering.target(symlink)?;
+pub(super) fn readlink(handler: &mut Nfs3Handler<'_>, symlink: Handle<'_>) -> Result<Done, Abort> {
+    let target = handler.target(symlink)?;
     let read = target.filesystem().read_link(&target.call(), &target.id);
     let result = match &read {
         Ok((path, attributes)) => Ok(ReadlinkOk {
@@ -89,5 +89,5 @@ pub(super) fn readlink(answering: &mut Answering<'_>, symlink: Handle<'_>) -> Re
         }),
         Err(error) => Err(error.clone()),
     };
-    answering.answer(&target, result, |_| target.attributes_now())
+    handler.answer(&target, result, |_| target.attributes_now())
 }

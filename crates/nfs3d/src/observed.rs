@@ -1,12 +1,10 @@
-//! Calls of NFS as the log shows them: each at level debug, those that took long at level warn, and
-//! what changes something in the audit log.
+//! NFS calls in the log: each at level debug, slow ones at warn, changes in the audit log.
 //!
-//! While none of that is wanted a call pays for two loads of values that hardly ever change: the
-//! least time from which calls are looked at here, and the level of the log. All else is found out
-//! from the call and its reply when they are wanted.
+//! Otherwise a call costs two loads of constant values: the least latency of interest, and the
+//! log's level. All else comes from the call and its reply on demand.
 //!
-//! Known weakness: the time at the device is that which the thread waited for one below the page
-//! cache, or for another server. The kernel's waits for a directory are not seen.
+//! Weakness: device time is the wait of a thread below the page cache, or for another server; waits
+//! of the kernel for directories do not show.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,16 +23,15 @@ use pagewell_export::exports::{Served, ServedExport};
 use pagewell_export::shown::{is_detailed, object, text_of};
 use pagewell_rpcd::call::Answer;
 
-/// Calls that took as long as this are looked at.
+/// The least latency of interest.
 static FROM_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Calls that took as long as this are slow.
+/// The least latency of a slow call.
 static SLOW_NANOSECONDS: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Where the status of a reply is, behind the head of RPC without its marker.
+/// The status in a reply, behind the RPC head without marker.
 pub(super) const STATUS_AT: usize = 24;
 
-/// Has all servers of this process write calls that take `slow` or longer to the log, and look at
-/// changes of exports with an audit log if there are such exports.
+/// Makes all servers of this process log calls of `slow` or longer, and audit changes if `audits`.
 pub fn watch_calls(slow: Option<Duration>, audits: bool) {
     let slow = slow.map_or(u64::MAX, nanoseconds);
     SLOW_NANOSECONDS.store(slow, Ordering::Relaxed);
@@ -51,22 +48,22 @@ fn microseconds(time: Duration) -> u64 {
     nanoseconds(time) / 1000
 }
 
-/// Whether a call that took so long is to be looked at.
+/// Whether a call of this latency is of interest.
 pub(super) fn is_wanted(latency: Duration) -> bool {
     nanoseconds(latency) >= FROM_NANOSECONDS.load(Ordering::Relaxed) || is_detailed()
 }
 
-/// What a call is about.
+/// The subject of a call.
 pub(super) struct Summary<'a> {
     pub(super) client: IpAddr,
-    /// As the client says, if it says who calls.
+    /// As the client claims, if it does.
     pub(super) uid: Option<u32>,
     pub(super) export: Option<&'a ServedExport>,
     pub(super) id: Option<FileId>,
     pub(super) procedure: String,
-    /// The path of the object, or of the directory that a name is in; else a hash of its handle.
+    /// The path of the object or directory, else a hash of its handle.
     pub(super) object: String,
-    /// The name in that directory, if the call has one.
+    /// The name in that directory, if any.
     pub(super) name: Option<String>,
 }
 
@@ -121,18 +118,18 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// What a reply says, whose bytes without data are `reply`.
+/// The result of a reply; `reply` is its bytes without data.
 pub(super) fn result_of(answered: &Answered, reply: &[u8]) -> &'static str {
     let status = reply.get(STATUS_AT..).and_then(<[u8]>::first_chunk::<4>);
     match status.map(|word| Status::from_number(u32::from_be_bytes(*word))) {
         Some(Some(status)) => status.name(),
-        // Data of a READ went elsewhere, or it is a call without a status.
+        // A READ with data elsewhere, or a call without status.
         _ if !answered.failed => Status::Ok.name(),
         _ => "failed",
     }
 }
 
-/// Answers a call inside a span that says which it is.
+/// Answers a call inside its span.
 #[cold]
 #[inline(never)]
 pub(super) fn in_span(
@@ -155,7 +152,7 @@ pub(super) fn in_span(
     answer()
 }
 
-/// Writes an answered call to the log, as far as that is wanted.
+/// Logs an answered call where wanted.
 #[cold]
 #[inline(never)]
 pub(super) fn show(call: &NfsCall<'_>, served: &Served, answered: &Answered, reply: &[u8]) {
@@ -177,12 +174,12 @@ pub(super) fn show(call: &NfsCall<'_>, served: &Served, answered: &Answered, rep
     }
 }
 
-/// How long a call waited for its thread, and that thread for a device.
+/// The times that a call waited for a thread and for a device.
 fn waits_of(call: &NfsCall<'_>) -> (Duration, Duration) {
     let request = &call.request;
     let began = request.began_at.unwrap_or(request.received_at);
     let queue = began.saturating_duration_since(request.received_at);
-    // A thread that may not wait has not waited.
+    // A reader thread has not waited.
     let device = request.began_at.map_or(Duration::ZERO, |_| waits::taken());
     (queue, device)
 }
@@ -237,8 +234,8 @@ fn show_slow(call: &NfsCall<'_>, summary: &Summary<'_>, answered: &Answered, res
     );
 }
 
-/// Says that a client was asked to try again, because storage holds its call.
-pub(super) fn show_held(client: IpAddr, export: &str, procedure: Procedure, limit: Duration) {
+/// Logs that a stalled call got "try later".
+pub(super) fn show_stalled(client: IpAddr, export: &str, procedure: Procedure, limit: Duration) {
     let client = client.to_canonical();
     let procedure = procedure.name().to_ascii_uppercase();
     let text = format!(

@@ -1,10 +1,10 @@
-//! Counts and latencies of the procedures of this process.
+//! Counts and latencies of procedures, for the whole process.
 
 use pagewell_counters::procedures::ProgramStatistics;
 use pagewell_sunrpc::{mount3, nfs3};
 
-/// The NFS procedures of this process.
+/// NFS.
 pub static NFS: ProgramStatistics<{ nfs3::Procedure::ALL.len() }> = ProgramStatistics::new();
 
-/// The MOUNT procedures of this process.
+/// MOUNT.
 pub static MOUNT: ProgramStatistics<{ mount3::Procedure::ALL.len() }> = ProgramStatistics::new();

@@ -4,18 +4,18 @@ use pagewell_sunrpc::nfs3::{
     FileAttributes, FsinfoOk, FsstatOk, Handle, PathconfOk, Time, properties,
 };
 
-use crate::answering::{Answering, READ_BYTES_MAX, Stop, WRITE_BYTES_MAX};
 use crate::convert::WireTarget;
+use crate::handler::{Abort, Nfs3Handler, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use pagewell_rpcd::answer::Done;
 
-/// The size of READDIR that suits both sides.
+/// Size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 
-/// Sizes above this are negative numbers to clients that count in signed 64 bits.
+/// Larger sizes are negative to clients with signed 64 bits.
 pub(super) const SIZE_MAX: u64 = i64::MAX as u64;
 
-pub(super) fn fsstat(answering: &mut Answering<'_>, root: Handle<'_>) -> Result<Done, Stop> {
-    let target = answering.target(root)?;
+pub(super) fn fsstat(handler: &mut Nfs3Handler<'_>, root: Handle<'_>) -> Result<Done, Abort> {
+    let target = handler.target(root)?;
     let object_attributes = target.attributes_now();
     let statistics = target.filesystem().statistics(&target.call());
     let result = statistics.map(|statistics| FsstatOk {
@@ -26,14 +26,14 @@ pub(super) fn fsstat(answering: &mut Answering<'_>, root: Handle<'_>) -> Result<
         files_total: statistics.files_total.min(SIZE_MAX),
         files_free: statistics.files_free.min(SIZE_MAX),
         files_available: statistics.files_available.min(SIZE_MAX),
-        // Not at all: others write too.
+        // None: others write, too.
         stable_seconds: 0,
     });
-    answering.answer(&target, result, |_| object_attributes)
+    handler.answer(&target, result, |_| object_attributes)
 }
 
-pub(super) fn fsinfo(answering: &mut Answering<'_>, root: Handle<'_>) -> Result<Done, Stop> {
-    let target = answering.target(root)?;
+pub(super) fn fsinfo(handler: &mut Nfs3Handler<'_>, root: Handle<'_>) -> Result<Done, Abort> {
+    let target = handler.target(root)?;
     let limits = target.filesystem().limits();
     let mut shown = properties::HOMOGENEOUS;
     if limits.links_max > 1 {
@@ -62,11 +62,11 @@ pub(super) fn fsinfo(answering: &mut Answering<'_>, root: Handle<'_>) -> Result<
         },
         properties: shown,
     });
-    answering.answer(&target, result, |_| None::<FileAttributes>)
+    handler.answer(&target, result, |_| None::<FileAttributes>)
 }
 
-pub(super) fn pathconf(answering: &mut Answering<'_>, object: Handle<'_>) -> Result<Done, Stop> {
-    let target = answering.target(object)?;
+pub(super) fn pathconf(handler: &mut Nfs3Handler<'_>, object: Handle<'_>) -> Result<Done, Abort> {
+    let target = handler.target(object)?;
     let limits = target.filesystem().limits();
     let result = target.attributes().map(|attributes| PathconfOk {
         object_attributes: Some(attributes),
@@ -77,5 +77,5 @@ pub(super) fn pathconf(answering: &mut Answering<'_>, object: Handle<'_>) -> Res
         case_insensitive: limits.case_insensitive,
         case_preserving: true,
     });
-    answering.answer(&target, result, |_| None::<FileAttributes>)
+    handler.answer(&target, result, |_| None::<FileAttributes>)
 }

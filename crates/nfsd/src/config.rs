@@ -1,4 +1,4 @@
-//! A server: what it serves, where, and what it may take; and why that cannot be done.
+//! The settings of a server, and its errors.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -10,32 +10,32 @@ pub use pagewell_rpcd::server::POLL_FOR;
 
 use pagewell_nlmd::locks::LockOptions;
 
-/// A server.
+/// The settings of a server.
 pub struct Config {
-    /// Where to listen; port 0 picks one.
+    /// Port 0 picks one.
     pub listen: SocketAddr,
-    /// What listens already, instead: sockets that a service manager has opened.
+    /// Sockets that a service manager has opened, instead.
     pub listeners: Vec<TcpListener>,
-    /// What to serve; at least one, names unique.
+    /// At least one; unique names.
     pub exports: Vec<Export>,
-    /// Threads that may wait for storage.
+    /// Threads of each export that may wait for storage.
     pub threads: usize,
-    /// Secret that authenticates file handles; the same after a restart, or all handles die.
+    /// Authenticates file handles; a new one makes all handles stale.
     pub handle_key: [u8; 16],
-    /// A call for an object that has kept a thread this long is answered NFS3ERR_JUKEBOX.
+    /// The time after which a call for stalled storage gets NFS3ERR_JUKEBOX.
     pub slow_after: Duration,
-    /// Connections at once, fewer where the limit of open files does not allow as many.
+    /// Connections, fewer if the limit of open files is lower.
     pub connections_max: usize,
-    /// For how long a thread without work looks for it before it sleeps, where that pays.
+    /// How long an idle reader polls before it sleeps, where that pays.
     pub poll_for: Duration,
-    /// Locks on files.
+    /// The lock manager.
     pub locks: LockOptions,
-    /// What each client may have, by its address.
+    /// Limits of each client, by address.
     pub client_limits: Rates,
 }
 
 impl Config {
-    /// The defaults for one export list: loopback port 20490, 64 threads.
+    /// Loopback port 20490, 64 threads.
     pub fn new(exports: Vec<Export>, handle_key: [u8; 16]) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 20490)),
@@ -52,7 +52,7 @@ impl Config {
     }
 }
 
-/// Why a server could not start or stop cleanly.
+/// Why a server did not start, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
@@ -60,10 +60,10 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The system's words.
+        /// The system's reason.
         reason: String,
     },
-    /// The configuration contradicts itself.
+    /// The settings contradict each other.
     #[error("{0}")]
     Config(String),
     /// The system refused a resource (a thread, an epoll descriptor).

@@ -1,11 +1,5 @@
-//! The server: NFSv3 and MOUNT with the lock manager (NLM 4) and status monitor (NSM), put together
-//! of a transport, exports and programs.
-//!
-//! The life of a call: a [reader](pagewell_rpcd::receive::reader) receives bytes, a
-//! [receiver](pagewell_rpcd::receive::receiver) finds the record in them, the [`service`] knows the
-//! program that answers it. A hit is answered there and then, into the block of replies that leaves
-//! with one system call ([`pagewell_rpcd::reply`]). What may wait goes to the
-//! [pool](pagewell_rpcd::pool).
+//! The server: NFSv3, MOUNT, NLM 4 and NSM on the transport [`rpcd`], which describes the life of a
+//! call; [`service`] finds the program of a call.
 
 pub mod config;
 mod port_mapper;

@@ -1,9 +1,8 @@
-//! The port mapper, version 2 (RFC 1833 section 3), of this server alone.
+//! The port mapper, version 2 (RFC 1833 section 3), for this server only.
 //!
-//! Some clients can be told one port only and ask there for those of NFS and MOUNT. Here both have
-//! the port that was asked, and what is not served has none. As rpcbind does, a program has its
-//! port whatever version is asked for: the program itself says which ones it has. Nothing can be
-//! entered or removed, and no call is passed on (CALLIT).
+//! Some clients know one port and ask it for those of NFS and MOUNT, which are the same one. As in
+//! rpcbind, versions do not matter here: the program refuses those that it lacks. Nothing can be
+//! set or unset, and there is no CALLIT.
 
 use std::net::SocketAddr;
 
@@ -18,7 +17,7 @@ use pagewell_rpcd::call::{Answer, refuse};
 use pagewell_rpcd::connection::Connection;
 use pagewell_rpcd::reply::batch::Batch;
 
-/// Programs and versions that are answered.
+/// Served programs and versions.
 const SERVED: [(u32, u32); 7] = [
     (PROGRAM, VERSION),
     (nfs3::PROGRAM, nfs3::VERSION),
@@ -92,7 +91,7 @@ fn run(
     Ok(())
 }
 
-/// The port of ours that the client has connected to.
+/// The port that the client has connected to.
 fn port(connection: &Connection) -> Result<u32, Refusal> {
     let address = rustix::net::getsockname(connection).ok();
     let address = address.and_then(|address| SocketAddr::try_from(address).ok());

@@ -1,4 +1,4 @@
-//! What the servers of this process count for those that show it.
+//! Publishes the counts of this process's servers.
 
 use std::net::IpAddr;
 use std::sync::Once;
@@ -39,7 +39,7 @@ impl Served for Servers {
     }
 }
 
-/// Makes the servers of this process known to those that show what is served.
+/// Registers them, once.
 pub(crate) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| served::register(&Servers));

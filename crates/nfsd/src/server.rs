@@ -1,4 +1,4 @@
-//! A running server: the transport with its programs and exports.
+//! A running server: transport, programs and exports.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,35 +14,34 @@ use pagewell_rpcd::server::{Options, Server as Transport};
 use crate::config::{Config, Error, Export};
 use crate::service::Service;
 
-/// A running server; stops when asked to, or when dropped.
+/// A running server; stops on request or on drop.
 pub struct Server {
     transport: Transport<Service>,
 }
 
-/// The exports of a running server, to be replaced.
+/// The replaceable exports of a running server.
 #[derive(Clone)]
 pub struct Exports(Arc<Service>);
 
 impl Exports {
-    /// Serves these exports from the next call on, and drops no client. Clients keep their handles
-    /// where the name of an export and its source stay; handles of what is not served any more are
-    /// stale. What must be brought to its device and closed is returned.
+    /// Serves these exports from the next call on, without dropping clients. Handles stay valid
+    /// while an export's name and source stay. Returns sources to finish.
     ///
     /// # Errors
     ///
-    /// What makes no sense together, or a server that stops: nothing has changed then.
+    /// Exports that contradict each other, or a stopping server: nothing changes.
     pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
         Ok(self.0.exports.replace(exports)?)
     }
 
-    /// So much each client may have from now on.
+    /// Sets the limit of each client.
     pub fn limit_clients(&self, rates: Rates) {
         self.0.exports.bounds.limits.limit_clients(rates);
     }
 }
 
 impl Server {
-    /// Listens and serves on threads of its own.
+    /// Listens and serves on its own threads.
     pub fn start(mut config: Config) -> Result<Self, Error> {
         let options = Options {
             listen: config.listen,
@@ -59,38 +58,38 @@ impl Server {
         Ok(Self { transport })
     }
 
-    /// Where it really listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.transport.address()
     }
 
-    /// What shows whether it still answers.
+    /// Shows whether it still works.
     #[must_use]
     pub fn pulse(&self) -> Pulse {
         self.transport.pulse()
     }
 
-    /// What replaces the exports while they are served.
+    /// Replaces the exports.
     #[must_use]
     pub fn exports(&self) -> Exports {
         Exports(self.transport.program().clone())
     }
 
-    /// Accepts nothing more, finishes what was begun, brings dirty data to the device.
+    /// Accepts nothing more, finishes what has begun, brings dirty data to the device.
     pub fn stop(mut self) -> Result<(), pagewell_fs::Error> {
         self.halt();
         self.transport.program().exports.now().sync()
     }
 
-    /// The same, but does not wait for a source that takes nothing of what was written for so long,
-    /// such as a server that is gone. What is lost then is said.
+    /// The same, but waits at most `patience` for a source that takes no data, such as a dead
+    /// server. Returns what is lost.
     pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
         self.halt();
         let served = self.transport.program().exports.now();
         let losses = served.finish(patience);
         if !self.transport.is_idle() {
-            // Calls that are still waited for would keep what they are made of.
+            // Running calls would keep their sources.
             served.abandon();
         }
         losses

@@ -1,4 +1,4 @@
-//! The programs of a server, put together: which of them answers a call.
+//! The programs of a server, and the one for each call.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service for the exports of `config`, whose calls are bounded so.
+    /// A service for the exports of `config`.
     pub fn new(config: Config, bounds: Arc<Bounds>) -> Result<Self, Error> {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
@@ -127,8 +127,8 @@ impl Program for Service {
     fn later(&self, call: CallName, batch: &mut Batch) -> Later {
         match call.program {
             nfs3::PROGRAM => self.nfs.later(call, batch),
-            // MOUNT has no word for "later" (RFC 1813 appendix I), and clients take its
-            // MNT3ERR_SERVERFAULT for good.
+            // MOUNT cannot say "later" (RFC 1813 appendix I), and clients take MNT3ERR_SERVERFAULT
+            // as final.
             mount3::PROGRAM => Later::Unsayable,
             _ => Later::Answered,
         }

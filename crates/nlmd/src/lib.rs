@@ -1,5 +1,4 @@
-//! Locks on files across the network: NLM version 4, and the status monitor (NSM) that goes with
-//! it.
+//! Network file locks: NLM version 4 and its status monitor (NSM).
 
 pub mod locks;
 pub mod program;

@@ -1,15 +1,14 @@
-//! Locks on files, for all clients of the server: NLM version 4 and the NSM that goes with it.
+//! The locks of all clients: NLM version 4 and NSM.
 //!
 //! ```text
-//!   service/locks.rs   what a call asks for, and may
+//!   program.rs         requests and permissions
 //!          |
-//!   [`Locks`]  ──── crate [`pagewell_locks`]: who holds what, who waits, who held locks before
-//!          └─────── [`calls`]: calls to clients: a lock is granted, we have restarted
+//!   [`Locks`]  ──── crate [`pagewell_locks`]: held locks, waiters, clients before a restart
+//!          └─────── [`calls`]: calls to clients: granted locks, restart notices
 //! ```
 //!
-//! A client is an address and a name: no client can let go of the locks of another address, or be
-//! called at another address than the one that asked. Of two locks in order, [`Records`] comes
-//! first, then [`Table`]; most of the time one is held alone.
+//! A client is an address and a name: no client can free another address's locks, or have another
+//! address called. Lock order: [`Records`], then [`Table`]; mostly one is held alone.
 
 pub mod calls;
 
@@ -30,29 +29,28 @@ use pagewell_locks::table::{Answer, Offer, Outcome, Table, Wish};
 use crate::locks::calls::{Calls, Context, Job, Peer};
 use pagewell_rpcd::clients::CountsLocks;
 
-/// How often a client is notified of the restart, with a pause that doubles from
-/// [`NOTIFY_AGAIN_AFTER`]: some ten minutes in all.
+/// Restart notices to a client, with pauses that double from [`NOTIFY_AGAIN_AFTER`]: about ten
+/// minutes.
 const NOTICES_MAX: u32 = 8;
 const NOTIFY_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Names of which the last restart is remembered.
+/// Names with a remembered restart.
 const RESTARTS_MAX: usize = 1024;
 
-/// What a server does about locks.
+/// The settings of the lock manager.
 #[derive(Clone, Debug)]
 pub struct LockOptions {
-    /// Where the clients that hold locks are listed for the next life of the server; without it
-    /// no client is notified of a restart.
+    /// The list of clients with locks, for restart notices; without it there are none.
     pub records: Option<PathBuf>,
-    /// How long after a restart only locks of before are taken.
+    /// Grace after a restart.
     pub grace: Duration,
-    /// Answer datagrams, too, at the port of the server.
+    /// Serve UDP at the server's port.
     pub datagrams: bool,
-    /// The port of the port mapper of clients.
+    /// The port of clients' port mappers.
     pub port_mapper: u16,
 }
 
 impl Default for LockOptions {
-    /// No records, 45 s of grace, no datagrams, port 111.
+    /// No records, 45 s of grace, no UDP, port 111.
     fn default() -> Self {
         Self {
             records: None,
@@ -63,7 +61,7 @@ impl Default for LockOptions {
     }
 }
 
-/// A client that has not heard of the restart.
+/// A client without its restart notice.
 struct Unnotified {
     listed: Listed,
     notices: u32,
@@ -77,13 +75,13 @@ pub struct Locks {
     pub shares: Mutex<Shares>,
     records: Mutex<Records>,
     unnotified: Mutex<Vec<Unnotified>>,
-    /// Which restart of a client was acted upon last.
+    /// Each client's last restart.
     restarts: Mutex<HashMap<Arc<Client>, i32>>,
     calls: Calls,
 }
 
 impl Locks {
-    /// The locks of a server that starts now: it reads which clients held some before.
+    /// Reads the list of clients that held locks.
     pub fn open(options: &LockOptions, now: Instant) -> std::io::Result<Arc<Self>> {
         let (records, before) = Records::open(options.records.clone(), now)?;
         let grace = (!before.is_empty()).then(|| now + options.grace);
@@ -111,13 +109,13 @@ impl Locks {
         }))
     }
 
-    /// Whether only locks of before the restart are taken.
+    /// Whether only reclaims are granted.
     pub fn in_grace(&self, now: Instant) -> bool {
         self.table.lock().in_grace(now)
     }
 
-    /// Whether a client is listed for the next life, so that it may be given locks. Not known while
-    /// the list is being written, unless the thread may wait.
+    /// Whether a client is listed, so that it may get locks. False while the list is written,
+    /// unless the thread may block.
     #[must_use]
     pub fn is_listed(&self, client: &Client, may_block: bool) -> bool {
         let now = Instant::now();
@@ -128,7 +126,7 @@ impl Locks {
         records.is_some_and(|mut records| records.touch(client, now))
     }
 
-    /// Lists a client, which may have to wait for the device. False when that cannot be done.
+    /// Lists a client, durably. False on failure.
     #[must_use]
     pub fn list(&self, listed: &Listed) -> bool {
         pagewell_fs::identity::act_for_server();
@@ -144,7 +142,7 @@ impl Locks {
         }
     }
 
-    /// Asks for a lock; `wait` is given when the client will wait.
+    /// Requests a lock; `wait`: the context for a call-back, if the client waits.
     #[must_use]
     pub fn lock(&self, wish: &Wish, reclaim: (bool, i32), wait: Option<Context>) -> Outcome {
         let now = Instant::now();
@@ -156,12 +154,12 @@ impl Locks {
         outcome
     }
 
-    /// What is in the way of a lock.
+    /// The first conflict of a lock.
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         self.table.lock().test(wish)
     }
 
-    /// Lets go of a range. False when a bound is reached.
+    /// Unlocks a range. False: a bound is reached.
     #[must_use]
     pub fn unlock(&self, wish: &Wish) -> bool {
         let (unlocked, offers) = self.table.lock().unlock(wish, Instant::now());
@@ -169,7 +167,7 @@ impl Locks {
         unlocked
     }
 
-    /// Waits no more. False when nothing was waited for.
+    /// Stops waiting. False: there was no such request.
     #[must_use]
     pub fn cancel(&self, wish: &Wish) -> bool {
         let (cancelled, offers) = self.table.lock().cancel(wish, Instant::now());
@@ -177,17 +175,17 @@ impl Locks {
         cancelled
     }
 
-    /// A client says that it holds nothing any more.
+    /// A client reports that it holds nothing.
     pub fn free_all(&self, client: &Client) {
         self.shares.lock().free(client);
         self.free(client, None);
     }
 
-    /// The machine at `address` says that it has restarted, and is called `name` and in its life
-    /// `state`. What its former life held is free.
+    /// The machine at `address` reports a restart, under `name` and NSM state `state`: frees its
+    /// older locks.
     ///
-    /// The name is often not the one that its locks have: with a domain, or none. When the address
-    /// has one client only, that is meant; of several the one whose name fits, or none.
+    /// The name often differs from that of its locks (a domain, or none). A lone client of the
+    /// address is meant in any case; of several, the one that fits.
     pub fn restarted(&self, address: IpAddr, name: &[u8], state: i32) {
         let mut clients = self.shares.lock().clients_at(address);
         clients.extend(self.table.lock().clients_at(address));
@@ -201,7 +199,7 @@ impl Locks {
         };
         let mut restarts = self.restarts.lock();
         if restarts.get(client) == Some(&state) {
-            // Notices are sent until they are answered, and may come again late.
+            // Notices repeat until answered, and may come late.
             return;
         }
         if restarts.len() >= RESTARTS_MAX {
@@ -218,8 +216,7 @@ impl Locks {
         self.call_back(offers);
     }
 
-    /// Sends the result of a one-way call. When too many are on their way already it is lost, as a
-    /// datagram would be.
+    /// Sends the result of a one-way call. Over the bound it is lost, like a datagram.
     pub fn send_result(&self, to: (IpAddr, Option<IpAddr>), procedure: u32, body: Vec<u8>) {
         self.calls.queue(Job::Result {
             to,
@@ -228,7 +225,7 @@ impl Locks {
         });
     }
 
-    /// Makes a call to a client, which may wait.
+    /// Calls a client; may block.
     fn make_call(&self, job: Job, port_mapper: u16, state: i32) {
         let peer = |address, local| Peer {
             address,
@@ -241,7 +238,7 @@ impl Locks {
         match job {
             Job::Granted(offer) => {
                 let client = peer(offer.wish.owner.client.address, offer.context.local);
-                // The client has asked again, or cancelled, in the meantime.
+                // Meanwhile the client may have repeated its request, or cancelled.
                 let answer = if self.table.lock().is_open(offer.number) {
                     client.grant(&offer)
                 } else {
@@ -265,13 +262,13 @@ impl Locks {
         }
     }
 
-    /// What came of a call back.
+    /// Takes the result of a call-back.
     fn answered(&self, number: u64, answer: Answer) {
         let offers = self.table.lock().answered(number, answer, Instant::now());
         self.call_back(offers);
     }
 
-    /// What came of notifying a client of the restart.
+    /// Takes the result of a restart notice.
     fn notified(&self, client: &Client, heard: bool) {
         let mut unnotified = self.unnotified.lock();
         let Some(at) = unnotified
@@ -296,7 +293,7 @@ impl Locks {
         }
     }
 
-    /// To be called every second or so: what is due. It never waits.
+    /// Does what is due; call about once a second. Never waits.
     pub fn tick(&self, now: Instant) {
         let offers = self.table.lock().tick(now);
         self.call_back(offers);
@@ -325,7 +322,7 @@ impl Locks {
         }
     }
 
-    /// Takes clients that hold nothing off the list.
+    /// Unlists clients without locks.
     fn clean(&self) {
         let holds = |client: &Arc<Client>| self.table.lock().holds(client);
         let cleaned = self.records.lock().clean(Instant::now(), holds);
@@ -337,7 +334,7 @@ impl Locks {
         }
     }
 
-    /// No more calls are made.
+    /// Makes no more calls.
     pub fn stop(&self) {
         self.calls.pool.stop();
     }
@@ -349,8 +346,7 @@ impl CountsLocks for Locks {
     }
 }
 
-/// Whether two names are of one machine: the same but for case, or one has a domain and the other
-/// has none.
+/// Whether two names can be of one machine: equal but for case, or one lacks the domain.
 fn fits(one: &[u8], other: &[u8]) -> bool {
     let (short, long) = if one.len() <= other.len() {
         (one, other)

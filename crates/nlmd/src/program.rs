@@ -1,11 +1,10 @@
-//! NLM version 4 (RFC 1813 appendix II) and NSM: what a call asks of the locks, and whether it may.
+//! NLM version 4 (RFC 1813 appendix II) and NSM: requests and their permissions.
 //!
-//! A lock takes the permission that READ takes for a shared one, and that WRITE takes for an
-//! exclusive one: a program has the file open for it. Letting go takes none. Files of exports that
-//! cannot be written to can only be locked to be read.
+//! A shared lock needs the permission of READ, an exclusive one that of WRITE: a program has the
+//! file open. Unlocking needs none. Read-only exports have shared locks only.
 //!
-//! Where storage holds the file, or all of its export, a client is told to ask for the lock again,
-//! in the words that are said after a restart: there are no others.
+//! For a file of stalled storage the reply is "in grace", the only one that makes clients try
+//! later.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -38,20 +37,20 @@ use pagewell_rpcd::connection::Connection;
 use pagewell_rpcd::reply::batch::Batch;
 use pagewell_rpcd::slow::{self, Subject, Subjects};
 
-/// The longest cookie that a reply of NLM begins with (`MAXNETOBJ_SZ`), in bytes.
+/// Longest cookie of a reply (`MAXNETOBJ_SZ`).
 const COOKIE_BYTES_MAX: usize = 1024;
 
-/// What a call comes to for which no lock is asked for: an answer, or none.
+/// The result of a call without a lock request: a reply or none.
 type Settled = Result<Status, Unanswered>;
 
-/// A call about locks, and what is needed to answer it.
+/// A lock call and its context.
 struct LockCall<'a> {
     caller: Caller<'a>,
     locks: &'a Locks,
-    /// The address of ours that was called, when it is known.
+    /// The called server address, if known.
     local: Option<IpAddr>,
     bounds: &'a Bounds,
-    /// The file, once it is known.
+    /// The file, once known.
     subject: Cell<Option<Subject>>,
 }
 
@@ -82,8 +81,8 @@ pub fn answer<W: Default>(
     }
 }
 
-/// The answer to a datagram that came `from` a client to the address `local` of ours, if one is
-/// due. An error: it would wait for the export of that number, and may not.
+/// The reply to a datagram, if due. `Err`: it would wait for the export of that number, and may
+/// not.
 pub fn answer_datagram(
     (served, locks, bounds): (&Served, &Locks, &Bounds),
     record: &[u8],
@@ -144,7 +143,7 @@ impl<'a> LockCall<'a> {
         })
     }
 
-    /// The reply to the call; when it would wait and may not, what for.
+    /// The reply; `Err`: the subject that it would wait for.
     fn reply(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Option<Subject>> {
         Ok(match self.shown_results(call, arguments) {
             Ok(results) => encoded_reply(call.xid, Ok(&results)),
@@ -155,7 +154,7 @@ impl<'a> LockCall<'a> {
         })
     }
 
-    /// The results of the call, encoded; shown to the log where that is wanted.
+    /// The results, encoded; logged if wanted.
     fn shown_results(
         &self,
         call: &Call<'_>,
@@ -178,14 +177,14 @@ impl<'a> LockCall<'a> {
                 shown.end(&about, &lock_result(results));
             }
             Ok(_) => shown.end(&about, "ok"),
-            // It is made again.
+            // The call runs again.
             Err(Unanswered::WouldBlock) => {}
             Err(_) => shown.end(&about, "refused"),
         }
         results
     }
 
-    /// The file that a lock was found to be of.
+    /// The file of a lock, for the log.
     fn about(&self) -> About {
         let found = self.subject.get().and_then(|subject| {
             let export = self.caller.served.export_numbered(subject.export)?;
@@ -201,7 +200,7 @@ impl<'a> LockCall<'a> {
         }
     }
 
-    /// The results of the call, encoded.
+    /// The results, encoded.
     fn results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Unanswered> {
         match (call.program, call.version) {
             (nlm4::PROGRAM, nlm4::VERSION) => self.manage_locks(call.procedure, arguments),
@@ -212,15 +211,14 @@ impl<'a> LockCall<'a> {
         }
     }
 
-    /// Refuses a call that is for all exports, when one of them is not served at the port that it
-    /// comes from.
+    /// Refuses a call for all exports, unless each serves its port.
     fn check_port(&self) -> Result<(), Unanswered> {
         let status = AuthenticationStatus::TooWeak;
         let refused = Unanswered::Refused(Refusal::Authentication(status));
         self.caller.port_is_allowed().then_some(()).ok_or(refused)
     }
 
-    /// NSM: of all its procedures only those between machines.
+    /// NSM: only the procedures between machines.
     fn monitor_status(
         &self,
         procedure: u32,
@@ -286,7 +284,7 @@ impl<'a> LockCall<'a> {
                 reply(cookie, status)
             }
             Procedure::Granted => {
-                // Nothing is waited for here.
+                // The server waits for no locks.
                 let arguments: TestArguments<'_> = decode(arguments)?;
                 reply(arguments.cookie, Ok(Status::Denied))
             }
@@ -305,7 +303,7 @@ impl<'a> LockCall<'a> {
                 self.locks.free_all(&self.client(name));
                 Ok(Vec::new())
             }
-            // Results of calls that are never made one way.
+            // Results of calls that are never one-way.
             _ => Ok(Vec::new()),
         }
     }
@@ -336,12 +334,11 @@ impl<'a> LockCall<'a> {
 
     fn take_lock(&self, arguments: &LockArguments<'_>, monitored: bool) -> Result<Status, Settled> {
         let wish = self.wish_if_permitted(&arguments.lock, kind(arguments.exclusive))?;
-        // A client that is not on the list is not notified of a restart, and could believe it has
-        // its locks.
+        // Only listed clients get restart notices; others would believe that they keep their locks.
         let may_block = self.caller.may_block;
         if monitored && !self.locks.is_listed(&wish.owner.client, may_block) {
             if !may_block {
-                // It waits for the list, and says nothing about the storage of the file.
+                // It waits for the list, not for the file's storage.
                 self.subject.set(None);
                 return Err(Err(Unanswered::WouldBlock));
             }
@@ -395,13 +392,13 @@ impl<'a> LockCall<'a> {
         Ok(status(outcome))
     }
 
-    /// What a lock is meant to be, of a file that may be gone.
+    /// The requested lock; the file may be gone.
     fn wish(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
         let (target, range) = self.place(lock)?;
         Ok(self.wish_at(&target, lock, (range, kind)))
     }
 
-    /// The same when the caller may open the file for it, else why not.
+    /// The same, if the caller may open the file for it.
     fn wish_if_permitted(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
         let (target, range) = self.place(lock)?;
         let read_only = target.export.config.read_only || target.filesystem().limits().read_only;
@@ -426,7 +423,7 @@ impl<'a> LockCall<'a> {
         Ok(self.wish_at(&target, lock, (range, kind)))
     }
 
-    /// The file of a lock, and the range in it.
+    /// The file and the range of a lock.
     fn place(&self, lock: &nlm4::Lock<'_>) -> Result<(Target<'a>, Range), Settled> {
         let target = self.caller.target(lock.handle);
         let target = target.map_err(|error| match error {
@@ -491,7 +488,7 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
     bytes
 }
 
-/// What the results of a call of NLM say: a cookie, then a status. Others have none.
+/// The result of an NLM call from its bytes: a cookie, then a status, if any.
 fn lock_result(results: &[u8]) -> String {
     let mut decoder = Decoder::new(results);
     let status = decoder.opaque(COOKIE_BYTES_MAX).and_then(|_| decoder.u32());

@@ -1,13 +1,12 @@
-//! Which calls look alike.
+//! The identity of a call: a digest of all its bytes.
 //!
-//! A digest of all of a call: its head and first arguments by SipHash, the data of a WRITE by a
-//! sum of products (NH of UMAC, RFC 4418 section 5.2), whose sums the SipHash takes in. Data must
-//! count too: two runs of one program may send equal identifiers and handles with other data, and
-//! a WRITE that is taken for another is lost. NH costs a fraction of what receiving the bytes did.
-//! Both are keyed, so that no client can make two calls look alike.
+//! SipHash takes the head and first arguments, and sums of products (NH of UMAC, RFC 4418 section
+//! 5.2) of a WRITE's data. Data counts, as two runs of a program may repeat identifiers and handles
+//! with other data, and a mistaken WRITE is lost. NH costs a fraction of receiving the bytes. Both
+//! are keyed, so clients cannot make collisions.
 //!
-//! The stamp of AUTH_SYS is left out (RFC 5531 appendix A: "an arbitrary ID which the caller
-//! machine may generate"): some clients make a new one for each transmission.
+//! The AUTH_SYS stamp is left out (RFC 5531 appendix A: "an arbitrary ID which the caller machine
+//! may generate"): some clients change it with each transmission.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -15,15 +14,14 @@ use std::net::IpAddr;
 use pagewell_policy::reply_cache::Identity;
 use siphasher::sip::SipHasher13;
 
-/// Bytes at the beginning of a call that go through SipHash: all of every call but WRITE and
-/// SYMLINK.
+/// Bytes for SipHash: all of every call but WRITE and SYMLINK.
 const HEAD_BYTES: usize = 1024;
 
 const BLOCK_BYTES: usize = 1024;
 const BLOCK_WORDS: usize = BLOCK_BYTES / 4;
 
-/// Where the flavor of the credential and the stamp of AUTH_SYS are in a call (RFC 5531 section
-/// 9): behind xid, type, RPC version, program, version and procedure.
+/// The credential flavor and the AUTH_SYS stamp in a call (RFC 5531 section 9), behind xid, type,
+/// RPC version, program, version and procedure.
 const FLAVOR_AT: usize = 24;
 const STAMP_AT: usize = 32;
 const AUTH_SYS: [u8; 4] = [0, 0, 0, 1];
@@ -48,7 +46,7 @@ impl Digester {
         }
     }
 
-    /// The identity of a call of this address.
+    /// The identity of a call from this address.
     pub(super) fn identity(&self, peer: IpAddr, xid: u32, record: &[u8]) -> Identity {
         let mut hasher = SipHasher13::new_with_key(&self.secret);
         match peer.to_canonical() {

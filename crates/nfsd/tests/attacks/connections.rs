@@ -35,7 +35,7 @@ fn places_are_left_for_those_that_come_later() {
 
 /// A process that has 64 descriptors and is asked for 300 connections, again and again.
 #[test]
-fn nobody_waits_for_descriptors_that_are_not_there() {
+fn clients_do_not_wait_for_missing_descriptors() {
     alone(|| {
         let server = Process::of_few_descriptors(64);
         let neighbour = Neighbour::new(server.address);

@@ -44,7 +44,7 @@ fn a_large_directory_is_not_put_in_order_for_everybody() {
                         cookie = cookie
                             .wrapping_mul(6_364_136_223_846_793_005)
                             .wrapping_add(1);
-                        // Whether it gets a page or is told to ask again does not matter here.
+                        // A page and "try later" are equally good here.
                         client.nfs(
                             Procedure::Readdir,
                             &ReaddirArguments {

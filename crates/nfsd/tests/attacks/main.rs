@@ -76,7 +76,7 @@ fn serve_as_child() {
     process::serve_as_child();
 }
 
-/// A client that looks up a name, and writes now and then, until told to stop.
+/// A client that looks up a name, and writes now and then, until it is stopped.
 struct Neighbour {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Times>,

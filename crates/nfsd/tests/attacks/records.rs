@@ -83,8 +83,8 @@ fn records_that_never_come_hold_no_memory() {
     });
 }
 
-/// Sends half of a record of 1 MiB, then a byte now and then, until the server closes.
-fn hold_half(from: [u8; 4], address: SocketAddr, file: &[u8], stop: &AtomicBool) {
+/// Sends the first 512 KiB of a record of 1 MiB, then a byte now and then, until the server closes.
+fn hold_incomplete(from: [u8; 4], address: SocketAddr, file: &[u8], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let mut client = Client::connect_from(from, address, User::root());
         let record = write_of_a_megabyte(&client, file, next_xid());
@@ -97,7 +97,7 @@ fn hold_half(from: [u8; 4], address: SocketAddr, file: &[u8], stop: &AtomicBool)
     }
 }
 
-/// Sixty clients of thirty addresses do send half of a megabyte and then stop. They have all the
+/// Sixty clients of thirty addresses send 512 KiB each and then stop. They have all the
 /// memory there is, but others wait for it, so they lose it within seconds.
 #[test]
 fn records_that_others_wait_for_must_be_whole_soon() {
@@ -112,7 +112,9 @@ fn records_that_others_wait_for_must_be_whole_soon() {
         std::thread::scope(|scope| {
             for number in 0..60u8 {
                 let (stop, file, address) = (&stop, &file, server.address);
-                scope.spawn(move || hold_half([127, 0, 1, 1 + number % 30], address, file, stop));
+                scope.spawn(move || {
+                    hold_incomplete([127, 0, 1, 1 + number % 30], address, file, stop)
+                });
             }
             std::thread::sleep(Duration::from_secs(2));
             let until = Instant::now() + Duration::from_secs(10);

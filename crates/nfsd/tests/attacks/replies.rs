@@ -19,7 +19,7 @@ const GROWTH_BYTES_MAX: u64 = 80 << 20;
 
 /// 420 connections each ask for 70 listings of 256 KiB, 7 GiB in all, and read none of them.
 #[test]
-fn listings_that_nobody_reads_do_not_fill_the_memory() {
+fn unread_listings_do_not_fill_the_memory() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..1500 {

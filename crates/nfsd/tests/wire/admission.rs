@@ -55,7 +55,7 @@ fn strangers_take_no_place() {
     assert_eq!(counts.unwrap().not_allowed, 20);
 }
 
-/// What a client may not use, it is not told of either.
+/// Clients do not see what they may not use.
 #[test]
 fn exports_and_mounts_are_shown_to_those_that_may_use_them() {
     let for_all = export_for("/all", &["127.0.0.0/8"]);
@@ -136,7 +136,7 @@ fn the_longest_idle_connection_leaves_for_a_newcomer() {
     written(&waits.finish(write), StableHow::Unstable).unwrap();
 }
 
-/// With few descriptors there are fewer connections; nobody who is in waits for those who are not.
+/// With few descriptors there are fewer connections, and admitted clients do not wait for others.
 #[test]
 fn connections_keep_within_the_descriptors() {
     let server = Process::of_few_descriptors(64);

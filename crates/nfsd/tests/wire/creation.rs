@@ -227,7 +227,7 @@ fn nodes_of_every_type_are_made() {
 }
 
 /// The owner may write a file whose mode forbids it (it was open when the mode was
-/// given); nobody else may.
+/// given); other users may not.
 #[test]
 fn the_owner_may_write_a_file_whose_mode_forbids_it() {
     on_each_kind(|fixture| {

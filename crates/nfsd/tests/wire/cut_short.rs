@@ -53,7 +53,7 @@ fn check(bytes: &[u8], offset: u64, versions: u64) {
     }
 }
 
-/// Reads many pieces at once of whatever has the name, until told to stop; returns how many came.
+/// Reads many pieces at once of whatever has the name, until `is_done`; returns how many came.
 fn read_on(server: &Server, seed: u64, is_done: &AtomicBool) -> u64 {
     let (mut client, root) = connect(server);
     let mut random = Random::new(seed);
@@ -118,7 +118,7 @@ fn change(path: &Path, random: &mut Random, version: u64) {
 }
 
 #[test]
-fn files_that_change_while_they_are_sent_harm_nobody() {
+fn files_that_change_while_they_are_sent_harm_no_other_client() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("changed");
     std::fs::write(&path, version_of_file(0)).unwrap();

@@ -154,7 +154,7 @@ fn check_failed_commit(server: &Server, failing: &FailingSync) {
 /// A failed write-back is an error of COMMIT and changes the verifier, so that another
 /// client which wrote before learns of it too; data sent again is readable.
 #[test]
-fn a_failed_write_back_is_told_and_changes_the_verifier() {
+fn a_failed_write_back_is_reported_and_changes_the_verifier() {
     let (layer, failing) = Layer::new(ram(), FailingSync::default());
     check_failed_commit(&serve(vec![export("/", layer)]), &failing);
 

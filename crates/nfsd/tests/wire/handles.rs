@@ -113,7 +113,7 @@ fn the_second_handle_is_checked_too() {
     });
 }
 
-/// An object of the wrong type is told by the right error.
+/// An object of the wrong type gets the right error.
 #[test]
 fn objects_of_the_wrong_type_have_their_errors() {
     on_each_kind(|fixture| {
@@ -453,7 +453,7 @@ fn rename_over_a_file_replaces_it() {
     });
 }
 
-/// Nothing but the handle names the export: two exports of one server can be told apart by the
+/// Nothing but the handle names the export: exports of one server differ in the
 /// file system number in their attributes.
 #[test]
 fn exports_have_file_system_numbers_of_their_own() {

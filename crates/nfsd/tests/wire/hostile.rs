@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, Kind, connect, export, ram, serve_with};
 use crate::operations::handle;
 use crate::process::Process;
 
-/// A record cut anywhere and then the end of the connection: nothing is done, nobody else notices.
+/// A record cut anywhere, before the end of the connection: nothing is done, other clients go on.
 #[test]
 fn records_that_end_early_do_nothing() {
     let server = Process::of_ram();

@@ -80,7 +80,7 @@ impl Device for Worn {
     }
 }
 
-/// An image of a device, to be written by everybody.
+/// An image of a device, writable by all.
 fn image(device: Arc<dyn Device>) -> ImageFileSystem {
     let origin = Origin::of_memory(b"disk.img");
     ImageFileSystem::from_device(device, origin, &image_cache()).writable()
@@ -187,7 +187,7 @@ fn a_failed_flush_changes_the_verifier_for_everybody() {
     fixture.device.flushes_fail.store(true, Ordering::SeqCst);
     assert_eq!(client.commit(&file, 0, 0).err(), Some(Status::Io));
     fixture.device.flushes_fail.store(false, Ordering::SeqCst);
-    // The other may have lost nothing, or all: it must not be told that all is well.
+    // The other may have lost nothing, or all: its COMMIT must not seem to succeed.
     let committed = other.commit(&file, 1 << 20, 8192).unwrap();
     assert_ne!(committed.verifier, of_other.verifier);
     let again = client
@@ -220,9 +220,9 @@ fn a_failed_write_back_reaches_the_commit_and_is_made_again() {
     assert!(fixture.device.bytes(100, 100_000) == [7; 100_000]);
 }
 
-/// What the image lies on is full: the client is told that, and the operator where.
+/// The file system below the image is full: the client gets the error, the operator the place.
 #[test]
-fn no_space_below_is_told_to_both() {
+fn no_space_below_is_reported_to_both() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     fixture.device.writes_fail.store(true, Ordering::SeqCst);
@@ -273,7 +273,7 @@ fn a_commit_brings_its_range_to_the_device() {
 }
 
 #[test]
-fn what_is_before_and_after_a_write_is_told() {
+fn wcc_data_of_a_write_is_right() {
     let fixture = Fixture::new();
     let (mut client, file) = fixture.client();
     let mut last = client.getattr(&file).unwrap();

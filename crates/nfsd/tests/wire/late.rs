@@ -64,7 +64,7 @@ impl Hook for Held {
     }
 }
 
-/// A server whose only thread is held, with a file of four bytes.
+/// A server whose only thread is stalled, with a file of four bytes.
 struct Busy {
     server: Server,
     held: std::sync::Arc<Held>,
@@ -273,7 +273,7 @@ fn a_repeated_change_does_not_undo_a_newer_one() {
     });
 }
 
-/// The same identifier with other data far behind the head is another WRITE.
+/// The same identifier with other data long after the head is another WRITE.
 #[test]
 fn other_data_is_another_write() {
     let fixture = Fixture::new(Kind::Ram);
@@ -311,7 +311,7 @@ fn another_stamp_is_the_same_call() {
 
 /// Two programs behind one address that live at the same time may choose the same identifiers.
 #[test]
-fn two_programs_with_equal_identifiers_are_told_apart() {
+fn two_programs_with_equal_identifiers_are_distinguished() {
     let fixture = Fixture::new(Kind::Ram);
     let (mut first, root) = fixture.client();
     let (mut second, _) = fixture.client();

@@ -264,7 +264,7 @@ fn contradicting_exports_are_refused_at_start() {
 /// manual, which do without, say that locks stay on the client. Lock managers of the version that
 /// goes with NFSv3 and status monitors are answered, older ones and quotas are not.
 #[test]
-fn locks_are_answered_and_the_manual_says_who_needs_what() {
+fn locks_are_answered_and_the_manual_says_what_needs_them() {
     let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPERATING.md");
     let manual = std::fs::read_to_string(manual).unwrap();
     for (system, option) in [

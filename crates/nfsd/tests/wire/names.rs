@@ -208,7 +208,7 @@ fn symbolic_links_are_not_followed() {
     });
 }
 
-/// Swaps a directory and a link to the outside until told to stop.
+/// Swaps a directory and a link to the outside until it is stopped.
 fn swap_until(exported: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
     let (name, other) = (exported.join("swapped"), exported.join("other"));
     while !stop.load(Ordering::SeqCst) {

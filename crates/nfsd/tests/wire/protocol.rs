@@ -147,7 +147,7 @@ fn a_claim_of_two_gib_takes_no_memory() {
     assert!(grown < 8 << 20, "{grown} bytes for oversized records");
 }
 
-/// Programs, versions and procedures that are not served are told apart, and the
+/// Unknown programs, versions and procedures get different refusals, and the
 /// connection stays.
 #[test]
 fn unknown_programs_versions_and_procedures_are_refused() {

@@ -198,7 +198,7 @@ fn handles_of_the_pseudo_root_outlive_a_restart() {
 }
 
 /// An address that an export does not allow finds neither its name nor the way to it, not with a
-/// handle from elsewhere either, and is not told of the mounts there.
+/// handle from elsewhere either, and sees no mounts there.
 #[test]
 fn what_an_address_may_not_use_is_not_there_for_it() {
     let mut shared = export_for("/shared", "127.0.0.1");

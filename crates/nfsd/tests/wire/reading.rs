@@ -10,7 +10,7 @@ use crate::operations::handle;
 /// `eof` is set exactly at the end of the file (ESXi hangs otherwise), a count of 0 is
 /// legal, and past the end there are no bytes and `eof`.
 #[test]
-fn the_end_of_a_file_is_told_exactly() {
+fn the_end_of_a_file_is_exact() {
     let table: [(u64, u32, &[u8], bool); 15] = [
         (0, 0, b"", false),
         (0, 2, b"ab", false),

@@ -166,8 +166,8 @@ fn a_read_only_export_refuses_every_change() {
     }
 }
 
-/// COMMIT asks for what WRITE asks for: whoever may not write may not make the server's disk busy,
-/// and whoever owns the file may, whatever its mode says.
+/// COMMIT needs the permission of WRITE, so that others cannot make the disk busy; the owner has
+/// it, whatever the mode.
 #[test]
 fn a_commit_needs_the_right_to_write() {
     for kind in Kind::ALL {

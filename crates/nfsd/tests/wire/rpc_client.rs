@@ -180,7 +180,7 @@ fn thousands_of_small_calls_share_a_connection() {
 }
 
 #[test]
-fn an_export_that_is_not_there_is_told_with_those_that_are() {
+fn an_error_about_a_missing_export_names_those_that_exist() {
     let server = serve(vec![export("/data", ram()), export("/more", ram())]);
     let error = mount(&mount_options(&server, "/nothing")).unwrap_err();
     assert!(matches!(error, MountError::NotGiven(_)));
@@ -191,7 +191,7 @@ fn an_export_that_is_not_there_is_told_with_those_that_are() {
     assert!(matches!(error, MountError::BadExport));
 }
 
-/// A server is started anew on its port while calls are made: none is lost, and nobody is told.
+/// A restart of the server on its port, between calls, loses no call and reports none.
 #[test]
 fn a_server_that_starts_anew_loses_no_call() {
     let filesystem = ram();

@@ -1,4 +1,4 @@
-//! Storage that does not answer. Clients are told to ask again, everything else goes
+//! Stalled storage. Clients get "try later", everything else goes
 //! on.
 
 use std::sync::Mutex;
@@ -150,7 +150,7 @@ fn a_stalled_file_is_jukebox_and_others_are_served() {
     assert_eq!(read.bytes, b"slow");
 }
 
-/// Every procedure that only looks at a stalled file is told to ask again.
+/// Every procedure that only reads a stalled file gets "try later".
 #[test]
 fn every_look_at_a_stalled_file_is_jukebox() {
     let stalled = Stalled::new(1);
@@ -235,9 +235,9 @@ fn many_calls_for_one_stalled_file_do_not_use_up_the_threads() {
     assert!(stalled.stalls.gate.arrived() <= 2 * THREADS);
 }
 
-/// More stalled files than there are threads, and several times so: all calls are answered
-/// JUKEBOX, other exports are served as ever, and other files of the same one are served or told
-/// to ask again, never left without an answer.
+/// Many more stalled files than threads: all calls get
+/// JUKEBOX, other exports are served as ever, and other files of the same one are served or get
+/// JUKEBOX, but never no reply.
 #[test]
 fn many_stalled_files_do_not_use_up_the_threads() {
     let files = THREADS * 5;
@@ -345,8 +345,8 @@ impl Hook for Drive {
     }
 }
 
-/// Storage that is slow but moves is waited for: twenty readers that do not wait when they are told
-/// to ask again get their data, not hundreds of thousands of answers that say so.
+/// Slow storage that moves has patience: twenty readers that repeat at once on "try later" get
+/// their data, not hundreds of thousands of such replies.
 #[test]
 fn slow_storage_with_many_readers_does_its_work() {
     let mut sent_away = Vec::new();
@@ -366,8 +366,8 @@ fn slow_storage_with_many_readers_does_its_work() {
 const READERS: usize = 20;
 const READS: u64 = 6;
 
-/// How often the readers of a drive are told to ask again that is so many times slower than it has
-/// to be. One round of all of them takes longer than a call may.
+/// How often readers get "try later" from a drive that is `times` slower than its calls may
+/// take. One round of all of them takes longer than a call may.
 fn sent_away_by_slow_storage(times: u32) -> u64 {
     let storage = ram();
     make_file(&*storage, b"disc", &[7; 4096]);
@@ -462,7 +462,7 @@ fn stalled_calls_of_one_export_or_client_do_not_hold_up_others() {
 /// MOUNTs that wait for storage take no more threads once it is found to hold one: those that tell
 /// clients to ask again are left.
 #[test]
-fn mounts_of_a_stalled_export_leave_threads_to_those_that_are_told_to_ask_again() {
+fn mounts_of_a_stalled_export_leave_threads_to_calls_that_try_later() {
     let storage = ram();
     let slow = make_file(&*storage, b"slow-0", b"slow");
     let root_id = storage.root();

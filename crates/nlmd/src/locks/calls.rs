@@ -1,14 +1,13 @@
-//! Calls to clients: a lock that was waited for is granted, the result of a one-way call, and the
-//! notice that we have restarted.
+//! Calls to clients: granted locks, results of one-way calls, restart notices.
 //!
-//! Problem: a client that is called may be slow, or wait on purpose. Rule: a few threads of their
-//! own, turn and turn about between addresses; each call has a deadline; each address may have
-//! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that would be one
-//! more is not made: clients ask again, and notices are repeated.
+//! A called client may be slow, even on purpose. A few threads serve addresses in turns; each call
+//! has a deadline, each address at most [`QUEUED_PER_ADDRESS_MAX`] queued calls, all together
+//! [`QUEUED_MAX`]. Calls over the bound are dropped: clients repeat requests, and notices are
+//! repeated.
 //!
-//! Only the address that asked is ever called, from the address that it had called: clients know
-//! their server by that. The port is asked of the port mapper there. All calls go over TCP; lock
-//! managers and status monitors listen there as well as for datagrams.
+//! Only requesting addresses are called, from the address that they called, by which clients know
+//! their server. Their port mapper gives the port. All calls use TCP, where lock managers and
+//! status monitors listen, too.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,40 +26,40 @@ use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 use pagewell_rpcd::pool::{Flow, Pool};
 use pagewell_rpcd::share::{Address, Shares};
 
-/// Threads that call.
+/// Calling threads.
 const THREADS_MAX: usize = 4;
-/// Calls that wait for a thread.
+/// Queued calls.
 const QUEUED_MAX: usize = 1024;
-/// Those of one address.
+/// Queued calls of one address.
 const QUEUED_PER_ADDRESS_MAX: usize = 64;
-/// The longest wait for a connection, and for an answer. There are two of each in a call.
+/// Longest wait for a connection, and for a reply; a call has two of each.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is needed to call back a client that waits for a lock.
+/// The context for calling back a waiter.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The address of ours that the client knows.
+    /// The server address that the client knows.
     pub local: Option<IpAddr>,
     /// The handle as the client has it.
     pub handle: Arc<[u8]>,
 }
 
-/// What is to be done.
+/// A task of the calling threads.
 pub enum Job {
-    /// A lock that was waited for can be had.
+    /// A waiting request is granted.
     Granted(Offer<Context>),
     /// The result of a one-way call.
     Result {
-        /// The client, and the address of ours that it called.
+        /// The client, and the server address that it called.
         to: (IpAddr, Option<IpAddr>),
-        /// Procedure of NLM.
+        /// The NLM procedure.
         procedure: u32,
         /// Its arguments.
         body: Vec<u8>,
     },
-    /// We have restarted.
+    /// The server has restarted.
     Restarted(Listed),
-    /// The list of clients is to be cleaned.
+    /// Clean the list of clients.
     Clean,
 }
 
@@ -75,16 +74,16 @@ impl Job {
     }
 }
 
-/// The threads that call, and what they have to do.
+/// The calling threads and their queue.
 pub struct Calls {
-    /// Its threads end when it is stopped and nothing is left to do.
+    /// Threads end when it is stopped and empty.
     pub pool: Arc<Pool<Job>>,
-    /// Those that wait for a thread, by address.
+    /// Queued calls, by address.
     queued: Arc<Mutex<Shares<Option<IpAddr>>>>,
 }
 
 impl Calls {
-    /// Each is made by `run`, on a thread that may wait.
+    /// `run` makes each call, on a thread that may block.
     pub fn new(run: impl Fn(Job) + Send + Sync + 'static) -> Self {
         let queued = Arc::new(Mutex::new(Shares::new(QUEUED_MAX)));
         let counts = queued.clone();
@@ -95,7 +94,7 @@ impl Calls {
         Self { pool, queued }
     }
 
-    /// Has a call made; false when too many wait.
+    /// Queues a call; false over the bound.
     pub fn queue(&self, job: Job) -> bool {
         let address = job.address();
         if !begin(&mut self.queued.lock(), address) {
@@ -111,7 +110,7 @@ impl Calls {
     }
 }
 
-/// One more call to an address waits, if it may.
+/// Counts a queued call, if allowed.
 fn begin(queued: &mut Shares<Option<IpAddr>>, address: Option<IpAddr>) -> bool {
     let may_wait = queued.left() > 0 && queued.of(address) < QUEUED_PER_ADDRESS_MAX;
     if may_wait {
@@ -120,7 +119,7 @@ fn begin(queued: &mut Shares<Option<IpAddr>>, address: Option<IpAddr>) -> bool {
     may_wait
 }
 
-/// Bytes that are encoded already.
+/// Encoded bytes.
 struct Wire<'a>(&'a [u8]);
 
 impl Encode for Wire<'_> {
@@ -139,16 +138,16 @@ fn manager(procedure: u32) -> Target {
 
 /// A client's machine.
 pub struct Peer {
-    /// Where it is.
+    /// Its address.
     pub address: IpAddr,
-    /// The address of ours that it knows.
+    /// The server address that it knows.
     pub local: Option<IpAddr>,
     /// The port of its port mapper.
     pub port_mapper: u16,
 }
 
 impl Peer {
-    /// A connection to a program there; `None` when it is not to be had.
+    /// A connection to a program there, if possible.
     fn connect(&self, program: u32, version: u32) -> Option<Caller> {
         let mapper = SocketAddr::new(self.address, self.port_mapper);
         let mut mapper = portmap::Client::connect(&mapper, self.local, PATIENCE).ok()?;
@@ -157,7 +156,7 @@ impl Peer {
         Caller::connect("the client", &address, self.local, PATIENCE).ok()
     }
 
-    /// Says that a lock which was waited for can be had.
+    /// Reports a granted lock.
     #[must_use]
     pub fn grant(&self, offer: &Offer<Context>) -> Answer {
         let Some(mut caller) = self.connect(nlm4::PROGRAM, nlm4::VERSION) else {
@@ -182,25 +181,25 @@ impl Peer {
         });
         match answer {
             Ok(Status::Granted) => Answer::Taken,
-            // Also when no such procedure is there: then nothing was done.
+            // Even without such a procedure: nothing was done.
             Ok(_) | Err(caller::Error::Reply { .. }) => Answer::Refused,
             Err(_) => Answer::Unknown,
         }
     }
 
-    /// Sends the result of a one-way call; says whether it arrived.
+    /// Sends the result of a one-way call; returns whether it arrived.
     #[must_use]
     pub fn send_result(&self, procedure: u32, body: &[u8]) -> bool {
         let connected = self.connect(nlm4::PROGRAM, nlm4::VERSION);
         connected.is_some_and(|mut caller| {
             let target = manager(procedure);
-            // Nothing is done with the answer to a result.
+            // Results have no meaningful reply.
             caller.call(target, &Wire(body), |_| Ok(())).is_ok()
         })
     }
 
-    /// Notifies under both names that the client may know us by: the address that it calls, and our
-    /// name. Says whether it heard of both.
+    /// Sends restart notices under both names that the client may know: the address that it called
+    /// and the host name. Returns whether both arrived.
     #[must_use]
     pub fn notify_restart(&self, state: i32) -> bool {
         let Some(mut caller) = self.connect(nsm::PROGRAM, nsm::VERSION) else {

@@ -17,7 +17,7 @@ const SPREAD: [(&str, &str); 6] = [
     ("cache", "Reader"),
     ("cache", "Writer"),
     ("cache", "Pages"),
-    ("nfs3d", "Answering"),
+    ("nfs3d", "Nfs3Handler"),
     ("pagewell", "Hand"),
     ("policy", "WriteBack"),
 ];

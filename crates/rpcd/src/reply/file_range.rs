@@ -155,7 +155,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn file_data_leaves_and_what_is_missing_is_told() {
+    fn file_data_leaves_and_missing_data_is_reported() {
         let mut file = tempfile::tempfile().unwrap();
         let data: Vec<u8> = (0..200_000u32).map(|index| (index % 253) as u8).collect();
         file.write_all(&data).unwrap();

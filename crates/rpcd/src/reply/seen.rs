@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_far_apart_ask_for_their_bytes_alone() {
+    fn distant_reads_ask_for_their_bytes_alone() {
         let seen = Seen::default();
         for index in 0..1000 {
             let start = index * 3 * WINDOW_BYTES;

@@ -53,7 +53,7 @@ fn datagrams_are_answered_too() {
 }
 
 /// Of several addresses of the server a client knows the one that it asked: it takes answers from
-/// there, and is told from there and by that name of a restart.
+/// there, and gets its restart notice from there and under that name.
 #[test]
 fn datagrams_are_answered_from_the_address_that_was_asked() {
     let folder = tempfile::tempdir().unwrap();

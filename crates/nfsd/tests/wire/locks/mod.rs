@@ -19,7 +19,7 @@ use crate::operations::FileHandle;
 
 const HERE: [u8; 4] = [127, 0, 0, 1];
 const ELSEWHERE: [u8; 4] = [127, 0, 0, 2];
-/// Of a port mapper that is not there: nobody listens to port 0.
+/// Of a port mapper that is not there: port 0 has no listener.
 pub(crate) const NOBODY: u16 = 0;
 
 /// A server with one file.

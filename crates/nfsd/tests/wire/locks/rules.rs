@@ -1,4 +1,4 @@
-//! The rules of fcntl(2), one by one, between machines; and who may lock what.
+//! The rules of fcntl(2), one by one, between machines, and the permission to lock.
 
 use pagewell_nfsd::Squash;
 use pagewell_sunrpc::nlm4::{self, FreeAllArguments, Procedure, ShareAccess, ShareMode, Status};
@@ -79,7 +79,7 @@ fn one_file_with_two_names_has_one_set_of_locks() {
 }
 
 #[test]
-fn nobody_lets_go_of_the_locks_of_others() {
+fn no_client_frees_the_locks_of_others() {
     let served = Served::new(|_| {});
     let [mut one, mut two] = [served.program("anna", 1), served.program("bert", 1)];
     assert_eq!(one.lock(WRITE, (0, 0)), Status::Granted);
@@ -158,7 +158,7 @@ fn an_owner_locks_as_it_reads_and_writes_whatever_the_mode() {
 }
 
 #[test]
-fn exports_decide_who_locks_and_what() {
+fn exports_decide_the_permission_to_lock() {
     let served = |change: fn(&mut pagewell_nfsd::Export)| {
         Served::new(|config| config.exports.iter_mut().for_each(change))
     };

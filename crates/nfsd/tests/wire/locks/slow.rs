@@ -1,4 +1,4 @@
-//! Locks in an export whose storage does not answer hold up nobody elsewhere.
+//! Locks in an export whose storage is stalled do not delay other exports.
 
 use std::net::UdpSocket;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! What the procedures of NFS share: for whom a call is answered, where its reply goes, and how a
-//! failure is said.
+//! What all procedures share: the caller, the reply, failures.
 
 use pagewell_export::exports::{Caller, Served, ServedExport, Target};
 use pagewell_fs as fs;
@@ -11,32 +10,31 @@ use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::convert;
 
-/// The most bytes of one READ.
+/// Most bytes of a READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
 
-/// The most bytes of one WRITE.
+/// Most bytes of a WRITE.
 pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// A longer listing is not given, whatever the client allows: it would hold a thread too long.
+/// Most bytes of a listing: a longer one would occupy its thread for too long.
 pub(super) const LISTING_BYTES_MAX: usize = 256 << 10;
 
 /// Why a procedure has no reply of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// It has no results.
+pub(super) enum Abort {
+    /// No results.
     Unanswered(Unanswered),
-    /// It failed before anything is known of an object, and before anything was appended: a reply
-    /// without attributes.
+    /// A failure before any object is known and anything is appended: the reply has no attributes.
     Status(Status),
 }
 
-impl From<Refusal> for Stop {
+impl From<Refusal> for Abort {
     fn from(refusal: Refusal) -> Self {
         Self::Unanswered(refusal.into())
     }
 }
 
-impl From<fs::Error> for Stop {
+impl From<fs::Error> for Abort {
     fn from(error: fs::Error) -> Self {
         match error {
             fs::Error::WouldBlock => Self::Unanswered(Unanswered::WouldBlock),
@@ -52,7 +50,7 @@ pub(super) struct Out<'b> {
 }
 
 impl<'b> Out<'b> {
-    /// Behind the RPC head of a reply that was begun at `mark`.
+    /// Behind the RPC head that begins at `mark`.
     pub(super) fn new(batch: &'b mut Batch, mark: Mark) -> Self {
         Self { batch, mark }
     }
@@ -62,7 +60,7 @@ impl<'b> Out<'b> {
         self.batch.bytes()
     }
 
-    /// Ends the reply with `count` bytes of data from where they are.
+    /// Ends the reply with `count` bytes, sent in place.
     pub(super) fn end_with(
         &mut self,
         pieces: impl IntoIterator<Item = Piece>,
@@ -72,24 +70,24 @@ impl<'b> Out<'b> {
     }
 }
 
-/// A call of NFS that is being answered: for whom, and where the reply goes.
-pub(super) struct Answering<'a> {
+/// Handles one NFS call: has its caller and its reply.
+pub(super) struct Nfs3Handler<'a> {
     caller: &'a Caller<'a>,
     out: Out<'a>,
 }
 
-impl<'a> Answering<'a> {
+impl<'a> Nfs3Handler<'a> {
     /// For this caller.
     pub(super) fn new(caller: &'a Caller<'a>, out: Out<'a>) -> Self {
         Self { caller, out }
     }
 
-    /// What is served to the caller.
+    /// The exports in service.
     pub(super) fn served(&self) -> &'a Served {
         self.caller.served
     }
 
-    /// Whether this thread may wait.
+    /// Whether the thread may block.
     pub(super) fn may_block(&self) -> bool {
         self.caller.may_block
     }
@@ -99,7 +97,7 @@ impl<'a> Answering<'a> {
         &mut self.out
     }
 
-    /// What a name in a directory means to the caller.
+    /// Looks a name up for the caller.
     pub(super) fn find(
         &self,
         directory: &Target<'a>,
@@ -109,22 +107,22 @@ impl<'a> Answering<'a> {
     }
 
     /// The object of a handle, if the caller may use its export.
-    pub(super) fn target(&self, handle: Handle<'_>) -> Result<Target<'a>, Stop> {
+    pub(super) fn target(&self, handle: Handle<'_>) -> Result<Target<'a>, Abort> {
         Ok(self.caller.target(handle.as_bytes())?)
     }
 
-    /// The same, of a call that changes something.
-    pub(super) fn target_to_change(&self, handle: Handle<'_>) -> Result<Target<'a>, Stop> {
+    /// The same for a change.
+    pub(super) fn target_to_change(&self, handle: Handle<'_>) -> Result<Target<'a>, Abort> {
         Ok(self.caller.target_to_change(handle.as_bytes())?)
     }
 
-    /// Appends what a call of the file system has come to, with `body` if it has failed.
+    /// Appends a result; `body` completes a failure.
     pub(super) fn answer<S: Encode, F: Encode>(
         &mut self,
         target: &Target<'_>,
         result: fs::Result<S>,
         body: impl FnOnce(&fs::Error) -> F,
-    ) -> Result<Done, Stop> {
+    ) -> Result<Done, Abort> {
         match result {
             Ok(results) => {
                 let encoder = &mut Encoder::new(self.out.bytes());
@@ -136,16 +134,15 @@ impl<'a> Answering<'a> {
         }
     }
 
-    /// Appends the failure of a call of the file system; [`Unanswered::WouldBlock`] when it is to
-    /// be made again.
+    /// Appends a failure; `WouldBlock` goes back to the caller.
     pub(super) fn fail<F: Encode>(
         &mut self,
         target: &Target<'_>,
         error: fs::Error,
         body: impl FnOnce(&fs::Error) -> F,
-    ) -> Result<Done, Stop> {
+    ) -> Result<Done, Abort> {
         if error == fs::Error::WouldBlock {
-            return Err(Stop::Unanswered(Unanswered::WouldBlock));
+            return Err(Abort::Unanswered(Unanswered::WouldBlock));
         }
         if let Some(text) = error.trouble() {
             target.report(text);
