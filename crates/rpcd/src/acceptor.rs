@@ -1,6 +1,6 @@
 //! The thread that accepts connections.
 //!
-//! It serves no client, so it may wait for a slot, and for descriptors when the process has none.
+//! It serves no client, so it may wait for a slot or a descriptor.
 //!
 //! Each address has its [share](crate::share) of the connection slots. When the share is used up,
 //! the longest idle connection is asked to leave: first one of the address with the most
@@ -119,14 +119,13 @@ impl<P: Program> Acceptor<P> {
         }
     }
 
-    /// Waits a moment, less if the server stops.
     fn pause(&self) {
         let mut stop_event = [PollFd::new(&*self.stop_event, PollFlags::IN)];
         // An interrupt only shortens the wait.
         let _ = poll(&mut stop_event, Some(&REFUSED_PAUSE));
     }
 
-    /// Accepts from one listener, bounded for the sake of the others.
+    /// Accepts from one listener, in bounds.
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_MAX {
             if self.dispatcher.is_stopping() {
@@ -199,7 +198,6 @@ impl<P: Program> Acceptor<P> {
         reader.hand_over(connection);
     }
 
-    /// Closes an idle connection and takes its slot.
     fn free_slot(&self, address: Address) -> bool {
         let begun = Instant::now();
         let Some(idlest) = self.idlest(Some(address), begun) else {
@@ -239,10 +237,10 @@ const PARTS: usize = 4;
 /// With however few descriptors.
 const CONNECTIONS_MIN: usize = 8;
 
-/// The latest connection number of each address. Connections hold the number of theirs.
+/// The latest connection number of each address; connections share theirs.
 ///
-/// A client that gave up a connection and wants its calls done opens another; only that tells a
-/// closed connection from one whose client has sent all and waits for replies
+/// A client that gives up a connection opens another for its calls. Only this tells a closed
+/// connection from one whose client has sent all and waits for replies
 /// ([`Connection::is_given_up`]).
 #[derive(Default)]
 pub struct LatestConnections {

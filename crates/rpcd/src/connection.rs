@@ -61,7 +61,6 @@ pub struct Connection {
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
-    /// When the client ended its side.
     ended_at: OnceLock<Instant>,
     /// The number of the next connection, as of the last receive.
     heard_before: AtomicU64,
@@ -71,7 +70,6 @@ pub struct Connection {
     turns: AtomicU64,
     /// Its state for the duplicate-request cache.
     pub line: ConnectionLine,
-    /// The latest connection of its address.
     latest: Arc<AtomicU64>,
     asked_to_leave: AtomicBool,
     /// [`time_of`] the last call, or of the connection itself.
@@ -136,7 +134,6 @@ pub struct Totals {
     connections: AtomicU64,
 }
 
-/// The number of the first connection.
 const FIRST_TOKEN: u64 = 16;
 
 impl Totals {
@@ -227,7 +224,6 @@ impl Connection {
         all.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Wakes the reader if it was paused for the call.
     fn end_call(&self, bytes: usize, reply_bytes: usize) {
         self.totals.unsent.subtract(reply_bytes);
         let replies = self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
@@ -244,8 +240,8 @@ impl Connection {
 
     /// Wakes the reader if it need not pause any more, or waits for the last reply to leave.
     ///
-    /// The reader sets a flag, then checks the limits; others change the limited values, then check
-    /// the flag. Without one order of all four (`SeqCst`) both could check too early.
+    /// It sets a flag, then checks the limits; others change the limited values, then check the
+    /// flag. Without one order of all four (`SeqCst`) both could check too early.
     fn resume(&self) {
         if self.ending.load(Ordering::SeqCst) && !self.is_busy() {
             self.waker.wake();
@@ -263,14 +259,14 @@ impl Connection {
 
     /// Whether the reader may take another call.
     pub fn may_read(&self) -> bool {
-        // Under the share of all, a sent reply wakes the reader.
+        // The reader was stopped by the total: the next reply to leave wakes it.
         let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
         !self.is_held_up() && replies < self.totals.unsent.connection_bytes_max()
     }
 
     /// Whether the limit of calls in flight is reached.
     pub fn is_held_up(&self) -> bool {
-        // Under the share of all it has calls of its own, whose end wakes the reader.
+        // The reader was stopped by the total: it has calls of its own, whose end wakes it.
         let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
         let limit = if all < IN_FLIGHT_BYTES_MAX_ALL {
             IN_FLIGHT_BYTES_MAX
@@ -360,9 +356,9 @@ impl Connection {
 
     /// Whether the client cannot want a change that has not begun.
     ///
-    /// A client that ends its side has either closed the connection or waits for replies; both look
-    /// alike. It has given up if its address opened another connection since the last receive, as
-    /// clients do to repeat calls, or after a long time.
+    /// A client that ends its side has closed the connection or waits for replies; both look alike.
+    /// It has given up if its address connected again since the last receive, as clients do to
+    /// repeat calls, or after a long time.
     pub fn is_given_up(&self) -> bool {
         self.is_closed()
             || self.ended_at.get().is_some_and(|at| {

@@ -184,7 +184,6 @@ impl<J: Send + 'static> Pool<J> {
 }
 
 impl<J> State<J> {
-    /// Whether more jobs are ready than threads.
     fn wants_thread(&self) -> bool {
         self.turns.ready() > self.free + self.starting
     }
@@ -271,7 +270,6 @@ impl<J> Turns<J> {
         self.running == 0 && self.jobs.is_empty() && self.branches.is_empty()
     }
 
-    /// Appends a job to its queue.
     fn put(&mut self, path: &[(u128, usize)], job: J) {
         if let Some(((key, limit), path)) = path.split_first() {
             let branch = self.branches.entry(*key);
@@ -303,7 +301,6 @@ impl<J> Turns<J> {
         Some(job)
     }
 
-    /// Ends a running job.
     fn end(&mut self, path: &[(u128, usize)]) {
         assert!(self.running > 0, "a job has ended that was not begun");
         self.running -= 1;
@@ -333,7 +330,6 @@ impl<J> Turns<J> {
         self.waiting = self.jobs.len() + branches.sum::<usize>();
     }
 
-    /// Changes a branch and updates the counts.
     fn change<T>(&mut self, key: u128, change: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let branch = self.branches.get_mut(&key)?;
         let before = branch.ready();

@@ -1,10 +1,11 @@
 //! Calls that storage stalls: clients repeat them, so that clients wait and not threads.
 //!
-//! A stalled disk or remote store holds a thread for each call; clients repeat, more threads are
-//! held, and soon fast files suffer. A watcher checks the running calls. A *stalled* read gets "try
-//! later" ([`crate::program::Program::later`]); its thread is free when storage responds, and the
-//! result is dropped. Further calls for the object wait without a thread (see [`crate::dispatch`]),
-//! then get the same reply. Changes never get it early, as they may still happen.
+//! A stalled disk or remote store blocks a thread for each call; clients repeat, more threads
+//! block, and soon fast files suffer. A watcher checks the running calls. A *stalled* read gets
+//! "try later" ([`crate::program::Program::later`]); its thread is free when storage responds, and
+//! the result is dropped. Further calls for the object wait without a thread (see
+//! [`crate::dispatch`]), then get the same reply. Changes never get it early, as they may still
+//! happen.
 //!
 //! A call is **stalled** when it ran longer than the limit and its export's storage has not moved:
 //! no call that had waited for a while ended there for as long. Slow storage that moves (a DVD with
@@ -155,7 +156,6 @@ pub struct SlowCalls<C> {
     state: Mutex<State<C>>,
 }
 
-/// Stalled calls.
 #[derive(Default)]
 struct Stalled {
     objects: HashSet<Subject>,

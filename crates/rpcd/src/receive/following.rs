@@ -4,11 +4,10 @@
 //! wakes a reader on another processor, and the data of a local client lies in the wrong caches:
 //! four connections with READs of 64 KiB lost a sixth.
 //!
-//! Now and then a reader asks where the last packet of the connection it has just served arrived.
-//! Twice the same other processor: it moves there and is free again at once. If the kernel has
-//! moved it back by the next look, that processor was too busy, and the interval doubles. This runs
-//! only while more readers are active than half the processors; with fewer, client and server do
-//! better apart.
+//! Now and then a reader asks where the last packet of its last connection arrived. Twice the same
+//! other processor: it moves there, without staying bound. If the kernel has moved it back by the
+//! next look, that processor was too busy, and the interval doubles. This runs only while more
+//! readers are active than half the processors; with fewer, client and server do better apart.
 //!
 //! Weakness: connections of one reader may arrive on several processors.
 
@@ -21,7 +20,6 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 const WAITS_MIN: u32 = 64;
 const WAITS_MAX: u32 = 1 << 20;
 
-/// The placement of one reader.
 #[derive(Debug)]
 pub(super) struct Following {
     waits: u32,

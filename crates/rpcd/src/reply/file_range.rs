@@ -102,7 +102,6 @@ pub fn is_resident(file: &OpenFile, offset: u64, length: usize) -> bool {
     are_resident(file.as_fd(), &range)
 }
 
-/// Asks the kernel.
 fn are_resident(file: BorrowedFd<'_>, range: &Range<u64>) -> bool {
     let (offset, length) = (range.start, range.end.saturating_sub(range.start));
     if length == 0 {

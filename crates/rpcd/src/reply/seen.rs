@@ -52,7 +52,6 @@ pub(super) enum Look {
     Bytes,
 }
 
-/// The windows of a file.
 #[derive(Debug)]
 pub(super) struct Seen([AtomicU64; SLOTS]);
 
@@ -121,7 +120,6 @@ impl Seen {
     }
 }
 
-/// The windows that a range touches.
 fn windows(range: &Range<u64>) -> Range<u64> {
     range.start / WINDOW_BYTES..range.end.div_ceil(WINDOW_BYTES)
 }

@@ -1,7 +1,7 @@
 //! The memory of a record while it arrives.
 //!
-//! A marker of four bytes can claim a megabyte, and connections that send only that must not take
-//! all memory; but a real record should lie in one piece, uncopied.
+//! Four bytes can claim a megabyte, and connections that send only those must not take all memory;
+//! but a real record should lie in one piece, uncopied.
 //!
 //! Up to [`BEGINNING_BYTES`] a record has a small, uncounted buffer. Then it gets address space for
 //! all of it and the right to its first [`STEP_BYTES`], and when these are full, to twice as much.
@@ -15,9 +15,9 @@
 //!
 //! While others wait for memory a record must be whole in [`WHOLE_WITHIN`], or its connection is
 //! closed; an honest client repeats the call on another one. This includes records that wait for
-//! memory themselves, or they would wait for each other without end; but if the next step is in the
-//! socket, the record has twice the time, and outlives those it waits for. The time restarts while
-//! the record waits for its export's storage, or is not read because of earlier calls.
+//! memory, or they would wait for each other without end; one whose next step is in the socket has
+//! twice the time, and outlives them. The time restarts while the record waits for its export's
+//! storage, or is not read because of earlier calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
