@@ -30,7 +30,6 @@ use pagewell_rpcd::connection::Totals;
 use pagewell_rpcd::refusals;
 use pagewell_rpcd::usage::ExportLabel;
 
-/// Most directories below an export in a mount path.
 const PATH_DEPTH_MAX: usize = 128;
 
 /// An export in service.
@@ -137,7 +136,6 @@ pub struct Caller<'s> {
     /// Whether the thread may block.
     pub may_block: bool,
     cache: Option<&'s fs::BatchCache>,
-    /// The export of the last object.
     used: Cell<ExportLabel>,
 }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pagewell_base::sync::Mutex;
 
-/// Longest kept text of a fault.
 const TEXT_CHARACTERS_MAX: usize = 300;
 
 /// After a stalled call storage counts as stalled for this long: the time in which clients send

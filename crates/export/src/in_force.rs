@@ -24,7 +24,6 @@ use crate::handles::HandleKey;
 use pagewell_rpcd::bounds::Bounds;
 use pagewell_rpcd::slow::Subject;
 
-/// Between two checks whether the last call has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The exports in force.
@@ -33,7 +32,6 @@ pub struct InForce {
     handle_key: HandleKey,
     /// Bounds of the server's calls.
     pub bounds: Arc<Bounds>,
-    /// Set when the server stops.
     is_final: Mutex<bool>,
 }
 

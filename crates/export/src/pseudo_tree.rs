@@ -19,7 +19,6 @@ const ROOT: u64 = 1 << 62;
 
 /// A read-only tree of directories.
 pub struct PseudoTree {
-    /// By number.
     directories: BTreeMap<u64, Place>,
     made: Timestamp,
 }

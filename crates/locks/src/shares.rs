@@ -13,9 +13,7 @@ use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 use crate::owner::{Client, Owner};
 use crate::table::{FileKey, Outcome};
 
-/// Open files with share modes.
 const SHARES_MAX: usize = 8192;
-/// The same of one address.
 const SHARES_PER_ADDRESS_MAX: usize = 1024;
 
 struct Share {

@@ -145,7 +145,6 @@ struct Offered {
     before: Vec<Piece>,
     called_at: Instant,
     calls: u32,
-    /// A call-back is in progress.
     is_called: bool,
     /// The client may believe that it holds the lock.
     may_be_taken: bool,

@@ -178,7 +178,6 @@ impl<P: Program> Acceptor<P> {
         self.assign(socket, peer);
     }
 
-    /// Gives a new connection, which has a slot, to the least loaded reader.
     fn assign(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let reader = self.readers.choose();
         let totals = self.dispatcher.bounds.totals.clone();
@@ -234,7 +233,6 @@ impl<P: Program> Acceptor<P> {
 /// The part of the descriptors for connections.
 const PARTS: usize = 4;
 
-/// With however few descriptors.
 const CONNECTIONS_MIN: usize = 8;
 
 /// The latest connection number of each address; connections share theirs.

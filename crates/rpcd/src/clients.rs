@@ -14,7 +14,6 @@ use pagewell_counters::served::{Client, ExportUse};
 use crate::connection::Connection;
 use crate::usage::{ByExport, Usage};
 
-/// Addresses with counts of past connections.
 const PAST_ADDRESSES_MAX: usize = 1024;
 
 /// Counts the locks of clients.
@@ -30,7 +29,6 @@ pub struct Clients(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     connections: Vec<Weak<Connection>>,
-    /// Counts of ended connections.
     past: HashMap<IpAddr, Past>,
     locks: Vec<Weak<dyn CountsLocks>>,
 }
@@ -41,7 +39,6 @@ struct Past {
     called_at: Instant,
 }
 
-/// Sums over the connections of an address.
 struct Sum {
     connections: usize,
     idle: Duration,

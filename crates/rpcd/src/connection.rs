@@ -130,7 +130,6 @@ pub struct Totals {
     pub in_flight_bytes: AtomicUsize,
     /// Memory of unsent replies.
     pub unsent: Arc<Unsent>,
-    /// Connections so far.
     connections: AtomicU64,
 }
 

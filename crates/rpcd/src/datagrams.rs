@@ -31,7 +31,6 @@ const CALL_BYTES_MAX: usize = 8192;
 const THREADS_MAX: usize = 4;
 /// Waiting calls of all exports; more are dropped, and clients repeat them.
 const WAITING_MAX: usize = 256;
-/// Between two checks whether the server stops.
 const TICK: Duration = Duration::from_millis(500);
 
 struct Datagram {
@@ -39,7 +38,6 @@ struct Datagram {
     from: SocketAddr,
     /// Our address, as its target.
     local: Option<IpAddr>,
-    /// The number of the export it waits for.
     export: u32,
 }
 
@@ -142,7 +140,6 @@ fn receive(
     Ok((message.bytes, from.ok_or(ErrorKind::InvalidData)?, local))
 }
 
-/// Sends a datagram from our address `local`.
 fn send(
     socket: &UdpSocket,
     bytes: &[u8],

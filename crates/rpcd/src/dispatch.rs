@@ -35,7 +35,6 @@ const LISTING_NICENESS: i32 = 5;
 /// An export has this many times fewer threads for listings than for other calls.
 const LISTING_THREADS_PART: usize = 4;
 
-/// Capacity kept for waiting calls.
 const DEFERRED_KEPT: usize = 64;
 
 /// Between two looks at undecided calls. Most wait for an acknowledgement, which comes within 40
@@ -142,7 +141,6 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Looks again at an undecided call.
     fn decide(&self, job: &mut Job<P::Pending>) -> Decision {
         let connection = &job.charge.connection;
         if connection.is_given_up() {
@@ -164,7 +162,6 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Defers an undecided call to the watcher's next round.
     fn look_again(&self, job: Job<P::Pending>) {
         let mut deferred = self.deferred.lock();
         deferred.push(job);
@@ -214,7 +211,6 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Gives due waiting calls to threads.
     fn resume(&self, is_due: impl Fn(&WaitingCall<P::Pending>) -> bool) {
         let mut deferred = self.deferred.lock();
         let mut undecided = 0;
@@ -377,7 +373,6 @@ fn has_waited<P>(state: &WaitingCall<P>, delay: Duration, now: Instant) -> bool 
     since.is_some_and(|since| now.saturating_duration_since(since) >= delay)
 }
 
-/// Whether a call waited long enough, or its object is free.
 fn is_due<P>(
     state: &WaitingCall<P>,
     delay: Duration,

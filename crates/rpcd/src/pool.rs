@@ -123,7 +123,6 @@ impl<J: Send + 'static> Pool<J> {
         }
     }
 
-    /// Starts a thread; false if the system refuses.
     fn start_thread(self: &Arc<Self>, mut state: MutexGuard<'_, State<J>>) -> bool {
         state.threads += 1;
         state.starting += 1;

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::served::Refused;
 
-/// Addresses with counts.
 const ADDRESSES_MAX: usize = 128;
 
 /// Why a client is refused.

@@ -183,7 +183,6 @@ impl Stalled {
 }
 
 impl<C> State<C> {
-    /// Whether the export's storage moved within `limit`.
     fn moves(&self, export: u32, now: Instant, limit: Duration) -> bool {
         let moved = self.moved_at.get(&export);
         moved.is_some_and(|at| now.saturating_duration_since(*at) <= limit)

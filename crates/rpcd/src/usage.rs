@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pagewell_base::sync::Mutex;
 use pagewell_counters::served::Traffic;
 
-/// Exports with counts of their own.
 const EXPORTS_MAX: usize = 64;
 
 /// An interned export name.
@@ -53,7 +52,6 @@ impl ExportLabel {
     }
 }
 
-/// All names ever served.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Traffic by export.
@@ -138,7 +136,6 @@ impl Tally {
 #[derive(Debug, Default)]
 pub struct Usage {
     by_export: Mutex<ByExport>,
-    /// How often it was throttled.
     waits: AtomicU64,
     waits_now: AtomicBool,
 }

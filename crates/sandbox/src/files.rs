@@ -30,7 +30,6 @@ const KNOWN: ABI = ABI::V6;
 /// File systems that keep objects only while they are open.
 const FORGETFUL: [&str; 2] = ["/proc", "/sys"];
 
-/// Open objects of those.
 static KEPT: OnceLock<Vec<File>> = OnceLock::new();
 
 /// Confines the calling thread and its children.
@@ -64,7 +63,6 @@ fn finds_without_path(plan: &Plan) -> bool {
     plan.makes_private_mounts && Erratum::current().contains(Erratum::DisconnectedDirectoryHandling)
 }
 
-/// The rights of opening.
 fn opening() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | IoctlDev})
 }
@@ -96,7 +94,6 @@ fn restrict(plan: &Plan, leaves_opening: bool) -> Result<RestrictionStatus, Rule
     Ok(status)
 }
 
-/// A path that is missing, or out of this user's reach, needs no rule.
 fn allow(
     ruleset: RulesetCreated,
     path: &Path,

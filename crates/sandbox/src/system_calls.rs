@@ -19,7 +19,6 @@ use seccompiler::{
 
 use crate::Part;
 
-/// Programs and other processes.
 const PROCESSES: [i64; 9] = [
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -54,7 +53,6 @@ const PRIVATE_MOUNTS: [i64; 4] = [
     libc::SYS_fanotify_mark,
 ];
 
-/// The kernel and the machine.
 const MACHINE: [i64; 27] = [
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -85,7 +83,6 @@ const MACHINE: [i64; 27] = [
     libc::SYS_nfsservctl,
 ];
 
-/// Of this architecture only.
 #[cfg(target_arch = "x86_64")]
 const PROCESSOR: [i64; 6] = [
     libc::SYS_fork,
@@ -106,7 +103,6 @@ const X32: i64 = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
 const X32_ALONE: [i64; 6] = [520, 521, 539, 540, 528, 545];
 
-/// Address families in use.
 const FAMILIES: [i32; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -186,7 +182,6 @@ fn rules(makes_private_mounts: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, 
     Ok(rules)
 }
 
-/// A condition of the first argument.
 fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Error> {
     let length = SeccompCmpArgLen::Dword;
     Ok(SeccompCondition::new(0, length, operator, value)?)

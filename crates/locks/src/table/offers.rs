@@ -17,7 +17,6 @@ const CALLS_MAX: u32 = 3;
 
 /// Owners of a search: few programs wait for each other.
 const OWNERS_MAX: usize = 64;
-/// Locks of a search.
 const STEPS_MAX: usize = 4096;
 
 impl<C: Clone> Table<C> {
@@ -193,7 +192,6 @@ impl<C: Clone> Table<C> {
         }
     }
 
-    /// Undoes an offer and makes the next.
     pub(super) fn take_back(&mut self, number: u64, now: Instant) -> Vec<Offer<C>> {
         let Some(waiter) = self.forget_waiter(number) else {
             return Vec::new();
@@ -264,7 +262,6 @@ impl<C: Clone> Table<C> {
 }
 
 impl<C> Waiter<C> {
-    /// Whether this is an offer in the range of `wish` to its owner.
     fn is_offered_in(&self, wish: &Wish) -> bool {
         let mine = self.wish.file == wish.file && self.wish.owner == wish.owner;
         mine && self.offered.is_some() && self.wish.range.overlaps(&wish.range)

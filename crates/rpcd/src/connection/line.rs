@@ -22,7 +22,6 @@ struct Shared {
     arrived: Mutex<Arrived>,
 }
 
-/// Replies that the client's kernel has acknowledged.
 #[derive(Clone, Copy, Default)]
 struct Acknowledged {
     bytes: u64,

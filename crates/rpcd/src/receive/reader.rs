@@ -288,7 +288,6 @@ impl<P: Program> Reader<P> {
         }
     }
 
-    /// Throttles a connection.
     fn throttle(&mut self, token: u64, wait: Duration) {
         if let Some(receiver) = self.receivers.get_mut(&token)
             && !std::mem::replace(&mut receiver.has_timer, true)
@@ -297,7 +296,6 @@ impl<P: Program> Reader<P> {
         }
     }
 
-    /// Resumes throttled connections that are due.
     fn resume_throttled(&mut self, now: Instant) {
         while let Some(Reverse((due, token))) = self.throttled.peek().copied()
             && due <= now
@@ -410,7 +408,6 @@ impl<P: Program> Reader<P> {
 /// Longest round of one address, and so the wait of another.
 const ALONE_TURNS_MAX: usize = 64;
 
-/// The connections of an address.
 #[derive(Default)]
 struct Connections {
     ready: VecDeque<u64>,
@@ -418,7 +415,6 @@ struct Connections {
     count: usize,
 }
 
-/// The ready connections of a reader.
 struct Ready {
     lines: Vec<Connections>,
     /// Queues without connections.
@@ -442,7 +438,6 @@ impl Default for Ready {
 }
 
 impl Ready {
-    /// The queue for a new connection.
     fn join(&mut self, address: Address) -> Line {
         let index = *self.by_address.entry(address).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
@@ -492,7 +487,6 @@ impl Ready {
         turns.min(self.lines[*line].ready.len())
     }
 
-    /// Takes the next connection.
     fn pop(&mut self) -> Option<u64> {
         let line = self.ring.pop_front()?;
         let ready = &mut self.lines[line].ready;

@@ -28,7 +28,6 @@ pub struct ReaderHandle {
     connections: AtomicUsize,
     /// Per second, recently.
     busy_microseconds: AtomicU64,
-    /// Active readers.
     at_work: Arc<AtomicUsize>,
     /// Above this many no reader polls.
     at_work_max: usize,

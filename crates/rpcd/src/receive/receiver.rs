@@ -28,7 +28,6 @@ const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
 /// While large records come: bytes received behind each, for the next head.
 const HEAD_BYTES: usize = 4 << 10;
 
-/// Receives per turn.
 const RECEIVES_PER_TURN: usize = 4;
 
 /// Bounds of the batch between sends: its own memory ...
@@ -53,7 +52,6 @@ pub struct Shared<P: Program> {
     pub poll_for: Duration,
 }
 
-/// The shared state, and that of the receive.
 type Received<'r, P> = (&'r Shared<P>, &'r <P as Program>::Received);
 
 /// How a turn ended.
@@ -335,7 +333,6 @@ impl Receiver {
         Consumed::All
     }
 
-    /// A whole record in the receive buffer.
     fn small<P: Program>(
         &mut self,
         (shared, received): Received<'_, P>,
@@ -391,7 +388,6 @@ impl Receiver {
         }
     }
 
-    /// A record assembled in its own memory.
     fn assembled<P: Program>(&mut self, (shared, received): Received<'_, P>, now: Instant) {
         self.calls += 1;
         let mut record = self.assembly.finish();
@@ -417,7 +413,6 @@ impl Receiver {
         }
     }
 
-    /// Gets memory for more of the record; false: none is free.
     fn get_memory<P: Program>(
         &mut self,
         shared: &Shared<P>,
@@ -519,7 +514,6 @@ impl Drop for Receiver {
     }
 }
 
-/// Receives into two buffers with one system call.
 fn receive_into(socket: impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
     names::RECEIVE_CALLS.add(1);
     rustix::io::retry_on_intr(|| {

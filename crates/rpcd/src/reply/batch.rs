@@ -46,7 +46,6 @@ pub struct Batch {
     /// Before `bytes`.
     pieces: Vec<Piece>,
     pieces_bytes: usize,
-    /// Own memory of the pieces.
     pieces_memory_bytes: usize,
     /// Counts the replies for their connection.
     pub tally: Tally,

@@ -21,7 +21,7 @@ use std::time::Duration;
 const WINDOW_BYTES: u64 = 2 << 20;
 
 /// Lifetime of "cached". Long, as an early eviction costs one thread one wait.
-const BELIEVED_MILLISECONDS: u64 = 250;
+const CACHED_MILLISECONDS: u64 = 250;
 
 /// Lifetime of "not cached": data being read arrives soon.
 const MISSED_MILLISECONDS: u64 = 5;
@@ -98,11 +98,11 @@ impl Seen {
         let slot = self.slot(window)?.load(Ordering::Relaxed);
         let then = (slot >> KIND_BITS) & TIME_MASK;
         let kind = slot & KIND_MASK;
-        let believed = match kind {
+        let lifetime = match kind {
             BROKEN => MISSED_MILLISECONDS,
-            _ => BELIEVED_MILLISECONDS,
+            _ => CACHED_MILLISECONDS,
         };
-        let is_recent = now.wrapping_sub(then) & TIME_MASK < believed;
+        let is_recent = now.wrapping_sub(then) & TIME_MASK < lifetime;
         let is_this = slot >> (TIME_BITS + KIND_BITS) == window && kind != 0;
         (is_this && is_recent).then_some(kind)
     }

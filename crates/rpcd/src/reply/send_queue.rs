@@ -46,7 +46,6 @@ struct State {
     unsent_bytes: usize,
     /// Bytes of all replies so far.
     queued_bytes: u64,
-    /// Memory charged to the total.
     charged_bytes: usize,
     sending: bool,
     writable_again: bool,
@@ -278,7 +277,6 @@ fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
 /// Most ranges of a sendmsg; more only make the kernel copy the list.
 const RANGES_MAX: usize = 64;
 
-/// Sends and removes pieces until none is left.
 fn transmit(
     socket: &impl AsFd,
     pieces: &mut VecDeque<Piece>,
@@ -361,7 +359,6 @@ fn fallen_back(bytes: Vec<u8>) -> Piece {
     Piece::Bytes(bytes)
 }
 
-/// Sends bytes; returns how many left.
 fn transmit_bytes(socket: &impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     send_ranges(socket, &[IoSlice::new(bytes)], false)
 }

@@ -38,7 +38,6 @@ pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
 /// Bytes of all requests in memory.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;
 
-/// Bytes kept for reuse.
 const FREE_BYTES_MAX: usize = 6 << 20;
 
 /// The budget.
@@ -49,7 +48,6 @@ pub struct RequestBudget {
 
 struct State {
     by_address: Shares<Address>,
-    /// Whole records by export.
     by_export: Shares<u32>,
     free_bytes: usize,
     free: Vec<Vec<u8>>,
@@ -70,13 +68,11 @@ struct Waiting {
     is_called: bool,
 }
 
-/// A record's request for memory.
 #[derive(Clone, Copy)]
 struct Wanted {
     address: Address,
     export: Option<u32>,
     bytes: usize,
-    /// The record has begun.
     grows: bool,
 }
 
@@ -112,7 +108,6 @@ impl State {
         older.any(|(_, waiting)| self.fits(&waiting.wanted))
     }
 
-    /// The rank of the next first record.
     fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
         let waiting = self.waiting.iter();
         let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {

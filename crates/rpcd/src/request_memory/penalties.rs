@@ -13,7 +13,6 @@ use crate::share::Address;
 /// How long a lost record counts.
 const PENALTY: Duration = Duration::from_secs(60);
 
-/// The last loss of each address.
 #[derive(Default)]
 pub(super) struct Penalties(HashMap<Address, Instant>);
 
@@ -28,7 +27,6 @@ impl Penalties {
         }
     }
 
-    /// An address has lost a record.
     pub(super) fn note(&mut self, address: Address) {
         let now = Instant::now();
         // Bounds the map to the losses of that time.

@@ -44,7 +44,6 @@ impl Receiver {
         self.connection.usage.waits_now() && self.connection.is_given_up()
     }
 
-    /// Notes whether it waits, and why.
     pub(super) fn set_waits(&self, reason: Option<Reason>) {
         let usage = &self.connection.usage;
         if usage.waits_now() == reason.is_some() {
@@ -97,7 +96,6 @@ impl Receiver {
         limits.charge(&self.connection, export, cost);
     }
 
-    /// Pays for a pool call and its longest reply.
     fn prepay<P: Program>(
         &self,
         shared: &Shared<P>,
