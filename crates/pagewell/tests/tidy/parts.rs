@@ -13,31 +13,30 @@ use crate::{at, report};
 /// Files with an `impl` of one type.
 const IMPL_FILES_MAX: usize = 3;
 /// Types that have more, as it was before this rule.
-const SPREAD: [(&str, &str); 6] = [
+const SPREAD: [(&str, &str); 5] = [
     ("cache", "Reader"),
     ("cache", "Writer"),
     ("cache", "Pages"),
-    ("nfs3d", "Nfs3Handler"),
     ("pagewell", "Hand"),
     ("policy", "WriteBack"),
 ];
-/// Crates with open fields, as it was before this rule.
-const OPEN: [&str; 15] = [
-    "cache",
-    "device",
-    "export",
-    "fs",
-    "fuse",
-    "logging",
-    "monitor",
-    "nfs3d",
-    "pagewell",
-    "policy",
-    "source-dir",
-    "source-image",
-    "source-iso",
-    "source-ram",
-    "sunrpc",
+/// Crates with open fields, and how many there were before this rule, or are left.
+const OPEN: [(&str, usize); 15] = [
+    ("cache", 139),
+    ("device", 11),
+    ("export", 1),
+    ("fs", 1),
+    ("fuse", 1),
+    ("logging", 9),
+    ("monitor", 10),
+    ("nfs3d", 12),
+    ("pagewell", 227),
+    ("policy", 90),
+    ("source-dir", 15),
+    ("source-image", 10),
+    ("source-iso", 59),
+    ("source-ram", 16),
+    ("sunrpc", 42),
 ];
 
 /// The crate of a file of production.
@@ -133,9 +132,14 @@ fn a_type_has_its_impl_in_few_files() {
     for (key, files) in files {
         let most = IMPL_FILES_MAX * places.get(&key).copied().unwrap_or(usize::MAX / 8);
         let is_excepted = SPREAD.contains(&(key.0.as_str(), key.1.as_str()));
-        if files.len() > most && !is_excepted {
+        if (files.len() > most) != is_excepted {
             let files: Vec<String> = files.into_iter().collect();
-            found.push(format!("{} has its impl in {}", key.1, files.join(", ")));
+            let is = if is_excepted { ", but is excepted" } else { "" };
+            found.push(format!(
+                "{} has its impl in {}{is}",
+                key.1,
+                files.join(", ")
+            ));
         }
     }
     report(found);
@@ -143,12 +147,26 @@ fn a_type_has_its_impl_in_few_files() {
 
 #[test]
 fn no_field_is_open_to_a_part_of_its_crate() {
-    let mut found = Vec::new();
+    let mut open: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in sources() {
-        let is_checked = crate_of(&source).is_some_and(|name| !OPEN.contains(&name.as_str()));
+        let Some(name) = crate_of(&source) else {
+            continue;
+        };
         let lines = source.code.lines().enumerate();
-        for (number, _) in lines.filter(|(_, line)| is_checked && opens_a_field(line)) {
-            found.push(at(&source, number, "a field that is open to other modules"));
+        let lines = lines.filter(|(_, line)| opens_a_field(line));
+        let found = lines.map(|(number, _)| at(&source, number, "a field that other modules use"));
+        open.entry(name).or_default().extend(found);
+    }
+    let mut found = Vec::new();
+    for (name, fields) in open {
+        let excepted = OPEN.iter().find(|(excepted, _)| *excepted == name);
+        match excepted.map_or(0, |(_, count)| *count) {
+            0 => found.extend(fields),
+            count if count == fields.len() => {}
+            count => {
+                let now = fields.len();
+                found.push(format!("{name}: {now} open fields, {count} are excepted"));
+            }
         }
     }
     report(found);
