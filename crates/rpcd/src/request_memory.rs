@@ -1,5 +1,4 @@
 //! Memory for requests: one budget, and records that grow within it.
 
 pub mod budget;
-mod penalties;
 pub mod record;

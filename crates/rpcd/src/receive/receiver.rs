@@ -457,7 +457,6 @@ impl Receiver {
 
     /// Closes the connection for its overdue record.
     pub fn drop_overdue(&self) {
-        self.memory.blame();
         self.connection.close();
     }
 

@@ -17,7 +17,8 @@
 //!
 //! Records could all wait for each other, none of them whole. So one of them, the *first*, may
 //! exceed the budget until it is whole. [`record`](super::record) ends records that never become
-//! whole; [`penalties`](super::penalties) finds addresses that begin such records again and again.
+//! whole. Weakness: many addresses that begin such records again and again leave nothing to others
+//! for most of the time.
 //!
 //! A few freed buffers are kept, as a fresh megabyte costs 256 page faults. A record is charged for
 //! all of a reused buffer.
@@ -29,7 +30,6 @@ use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 
 use crate::connection::inbox::Waker;
-use crate::request_memory::penalties::Penalties;
 use crate::share::{Address, Shares};
 
 /// Longest record: a WRITE of 1 MiB with the largest header.
@@ -58,7 +58,6 @@ struct State {
     first: Option<u64>,
     /// Its bytes over the budget; other records lose nothing by them.
     first_bytes: usize,
-    penalties: Penalties,
 }
 
 struct Waiting {
@@ -74,13 +73,6 @@ struct Wanted {
     export: Option<u32>,
     bytes: usize,
     grows: bool,
-}
-
-impl Wanted {
-    /// Its rank among the candidates for the first record.
-    fn turn(&self, order: u64) -> (bool, u64) {
-        (self.address == Address::NONE, order)
-    }
 }
 
 impl State {
@@ -108,13 +100,13 @@ impl State {
         older.any(|(_, waiting)| self.fits(&waiting.wanted))
     }
 
-    fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
-        let waiting = self.waiting.iter();
-        let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {
+    /// The oldest record that may be the first.
+    fn next_first(&self, limit: usize) -> Option<u64> {
+        let mut waiting = self.waiting.iter();
+        let able = waiting.find(|(_, Waiting { wanted, waker, .. })| {
             self.may_be_first(wanted, waker.token, limit)
         });
-        able.map(|(order, waiting)| waiting.wanted.turn(*order))
-            .min()
+        able.map(|(order, _)| *order)
     }
 
     fn charge(&mut self, address: Address, bytes: usize, is_first: bool) {
@@ -149,7 +141,7 @@ impl State {
             let fits = self.fits(wanted) && wanted.bytes <= left;
             if waiting.is_called {
                 left = left.saturating_sub(wanted.bytes);
-            } else if fits || next_first == Some(wanted.turn(*order)) {
+            } else if fits || next_first == Some(*order) {
                 left = left.saturating_sub(if fits { wanted.bytes } else { 0 });
                 waiting.is_called = true;
                 due.push(waiting.waker.clone());
@@ -177,8 +169,6 @@ pub struct Lease {
     pub memory: Arc<RequestBudget>,
     /// The client's address.
     pub address: Address,
-    /// The address whose share pays.
-    payer: Address,
     token: u64,
     /// The record's export, if known.
     pub export: Option<u32>,
@@ -205,7 +195,6 @@ impl Lease {
         Self {
             memory: memory.clone(),
             address,
-            payer: address,
             token,
             export: None,
             bytes: 0,
@@ -227,13 +216,12 @@ impl Lease {
         let memory = self.memory.clone();
         let mut state = memory.state.lock();
         let order = *self.order.get_or_insert_with(|| {
-            self.payer = state.penalties.payer(self.address);
             state.next_order += 1;
             state.next_order
         });
         let is_behind = state.is_behind(order);
         let mut wanted = Wanted {
-            address: self.payer,
+            address: self.address,
             export: self.export,
             bytes: size,
             grows: self.bytes > 0,
@@ -244,18 +232,17 @@ impl Lease {
             && let Some(bytes) = state.reuse(size)
         {
             self.bytes = size;
-            state.charge(self.payer, size, false);
+            state.charge(self.address, size, false);
             state.stop_waiting(self.token);
             memory.call(state);
             return Some(Given::Reused(bytes));
         }
         wanted.bytes = step.saturating_sub(self.bytes);
         if is_behind || !state.fits(&wanted) {
-            let turn = wanted.turn(order);
             if !state.may_be_first(&wanted, self.token, memory.limit)
                 || state
                     .next_first(memory.limit)
-                    .is_some_and(|next| next < turn)
+                    .is_some_and(|next| next < order)
             {
                 names::REQUEST_MEMORY_REFUSED.add(1);
                 if let Some(waker) = waker.cloned() {
@@ -274,7 +261,7 @@ impl Lease {
         }
         self.bytes += wanted.bytes;
         state.stop_waiting(self.token);
-        state.charge(self.payer, wanted.bytes, self.is_first);
+        state.charge(self.address, wanted.bytes, self.is_first);
         let step = Some(Given::Step(self.bytes));
         memory.call(state);
         step
@@ -307,7 +294,7 @@ impl Lease {
         if !std::mem::take(&mut self.is_first) {
             return;
         }
-        state.end_first(self.payer);
+        state.end_first(self.address);
         memory.call(state);
     }
 }
@@ -332,7 +319,6 @@ impl RequestBudget {
                 next_order: 0,
                 first: None,
                 first_bytes: 0,
-                penalties: Penalties::default(),
             }),
         })
     }
@@ -367,11 +353,6 @@ impl RequestBudget {
         !self.state.lock().waiting.is_empty()
     }
 
-    /// A record of `address` ended because others waited for its memory.
-    pub fn blame(&self, address: Address) {
-        self.state.lock().penalties.note(address);
-    }
-
     fn give_back(&self, lease: &mut Lease, bytes: Vec<u8>) {
         let charged = std::mem::take(&mut lease.bytes);
         if charged == 0 {
@@ -379,9 +360,9 @@ impl RequestBudget {
         }
         let mut state = self.state.lock();
         if std::mem::take(&mut lease.is_first) {
-            state.end_first(lease.payer);
+            state.end_first(lease.address);
         }
-        state.discharge(lease.payer, charged);
+        state.discharge(lease.address, charged);
         if let Some(export) = lease.export.filter(|_| lease.is_whole) {
             state.by_export.subtract(export, charged);
         }

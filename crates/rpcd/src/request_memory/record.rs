@@ -161,11 +161,6 @@ impl RecordMemory {
         let has_come = self.waits && unread_bytes() >= self.missing_bytes.min(STEP_BYTES);
         !has_come || took > 2 * WHOLE_WITHIN
     }
-
-    /// Penalises the client's address for an overdue record.
-    pub fn blame(&self) {
-        self.lease.memory.blame(self.lease.address);
-    }
 }
 
 #[cfg(test)]
