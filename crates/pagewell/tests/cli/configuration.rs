@@ -425,10 +425,19 @@ fn a_source_that_stays_is_not_opened_again() {
 
 #[test]
 fn without_a_file_the_signal_still_means_the_end() {
-    let serve = Serve::start(&["ram:1m"]);
+    let serve = Serve::start_with_hangup("default", &["ram:1m"]);
     serve.signal("HUP");
     let (code, _, err) = serve.end();
     assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
+fn what_nohup_has_started_outlives_its_terminal() {
+    let serve = Serve::start_with_hangup("ignore", &["ram:1m"]);
+    serve.signal("HUP");
+    connect(&serve).mount(b"/").unwrap();
+    serve.signal("TERM");
+    assert_eq!(serve.end().0, Some(0));
 }
 
 #[test]

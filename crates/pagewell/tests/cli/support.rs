@@ -243,6 +243,18 @@ impl Serve {
         Self::start_by(shell, arguments)
     }
 
+    /// The same with SIGHUP as env(1) sets it, `default` or `ignore`: what nohup(1) has started
+    /// ignores it, the tests as well.
+    pub(crate) fn start_with_hangup(set: &str, arguments: &[&str]) -> Self {
+        let mut env = Command::new("env");
+        env.args([
+            &format!("--{set}-signal=HUP"),
+            env!("CARGO_BIN_EXE_pagewell"),
+        ]);
+        env.env("LC_ALL", "C").stdin(Stdio::null());
+        Self::start_by(env, arguments)
+    }
+
     /// The same by a user without rights, from `directory`.
     pub(crate) fn start_unprivileged(directory: &Path, arguments: &[&str]) -> Self {
         let state = directory.join("state");
