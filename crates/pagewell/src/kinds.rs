@@ -178,8 +178,8 @@ pub(crate) fn help() -> String {
             let space = if line.is_empty() { "" } else { " " };
             line += &format!("{space}{form},");
         }
-        text += &line;
-        text += "\nsee pagewell-sources(7).\n";
+        text += line.trim_end_matches(',');
+        text += ":\nsee pagewell-sources(7).\n";
     }
     text
 }
