@@ -48,6 +48,10 @@ fn random_misses(number: u64, _: Option<u64>) -> (u64, AccessKind) {
     (place % LENGTH / REQUEST * REQUEST, AccessKind::Miss)
 }
 
+fn strides(number: u64, _: Option<u64>) -> (u64, AccessKind) {
+    (number * 262_144, AccessKind::Late)
+}
+
 fn measure(name: &str, policy: &mut Adaptive, pattern: Pattern, accesses: u64) {
     let mut marker = None;
     let start = Instant::now();
@@ -82,11 +86,12 @@ fn main() {
     let accesses = std::env::args()
         .find_map(|word| word.parse().ok())
         .unwrap_or(ACCESSES);
-    let patterns: [(&str, Pattern); 4] = [
+    let patterns: [(&str, Pattern); 5] = [
         ("sequential, all miss", sequential_misses),
         ("markers only", markers),
         ("eight streams, all late", eight_streams_late),
         ("random, all miss", random_misses),
+        ("strides, all late", strides),
     ];
     for (name, pattern) in patterns {
         let adaptive = &mut Adaptive::new(Settings::flash(LENGTH));

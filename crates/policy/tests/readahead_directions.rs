@@ -1,10 +1,10 @@
-//! The rules of adaptive read-ahead for backward streams, one test each.
+//! The rules of adaptive read-ahead for backward and strided streams, one test each.
 
 #![allow(clippy::unwrap_used)]
 
 mod readahead_support;
 
-use pagewell_policy::readahead::{AccessKind, Adaptive, Plan, Settings};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Feedback, Plan, Settings};
 use readahead_support::{KIB, MIB, PAGE, access, bytes_of};
 
 const LENGTH: u64 = 1 << 34;
@@ -80,4 +80,64 @@ fn a_backward_stream_ends_at_the_beginning() {
     }
     low = plan.fetch.last().map_or(low, |range| range.start);
     assert_eq!(low, 0);
+}
+
+#[test]
+fn strides_up_and_down_are_found() {
+    for delta in [MIB.cast_signed(), -(MIB.cast_signed())] {
+        let mut policy = flash();
+        let at = |index: u64| {
+            let way = delta * index.cast_signed();
+            (4u64 << 30).checked_add_signed(way).unwrap()
+        };
+        let first = (0..100)
+            .find_map(|index| {
+                let plan = miss(&mut policy, at(index), 16 * KIB, index);
+                (!plan.fetch.is_empty()).then_some((index, plan))
+            })
+            .unwrap();
+        let (mut seen, mut plan) = first;
+        assert!(seen <= 5, "{seen}");
+        let mut planned = seen;
+        for step in 0..10 {
+            for range in &plan.fetch {
+                planned += 1;
+                assert_eq!(*range, at(planned)..at(planned) + 16 * KIB);
+            }
+            let marker = plan.marker.unwrap();
+            seen = (seen + 1..=planned)
+                .find(|index| at(*index) == marker)
+                .unwrap();
+            plan = policy.access(&access(marker, 16 * KIB, AccessKind::Marker, 200 + step));
+        }
+        assert!(planned - seen >= 30, "{planned} {seen}");
+        assert_eq!(policy.counts().strides, 1);
+    }
+}
+
+#[test]
+fn a_short_stride_is_read_without_gaps() {
+    let mut policy = flash();
+    let plans = (0..10).map(|index| miss(&mut policy, MIB + index * 24 * KIB, 8 * KIB, index));
+    let plan = plans
+        .into_iter()
+        .find(|plan| !plan.fetch.is_empty())
+        .unwrap();
+    assert_eq!(plan.fetch.len(), 1);
+    assert_eq!((policy.counts().strides, policy.counts().streams), (0, 1));
+}
+
+/// The cache tells of whole pages.
+#[test]
+fn pages_that_nobody_read_shrink_a_stride_of_small_pieces() {
+    let mut policy = flash();
+    for read in 0..40 {
+        let plan = miss(&mut policy, read * MIB + 32 * KIB, 4 * KIB, read);
+        for range in plan.fetch {
+            let offset = range.start - range.start % PAGE;
+            let length = PAGE;
+            policy.feedback(Feedback::Wasted { offset, length });
+        }
+    }
+    assert!(policy.counts().shrunk > 0);
 }

@@ -126,6 +126,11 @@ fn a_far_file_takes_few_round_trips() {
     let (time, _, counts) = whole_file(auto(), device, 64 * MIB);
     let used = THINK * u32::try_from(64 * MIB / READ).unwrap();
     assert!(time < latency * 4 + used, "{time:?} {counts:?}");
+    // The next one begins with what this one has learnt.
+    let mut model = model(auto(), CAPACITY, device);
+    let first = read_file(&mut model, 0, 16 * MIB, 16 * MIB, Duration::ZERO);
+    let second = read_file(&mut model, 1, 16 * MIB, 16 * MIB, first) - first;
+    assert!(second + latency / 2 < first, "{first:?} {second:?}");
 }
 
 /// Who reads a little gets little, also where all others have needed much.

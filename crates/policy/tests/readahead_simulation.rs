@@ -243,6 +243,25 @@ fn random_readers_cause_no_read_ahead_and_take_none_away() {
     );
 }
 
+#[test]
+fn strides_are_fetched_ahead() {
+    let length = 8 << 30;
+    let mut model = Model::new(adaptive(length), length, CAPACITY, NVME);
+    let think = Duration::from_micros(500);
+    let stride = Reader::new(Pattern::Stride(MIB), 5 * MIB, 4 << 30, 16 * KIB, think);
+    run(&mut model, &mut [stride], &mut Random(1));
+    let (seen, counts) = (model.seen, model.counts());
+    assert!(
+        seen.reads > 4000 && counts.strides == 1,
+        "{seen:?} {counts:?}"
+    );
+    assert!(
+        seen.demand_requests + seen.late <= 12,
+        "{seen:?} {counts:?}"
+    );
+    assert!(seen.ahead_bytes <= seen.reads * 16 * KIB + MIB, "{seen:?}");
+}
+
 fn megabytes_per_second(policy: Adaptive, readers: &mut [Reader]) -> f64 {
     let mut model = Model::new(policy, 4 << 30, CAPACITY, DVD);
     let elapsed = run(&mut model, readers, &mut Random(3));

@@ -31,7 +31,7 @@ const OPEN: [(&str, usize); 15] = [
     ("monitor", 10),
     ("nfs3d", 12),
     ("pagewell", 227),
-    ("policy", 90),
+    ("policy", 92),
     ("source-dir", 15),
     ("source-image", 10),
     ("source-iso", 59),

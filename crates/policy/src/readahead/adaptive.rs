@@ -8,11 +8,12 @@
 //! # Rule
 //!
 //! ```text
-//!             belongs to a stream? ──yes──> it moves on: window, marker, release (stream.rs)
+//!             belongs to a stream? ──yes──> it moves on: window, marker, release (stream, stride)
 //!   access ──┤
 //!             no ──> next to a recent read? ──yes──> a new stream, and its first window
 //!                      no ──> where a file begins? ──yes──> a new stream, and a small window
-//!                               no ──> remembered (recent), nothing else
+//!                               no ──> a stride has the majority? ──yes──> a new strided stream
+//!                                        no ──> remembered (recent), nothing else
 //! ```
 //!
 //! - An access belongs to the stream whose position is nearest behind it, if it lies in that one's
@@ -43,9 +44,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::bandwidth_delay::Learnt;
 use super::recent::{Found, Recent, RecentReads};
 use super::settings::{IDLE_REUSE, REORDER_BYTES, Settings, down, up};
 use super::stream::{Relation, Stream, Touch};
+use super::stride::{Stride, Vote, is_dense};
 use super::{Access, AccessKind, Counts, Feedback, Plan};
 
 /// A backward batch is asked for in so many pieces, the last one first.
@@ -151,8 +154,25 @@ enum Way {
     Backward,
 }
 
-/// A stream, and which way it goes.
-type Place = (Way, Stream);
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Stream(Way, Stream),
+    Strided(Stride),
+}
+
+impl Place {
+    /// The reader has come to the end of its file, or to its beginning.
+    fn is_done(&self) -> bool {
+        matches!(self, Self::Stream(_, stream) if stream.is_done())
+    }
+
+    fn last_used(&self) -> Duration {
+        match self {
+            Self::Stream(_, stream) => stream.last_used,
+            Self::Strided(stride) => stride.last_used,
+        }
+    }
+}
 
 /// Adaptive read-ahead. See the module.
 #[derive(Clone, Debug)]
@@ -162,6 +182,8 @@ pub struct Adaptive {
     spaces: [Space; 2],
     places: Vec<Place>,
     recent: RecentReads,
+    vote: Vote,
+    learnt: Learnt,
     counts: Counts,
     /// When the last access was told.
     told: Duration,
@@ -177,6 +199,8 @@ impl Adaptive {
             spaces: [false, true].map(|is_mirrored| Space::new(settings, is_mirrored)),
             places: Vec::new(),
             recent: RecentReads::default(),
+            vote: Vote::default(),
+            learnt: Learnt::default(),
             counts: Counts::default(),
             told: Duration::ZERO,
         }
@@ -191,9 +215,12 @@ impl Adaptive {
     /// The place that a touch belongs to.
     fn find(&self, touch: &Touch) -> Option<(usize, Relation)> {
         let seen = self.spaces.each_ref().map(|space| space.touch(touch));
-        let relation = |(way, stream): &Place| {
-            let settings = &self.spaces[*way as usize].settings;
-            stream.relation(&seen[*way as usize], settings)
+        let relation = |place: &Place| match place {
+            Place::Stream(way, stream) => {
+                let settings = &self.spaces[*way as usize].settings;
+                stream.relation(&seen[*way as usize], settings)
+            }
+            Place::Strided(stride) => stride.relation(touch).map(Relation::Inside),
         };
         let places = self.places.iter().enumerate();
         let related = places.filter_map(|(index, place)| Some((index, relation(place)?)));
@@ -201,31 +228,70 @@ impl Adaptive {
     }
 
     /// Moves the stream of a place on.
-    fn go_on(&mut self, index: usize, touch: &Touch) -> Plan {
-        let Some((way, stream)) = self.places.get_mut(index) else {
-            return Plan::default();
-        };
-        let space = self.spaces[*way as usize];
-        let seen = space.touch(touch);
-        space.plan(stream.touch(&seen, &space.settings, &mut self.counts))
+    fn go_on(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
+        let settings = self.settings;
+        match self.places.get_mut(index) {
+            Some(Place::Stream(way, stream)) => {
+                let space = self.spaces[*way as usize];
+                let seen = space.touch(touch);
+                let (counts, learnt) = (&mut self.counts, &mut self.learnt);
+                space.plan(stream.touch(&seen, &space.settings, counts, learnt))
+            }
+            Some(Place::Strided(stride)) => {
+                let ahead = match relation {
+                    Relation::Inside(ahead) => ahead,
+                    _ => 0,
+                };
+                stride.touch(ahead, touch, &settings, &mut self.counts)
+            }
+            None => Plan::default(),
+        }
     }
 
     /// Begins something at a touch that belongs to no stream, if there is a reason to.
     fn begin(&mut self, touch: &Touch) -> Plan {
         if touch.kind == AccessKind::Marker {
-            return self.first(Way::Forward, touch);
+            return self.first(Way::Forward, 0, touch);
         }
         match self.recent.take(touch, &self.settings) {
-            Found::Forward(recent) => self.second(&recent, touch),
-            Found::Backward(recent) => self.third(&recent, touch),
-            Found::New if self.settings.begins(touch.offset) && !is_whole(touch) => {
-                self.first(Way::Forward, touch)
+            Found::Forward(recent) => return self.second(&recent, touch),
+            Found::Backward(recent) => return self.third(&recent, touch),
+            Found::Same => {
+                self.vote.extend(touch.offset, touch.end);
+                self.counts.random += 1;
+                return Plan::default();
             }
-            Found::Same | Found::New | Found::Descent => {
+            // The beginnings of files that are read whole are no stride.
+            Found::New if self.settings.begins(touch.offset) && is_whole(touch) => {
+                self.counts.random += 1;
+                return Plan::default();
+            }
+            Found::New if self.settings.begins(touch.offset) => {
+                return self.first(Way::Forward, 0, touch);
+            }
+            Found::New | Found::Descent => {}
+        }
+        match self.vote.take(touch.offset, touch.end - touch.offset) {
+            Some((delta, length)) => self.strided(delta, length, touch),
+            None => {
                 self.counts.random += 1;
                 Plan::default()
             }
         }
+    }
+
+    /// A touch that a strided stream would take. If it goes on with the read before it, that is
+    /// the better explanation.
+    fn strided_or_adjacent(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
+        if touch.kind == AccessKind::Miss {
+            match self.recent.take(touch, &self.settings) {
+                Found::Forward(recent) => return self.second(&recent, touch),
+                Found::Backward(recent) => return self.third(&recent, touch),
+                Found::Same | Found::Descent | Found::New => {}
+            }
+        }
+        self.counts.sequential += 1;
+        self.go_on(index, relation, touch)
     }
 
     /// The second read of a stream.
@@ -235,11 +301,11 @@ impl Adaptive {
         let request = request.max(touch.offset.saturating_sub(recent.start));
         let far = touch.far();
         let mut stream = Stream::new(recent.start, touch.offset, request, far, &self.settings);
-        if let Some((_, old)) = skipped.and_then(|index| self.places.get(index)) {
+        if let Some(Place::Stream(_, old)) = skipped.and_then(|index| self.places.get(index)) {
             stream.inherit(old);
         }
         stream.follow(recent.seen, recent.bound);
-        self.settle((Way::Forward, stream), skipped, touch)
+        self.settle(Place::Stream(Way::Forward, stream), skipped, touch)
     }
 
     /// The third read of a backward stream, which may have come in parts.
@@ -250,21 +316,36 @@ impl Adaptive {
             end,
             ..*touch
         };
-        self.first(Way::Backward, &whole)
+        self.first(Way::Backward, 0, &whole)
     }
 
     /// A stream that begins with this touch, as that is seen in its direction.
-    fn first(&mut self, way: Way, touch: &Touch) -> Plan {
+    fn first(&mut self, way: Way, gap: u64, touch: &Touch) -> Plan {
         let space = self.spaces[way as usize];
         let Touch { offset, end, .. } = space.touch(touch);
         let stream = Stream::new(offset, offset, end - offset, touch.far(), &space.settings);
-        self.settle((way, stream), None, touch)
+        self.settle(Place::Stream(way, stream.with_gap(gap)), None, touch)
+    }
+
+    fn strided(&mut self, delta: i64, length: u64, touch: &Touch) -> Plan {
+        self.vote.clear();
+        if !is_dense(delta, length, &self.settings) {
+            let stride = Stride::new(touch.offset, delta, length);
+            return self.settle(Place::Strided(stride), None, touch);
+        }
+        let way = if delta > 0 {
+            Way::Forward
+        } else {
+            Way::Backward
+        };
+        let gap = delta.unsigned_abs().saturating_sub(length);
+        self.first(way, gap, touch)
     }
 
     /// The silent stream behind the beginning of a new one, which may be its reader.
     fn skipped(&self, recent: &Recent, touch: &Touch) -> Option<usize> {
         let behind = |place: &Place| match place {
-            (Way::Forward, stream) => {
+            Place::Stream(Way::Forward, stream) => {
                 let gap = recent.start.checked_sub(stream.window_end)?;
                 let silent = stream.last_used <= recent.seen && stream.last_used < touch.now;
                 (gap <= REORDER_BYTES && silent).then_some(gap)
@@ -286,37 +367,43 @@ impl Adaptive {
         self.counts.sequential += 1;
         self.counts.streams += 1;
         self.counts.skips += u64::from(skipped.is_some());
-        self.counts.backward += u64::from(place.0 == Way::Backward);
+        self.counts.backward += u64::from(matches!(place, Place::Stream(Way::Backward, _)));
+        self.counts.strides += u64::from(matches!(place, Place::Strided(_)));
         match self.places.get_mut(index) {
             Some(old) => *old = place,
             None => self.places.push(place),
         }
-        self.go_on(index, touch)
+        self.go_on(index, Relation::Inside(0), touch)
     }
 
-    /// A free place, or that of a stream at its end, or of one that has been silent long enough, or
-    /// that may be chance. Of several the one that has been silent longest.
+    /// A free place, or that of a stream at its end, or that of a doubtful stride (the beginnings
+    /// of streams at equal distances look like one), or of one that has been silent long enough,
+    /// or of a stream that may be chance. Of several the one that has been silent longest.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
         }
         let is_idle = |last_used| now.saturating_sub(last_used) >= IDLE_REUSE;
-        let rank = |stream: &Stream| match stream {
-            _ if stream.is_done() => Some(0),
-            _ if is_idle(stream.last_used) => Some(1),
-            _ if stream.is_doubtful() => Some(2),
+        let rank = |place: &Place| match place {
+            _ if place.is_done() => Some(0),
+            Place::Strided(stride) if stride.is_doubtful() => Some(1),
+            _ if is_idle(place.last_used()) => Some(2),
+            Place::Stream(_, stream) if stream.is_doubtful() => Some(3),
             _ => None,
         };
         let places = self.places.iter().enumerate();
-        let ranks = places
-            .filter_map(|(index, (_, stream))| Some((rank(stream)?, stream.last_used, index)));
+        let ranks =
+            places.filter_map(|(index, place)| Some((rank(place)?, place.last_used(), index)));
         ranks.min().map(|(.., index)| index)
     }
 
     /// The place that asked for the bytes at `offset`.
     fn owner(&mut self, offset: u64) -> Option<&mut Place> {
-        let spaces = &self.spaces;
-        let distance = |(way, stream): &Place| stream.owns(spaces[*way as usize].byte(offset)?);
+        let (settings, spaces) = (&self.settings, &self.spaces);
+        let distance = |place: &Place| match place {
+            Place::Stream(way, stream) => stream.owns(spaces[*way as usize].byte(offset)?),
+            Place::Strided(stride) => stride.owns(offset, settings),
+        };
         let owners = self.places.iter_mut();
         let owners = owners.filter_map(|place| Some((distance(place)?, place)));
         let nearest = owners.min_by_key(|(distance, _)| *distance);
@@ -344,13 +431,17 @@ impl Adaptive {
             previous: std::mem::replace(&mut self.told, access.now),
             bounds: access.bounds.or(file),
             latency: access.latency,
+            learnt: access.latency.map_or(0, |latency| self.learnt.at(latency)),
         };
         let mut plan = match self.find(&touch) {
-            Some((index, relation)) => {
-                self.counts.sequential += 1;
-                self.counts.skips += u64::from(matches!(relation, Relation::Skip(_)));
-                self.go_on(index, &touch)
-            }
+            Some((index, relation)) => match self.places.get(index) {
+                Some(Place::Strided(_)) => self.strided_or_adjacent(index, relation, &touch),
+                _ => {
+                    self.counts.sequential += 1;
+                    self.counts.skips += u64::from(matches!(relation, Relation::Skip(_)));
+                    self.go_on(index, relation, &touch)
+                }
+            },
             None => self.begin(&touch),
         };
         if let Some(file) = file {
@@ -374,11 +465,18 @@ impl Adaptive {
             Feedback::Refused { offset } => (offset, 1, &mut counts.refused),
         };
         *count = count.saturating_add(bytes);
-        let spaces = self.spaces;
-        if let Some((way, stream)) = self.owner(offset) {
-            let space = &spaces[*way as usize];
-            let shrunk = stream.feedback(space.feedback(feedback), &space.settings);
-            self.counts.shrunk += u64::from(shrunk);
+        let (settings, spaces) = (self.settings, self.spaces);
+        let shrunk = match self.owner(offset) {
+            Some(Place::Stream(way, stream)) => {
+                let space = &spaces[*way as usize];
+                stream.feedback(space.feedback(feedback), &space.settings)
+            }
+            Some(Place::Strided(stride)) => stride.feedback(feedback, &settings),
+            None => false,
+        };
+        self.counts.shrunk += u64::from(shrunk);
+        if shrunk || matches!(feedback, Feedback::Refused { .. }) {
+            self.learnt.halve();
         }
     }
 

@@ -48,8 +48,11 @@
 //! - Before any stream has needed anything, a way is taken to carry 10 Gbit/s: where eight times
 //!   what that is in the time of an answer is more than the usual distance, the device is far.
 //!   Mounting asks a server a few things, so that its latency is known at the first read.
-//! - A stream that begins on a device known to be far begins with eight times its request instead
-//!   of four. One that has met waste or refused memory grows by eighths only.
+//! - The device keeps what its streams needed, with the latency at which they needed it. A stream
+//!   that begins on a device known to be far begins with eight times its request instead of four,
+//!   and where others have needed it, it may go to 32 times what it has read when it goes on,
+//!   without having been late. Waste and refused memory halve what was learnt, and a stream that
+//!   has met them grows by eighths only.
 //!
 //! # Weaknesses
 //!
@@ -153,6 +156,36 @@ impl Pace {
     }
 }
 
+/// What the streams of a device have needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Learnt {
+    bytes: u64,
+    latency: Duration,
+}
+
+impl Learnt {
+    /// A stream needed so much at this latency.
+    pub(super) fn learn(&mut self, bytes: u64, latency: Duration) {
+        if bytes > self.at(latency) {
+            *self = Self { bytes, latency };
+        }
+    }
+
+    /// What is needed at this latency.
+    pub(super) fn at(&self, latency: Duration) -> u64 {
+        if self.latency.is_zero() {
+            return 0;
+        }
+        let bytes = u128::from(self.bytes) * latency.as_nanos() / self.latency.as_nanos();
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// There was waste, or no memory.
+    pub(super) fn halve(&mut self) {
+        self.bytes /= 2;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +232,17 @@ mod tests {
         assert_eq!(supposed(Duration::from_micros(100)), 1_000_000);
         assert_eq!(supposed(Duration::from_millis(1)), 10_000_000);
         assert_eq!(supposed(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn what_was_learnt_goes_with_the_latency_and_is_halved() {
+        let mut learnt = Learnt::default();
+        assert_eq!(learnt.at(LATENCY), 0);
+        learnt.learn(8000, LATENCY);
+        learnt.learn(100, LATENCY);
+        assert_eq!((learnt.at(LATENCY), learnt.at(LATENCY / 2)), (8000, 4000));
+        learnt.halve();
+        assert_eq!(learnt.at(LATENCY), 4000);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod bandwidth_delay;
 mod recent;
 pub mod settings;
 mod stream;
+mod stride;
 
 pub use adaptive::Adaptive;
 pub use bandwidth_delay::LeastLatency;
@@ -188,6 +189,8 @@ pub struct Counts {
     pub refused: u64,
     /// Streams that go backward, among those begun.
     pub backward: u64,
+    /// Streams that go in strides, among those begun.
+    pub strides: u64,
     /// Forward skips that a stream followed, or that took its distance to a new place.
     pub skips: u64,
     /// Streams not begun because all places were taken by live ones.
@@ -196,7 +199,8 @@ pub struct Counts {
     pub budget_cuts: u64,
     /// Distances grown because read-ahead was late.
     pub grown: u64,
-    /// Distances grown at once to what a far device needs; among `grown`.
+    /// Distances grown at once to what a far device needs; among `grown`, but for streams that
+    /// began with what others had learnt.
     pub far: u64,
     /// Times that growing brought no better rate, and was taken back.
     pub unpaid: u64,

@@ -59,6 +59,8 @@ pub(super) const START_REQUESTS: u64 = 4;
 /// The same where a device is far, of what the stream has read and of what comes while one answer
 /// is waited for: eight times as much in each round trip.
 pub(super) const FAR_TIMES: u64 = 8;
+/// The same of what a stream has read that has gone on, where others needed it.
+pub(super) const LEARNT_TIMES: u64 = 32;
 /// Late growth is one part in this many.
 pub(super) const LATE_GROWTH_DIVISOR: u64 = 8;
 /// A distance shrinks when more than one byte in this many was wasted.

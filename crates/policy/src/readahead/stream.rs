@@ -62,7 +62,7 @@ mod order;
 
 use self::distance::{Gain, first_far};
 use self::order::Order;
-use super::bandwidth_delay::{Pace, supposed};
+use super::bandwidth_delay::{Learnt, Pace, supposed};
 use super::settings::{
     BACK_SEEK_BYTES, HOLE_DIVISOR, IDLE_FORGET, REORDER_BYTES, START_REQUESTS, Settings, down, up,
 };
@@ -82,6 +82,8 @@ pub(super) struct Touch {
     pub(super) bounds: Option<Bounds>,
     /// Of the device.
     pub(super) latency: Option<Duration>,
+    /// The distance that streams of this device have needed.
+    pub(super) learnt: u64,
 }
 
 impl Touch {
@@ -92,7 +94,7 @@ impl Touch {
 
     /// The distance that a stream of this device may need.
     pub(super) fn far(&self) -> u64 {
-        self.latency.map_or(0, supposed)
+        self.latency.map_or(0, supposed).max(self.learnt)
     }
 }
 
@@ -137,6 +139,8 @@ pub(super) struct Stream {
     pressed: bool,
     judged: Judged,
     bound: Option<u64>,
+    /// Bytes that its reader leaves out before each of its reads, of which a dense stride consists.
+    gap: u64,
     /// At [`CROSSINGS_MAX`] there are no bounds any more.
     crossings: u8,
 }
@@ -173,6 +177,11 @@ impl Stream {
             ordered: position.saturating_sub(start),
             ..Self::default()
         }
+    }
+
+    /// Its reader leaves out `gap` bytes before each read.
+    pub(super) fn with_gap(self, gap: u64) -> Self {
+        Self { gap, ..self }
     }
 
     /// The read before, of which this stream is the second.
@@ -224,6 +233,7 @@ impl Stream {
         touch: &Touch,
         settings: &Settings,
         counts: &mut Counts,
+        learnt: &mut Learnt,
     ) -> Plan {
         if touch.now.saturating_sub(self.last_used) > IDLE_FORGET {
             self.distance = self.distance.min(settings.distance_bytes_grown());
@@ -254,7 +264,7 @@ impl Stream {
             self.grow(touch, settings, counts);
         }
         if first_late || touch.end < self.late_until {
-            self.grow_far(touch, settings, counts);
+            self.grow_far(touch, settings, counts, learnt);
         }
         if first_late {
             self.pace = Some(Pace::new(touch.offset, touch.now));
@@ -357,7 +367,7 @@ impl Stream {
         // The parts of its first read prove nothing.
         let is_proven = self.has_asked() && self.began < Some(touch.now);
         if self.doubling && is_proven {
-            self.double(settings);
+            self.double(touch.learnt, settings, counts);
         }
         let target = self.target(is_proven, settings);
         let wanted = target.min(last).saturating_sub(self.window_end);

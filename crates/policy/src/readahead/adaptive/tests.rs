@@ -1,5 +1,6 @@
 use super::*;
 
+const MIB: u64 = 1 << 20;
 const FAR: Duration = Duration::from_millis(50);
 const READ: u64 = 128 << 10;
 
@@ -12,6 +13,55 @@ fn access(offset: u64, kind: AccessKind, now: Duration, latency: Duration) -> Ac
         now,
         bounds: None,
         latency: Some(latency),
+    }
+}
+
+/// A stream that waited for each window of a far device, where it is now, and the time.
+fn learnt() -> (Adaptive, u64, Duration) {
+    let mut policy = Adaptive::new(Settings {
+        batch_bytes_min: MIB,
+        block_bytes: Some(MIB),
+        ..Settings::flash(1 << 40)
+    });
+    let (mut position, mut now) = (0, FAR);
+    let mut plan = policy.access(&access(0, AccessKind::Miss, now, FAR));
+    for _ in 0..5 {
+        position = plan.fetch.last().unwrap().end - READ;
+        now += FAR;
+        plan = policy.access(&access(position, AccessKind::Late, now, FAR));
+    }
+    assert!(policy.learnt.at(FAR) > 16 * MIB, "{policy:?}");
+    (policy, position + READ, now)
+}
+
+#[test]
+fn a_live_stream_does_not_restore_what_refused_memory_has_halved() {
+    let (mut policy, position, now) = learnt();
+    let before = policy.learnt.at(FAR);
+    let offset = position + 4 * MIB;
+    policy.feedback(Feedback::Refused { offset });
+    assert_eq!(policy.learnt.at(FAR), before / 2);
+    for (touch, kind) in [AccessKind::Marker, AccessKind::Late, AccessKind::Late]
+        .into_iter()
+        .enumerate()
+    {
+        let offset = position + touch as u64 * MIB;
+        let now = now + FAR * u32::try_from(touch + 1).unwrap();
+        policy.access(&access(offset, kind, now, FAR));
+        assert_eq!(policy.learnt.at(FAR), before / 2, "{kind:?} {policy:?}");
+    }
+}
+
+#[test]
+fn what_was_needed_far_away_is_not_learnt_at_a_latency_that_dips() {
+    let (mut policy, mut position, mut now) = learnt();
+    let before = policy.learnt.at(FAR);
+    for kind in [AccessKind::Marker, AccessKind::Late, AccessKind::Marker] {
+        // One answer came out of the server's memory.
+        now += FAR;
+        position += MIB;
+        policy.access(&access(position, kind, now, FAR / 50));
+        assert_eq!(policy.learnt.at(FAR), before, "{kind:?} {policy:?}");
     }
 }
 

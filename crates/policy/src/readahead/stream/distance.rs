@@ -32,7 +32,10 @@
 //!
 //! What pays less than an eighth for half as much again is not found.
 
-use super::super::settings::{FAR_TIMES, LATE_GROWTH_DIVISOR, START_REQUESTS, Settings, up};
+use super::super::bandwidth_delay::Learnt;
+use super::super::settings::{
+    FAR_TIMES, LATE_GROWTH_DIVISOR, LEARNT_TIMES, START_REQUESTS, Settings, up,
+};
 use super::super::{Counts, Feedback};
 use super::{Stream, Touch};
 
@@ -157,35 +160,53 @@ impl Stream {
         }
     }
 
-    /// Grows the distance to what the latency of the device asks for, as far as the stream is
-    /// proven.
-    pub(super) fn grow_far(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
+    /// Grows the distance to what the latency of the device asks for, and lets others learn it. At
+    /// no other time: neither is the latency of later ones that of this, nor is to be learnt again
+    /// what waste or refused memory has halved.
+    pub(super) fn grow_far(
+        &mut self,
+        touch: &Touch,
+        settings: &Settings,
+        counts: &mut Counts,
+        learnt: &mut Learnt,
+    ) {
         let Some((pace, latency)) = self.pace.zip(touch.latency).filter(|_| !self.squeezed) else {
             return;
         };
-        let Some(needed) = pace.needed(touch.offset, touch.now, latency) else {
-            return;
-        };
-        let allowed = needed.min(self.ordered.saturating_mul(FAR_TIMES));
-        let distance = up(allowed, settings.page_bytes).min(settings.distance_bytes_max);
-        if distance > self.distance {
-            self.distance = distance;
+        let needed = pace.needed(touch.offset, touch.now, latency);
+        if needed.is_some_and(|needed| self.widen(needed, FAR_TIMES, settings)) {
             counts.far += 1;
+            learnt.learn(self.distance, latency);
         }
     }
 
-    /// The distance of a stream that has not come to what is usual.
-    pub(super) fn double(&mut self, settings: &Settings) {
+    /// Takes the distance to what a far device needs, as far as the stream is proven.
+    fn widen(&mut self, needed: u64, times: u64, settings: &Settings) -> bool {
+        let allowed = needed.min(self.ordered.saturating_mul(times));
+        let distance = up(allowed, settings.page_bytes).min(settings.distance_bytes_max);
+        let is_longer = distance > self.distance;
+        self.distance = self.distance.max(distance);
+        is_longer
+    }
+
+    /// The distance of a stream that has not come to what is usual, or to what others have learnt.
+    pub(super) fn double(&mut self, learnt: u64, settings: &Settings, counts: &mut Counts) {
         let grown = settings.distance_bytes_grown();
         let longer = if settings.block_bytes.is_some() {
             // There are many steps to a distance.
-            let ordered = self.ordered.saturating_mul(START_REQUESTS);
-            up(ordered, settings.page_bytes)
+            up(
+                self.ordered.saturating_mul(START_REQUESTS),
+                settings.page_bytes,
+            )
         } else {
             self.distance.saturating_mul(2)
         };
         self.distance = self.distance.max(longer.min(grown));
-        self.doubling = self.distance < grown;
+        let learnt = learnt.min(settings.distance_bytes_max);
+        if learnt > grown {
+            counts.far += u64::from(self.widen(learnt, LEARNT_TIMES, settings));
+        }
+        self.doubling = self.distance < grown.max(learnt);
     }
 
     /// What became of bytes that it asked for. True if the distance shrank because of waste.

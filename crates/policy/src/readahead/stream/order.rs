@@ -16,8 +16,9 @@
 //!
 //! A reader that reads on touches the byte at the position, or, as hits are not told, goes over the
 //! beginning of a page or over the end of the window. A read that finds its bytes on their way may
-//! have overtaken one other. All others hit anywhere: of reads of 4 KiB by chance 15 in 16, and a
-//! window has few pages that are told.
+//! have overtaken one other. What the reader of a dense stride leaves out (`gap`) belongs to the
+//! read behind it: such a read goes over the beginning of a page, too, if its gap does. All others
+//! hit anywhere: of reads of 4 KiB by chance 15 in 16, and a window has few pages that are told.
 //!
 //! A touch in order proves something, and more when nobody has read elsewhere since the last one:
 //! two such touches prove a stream, or four among others. Each one anywhere takes some of it back
@@ -33,7 +34,9 @@
 //!
 //! # Weaknesses
 //!
-//! A reader that leaves out the beginning of each page is not read ahead of.
+//! A reader that leaves out the beginning of each page, and not at equal distances, is not read
+//! ahead of for longer than one window. Where gaps are long, nearly all that hits the window of a
+//! dense stride by chance counts for its reader.
 //! Where places are short, a reader that begins among random reads can lose its own to the next
 //! stream, and begins again at its marker.
 
@@ -65,7 +68,8 @@ impl Stream {
         let overtakes = touch.kind == AccessKind::Late;
         let hole = if overtakes { length } else { 0 };
         let next = self.position.saturating_add(hole);
-        let page = up(touch.offset, settings.page_bytes);
+        // What a dense stride leaves out belongs to the read behind it.
+        let page = up(touch.offset.saturating_sub(self.gap), settings.page_bytes);
         let goes_on = touch.offset <= self.window_end && touch.end > self.window_end;
         match () {
             () if touch.offset <= next => Order::Next,
