@@ -369,7 +369,7 @@ impl DirtySet {
             self.own.pages.clean_all(self.own.layout.number);
         }
         self.show(&mut dirty);
-        drop(dirty);
+        self.let_others_go_on(dirty);
         if bytes > 0 {
             CACHE_LOST_BYTES.add(bytes);
             self.lose();

@@ -227,6 +227,7 @@ impl Writer {
             }
             if self.dirty.is_abandoned() {
                 dirty.policy.untag(tag);
+                self.dirty.let_others_go_on(dirty);
                 return Err(abandoned(extent.offset));
             }
             let out_since = dirty.policy.tag_waits_since(tag);
@@ -236,6 +237,7 @@ impl Writer {
             let now = self.dirty.store.taken();
             if taken.time(now) >= patience || is_hung && is_still {
                 dirty.policy.untag(tag);
+                self.dirty.let_others_go_on(dirty);
                 return Err(self.no_answer(extent.offset, patience).into());
             }
             drop(self.dirty.wait(dirty, TICK));

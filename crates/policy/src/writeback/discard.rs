@@ -28,6 +28,7 @@ impl WriteBack {
         }
         self.refresh(start, end);
         self.tags.discard(start, end, &mut self.counts);
+        self.leave_place();
         bytes
     }
 
@@ -55,6 +56,7 @@ impl WriteBack {
         }
         self.refresh(0, u64::MAX);
         self.tags.forget(&mut self.counts);
+        self.leave_place();
         self.counts.forgotten_bytes += bytes;
         bytes
     }

@@ -74,7 +74,12 @@ impl WriteBack {
         self.share.gate().thinning = is_thinning;
         let (is_full, has_tagged) = (self.is_flight_full(), self.has_tagged());
         let cluster_bytes = self.cluster_bytes();
-        if is_full || self.share.gate().yields(has_tagged, cluster_bytes) {
+        if is_full
+            || self
+                .share
+                .gate()
+                .yields(self.object, has_tagged, cluster_bytes)
+        {
             if has_tagged || self.has_work() {
                 self.share.gate().wait(self.object, has_tagged);
             }
@@ -119,6 +124,13 @@ impl WriteBack {
     fn has_tagged(&self) -> bool {
         let mut pending = self.tags.pending.values();
         pending.any(|tagged| self.tagged(tagged).is_some())
+    }
+
+    /// Tags have gone: if none is left that waits for a place, others need not go after this one.
+    pub(super) fn leave_place(&self) {
+        if !self.has_tagged() {
+            self.share.gate().leave(self.object);
+        }
     }
 
     /// Whether pages are to be written because so much memory is dirty.

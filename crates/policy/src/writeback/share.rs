@@ -126,7 +126,10 @@ impl Gate {
     }
 
     /// Whether an object has to let others go first, that commits wait for.
-    pub(super) fn yields(&mut self, has_tagged: bool, cluster_bytes: u64) -> bool {
+    pub(super) fn yields(&mut self, object: u64, has_tagged: bool, cluster_bytes: u64) -> bool {
+        if !has_tagged {
+            self.leave(object);
+        }
         if has_tagged || self.starving.is_empty() {
             return false;
         }
@@ -152,8 +155,13 @@ impl Gate {
 
     /// Bytes of an object are handed out, or it has none to hand out.
     pub(super) fn serve(&mut self, object: u64, tag_bytes: u64) {
-        self.starving.remove(&object);
+        self.leave(object);
         self.tag_bytes = self.tag_bytes.saturating_add(tag_bytes);
+    }
+
+    /// No commit waits any more for bytes of an object that are to be handed out.
+    pub(super) fn leave(&mut self, object: u64) {
+        self.starving.remove(&object);
     }
 
     /// Whether an object waits, and there is place again. It is said once.
@@ -167,7 +175,7 @@ impl Gate {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Admission, Extent, TagState, WriteBack};
+    use super::super::{Admission, Extent, Tag, TagState, WriteBack};
     use super::*;
 
     const PAGE: u64 = 65_536;
@@ -241,17 +249,26 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_gone_keeps_no_other_from_going() {
-        let mut objects = objects(2, 4096);
-        objects[0].wrote(bytes(0, 2048 * PAGE), NOW);
-        let flying: Vec<_> = std::iter::from_fn(|| objects[0].next(NOW)).collect();
-        objects[1].wrote(bytes(0, 10), NOW);
-        objects[1].tag(bytes(0, 10), NOW);
-        assert_eq!(objects[1].next(NOW), None);
-        objects.truncate(1);
-        for write in flying {
-            objects[0].finished(write.id, true, NOW);
+    fn an_object_for_which_no_commit_waits_any_more_keeps_no_other_from_going() {
+        let ends: [fn(&mut Vec<WriteBack>, Tag); 4] = [
+            |objects, _| objects.truncate(1),
+            |objects, tag| objects[1].untag(tag),
+            |objects, _| assert_eq!(objects[1].discard(bytes(0, PAGE)), 10),
+            |objects, _| assert_eq!(objects[1].forget(), 10),
+        ];
+        for end in ends {
+            let mut objects = objects(2, 4096);
+            objects[0].wrote(bytes(0, 2048 * PAGE), NOW);
+            let flying: Vec<_> = std::iter::from_fn(|| objects[0].next(NOW)).collect();
+            objects[1].wrote(bytes(0, 10), NOW);
+            let tag = objects[1].tag(bytes(0, 10), NOW);
+            assert_eq!(objects[1].next(NOW), None);
+            end(&mut objects, tag);
+            for write in flying {
+                objects[0].finished(write.id, true, NOW);
+            }
+            assert!(objects[0].take_waiting());
+            assert!(objects[0].next(NOW).is_some());
         }
-        assert!(objects[0].next(NOW).is_some());
     }
 }

@@ -137,6 +137,7 @@ impl WriteBack {
     pub fn untag(&mut self, tag: Tag) {
         self.tags.pending.remove(&tag);
         self.tags.ended.remove(&tag);
+        self.leave_place();
     }
 
     /// Bytes of a tag that were not handed out yet, and writes that it waits for.
