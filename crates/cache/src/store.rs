@@ -99,9 +99,9 @@ impl CachedStore {
         self.parts.queue.store.name()
     }
 
-    /// Puts an object of the store behind the cache, of `length_bytes`, or of a length that nobody
-    /// knows: then all up to 256 TiB can be read and written. Each call makes an object of its own:
-    /// what one has in memory the other has not.
+    /// Puts an object of the store behind the cache, of `length_bytes`, or of an unknown length:
+    /// then all up to 256 TiB can be read and written. Each call makes an object of its own: what
+    /// one has in memory the other has not.
     pub fn open(&self, object: Arc<dyn Object>, length_bytes: Option<u64>) -> CachedObject {
         self.parts.open(object, length_bytes, true)
     }

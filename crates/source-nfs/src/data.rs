@@ -439,7 +439,7 @@ impl Data {
         }
     }
 
-    /// What a caller is told of an error of the cache.
+    /// The error that a caller gets for one of the cache.
     pub(super) fn error(&self, error: &CacheError) -> Error {
         match error {
             CacheError::WouldBlock => Error::WouldBlock,

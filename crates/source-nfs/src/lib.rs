@@ -7,8 +7,8 @@
 //!
 //! Data goes through the page cache, with its read-ahead and write-behind: a mount is one store,
 //! and each file of which data was read or written an object of it (`remote/` says what a request
-//! becomes). Names and attributes are remembered as long as they are believed, and whether a change
-//! of the server's was our own is told by weak cache consistency (`attributes.rs`).
+//! becomes). Names and attributes are remembered as long as they are believed; weak cache
+//! consistency says whether a change at the server was our own (`attributes.rs`).
 //!
 //! **What programs may rely on.** What was written and closed is seen by programs that open the
 //! file later, on any client (close-to-open). What was written and not committed survives a restart

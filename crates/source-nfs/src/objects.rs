@@ -272,8 +272,8 @@ impl Objects {
     }
 }
 
-/// What a caller is told when the server refuses something of an object, of which all that is known
-/// is in doubt then.
+/// The error that a caller gets when the server refuses something of an object. All that is known
+/// of the object is in doubt then.
 pub(super) fn refused(node: &Node, status: Status) -> Error {
     node.lock().doubt();
     convert::error_of_object(status)

@@ -91,7 +91,7 @@ impl DirtySet {
 
     /// Says which writer writes what is dirty here.
     pub(crate) fn belong_to(&self, writer: Weak<dyn Active>) {
-        // It is told once, by the thread that makes both.
+        // The thread that makes both sets it, once.
         let _ = self.writer.set(writer);
     }
 

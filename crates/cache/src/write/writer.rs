@@ -179,7 +179,7 @@ impl Writer {
             return false;
         }
         if now == before && store.progress() == progress && !dirty.has_answer() {
-            // As one that waits it is told when there is room, though nothing is dirty in it.
+            // Others notify an object that waits, though nothing is dirty in it.
             self.dirty.start();
             dirty.waiters += 1;
             dirty = self.dirty.wait(dirty, TICK);

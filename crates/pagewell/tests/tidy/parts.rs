@@ -1,7 +1,7 @@
 //! Types own their state: each has its `impl` in few files, and no field is open to other modules
 //! but those of plain records, whose fields are all `pub`.
 //!
-//! Weakness: types are told apart by their names. A name that a crate defines in two files may have
+//! Weakness: only their names distinguish types. A name that a crate defines in two files may have
 //! its `impl` in twice as many.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -135,7 +135,7 @@ pub struct Counts {
     pub behind_writes: u64,
     /// Writes handed out because dirty memory was above its background limit.
     pub background_writes: u64,
-    /// Times that tagged bytes let others go first, so that commits starve nobody.
+    /// Times that tagged bytes let others go first, so that commits hold up no other.
     pub tags_yielded: u64,
     /// Times that writing stopped because enough was under write-out.
     pub flight_stops: u64,

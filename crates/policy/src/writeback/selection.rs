@@ -4,7 +4,7 @@
 //! retried, or behind a sequential writer); whole pages, while dirty memory is above the background
 //! limit; any page, when all but an eighth of the limit is dirty, until that is half way back to
 //! the background limit. After four of the longest writes of tagged bytes the others have one, so
-//! that endless commits starve nobody.
+//! that endless commits hold up no other write.
 //!
 //! The writes ascend from where the last one ended and begin anew at the lowest (C-LOOK), so that
 //! a writer at the beginning does not keep those at the end from being written.

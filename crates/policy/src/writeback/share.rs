@@ -13,7 +13,7 @@
 //! When a place under write-out is free, an object that a commit waits for goes before one that is
 //! only written because of age or memory; after four of the longest writes of such objects another
 //! has one. An object that found no place, or whose writer was refused, is noted: when there is
-//! place again, the caller is told to look at all objects ([`super::WriteBack::take_waiting`]).
+//! place again, the caller has to look at all objects ([`super::WriteBack::take_waiting`]).
 //!
 //! **Known weaknesses.** Whole pages come first within an object only: a page with gaps of one
 //! object may go before a whole page of another. Which object goes next is up to the caller.
@@ -83,7 +83,7 @@ pub(super) struct Gate {
     pub(super) thinning: bool,
     next_object: u64,
     /// Objects with tagged bytes that found no place.
-    starving: BTreeSet<u64>,
+    unplaced: BTreeSet<u64>,
     /// Tagged bytes handed out since others had their turn.
     tag_bytes: u64,
     /// An object has found no place, or its writer no room.
@@ -99,7 +99,7 @@ impl StoreShare {
             flight_stopped: false,
             thinning: false,
             next_object: 0,
-            starving: BTreeSet::new(),
+            unplaced: BTreeSet::new(),
             tag_bytes: 0,
             is_waiting: false,
         };
@@ -130,7 +130,7 @@ impl Gate {
         if !has_tagged {
             self.leave(object);
         }
-        if has_tagged || self.starving.is_empty() {
+        if has_tagged || self.unplaced.is_empty() {
             return false;
         }
         let is_turn = self.tag_bytes >= cluster_bytes.saturating_mul(TAG_WRITES);
@@ -144,7 +144,7 @@ impl Gate {
     pub(super) fn wait(&mut self, object: u64, has_tagged: bool) {
         self.is_waiting = true;
         if has_tagged {
-            self.starving.insert(object);
+            self.unplaced.insert(object);
         }
     }
 
@@ -161,12 +161,12 @@ impl Gate {
 
     /// No commit waits any more for bytes of an object that are to be handed out.
     pub(super) fn leave(&mut self, object: u64) {
-        self.starving.remove(&object);
+        self.unplaced.remove(&object);
     }
 
     /// Whether an object waits, and there is place again. It is said once.
     pub(super) fn take_waiting(&mut self) -> bool {
-        let is_free = !self.flight_stopped && self.starving.is_empty();
+        let is_free = !self.flight_stopped && self.unplaced.is_empty();
         is_free && std::mem::take(&mut self.is_waiting)
     }
 }

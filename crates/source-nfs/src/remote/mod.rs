@@ -12,7 +12,7 @@
 //! of the answer is kept with the file. A flush commits the file; when a verifier is another than
 //! before, the server has forgotten what it was given. The flush ends with
 //! [`DeviceError::Replay`], and the cache, which keeps pages until a flush was good, writes them
-//! again. No program is told, and nothing is lost. Of other files that shows when they are
+//! again. No program notices, and nothing is lost. Of other files that shows when they are
 //! committed.
 //!
 //! **Errors.** A write that the server refuses for good will not be taken next time either. Keeping
