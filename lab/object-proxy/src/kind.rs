@@ -1,0 +1,146 @@
+//! What a request asks for, by its method, its query and one field: the operations of S3, and what
+//! a web server is asked.
+
+use std::fmt;
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// ListObjects or ListObjectsV2.
+    List,
+    /// HeadObject, HeadBucket, or a HEAD of a web server.
+    Head,
+    /// GetObject, or a GET of a web server.
+    Get,
+    /// PutObject, CreateBucket.
+    Put,
+    /// CopyObject.
+    Copy,
+    /// CreateMultipartUpload.
+    CreateUpload,
+    /// UploadPart.
+    UploadPart,
+    /// UploadPartCopy.
+    CopyPart,
+    /// CompleteMultipartUpload.
+    CompleteUpload,
+    /// AbortMultipartUpload.
+    AbortUpload,
+    /// ListMultipartUploads.
+    ListUploads,
+    /// ListParts.
+    ListParts,
+    /// DeleteObject, DeleteBucket.
+    Delete,
+    /// DeleteObjects.
+    DeleteMany,
+    /// WebDAV.
+    Propfind,
+    /// All others.
+    Other,
+}
+
+impl Kind {
+    /// Each with its name in scripts and counts.
+    const NAMES: [(Self, &str); 16] = [
+        (Self::List, "list"),
+        (Self::Head, "head"),
+        (Self::Get, "get"),
+        (Self::Put, "put"),
+        (Self::Copy, "copy"),
+        (Self::CreateUpload, "create-upload"),
+        (Self::UploadPart, "upload-part"),
+        (Self::CopyPart, "copy-part"),
+        (Self::CompleteUpload, "complete-upload"),
+        (Self::AbortUpload, "abort-upload"),
+        (Self::ListUploads, "list-uploads"),
+        (Self::ListParts, "list-parts"),
+        (Self::Delete, "delete"),
+        (Self::DeleteMany, "delete-many"),
+        (Self::Propfind, "propfind"),
+        (Self::Other, "other"),
+    ];
+
+    /// Of a method and a target; `copies` where a source of a copy is given.
+    pub(crate) fn of(method: &str, target: &str, copies: bool) -> Self {
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let has = |name: &str| {
+            let mut names = query.split('&');
+            names.any(|pair| pair.split('=').next() == Some(name))
+        };
+        match method {
+            "HEAD" => Self::Head,
+            "GET" if has("uploads") => Self::ListUploads,
+            "GET" if has("uploadId") => Self::ListParts,
+            "GET" if ["list-type", "prefix", "delimiter"].into_iter().any(has) => Self::List,
+            "GET" => Self::Get,
+            "PUT" if has("uploadId") && copies => Self::CopyPart,
+            "PUT" if has("uploadId") => Self::UploadPart,
+            "PUT" if copies => Self::Copy,
+            "PUT" => Self::Put,
+            "POST" if has("uploads") => Self::CreateUpload,
+            "POST" if has("uploadId") => Self::CompleteUpload,
+            "POST" if has("delete") => Self::DeleteMany,
+            "DELETE" if has("uploadId") => Self::AbortUpload,
+            "DELETE" => Self::Delete,
+            "PROPFIND" => Self::Propfind,
+            _ => Self::Other,
+        }
+    }
+
+    /// By its name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let mut names = Self::NAMES.iter();
+        names.find(|(_, own)| *own == name).map(|(kind, _)| *kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names = Self::NAMES.iter();
+        let name = names.find(|(kind, _)| kind == self);
+        f.pad(name.map_or("other", |(_, name)| *name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operations_of_s3_are_told_apart() {
+        for (method, target, copies, kind) in [
+            ("GET", "/b?list-type=2&prefix=a%2F", false, Kind::List),
+            ("GET", "/b/?delimiter=/&prefix=", false, Kind::List),
+            ("GET", "/b/a?partNumber=1", false, Kind::Get),
+            ("GET", "/b?uploads", false, Kind::ListUploads),
+            ("GET", "/b/a?uploadId=1", false, Kind::ListParts),
+            ("PUT", "/b/a?uploads", false, Kind::Put),
+            ("PUT", "/b/a", true, Kind::Copy),
+            ("PUT", "/b/a?partNumber=1&uploadId=x", true, Kind::CopyPart),
+            (
+                "PUT",
+                "/b/a?uploadId=x&partNumber=1",
+                false,
+                Kind::UploadPart,
+            ),
+            ("POST", "/b/a?uploads=", false, Kind::CreateUpload),
+            ("POST", "/b/a?uploadId=x", false, Kind::CompleteUpload),
+            ("POST", "/b?delete", false, Kind::DeleteMany),
+            ("DELETE", "/b/a?uploadId=x", false, Kind::AbortUpload),
+            ("DELETE", "/b/a", false, Kind::Delete),
+            ("PROPFIND", "/a/", false, Kind::Propfind),
+            ("OPTIONS", "*", false, Kind::Other),
+        ] {
+            assert_eq!(Kind::of(method, target, copies), kind, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn each_kind_has_a_name() {
+        for (kind, name) in Kind::NAMES {
+            assert_eq!(Kind::named(name), Some(kind));
+            assert_eq!(kind.to_string(), name);
+        }
+    }
+}
