@@ -1,0 +1,276 @@
+//! URLs of remotes.
+//!
+//! ```text
+//!   s3://BUCKET[/PREFIX][?OPTION=VALUE&...]     what follows ? are options of ours
+//!   http(s)://HOST[:PORT]/PATH[?QUERY]          all of it is the server's
+//! ```
+
+use pagewell_base::line::one_line;
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::percent;
+
+/// What URLs of remotes begin with.
+pub const PROTOCOLS: [&str; 3] = ["s3://", "http://", "https://"];
+/// Bytes of a URL.
+const URL_BYTES_MAX: usize = 8192;
+
+/// A parsed URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A bucket.
+    S3 {
+        /// Its name.
+        bucket: String,
+        /// With what the keys begin: a key, a folder with or without its `/`, or nothing.
+        prefix: String,
+    },
+    /// A web server.
+    Web {
+        /// Where it is.
+        origin: Origin,
+        /// Path and query as given, from the slash on.
+        path_and_query: String,
+        /// The path without its first slash, decoded: a key, or a folder with its `/`.
+        prefix: String,
+    },
+}
+
+/// A server: scheme, host and port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    /// Whether TLS protects it.
+    pub is_https: bool,
+    /// Name or address, an IPv6 address in brackets, in lower case.
+    pub host: String,
+    /// TCP.
+    pub port: u16,
+}
+
+fn invalid(url: &str, reason: &str) -> Error {
+    // A query may hold a signature or a password.
+    let shown = url.split('?').next().unwrap_or(url);
+    Error::Invalid(one_line(&format!("{shown}: {reason}")))
+}
+
+impl Origin {
+    /// Parses `http(s)://HOST[:PORT]`, and returns what follows.
+    pub(crate) fn parse(url: &str) -> Result<(Self, &str)> {
+        let lower = |prefix: &str| {
+            let start = url.get(..prefix.len())?;
+            start
+                .eq_ignore_ascii_case(prefix)
+                .then(|| &url[prefix.len()..])
+        };
+        let (is_https, rest) = match (lower("http://"), lower("https://")) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            _ => {
+                return Err(invalid(
+                    url,
+                    "begins neither with http:// nor with https://",
+                ));
+            }
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, behind) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(Error::Invalid(
+                "a URL with a user and a password is not supported".to_owned(),
+            ));
+        }
+        let bracket = authority.rfind(']').unwrap_or(0);
+        let colon = authority[bracket..].find(':').map(|at| at + bracket);
+        let (host, port) = match colon {
+            Some(colon) => (&authority[..colon], &authority[colon + 1..]),
+            None => (authority, ""),
+        };
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_address = host.starts_with('[')
+            && host.ends_with(']')
+            && host[1..host.len() - 1]
+                .parse::<std::net::Ipv6Addr>()
+                .is_ok();
+        if host.is_empty() || host.len() > 255 || !(is_address || host.bytes().all(is_host)) {
+            return Err(invalid(url, "this is no name of a host"));
+        }
+        let default = if is_https { 443 } else { 80 };
+        let port = match port {
+            "" => default,
+            port => port
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| invalid(url, "this is no port"))?,
+        };
+        let origin = Self {
+            is_https,
+            host: host.to_ascii_lowercase(),
+            port,
+        };
+        Ok((origin, behind))
+    }
+
+    /// As the header `Host` has it: without the port that goes without saying.
+    pub(crate) fn authority(&self) -> String {
+        match (self.is_https, self.port) {
+            (true, 443) | (false, 80) => self.host.clone(),
+            _ => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The origin as a URL.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.is_https { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority())
+    }
+}
+
+impl Location {
+    /// Parses a URL; options that it has go into `options`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with what is wrong.
+    pub fn parse(url: &str, options: &mut Options) -> Result<Self> {
+        if url.len() > URL_BYTES_MAX {
+            return Err(Error::Invalid(format!(
+                "a URL has at most {URL_BYTES_MAX} bytes"
+            )));
+        }
+        if url.bytes().any(|byte| byte.is_ascii_control()) {
+            return Err(invalid(url, "a URL has no control characters (write %0A)"));
+        }
+        match url.strip_prefix("s3://") {
+            Some(rest) => Self::parse_bucket(url, rest, options),
+            None => Self::parse_web(url),
+        }
+    }
+
+    fn parse_bucket(url: &str, rest: &str, options: &mut Options) -> Result<Self> {
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if bucket.is_empty()
+            || bucket.len() > 255
+            || !bucket.bytes().all(is_name)
+            || bucket.starts_with('.')
+        {
+            return Err(invalid(url, "this is no name of a bucket"));
+        }
+        let wrong = || invalid(url, "% has no two hexadecimal digits of UTF-8 behind it");
+        let prefix = percent::decode_text(prefix).ok_or_else(wrong)?;
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let value = percent::decode_text(value).ok_or_else(wrong)?;
+            options.set(name, &value)?;
+        }
+        Ok(Self::S3 {
+            bucket: bucket.to_owned(),
+            prefix,
+        })
+    }
+
+    fn parse_web(url: &str) -> Result<Self> {
+        let (origin, behind) = Origin::parse(url)?;
+        let behind = behind.split('#').next().unwrap_or("");
+        let slash = if behind.starts_with('/') { "" } else { "/" };
+        let path_and_query = format!("{slash}{behind}");
+        if !path_and_query.is_ascii()
+            || path_and_query.contains([' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}'])
+        {
+            return Err(invalid(url, "write characters that no URL has as %XX"));
+        }
+        let path = path_and_query.split('?').next().unwrap_or("/");
+        let decoded = percent::decode(&path[1..])
+            .ok_or_else(|| invalid(url, "% has no two hexadecimal digits behind it"))?;
+        Ok(Self::Web {
+            origin,
+            prefix: String::from_utf8_lossy(&decoded).into_owned(),
+            path_and_query,
+        })
+    }
+
+    /// With what the keys begin.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        match self {
+            Self::S3 { prefix, .. } | Self::Web { prefix, .. } => prefix,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Location> {
+        Location::parse(url, &mut Options::default())
+    }
+
+    #[test]
+    fn buckets_have_a_prefix_and_options() {
+        let mut options = Options::default();
+        let url =
+            "s3://bucket-1/a//b%3F/?endpoint=http%3A%2F%2F127.0.0.1:9000&region=eu-1&anonymous";
+        let location = Location::parse(url, &mut options).expect("a URL");
+        let expected = Location::S3 {
+            bucket: "bucket-1".to_owned(),
+            prefix: "a//b?/".to_owned(),
+        };
+        assert_eq!(location, expected);
+        assert_eq!(options.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
+        assert_eq!(options.region.as_deref(), Some("eu-1"));
+        assert!(options.anonymous);
+        assert_eq!(parse("s3://b").expect("a bucket").prefix(), "");
+    }
+
+    #[test]
+    fn web_addresses_keep_their_path_and_query() {
+        let Location::Web {
+            origin,
+            path_and_query,
+            prefix,
+        } = parse("HTTPS://Example.org:8443/a//./%41?x=%2f#part").expect("a URL")
+        else {
+            panic!("of the web");
+        };
+        assert_eq!(origin.url(), "https://example.org:8443");
+        assert_eq!(path_and_query, "/a//./%41?x=%2f");
+        assert_eq!(prefix, "a//./A");
+        for (url, authority) in [
+            ("http://h:80/", "h"),
+            ("https://h:443", "h"),
+            ("http://[::1]:8080/x", "[::1]:8080"),
+        ] {
+            let (origin, _) = Origin::parse(url).expect(url);
+            assert_eq!(origin.authority(), authority);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_without_secrets() {
+        for url in [
+            "s3://",
+            "s3://b/%zz",
+            "s3://b/%ff",
+            "s3://../x",
+            "s3://b?speed=9",
+            "ftp://h/x",
+            "http://",
+            "http://h:0/",
+            "http://h:99999/",
+            "http://[::g]/",
+            "http://h/a b",
+            "http://h/%",
+            "http://h/\u{e9}",
+            "http://h/a\nb",
+        ] {
+            assert!(matches!(parse(url), Err(Error::Invalid(_))), "{url}");
+        }
+        let refused = parse("http://user:secret@h/").expect_err("a password");
+        assert!(!refused.to_string().contains("secret"));
+        let refused = parse("http://h:x/?token=secret").expect_err("a port");
+        assert!(!refused.to_string().contains("secret"));
+    }
+}

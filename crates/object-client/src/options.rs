@@ -1,0 +1,178 @@
+//! How a remote is reached: endpoint, keys, patience.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagewell_base::duration;
+
+use crate::error::{Error, Result};
+
+/// Keys of S3. They are never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// The public part.
+    pub access_key_id: String,
+    /// The secret part.
+    pub secret_access_key: String,
+    /// What temporary keys come with.
+    pub session_token: Option<String>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Keys(..)")
+    }
+}
+
+/// How to reach a remote. What is not given comes from the environment and the files of the AWS
+/// tools, for S3; the options of a URL come first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// `http(s)://HOST[:PORT]` of a server that speaks S3.
+    pub endpoint: Option<String>,
+    /// Region, by which requests are signed.
+    pub region: Option<String>,
+    /// Profile of the AWS files. One that is given here goes before keys of the environment.
+    pub profile: Option<String>,
+    /// Requests are not signed.
+    pub anonymous: bool,
+    /// The bucket stands in the path, not in the name of the host: by default where the endpoint is
+    /// not one of AWS.
+    pub path_style: Option<bool>,
+    /// Keys, and no others are looked for.
+    pub keys: Option<Keys>,
+    /// A file with the certificates (PEM) of authorities that are trusted beside those of the
+    /// system.
+    pub certificates: Option<PathBuf>,
+    /// How long a call tries again before it gives up.
+    pub retry: Duration,
+    /// How long a server may send and take nothing.
+    pub stall: Duration,
+    /// How long a connection may take.
+    pub connect: Duration,
+    /// Connections to each host.
+    pub connections_max: usize,
+    /// Keys of listings are taken as they are although the server says that it encodes them.
+    pub raw_listings: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            region: None,
+            profile: None,
+            anonymous: false,
+            path_style: None,
+            keys: None,
+            certificates: None,
+            retry: Duration::from_secs(60),
+            stall: Duration::from_secs(30),
+            connect: Duration::from_secs(10),
+            connections_max: 64,
+            raw_listings: false,
+        }
+    }
+}
+
+/// Options of a URL, with what they take.
+const NAMES: &str = "endpoint=URL, region=NAME, profile=NAME, anonymous=true, path-style=BOOLEAN, \
+                     ca=FILE, retry=TIME, stall=TIME, connect=TIME, connections=NUMBER, \
+                     raw-listings=true";
+const TIME: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(3600);
+
+fn invalid(text: String) -> Error {
+    Error::Invalid(text)
+}
+
+fn boolean(name: &str, value: &str) -> Result<bool> {
+    match value {
+        "true" | "1" | "yes" | "" => Ok(true),
+        "false" | "0" | "no" => Ok(false),
+        _ => Err(invalid(format!("{name}={value}: true or false"))),
+    }
+}
+
+impl Options {
+    /// Sets an option of a URL.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with what is not known or not right.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let time =
+            || duration::within(value, TIME).map_err(|reason| invalid(format!("{name}: {reason}")));
+        let text = || match value {
+            "" => Err(invalid(format!("{name} has no value"))),
+            value => Ok(Some(value.to_owned())),
+        };
+        match name {
+            "endpoint" => self.endpoint = text()?,
+            "region" => self.region = text()?,
+            "profile" => self.profile = text()?,
+            "anonymous" => self.anonymous = boolean(name, value)?,
+            "path-style" => self.path_style = Some(boolean(name, value)?),
+            "ca" => self.certificates = text()?.map(PathBuf::from),
+            "retry" => self.retry = time()?,
+            "stall" => self.stall = time()?,
+            "connect" => self.connect = time()?,
+            "connections" => {
+                let number = value
+                    .parse()
+                    .ok()
+                    .filter(|number| (1..=1024).contains(number));
+                self.connections_max =
+                    number.ok_or_else(|| invalid(format!("{name}={value}: 1 to 1024")))?;
+            }
+            "raw-listings" => self.raw_listings = boolean(name, value)?,
+            _ => return Err(invalid(format!("no option '{name}'; there are {NAMES}"))),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_set_and_wrong_ones_named() {
+        let mut options = Options::default();
+        for (name, value) in [
+            ("endpoint", "http://127.0.0.1:9"),
+            ("anonymous", "true"),
+            ("path-style", "no"),
+            ("retry", "5s"),
+            ("connections", "3"),
+        ] {
+            options.set(name, value).expect(name);
+        }
+        assert_eq!(options.endpoint.as_deref(), Some("http://127.0.0.1:9"));
+        assert!(options.anonymous);
+        assert_eq!(options.path_style, Some(false));
+        assert_eq!(options.retry, Duration::from_secs(5));
+        assert_eq!(options.connections_max, 3);
+        for (name, value) in [
+            ("endpoint", ""),
+            ("anonymous", "perhaps"),
+            ("connections", "0"),
+            ("connections", "100000"),
+            ("retry", "soon"),
+            ("speed", "9"),
+        ] {
+            let refused = options.set(name, value).expect_err(name);
+            assert!(refused.to_string().contains(name), "{refused}");
+        }
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let keys = Keys {
+            access_key_id: "public".to_owned(),
+            secret_access_key: "secret".to_owned(),
+            session_token: None,
+        };
+        assert_eq!(format!("{keys:?}"), "Keys(..)");
+    }
+}

@@ -1,0 +1,102 @@
+//! What every remote does: objects as they are now, listings, and bytes of a version.
+
+use std::ops::Range;
+
+use crate::activity::Activity;
+use crate::error::Result;
+use crate::version::Version;
+use crate::writable::{Metadata, WritableRemote};
+
+/// A bucket, or a web server's folder: one endpoint with its credentials, connections and patience.
+///
+/// Called from any thread but those of the runtime. All methods but [`Remote::fetch`] wait until
+/// the answer is there or the budget of retries is spent.
+pub trait Remote: Send + Sync {
+    /// What people call it, such as `s3://bucket/prefix at http://127.0.0.1:9000`; no secrets.
+    fn describe(&self) -> String;
+
+    /// An object as it is now.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) and what a request can meet.
+    fn head(&self, key: &str) -> Result<ObjectInfo>;
+
+    /// A page of a listing.
+    ///
+    /// A prefix comes once in a page; some servers give it on several pages. The order is the
+    /// server's, which need not be that of bytes.
+    ///
+    /// # Errors
+    /// What a request can meet; [`Unsupported`](crate::Error::Unsupported) of a web server whose
+    /// listings are for people alone.
+    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage>;
+
+    /// Begins to fetch the bytes `range` of `version`, and returns. The bytes go to the sink in
+    /// order as they come, on a thread of the runtime; its `end` is called exactly once. A range
+    /// that is empty ends at once; one that reaches past the end of the version is
+    /// [`Invalid`](crate::Error::Invalid).
+    ///
+    /// A body that is cut goes on where it ended, on the same version only. When the object is
+    /// another version now, the result is [`Changed`](crate::Error::Changed): bytes of two versions
+    /// never come together. A server that ignores ranges is
+    /// [`Unsupported`](crate::Error::Unsupported), unless all bytes are wanted.
+    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>);
+
+    /// How to change objects: S3 can, the web cannot.
+    fn as_writable(&self) -> Option<&dyn WritableRemote>;
+
+    /// What was done so far, over all clones of this endpoint.
+    fn activity(&self) -> Activity;
+}
+
+/// Where the bytes of a fetch go. A sink does not wait: other fetches share its thread.
+pub trait Sink: Send {
+    /// The next bytes, in order.
+    fn put(&mut self, bytes: &[u8]);
+    /// The end: `Ok` when all bytes of the range have come.
+    fn end(self: Box<Self>, result: Result<()>);
+}
+
+/// An object as a server describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Which version it is now.
+    pub version: Version,
+    /// `x-amz-meta-*`, without that prefix.
+    pub metadata: Metadata,
+    /// The media type.
+    pub content_type: Option<String>,
+}
+
+/// What to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListQuery<'a> {
+    /// With what the keys begin; with `delimiter`, a folder and its `/`, or nothing.
+    pub prefix: &'a str,
+    /// Whether keys that go on behind the next `/` are given once, as a prefix.
+    pub delimiter: bool,
+    /// Where the page before this one ended.
+    pub token: Option<String>,
+    /// Entries that are wanted; the server may give fewer, and some give more.
+    pub page_entries_max: u32,
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    /// Objects, with their whole keys.
+    pub objects: Vec<ListedObject>,
+    /// Prefixes, whole, with the delimiter at the end.
+    pub prefixes: Vec<String>,
+    /// The token of the next page; never the one that was given.
+    pub next: Option<String>,
+}
+
+/// An object of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Its whole key.
+    pub key: String,
+    /// Its version; some servers list no tags.
+    pub version: Version,
+}

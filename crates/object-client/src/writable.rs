@@ -1,0 +1,137 @@
+//! How objects are changed: as a whole or in parts, under a condition.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::version::Version;
+
+/// Names in lower case without `x-amz-meta-`, and values as bytes.
+pub type Metadata = Vec<(String, Vec<u8>)>;
+
+/// What has to be true of an object for a change to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    Always,
+    /// There is none; else [`Exists`](crate::Error::Exists).
+    Absent,
+    /// It is this version, which has a strong tag; else [`Changed`](crate::Error::Changed), or
+    /// [`NotFound`](crate::Error::NotFound).
+    Is(Version),
+}
+
+/// Parts on their way to become an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Of the object to be.
+    pub key: String,
+    /// The server's name of the upload.
+    pub id: String,
+    /// By which the object is known as made by this upload.
+    pub token: String,
+}
+
+/// A part that the server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// 1 to 10,000.
+    pub number: u32,
+    /// As the server named it.
+    pub etag: String,
+    /// How many bytes it has.
+    pub length_bytes: u64,
+}
+
+/// An upload that has neither ended nor been given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedUpload {
+    /// Of the object to be.
+    pub key: String,
+    /// The server's name of the upload.
+    pub id: String,
+    /// When it began.
+    pub initiated: Option<std::time::SystemTime>,
+}
+
+/// A remote whose objects can be changed.
+///
+/// Each body goes with its hash, and is sent again after a failure: it has to be in memory. A
+/// conditional change whose answer was lost is settled by a HEAD: it counts as done when the object
+/// carries the token of this change.
+///
+/// A server decides whether it honours a condition, and whether two that race for it may both win:
+/// ask before trusting (some ignore them without a word).
+pub trait WritableRemote: Send + Sync {
+    /// Makes an object of `body`, and returns its version (without the time of the change).
+    ///
+    /// # Errors
+    /// As the [`Condition`] says, and what a request can meet.
+    fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        condition: &Condition,
+        metadata: &Metadata,
+    ) -> Result<Version>;
+
+    /// Begins an upload in parts.
+    ///
+    /// # Errors
+    /// What a request can meet.
+    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload>;
+
+    /// Sends a part; all but the last have 5 MiB or more.
+    ///
+    /// # Errors
+    /// What a request can meet.
+    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part>;
+
+    /// Makes a part of the bytes `range` of `version` of the object `source`, inside the server.
+    ///
+    /// # Errors
+    /// [`Changed`](crate::Error::Changed) when the source is another version now, where the server
+    /// looks; and what a request can meet.
+    fn copy_part(
+        &self,
+        upload: &Upload,
+        number: u32,
+        source: &str,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Part>;
+
+    /// Makes an object of all parts, which are in order, and returns its version (without the time
+    /// of the change).
+    ///
+    /// # Errors
+    /// As the [`Condition`] says, and what a request can meet. The parts stay.
+    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version>;
+
+    /// Gives up an upload and its parts. One that is gone is no error.
+    ///
+    /// # Errors
+    /// What a request can meet.
+    fn abort(&self, upload: &Upload) -> Result<()>;
+
+    /// Uploads of keys that begin with `prefix`, at most 10,000.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) where the server has no list; what a request can
+    /// meet.
+    fn uploads(&self, prefix: &str) -> Result<Vec<ListedUpload>>;
+
+    /// Deletes an object; with [`Condition::Always`] one that is not there is no error.
+    ///
+    /// # Errors
+    /// As the [`Condition`] says, which is not [`Condition::Absent`], and what a request can meet.
+    fn delete(&self, key: &str, condition: &Condition) -> Result<()>;
+
+    /// Deletes objects, up to 1,000 by one request, and returns those that are still there with the
+    /// reasons.
+    ///
+    /// # Errors
+    /// What a request can meet; some objects may be deleted.
+    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>>;
+}
