@@ -7,16 +7,16 @@ use pagewell_device::{Device, OneObject, Store};
 use pagewell_policy::writeback::Settings;
 
 use crate::cached_object::CachedDevice;
-use crate::dirty::quota::Quota;
+use crate::dirty::written::Quota;
 use crate::dirty::written::WrittenStore;
 use crate::flusher::Flusher;
-use crate::frame::arena::{Arena, PageSize};
+use crate::frame::{Arena, PageSize};
 use crate::io_queue::IoQueue;
 use crate::page::{Layout, PAGE};
 use crate::residency::pages::Pages;
 use crate::store::{CachedStore, StoreParts};
 use crate::sync::{Mutex, Rank};
-use crate::writeback::staging::Staging;
+use crate::writeback::submit::Staging;
 use crate::{CacheOptions, CreateError, OpenOptions};
 
 /// A cache. Cloning shares it.

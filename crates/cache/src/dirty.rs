@@ -1,6 +1,4 @@
-//! What is written and not durable: the dirty set of a device, and the quota of each.
+//! What is written and not durable: the dirty set of an object, and the quota of each store.
 
-pub(crate) mod quota;
 pub(crate) mod set;
-pub(crate) mod state;
 pub(crate) mod written;

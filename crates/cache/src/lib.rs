@@ -42,10 +42,10 @@
 //! | `dirty` | what is not durable of an object, what a store has of that, and its quota |
 //! | `read` | hit, miss, claim, read-ahead |
 //! | `writeback` | the parts of the writer; submit loop, staging, flush, commit |
-//! | `write` | writes into pages, copy-on-write |
+//! | `write` | writes into pages, copy-on-write, purges |
 //!
-//! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges what is
-//! not true any more; `store` and `cache` put the parts of an object and of a store together.
+//! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `store` and `cache` put the
+//! parts of an object and of a store together.
 //!
 //! # Who may touch which byte when
 //!
@@ -122,7 +122,6 @@ mod dirty;
 mod error;
 mod flusher;
 mod frame;
-mod invalidate;
 mod io_queue;
 mod memory_limit;
 mod mode;
@@ -143,7 +142,7 @@ mod writeback;
 pub use cache::Cache;
 pub use cached_object::{CachedDevice, CachedObject, DirtyLimit};
 pub use error::{CreateError, Error, Result, SizeError};
-pub use frame::arena::PageSize;
+pub use frame::PageSize;
 pub use memory_limit::{memory_available_bytes, memory_bytes};
 pub use mode::{ReadMode, WriteMode};
 pub use open_options::OpenOptions;

@@ -9,11 +9,11 @@ use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
 use crate::cached_object::CachedDevice;
-use crate::frame::arena::Arena;
+use crate::frame::Arena;
 use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};
-use crate::table::lines::DIRTY;
-use crate::write::writer::{Attempt, Piece};
+use crate::table::DIRTY;
+use crate::write::{Attempt, Piece};
 use crate::{Cache, CacheOptions, PAGE_BYTES};
 
 const UNIT: usize = 4096;

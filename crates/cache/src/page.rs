@@ -3,7 +3,7 @@
 //!
 //! The end of an object may move. A unit that has the end in it is valid when it has all bytes up
 //! to there; what is behind them in memory is anything. So whatever moves the end purges that unit
-//! afterwards (`invalidate.rs`), and what was fetched for the old end is lost with it.
+//! afterwards (`write.rs`), and what was fetched for the old end is lost with it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,5 @@
-//! Reading: the hit, the miss, the claim of what is missing, and read-ahead.
+//! Reading: the hit and the miss, the claim of what is missing, and read-ahead.
 
 pub(crate) mod claim;
-pub(crate) mod fill;
-pub(crate) mod miss;
 pub(crate) mod prefetch;
 pub(crate) mod reader;

@@ -1,13 +1,10 @@
 //! Residency: which pages have a frame, which of their bytes are there or in flight, and which page
 //! goes when another comes.
 
-mod drop_behind;
 pub(crate) mod eviction;
 pub(crate) mod in_flight;
-pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod pages;
 pub(crate) mod pins;
-mod resident;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

@@ -20,7 +20,7 @@ use crate::read::reader::Reader;
 use crate::residency::objects::Streams;
 use crate::residency::pages::Pages;
 use crate::residency::pins::OwnPages;
-use crate::writeback::staging::Staging;
+use crate::writeback::submit::Staging;
 use crate::writeback::{Users, Writer};
 use crate::{CacheOptions, DirtyLimit, OpenOptions, Result};
 

@@ -1,9 +1,694 @@
-//! The page table: from the name of a page to its frame, with pins.
+//! The page table: from a page's name to its frame, with pins, without a lock.
+//!
+//! **Problem.** A hit must cost about as much as the memory it touches. A lock, a reference count
+//! on another cache line and a list move each cost as much again, and make threads wait for each
+//! other. And the table itself is memory: where it is larger than the processor's second cache, a
+//! pin takes half as long again.
+//!
+//! **Rule.** Pages that lie side by side are mostly in memory together. So seven of them, an
+//! *extent*, have one cache line and one name; which of the seven words is a page's follows from
+//! its number. The word is a [`State`]: frame, flags, heat and pins, so that finding and pinning
+//! a page is one changed word on one line.
+//!
+//! ```text
+//!           +------+--------+--------+--------+- ... -+--------+
+//!   a line  | name | page 0 | page 1 | page 2 |       | page 6 |     8 words of 8 bytes
+//!           +------+--------+--------+--------+- ... -+--------+
+//!
+//! pin:     name == e?  state += PIN, was it PRESENT?  name still == e?     -> pinned
+//! remove:  state (PRESENT, 0 pins) -> 1 pin   which page is it?   state (1 pin) -> 0
+//! insert:  a line with the name e and this page missing, or with no page at all:
+//!          lock    name = e    state += PRESENT | frame | 1 pin    unlock
+//! ```
+//!
+//! An extent may be in one of sixteen lines: eight pairs of neighbours, which its hash chooses.
+//! Those of one pair belong to extents that lie side by side, as processors fetch lines in pairs. A
+//! line keeps its name when its last page goes, until another extent wants it; so a line without a
+//! name never had one, and a lookup ends there.
+//!
+//! All changes of a state are relative or compare-and-swap: a reader that came too late may add a
+//! pin to a word that is no longer its page's, sees so and takes it back, and nobody overwrites
+//! that. There is no ABA: a name changes only under the line's lock (a bit of the name) and when
+//! no page is PRESENT, PRESENT comes only under that lock, and a pinned page stays PRESENT. So a
+//! thread that has pinned a PRESENT page and then finds its name has that page, whatever came and
+//! went before. One that removes a page pins it while it looks which one it is. Names are compared
+//! whole: two extents cannot be taken for one another.
+//!
+//! A writer of bytes that readers may use sets [`WRITING`] in the same word as the pins: either
+//! its change comes first, and a later pin sees it, is taken back and tried again; or the pin comes
+//! first, and the writer sees it. When it sees that no other thread has pinned the page, none does
+//! or will. Where others pin it for long, it gives its name to a copy instead
+//! ([`PageTable::unname`]): the word gets [`DETACHED`] and is skipped from then on; it stays
+//! theirs until all pins are gone. The copy has its word in another line of the same name.
+//!
+//! **Constants.** Seven states and a name are a line. Three lines for two pages: where no two
+//! pages lie side by side, each has a line to itself, and sixteen choices are taken so rarely all
+//! (six pages of 4096) that the pages of one of them may go for it (counted as a conflict). That is
+//! 96 bytes for a page of 64 KiB; of a file in order ten are used.
+//!
+//! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
+//! outside. A page can be pinned 32,767 times at most; attempts beyond that are refused, and the
+//! field has room for as many again that have not yet stepped back. Where no two pages lie side by
+//! side, the table is four times as large as it would be with a name for each. A look for a page
+//! that is not there may take sixteen lines, but then the reader goes to a device.
+//!
+//! What one word says about a page:
+//!
+//! ```text
+//!  63      56 55 54    52 51  48 47            16 15      0
+//! +----------+--+--------+------+----------------+---------+
+//! |   flags              | heat |     frame      |  pins   |
+//! +----------+--+--------+------+----------------+---------+
+//! ```
 
-pub(crate) mod lines;
 pub(crate) mod locality;
 #[cfg(all(test, feature = "loom"))]
 mod orders;
-pub(crate) mod page_table;
 #[cfg(test)]
 mod tests;
+
+use pagewell_base::mix::mix;
+use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
+use rustix::io::Errno;
+
+use crate::page::PAGE_BITS;
+use crate::sync::{AtomicU64, Ordering, relax};
+
+/// Pairs of lines that an extent may be in.
+const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
+/// So that two extents have something to choose from.
+const PAIRS_MIN: usize = 2;
+/// The key of no page: devices are counted from 1.
+pub(crate) const NAMELESS: u64 = 1;
+/// Spreads extents that lie side by side evenly (2^64 divided by the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Which word of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotIndex(pub(crate) u32);
+
+/// Words of a line, the name too: it is none of a slot's, but dividing by eight costs nothing.
+const SLOTS_PER_LINE: usize = 8;
+
+impl SlotIndex {
+    #[allow(clippy::cast_possible_truncation)] // a table has at most 2^32 slots
+    fn new(line: usize, at: usize) -> Self {
+        Self((line * SLOTS_PER_LINE + at) as u32)
+    }
+}
+
+/// How a pin in one line went.
+enum Attempt {
+    Pinned(State),
+    /// Not in this line, or about to leave or to come; another may have it.
+    Elsewhere,
+    /// In none.
+    Nowhere,
+    /// The line has become another extent's.
+    Changed,
+    /// A thread writes to it.
+    Writing,
+    Refused,
+}
+
+/// How a pin went.
+pub(crate) enum Pinned {
+    /// Pinned; the state before that.
+    Yes(SlotIndex, State),
+    /// Not in the table.
+    Absent,
+    /// Pinned too often at this moment.
+    Refused,
+}
+
+/// The page table.
+pub(crate) struct PageTable {
+    lines: Lines,
+    /// Lines and their neighbours.
+    pairs: u64,
+}
+
+impl PageTable {
+    /// A table for `pages` pages.
+    pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
+        let pairs = (pages * 3).div_ceil(4).max(PAIRS_MIN);
+        Ok(Self {
+            lines: lines(2 * pairs)?,
+            pairs: pairs as u64,
+        })
+    }
+
+    /// The line that an extent would rather be in.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // fewer than lines
+    pub(crate) fn home(&self, extent: u64) -> usize {
+        let spread = (extent >> 1).wrapping_mul(SPREAD) >> 32;
+        // A share of the pairs, as large as the hash is of 2^32.
+        2 * ((spread * self.pairs) >> 32) as usize + (extent & 1) as usize
+    }
+
+    /// The other lines of an extent. One may come twice.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    fn others(&self, extent: u64) -> impl Iterator<Item = usize> + use<> {
+        let (pairs, hash) = (self.pairs, mix(extent >> 1));
+        let (start, step) = (hash as u32, (hash >> 32) as u32);
+        let side = (extent & 1) as usize;
+        let elsewhere = (2..2 * CHOICES).map(move |choice| {
+            let spread = start.wrapping_add(step.wrapping_mul(choice / 2));
+            let pair = (u64::from(spread) * pairs) >> 32;
+            2 * pair as usize + (side ^ (choice & 1) as usize)
+        });
+        std::iter::once(self.home(extent) ^ 1).chain(elsewhere)
+    }
+
+    fn choices(&self, extent: u64) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(self.home(extent)).chain(self.others(extent))
+    }
+
+    fn word(&self, index: SlotIndex) -> (&Line, usize) {
+        let index = index.0 as usize;
+        (&self.lines[index / SLOTS_PER_LINE], index % SLOTS_PER_LINE)
+    }
+
+    #[inline]
+    fn slot(&self, index: SlotIndex) -> &AtomicU64 {
+        let (line, at) = self.word(index);
+        &line.states[at]
+    }
+
+    /// Finds a page and pins it.
+    pub(crate) fn pin(&self, key: u64) -> Pinned {
+        self.pin_with_hint(key, |_| {})
+    }
+
+    /// [`Self::pin`]; `hint` learns the state a little earlier, when it may still be of another
+    /// page. A pin is a locked instruction, which what follows it has to wait for: memory that is
+    /// asked for before it comes while it is made.
+    #[inline]
+    pub(crate) fn pin_with_hint(&self, key: u64, hint: impl Fn(State)) -> Pinned {
+        let mut round = 0;
+        loop {
+            if let Some(pinned) = self.try_pin_with_hint(key, &hint) {
+                return pinned;
+            }
+            relax(round);
+            round += 1;
+        }
+    }
+
+    /// [`Self::pin`] that does not wait for a writer: `None` while the page is being written. For
+    /// threads that have a lock that the writer may need.
+    pub(crate) fn try_pin(&self, key: u64) -> Option<Pinned> {
+        self.try_pin_with_hint(key, &|_| {})
+    }
+
+    #[inline]
+    fn try_pin_with_hint(&self, key: u64, hint: &impl Fn(State)) -> Option<Pinned> {
+        let (extent, at) = extent_of(key);
+        loop {
+            let home = self.home(extent);
+            let attempt = match self.try_line(home, extent, at, hint) {
+                // Nearly always it is there.
+                Attempt::Elsewhere => self.try_others(extent, at, hint),
+                attempt => (attempt, home),
+            };
+            match attempt {
+                (Attempt::Pinned(state), index) => {
+                    return Some(Pinned::Yes(SlotIndex::new(index, at), state));
+                }
+                (Attempt::Elsewhere | Attempt::Nowhere, _) => return Some(Pinned::Absent),
+                (Attempt::Changed, _) => {}
+                (Attempt::Writing, _) => return None,
+                (Attempt::Refused, _) => return Some(Pinned::Refused),
+            }
+        }
+    }
+
+    #[cold]
+    fn try_others(&self, extent: u64, at: usize, hint: &impl Fn(State)) -> (Attempt, usize) {
+        for index in self.others(extent) {
+            match self.try_line(index, extent, at, hint) {
+                Attempt::Elsewhere => {}
+                attempt => return (attempt, index),
+            }
+        }
+        (Attempt::Nowhere, 0)
+    }
+
+    /// Pins a page if it is in this line.
+    #[inline]
+    fn try_line(&self, index: usize, extent: u64, at: usize, hint: &impl Fn(State)) -> Attempt {
+        let line = &self.lines[index];
+        let name = line.name.load(Ordering::Acquire);
+        if name & !LOCKED != extent {
+            return if name == EMPTY {
+                Attempt::Nowhere
+            } else {
+                Attempt::Elsewhere
+            };
+        }
+        let slot = &line.states[at];
+        let seen = State(slot.load(Ordering::Relaxed));
+        if !seen.is_named() {
+            return Attempt::Elsewhere;
+        }
+        hint(seen);
+        let before = State(slot.fetch_add(PIN, Ordering::AcqRel));
+        let attempt = if !before.is_named() {
+            Attempt::Elsewhere
+        } else if line.name() != extent {
+            Attempt::Changed
+        } else if before.has(WRITING) {
+            Attempt::Writing
+        } else if before.pins() >= PINS_MAX {
+            Attempt::Refused
+        } else {
+            return Attempt::Pinned(before);
+        };
+        slot.fetch_sub(PIN, Ordering::Release);
+        attempt
+    }
+
+    /// One more pin on a page that is pinned.
+    pub(crate) fn pin_again(&self, index: SlotIndex) {
+        let before = State(self.slot(index).fetch_add(PIN, Ordering::Relaxed));
+        debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
+    }
+
+    /// Takes a pin back.
+    #[inline]
+    pub(crate) fn unpin(&self, index: SlotIndex) {
+        let before = State(self.slot(index).fetch_sub(PIN, Ordering::Release));
+        debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
+    }
+
+    #[cfg(test)]
+    pub(crate) fn insert(&self, key: u64, frame: FrameIndex, flags: u64) -> Option<SlotIndex> {
+        self.insert_with(key, frame, flags, |_| {})
+    }
+
+    /// Adds a page, pinned once, and says where; `None` when its lines are taken. `note` learns
+    /// where before anybody can find the page. The caller sees to it that nobody else adds the
+    /// same key and that it is not in the table.
+    pub(crate) fn insert_with(
+        &self,
+        key: u64,
+        frame: FrameIndex,
+        flags: u64,
+        note: impl Fn(SlotIndex),
+    ) -> Option<SlotIndex> {
+        let (extent, at) = extent_of(key);
+        let state = State::new(frame, flags).0 + PIN;
+        // Beside its neighbours, else where no page is.
+        let beside = |line: &Line| line.name() == extent && !line.state(at).has(PRESENT);
+        let put = |index: usize| {
+            let slot = SlotIndex::new(index, at);
+            let is_put = Self::put(&self.lines[index], extent, at, state, || note(slot));
+            is_put.then_some(slot)
+        };
+        let mut near = self.choices(extent).filter(|&i| beside(&self.lines[i]));
+        let mut free = self.choices(extent).filter(|&i| self.lines[i].is_empty());
+        near.find_map(put).or_else(|| free.find_map(put))
+    }
+
+    /// Adds a page to a line, if the line is its extent's, or can be, and has no such page.
+    fn put(line: &Line, extent: u64, at: usize, state: u64, note: impl Fn()) -> bool {
+        let name = line.lock();
+        let fits = if name == extent {
+            !line.state(at).has(PRESENT)
+        } else {
+            line.is_empty()
+        };
+        if !fits {
+            line.unlock(name);
+            return false;
+        }
+        if name != extent {
+            // Before the page: a thread that pins it must not find the old name.
+            line.name.store(extent | LOCKED, Ordering::Release);
+        }
+        note();
+        line.states[at].fetch_add(state, Ordering::AcqRel);
+        line.unlock(extent);
+        true
+    }
+
+    /// Removes the page of a slot if nobody has pinned it and it has nothing that must be kept: its
+    /// key, and its last state.
+    pub(crate) fn remove(&self, index: SlotIndex, frame: FrameIndex) -> Option<(u64, State)> {
+        self.remove_if(index, frame, |state| state.0 & (DIRTY | DETACHED) == 0)
+    }
+
+    /// Removes a page without a name if nobody has pinned it.
+    pub(crate) fn remove_detached(&self, index: SlotIndex, frame: FrameIndex) -> bool {
+        let removed = self.remove_if(index, frame, |state| state.has(DETACHED));
+        removed.is_some()
+    }
+
+    fn remove_if(
+        &self,
+        index: SlotIndex,
+        frame: FrameIndex,
+        may_go: impl Fn(State) -> bool,
+    ) -> Option<(u64, State)> {
+        let (line, at) = self.word(index);
+        let slot = &line.states[at];
+        let change = |from: u64, to: u64| {
+            slot.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
+        loop {
+            let state = State(slot.load(Ordering::Acquire));
+            let is_free = state.has(PRESENT) && state.pins() == 0 && state.frame() == frame;
+            if !is_free || !may_go(state) {
+                return None;
+            }
+            let pinned = state.0 + PIN;
+            if !change(state.0, pinned) {
+                continue;
+            }
+            let key = key_in(line.name(), at);
+            if change(pinned, 0) {
+                return Some((key, state));
+            }
+            // Another thread has pinned it.
+            slot.fetch_sub(PIN, Ordering::Release);
+            return None;
+        }
+    }
+
+    /// The pages that stand in the way of a key whose lines are taken: those of one line must all
+    /// go. The fewest first.
+    pub(crate) fn rivals(&self, key: u64) -> Vec<Vec<(SlotIndex, FrameIndex)>> {
+        let (extent, _) = extent_of(key);
+        let pages = |index: usize| {
+            let line = &self.lines[index];
+            let states =
+                (0..line.states.len()).map(|at| (SlotIndex::new(index, at), line.state(at)));
+            let here = states.filter(|(_, state)| state.has(PRESENT));
+            here.map(|(slot, state)| (slot, state.frame())).collect()
+        };
+        let mut rivals: Vec<Vec<_>> = self.choices(extent).map(pages).collect();
+        rivals.sort_by_key(Vec::len);
+        rivals
+    }
+
+    /// The state of a slot now.
+    pub(crate) fn state(&self, index: SlotIndex) -> State {
+        State(self.slot(index).load(Ordering::Acquire))
+    }
+
+    /// The key of the page in a slot now: [`NAMELESS`] of one without a name, 0 where there is
+    /// none.
+    pub(crate) fn key(&self, index: SlotIndex) -> u64 {
+        let (line, at) = self.word(index);
+        match line.state(at) {
+            state if state.is_named() => key_in(line.name(), at),
+            state if state.has(DETACHED) => NAMELESS,
+            _ => EMPTY,
+        }
+    }
+
+    /// Sets flags of a pinned page; the state before.
+    pub(crate) fn set(&self, index: SlotIndex, flags: u64) -> State {
+        State(self.slot(index).fetch_or(flags, Ordering::AcqRel))
+    }
+
+    /// Clears flags of a pinned page; the state before.
+    pub(crate) fn clear(&self, index: SlotIndex, flags: u64) -> State {
+        State(self.slot(index).fetch_and(!flags, Ordering::AcqRel))
+    }
+
+    /// Where a page is, without a pin; `None` when it is not in the table. Absent pages are asked
+    /// for too: a line keeps the name of an extent that has left it, and may become another's at
+    /// any time. So the name is looked at once more behind the state, as it is for a pin. The
+    /// answer holds for as long as the caller keeps the page from leaving.
+    pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
+        let (extent, at) = extent_of(key);
+        self.choices(extent).find_map(|index| {
+            let line = &self.lines[index];
+            let is_same = line.name() == extent;
+            let state = line.state(at);
+            let is_here = is_same && state.is_named() && line.name() == extent;
+            is_here.then_some((SlotIndex::new(index, at), state))
+        })
+    }
+
+    /// Takes a flag from a page, if it is in the table and has it. The page is pinned for a moment,
+    /// whatever thread writes to it: whatever becomes of its line, no other page loses the flag.
+    /// The caller keeps a page that has the flag from leaving, and others from setting it.
+    pub(crate) fn clear_of(&self, key: u64, flag: u64) {
+        let (extent, at) = extent_of(key);
+        for index in self.choices(extent) {
+            let line = &self.lines[index];
+            if line.name() != extent || !line.state(at).has(PRESENT | flag) {
+                continue;
+            }
+            let slot = &line.states[at];
+            let before = State(slot.fetch_add(PIN, Ordering::AcqRel));
+            let is_it = before.is_named() && line.name() == extent;
+            if is_it {
+                slot.fetch_and(!flag, Ordering::AcqRel);
+            }
+            slot.fetch_sub(PIN, Ordering::Release);
+            if is_it {
+                return;
+            }
+        }
+    }
+
+    /// Takes the name away from a page that is being written; it stays for those that have pinned
+    /// it. The caller has a pin, and sees to it that nobody adds the same key meanwhile.
+    pub(crate) fn unname(&self, index: SlotIndex) {
+        debug_assert!(self.state(index).has(PRESENT | WRITING));
+        self.slot(index).fetch_or(DETACHED, Ordering::AcqRel);
+    }
+
+    /// Gives the name back, when the copy found no slot.
+    pub(crate) fn rename(&self, index: SlotIndex) {
+        self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
+    }
+
+    /// Counts a hit of a page that this thread has pinned; its state before that.
+    #[inline]
+    pub(crate) fn warm(&self, index: SlotIndex, before: State) {
+        let heat = before.heat();
+        if heat < HEAT_MAX {
+            self.heat(index, State(before.0 + PIN), heat + 1);
+        }
+    }
+
+    /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.
+    pub(crate) fn heat(&self, index: SlotIndex, state: State, heat: u8) {
+        let slot = self.slot(index);
+        let changed = state.with_heat(heat).0;
+        // A lost hit costs nothing: the next one is counted.
+        let _ = slot.compare_exchange(state.0, changed, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+const FRAME_SHIFT: u32 = 16;
+const HEAT_SHIFT: u32 = 48;
+const HEAT_BITS: u64 = 0xf;
+
+/// One more pin.
+pub(crate) const PIN: u64 = 1;
+/// A page may be pinned so often at a time; the rest of the field is room for attempts that see
+/// the limit and step back.
+pub(crate) const PINS_MAX: u64 = 0x7fff;
+const PINS: u64 = 0xffff;
+
+/// The slot holds a page; without it the other fields mean nothing.
+pub(crate) const PRESENT: u64 = 1 << 52;
+/// Every byte of the page has been fetched.
+pub(crate) const FULL: u64 = 1 << 53;
+/// The first touch is to be noted with the read-ahead policy.
+pub(crate) const MARKER: u64 = 1 << 54;
+/// Read-ahead fetched it and nobody has touched it.
+pub(crate) const AHEAD: u64 = 1 << 55;
+/// Read-ahead fetched it for a stream: only hits of its first byte are heat, once for each pass.
+pub(crate) const STREAM: u64 = 1 << 56;
+
+/// It holds bytes that are not on the device, or are on their way there: it stays.
+pub(crate) const DIRTY: u64 = 1 << 57;
+/// A writer changes bytes of it that readers may use: a thread that wants to pin it waits a moment.
+pub(crate) const WRITING: u64 = 1 << 58;
+/// Another page has taken its name; it stays for those that have pinned it.
+pub(crate) const DETACHED: u64 = 1 << 59;
+
+/// The word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) u64);
+
+impl State {
+    /// Of a page that has just come.
+    pub(crate) fn new(frame: FrameIndex, flags: u64) -> Self {
+        Self(PRESENT | flags | u64::from(frame.0) << FRAME_SHIFT)
+    }
+
+    /// Whether all of `flags` are set.
+    pub(crate) fn has(self, flags: u64) -> bool {
+        self.0 & flags == flags
+    }
+
+    /// Whether it is of a page that can be found.
+    #[inline]
+    pub(crate) fn is_named(self) -> bool {
+        self.0 & (PRESENT | DETACHED) == PRESENT
+    }
+
+    /// Where the page is.
+    #[allow(clippy::cast_possible_truncation)] // the field has 32 bits
+    pub(crate) fn frame(self) -> FrameIndex {
+        FrameIndex((self.0 >> FRAME_SHIFT) as u32)
+    }
+
+    /// Heat and flags.
+    pub(crate) fn kept(self) -> u64 {
+        self.0 >> HEAT_SHIFT << HEAT_SHIFT
+    }
+
+    /// How many have pinned it.
+    pub(crate) fn pins(self) -> u64 {
+        self.0 & PINS
+    }
+
+    /// Hits, at most [`HEAT_MAX`].
+    #[allow(clippy::cast_possible_truncation)] // the field has 4 bits
+    pub(crate) fn heat(self) -> u8 {
+        ((self.0 >> HEAT_SHIFT & HEAT_BITS) as u8).min(HEAT_MAX)
+    }
+
+    /// The same with another heat.
+    pub(crate) fn with_heat(self, heat: u8) -> Self {
+        Self(self.0 & !(HEAT_BITS << HEAT_SHIFT) | u64::from(heat) << HEAT_SHIFT)
+    }
+}
+
+/// Pages of an extent: what fits into a line beside its name. Fewer where every order is tried.
+pub(crate) const EXTENT_PAGES: u64 = if cfg!(feature = "loom") { 2 } else { 7 };
+/// A line that never had a name.
+pub(crate) const EMPTY: u64 = 0;
+/// The bits of a name that count extents of an object; two bits of the pages' are left.
+const EXTENTS: u64 = (1 << (PAGE_BITS - 2)) - 1;
+/// Part of every name, so that none is [`EMPTY`].
+const NAMED: u64 = 1 << (PAGE_BITS - 2);
+/// A thread changes the name, or adds a page.
+pub(crate) const LOCKED: u64 = 1 << (PAGE_BITS - 1);
+#[cfg(not(feature = "loom"))]
+const _: () = assert!((1u64 << PAGE_BITS) / EXTENT_PAGES <= EXTENTS && size_of::<Line>() == 64);
+
+#[repr(align(64))]
+pub(crate) struct Line {
+    pub(crate) name: AtomicU64,
+    pub(crate) states: [AtomicU64; EXTENT_PAGES as usize],
+}
+
+impl Line {
+    /// Whose pages these are, if there are any.
+    #[inline]
+    pub(crate) fn name(&self) -> u64 {
+        self.name.load(Ordering::Acquire) & !LOCKED
+    }
+
+    pub(crate) fn state(&self, at: usize) -> State {
+        State(self.states[at].load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        (0..self.states.len()).all(|at| !self.state(at).has(PRESENT))
+    }
+
+    /// Keeps others from adding pages; the name.
+    pub(crate) fn lock(&self) -> u64 {
+        let mut round = 0;
+        loop {
+            let name = self.name.load(Ordering::Relaxed) & !LOCKED;
+            let locked = name | LOCKED;
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            let changed = self
+                .name
+                .compare_exchange_weak(name, locked, success, failure);
+            if changed.is_ok() {
+                return name;
+            }
+            relax(round);
+            round += 1;
+        }
+    }
+
+    pub(crate) fn unlock(&self, name: u64) {
+        self.name.store(name, Ordering::Release);
+    }
+}
+
+/// The extent of a page, as the name of a line, and which of its pages it is.
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // less than the pages of an extent
+pub(crate) fn extent_of(key: u64) -> (u64, usize) {
+    let object = key >> PAGE_BITS << PAGE_BITS;
+    let page = key & ((1 << PAGE_BITS) - 1);
+    let extent = object | NAMED | (page / EXTENT_PAGES);
+    (extent, (page % EXTENT_PAGES) as usize)
+}
+
+/// The page of an extent.
+pub(crate) fn key_in(extent: u64, at: usize) -> u64 {
+    let object = extent >> PAGE_BITS << PAGE_BITS;
+    object | ((extent & EXTENTS) * EXTENT_PAGES + at as u64)
+}
+
+/// Lines in huge pages: a lookup misses the processor's caches for a large table, and should not
+/// miss its address cache too.
+#[cfg(not(feature = "loom"))]
+pub(crate) struct Lines {
+    mapping: crate::frame::Mapping,
+    count: usize,
+}
+
+#[cfg(not(feature = "loom"))]
+pub(crate) fn lines(count: usize) -> Result<Lines, Errno> {
+    let bytes = count * size_of::<Line>();
+    let (mapping, _) = crate::frame::map_transparent(bytes)?;
+    Ok(Lines { mapping, count })
+}
+
+#[cfg(not(feature = "loom"))]
+impl std::ops::Deref for Lines {
+    type Target = [Line];
+    fn deref(&self) -> &[Line] {
+        let start = self.mapping.start.as_ptr().cast();
+        // SAFETY: mapped with room for them, aligned to more than a line, and zeroed, which is an
+        // empty line; they are changed through atomics only.
+        unsafe { std::slice::from_raw_parts(start, self.count) }
+    }
+}
+
+#[cfg(feature = "loom")]
+pub(crate) type Lines = Box<[Line]>;
+
+#[cfg(feature = "loom")]
+pub(crate) fn lines(count: usize) -> Result<Lines, Errno> {
+    let line = |_| Line {
+        name: AtomicU64::new(EMPTY),
+        states: std::array::from_fn(|_| AtomicU64::new(0)),
+    };
+    Ok((0..count).map(line).collect())
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod lines_tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_do_not_touch_each_other() {
+        let state = State::new(FrameIndex(u32::MAX), FULL | MARKER);
+        assert_eq!(state.frame(), FrameIndex(u32::MAX));
+        assert_eq!((state.pins(), state.heat()), (0, 0));
+        let state = State(state.0 + PINS_MAX * PIN).with_heat(3);
+        assert_eq!((state.pins(), state.heat()), (PINS_MAX, 3));
+        assert!(state.has(PRESENT | FULL | MARKER) && !state.has(AHEAD));
+        assert_eq!(state.with_heat(15).heat(), HEAT_MAX);
+        assert_eq!(state.with_heat(0).frame(), FrameIndex(u32::MAX));
+    }
+}

@@ -1,4 +1,564 @@
-//! Writing: bytes into pages, and copy-on-write of pages that are pinned.
+//! Writing: bytes into pages, without reading what is not needed and without waiting for a device;
+//! and purging: bytes in memory that are not the true ones any more.
+//!
+//! **Rule.** A write goes page by page. Under its lock the page gets a frame; a unit that is in
+//! flight from the device is waited for, as it would overwrite what is new; where readers may use
+//! what is to be changed, the writer is alone in the page ([`Alone`]); then
+//! the bytes are copied, the policy is notified, and the page is dirty.
+//!
+//! ```text
+//!   a page     |  valid  | not valid | not valid |  valid  |      units
+//!   a write          ~~~~~~~~~~~~~~~~~~~~~~~
+//!   afterwards |  valid  |   valid   | dirty only|  valid  |
+//! ```
+//!
+//! A unit that is written wholly becomes valid. One that is written in part does not: only its
+//! dirty bytes mean something, and a reader of it has the rest filled in. So a write never reads,
+//! but for one case: a unit in which too many small ranges have gathered is filled, so that they
+//! become one.
+//!
+//! A page under write-back is written like any other: what is on its way is a copy. No write ever
+//! waits for a write-back, but for its quota of dirty memory
+//! ([`pagewell_policy::writeback::Admission`]).
+//!
+//! # Copy-on-write
+//!
+//! **Problem.** A page is pinned: sockets, payloads and slices have its bytes for as long as they
+//! like, and nothing they have may change. A writer may not wait for them either: one slow
+//! receiver would stop every writer of the page.
+//!
+//! **Rule.** The writer has the lock of the page, so it is the only writer of it, and sets
+//! [`WRITING`], so that nobody new gets a pin. Those that have one are waited for a moment: most
+//! only copy. If they stay, the page is *detached*: its bytes go to a new frame, which takes the
+//! name; the old frame stays with those that have pinned it, and is free when the last pin goes.
+//!
+//! ```text
+//!   alone:     name ──> slot ──> frame          written in place
+//!
+//!   detached:  name ──> slot' ──> frame'        a copy, written in place
+//!                       slot ──> frame          as it was, for those that have pinned it
+//! ```
+//!
+//! What is copied is what means something: the units that are valid, and the dirty bytes of the
+//! others. A fetch on its way into the old frame ends there and is lost. A reader that waits for
+//! it there sees that the page has no name any more when it next claims, and starts again.
+//!
+//! **Weakness.** A page with a fetch in flight, or pinned at the time of every write, is copied
+//! each time: 64 KiB of memory traffic, counted.
+//!
+//! # Purging
+//!
+//! **Problem.** Another client changed a file on the server, or it was cut short. From now on no
+//! reader may see what memory has of it; and bytes that are on their way from the device, asked
+//! for before, must not come in through the back door. But readers have pages pinned, sockets send
+//! them, and nobody waits for a device here.
+//!
+//! **Rule.** Page by page, under its lock, so no writer is at work in it. What is dirty of the
+//! range is forgotten by the policy. Then the page loses its name, and is free when the last pin
+//! goes: what a fetch brings ends in it and is lost. Of a page that the range covers in part, the
+//! other bytes stay:
+//!
+//! ```text
+//!   no other thread has pinned it:  in place, the units of the range are not valid any more
+//!   nothing else is dirty:          it loses its name as a whole, and is fetched again
+//!   else:                           a copy of the rest takes its name
+//! ```
+//!
+//! Only what is in memory is looked at: pages of a device that
+//! [wants it](pagewell_device::Device::keeps_until_flush) are listed in order, so a range of a
+//! terabyte with three pages costs three pages.
+//!
+//! **What it does not do.** A write that is at the device already may still come after it. The
+//! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
-pub(crate) mod copy_on_write;
-pub(crate) mod writer;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pagewell_counters::names::{
+    CACHE_DETACHED_PAGES, CACHE_TIMEOUTS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_PAUSE_NANOSECONDS,
+    CACHE_WRITE_PAUSES, CACHE_WRITE_REFUSALS, COPIED_BYTES,
+};
+use pagewell_policy::elevator::Extent;
+use pagewell_policy::eviction::{Arrival, FrameIndex};
+use pagewell_policy::writeback::{Admission, Urgency};
+
+use crate::dirty::set::{Still, TICK, abandoned};
+use crate::page::{PAGE, Part, Units, first_part, parts};
+use crate::read::reader::{MEMORY_TICK, Reading, deadline_after};
+use crate::residency::in_flight::Fetch;
+use crate::residency::pages::{PageCopy, Pages};
+use crate::residency::pins::OwnedPin;
+use crate::sync::relax;
+use crate::table::{DIRTY, FULL, SlotIndex, WRITING};
+use crate::writeback::Writer;
+use crate::{Error, ReadMode, Result, WriteMode};
+
+/// Ranges of dirty bytes in one unit that is not valid.
+const RANGES_MAX: usize = 8;
+
+/// One page's part of a write.
+pub(crate) struct Piece<'a> {
+    pub(crate) part: Part,
+    pub(crate) source: &'a [u8],
+}
+
+/// How an attempt at a piece ended.
+pub(crate) enum Attempt {
+    Done(Urgency),
+    /// These bytes are on their way from the device.
+    Fetching(Arc<Fetch>),
+    /// Too many ranges: this unit first.
+    Scattered,
+    /// No frame, or others have pinned the page and there is none for a copy.
+    NoMemory,
+}
+
+impl Writer {
+    /// Writes `source` at `offset`, and tells how many bytes were `changed`.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        offset: u64,
+        source: &[u8],
+        mode: WriteMode,
+        changed: &mut usize,
+    ) -> Result<()> {
+        *changed = 0;
+        self.reader.check(offset, source.len())?;
+        if source.is_empty() {
+            return Ok(());
+        }
+        self.dirty.store.enlist();
+        let mut urgency = Urgency::Later;
+        for part in parts(offset..offset + source.len() as u64) {
+            let count = part.range().len();
+            let source = &source[*changed..*changed + count];
+            match self.write_piece(&Piece { part, source }, mode) {
+                Ok(this) => urgency = urgency.max(this),
+                Err(error) => {
+                    // What was written before it is as dirty as any.
+                    self.see_to(urgency);
+                    return Err(error);
+                }
+            }
+            *changed += count;
+        }
+        COPIED_BYTES.add(source.len() as u64);
+        self.see_to(urgency);
+        Ok(())
+    }
+
+    fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
+        self.admit(piece.part.extent(), mode)?;
+        let deadline = deadline_after(self.timeout);
+        loop {
+            if self.dirty.is_abandoned() {
+                return Err(abandoned(piece.part.extent().offset));
+            }
+            let attempt = self.try_piece(piece);
+            match attempt {
+                Attempt::Done(urgency) => return Ok(urgency),
+                _ if !mode.may_block => return Err(Error::WouldBlock),
+                Attempt::Fetching(fetch) => {
+                    CACHE_WRITE_FETCH_WAITS.add(1);
+                    // How it ended does not matter: it is not in the way any more.
+                    let has_ended = self.dirty.wait_for(&fetch, deadline).is_some();
+                    if !has_ended && !self.dirty.is_abandoned() {
+                        let offset = piece.part.extent().offset;
+                        return Err(self.no_answer(offset, self.timeout).into());
+                    }
+                }
+                Attempt::Scattered => {
+                    let Extent { offset, length } = piece.part.extent();
+                    let range = offset..offset + length;
+                    self.reader.obtain(&range, &Reading::new(ReadMode::WAIT))?;
+                }
+                Attempt::NoMemory => {
+                    let offset = piece.part.extent().offset;
+                    let timeout = self.timeout;
+                    self.reader.wait_for_memory(offset, timeout, deadline)?;
+                }
+            }
+        }
+    }
+
+    /// Waits until the policy lets a writer in, for as long as the device takes anything: others
+    /// may be let in before, and a slow device is not a dead one.
+    fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode) -> Result<()> {
+        let mut taken: Option<Still<u64>> = None;
+        loop {
+            let progress = self.dirty.store.progress();
+            match self.dirty.admit(extent, mode.may_block) {
+                Admission::Granted => return Ok(()),
+                _ if !mode.may_block => return Err(Error::WouldBlock),
+                Admission::Paused(pause) => {
+                    CACHE_WRITE_PAUSES.add(1);
+                    let began = Instant::now();
+                    std::thread::sleep(pause);
+                    let slept = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                    CACHE_WRITE_PAUSE_NANOSECONDS.add(slept);
+                    return Ok(());
+                }
+                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
+            }
+            if self.dirty.is_abandoned() {
+                return Err(abandoned(extent.offset));
+            }
+            if !self.wait_for_quota(&mut taken, progress) {
+                CACHE_TIMEOUTS.add(1);
+                return Err(Error::Full {
+                    device: self.queue.name(),
+                    offset: extent.offset,
+                    seconds: self.timeout.as_secs(),
+                });
+            }
+        }
+    }
+
+    /// Waits until something has ended in any object of the store, or a little; false when the
+    /// store has taken nothing for too long. `progress` is that of before the writer was refused.
+    fn wait_for_quota(self: &Arc<Self>, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
+        let store = &self.dirty.store;
+        let before = store.taken();
+        let taken = taken.get_or_insert_with(|| Still::new(before));
+        // What is waited for may not have been sent yet, here or elsewhere.
+        self.submit();
+        store.flusher.wake();
+        let mut dirty = self.dirty.lock();
+        let now = store.taken();
+        if taken.time(now) >= self.timeout {
+            return false;
+        }
+        if now == before && store.progress() == progress && !dirty.has_answer() {
+            // Others notify an object that waits, though nothing is dirty in it.
+            self.dirty.start();
+            dirty.waiters += 1;
+            dirty = self.dirty.wait(dirty, TICK);
+            dirty.waiters -= 1;
+        }
+        true
+    }
+
+    pub(crate) fn try_piece(&self, piece: &Piece<'_>) -> Attempt {
+        let key = self.own.layout.key(piece.part.page);
+        let _page = self.own.pages.lock_page(key);
+        let Some(found) = self.own.pages.find_or_make(key, Arrival::Demand, 0) else {
+            return Attempt::NoMemory;
+        };
+        let mut pin = self.own.own(found);
+        self.own.pages.table.warm(found.slot, found.state);
+        let mut alone: Option<Alone<'_>> = None;
+        loop {
+            if let Some(attempt) = self.put(&pin, piece, alone.is_some()) {
+                return attempt;
+            }
+            alone = self.exclude(&mut pin, piece.part.page);
+            if alone.is_none() {
+                return Attempt::NoMemory;
+            }
+        }
+    }
+
+    /// Whether one more range would be too many for a unit of these, which are not valid, that is
+    /// written in part.
+    fn is_scattered(&self, pin: &OwnedPin, part: &Part, missing: Units) -> bool {
+        let layout = &self.own.layout;
+        let mut partial = layout.each(missing & !layout.whole_units_of(part));
+        let is_full = |(_, unit): (Units, Range<usize>)| {
+            let unit = Part {
+                page: part.page,
+                start: unit.start as u64,
+                length: unit.len() as u64,
+            };
+            self.dirty.in_page(&unit).len() >= RANGES_MAX
+        };
+        self.own.pages.table.state(pin.slot).has(DIRTY) && partial.any(is_full)
+    }
+
+    /// The blocks of valid units of which only a part is written: the first and the last.
+    fn partial_blocks(&self, extent: Extent, valid: Units) -> [Option<Extent>; 2] {
+        let layout = &self.own.layout;
+        let grain = layout.grain_bytes;
+        [extent.offset, extent.end()].map(|edge| {
+            let offset = edge - edge % grain;
+            // The end of a page is a multiple of a block too.
+            let is_inside = edge != offset && layout.units(offset % PAGE, grain) & !valid == 0;
+            let length = grain.min(layout.length_bytes().saturating_sub(offset));
+            is_inside.then_some(Extent { offset, length })
+        })
+    }
+
+    /// Copies the bytes into the page and notes that they are dirty; `None` when the writer must
+    /// be alone in it for that, and is not.
+    fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
+        let (pages, layout, part) = (&self.own.pages, &self.own.layout, &piece.part);
+        // Claims are made under this lock: no fetch of these units begins before they are valid,
+        // or dirty. And nobody but a fetch makes units valid while the page's name is locked.
+        let fetches = pages.in_flight.lock(pin.frame);
+        let valid = pages.valid(pin.frame);
+        let touched = layout.units_of(part);
+        let missing = touched & !valid;
+        if let Some(fetch) = fetches.of(missing) {
+            return Some(Attempt::Fetching(fetch));
+        }
+        // Alone it was asked before, and units only become valid meanwhile.
+        if !is_alone && self.is_scattered(pin, part, missing) {
+            return Some(Attempt::Scattered);
+        }
+        if !is_alone && touched & valid != 0 {
+            return None;
+        }
+        // Units that are valid stay so, and a fetch that is in flight elsewhere in this page has
+        // nothing to do with these.
+        let fetches = (missing != 0).then_some(fetches);
+        // SAFETY: the page is pinned. Writers and write-back are kept out by its lock. Of the units
+        // that are not valid nobody has a slice, no fetch is in flight, and none begins under the
+        // lock of the fetches. If there are valid ones, no other thread has a pin, and none gets
+        // one, as WRITING is set.
+        unsafe {
+            pages
+                .arena
+                .fill(pin.frame, part.range().start, piece.source)
+        };
+        let blocks = self.partial_blocks(part.extent(), valid);
+        let urgency = self.dirty.note_written(pin.slot, part.extent(), blocks);
+        let whole = layout.whole_units_of(part) & missing;
+        if whole != 0 && pages.validate(pin.frame, whole) == layout.all_units(part.page) {
+            pages.table.set(pin.slot, FULL);
+        }
+        drop(fetches);
+        Some(Attempt::Done(urgency))
+    }
+
+    /// Does what the policy wants done after a write.
+    fn see_to(self: &Arc<Self>, urgency: Urgency) {
+        if urgency == Urgency::Later {
+            return;
+        }
+        if self.dirty.store.flusher.is_running() {
+            self.dirty.store.flusher.wake();
+        } else {
+            self.submit();
+        }
+    }
+}
+
+/// Looks at the pins before the page is detached; the last few give the processor away, so that a
+/// reader that lost it in the middle of a copy can end it.
+const ROUNDS: u32 = if cfg!(feature = "loom") { 1 } else { 204 };
+
+/// A page whose readable bytes this thread alone may touch until it is dropped.
+pub(crate) struct Alone<'a> {
+    pages: &'a Pages,
+    slot: SlotIndex,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.pages.table.clear(self.slot, WRITING);
+    }
+}
+
+impl Writer {
+    /// Makes this thread the only one that can touch the readable bytes of a page that it has
+    /// pinned. `pin` may become another frame with the same bytes. `None` when others have pinned
+    /// the page and there is no memory for a copy.
+    ///
+    /// The caller has the lock of the page, and `pin` has its name.
+    pub(crate) fn exclude(&self, pin: &mut OwnedPin, page: u64) -> Option<Alone<'_>> {
+        let (alone, is_alone) = self.try_alone(pin);
+        if is_alone {
+            return Some(alone);
+        }
+        self.move_out(alone, pin, page, Units::MAX)
+    }
+
+    /// Keeps all others from pinning a page that this thread has pinned.
+    pub(crate) fn write_alone(&self, pin: &OwnedPin) -> Alone<'_> {
+        let pages = &*self.own.pages;
+        pages.table.set(pin.slot, WRITING);
+        let slot = pin.slot;
+        Alone { pages, slot }
+    }
+
+    /// The same, and waits a moment for those that have a pin; whether they have let go.
+    pub(crate) fn try_alone(&self, pin: &OwnedPin) -> (Alone<'_>, bool) {
+        let alone = self.write_alone(pin);
+        for round in 0..ROUNDS {
+            // Ours is the only pin. A pin that came before WRITING would be counted; one that
+            // comes after is taken back by the thread that sees WRITING, before it touches the
+            // page.
+            if self.own.pages.table.state(pin.slot).pins() == 1 {
+                return (alone, true);
+            }
+            relax(round);
+        }
+        (alone, false)
+    }
+
+    /// Gives the name of a page that is being written to a copy, which `pin` becomes: of its
+    /// valid units only the `kept` ones. `None` when there is no frame for it.
+    pub(crate) fn move_out<'a>(
+        &'a self,
+        alone: Alone<'a>,
+        pin: &mut OwnedPin,
+        page: u64,
+        kept: Units,
+    ) -> Option<Alone<'a>> {
+        let pages = &*self.own.pages;
+        let frame = pages.allocate()?;
+        let valid = pages.valid(pin.frame) & kept;
+        self.copy(pin, page, valid, frame);
+        let copy = PageCopy {
+            frame,
+            valid,
+            is_full: valid == self.own.layout.all_units(page),
+        };
+        let key = self.own.layout.key(page);
+        let old = (pin.slot, pin.frame);
+        let new = pages.detach(key, old, &copy, || self.dirty.lock())?;
+        // The old frame may be pinned again, by nobody new: it has no name.
+        drop(alone);
+        pages.free_when_unpinned(old.0, old.1);
+        *pin = self.own.own(new);
+        CACHE_DETACHED_PAGES.add(1);
+        pages.sweep();
+        let slot = new.slot;
+        Some(Alone { pages, slot })
+    }
+
+    /// Copies what means something.
+    fn copy(&self, pin: &OwnedPin, page: u64, valid: Units, frame: FrameIndex) {
+        let layout = &self.own.layout;
+        let units = layout.each(valid).map(|(_, unit)| unit);
+        for range in units.chain(self.dirty.in_page(&Part::whole(page))) {
+            let (start, length) = (range.start, range.len());
+            // SAFETY: the target has no name yet: no other thread knows it. Of the source, valid
+            // units are written by writers only, of which we are the only one, and dirty bytes
+            // too: a fetch or fill of their unit leaves them alone.
+            unsafe {
+                let arena = &self.own.pages.arena;
+                arena.fill(frame, start, arena.bytes(pin.frame, start, length));
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Moves the end of the object. The unit with the old end in it, or with the new one, is not
+    /// what it was: after the end has moved, so that what is fetched for the old one is lost.
+    pub(crate) fn set_length(&self, length_bytes: u64) {
+        let before = self.own.layout.set_length(length_bytes);
+        let now = self.own.layout.length_bytes();
+        if now == before {
+            return;
+        }
+        let start = before.min(now);
+        let page_end = start.next_multiple_of(PAGE);
+        if now < before {
+            self.purge_to(start, before.max(page_end));
+        } else if start < page_end {
+            self.purge_to(start, page_end);
+        }
+    }
+
+    /// Forgets a range, which may reach past the end.
+    pub(crate) fn purge(&self, offset: u64, length: u64) {
+        let extent = self.inside(offset, length);
+        if extent.length > 0 {
+            self.purge_to(offset, extent.end());
+        }
+    }
+
+    /// Forgets all from `offset` to `end`, wherever the object ends.
+    fn purge_to(&self, offset: u64, end: u64) {
+        let extent = Extent::of((offset, end));
+        if self.dirty.has_started() {
+            // First: what is written while the pages go is not to be taken from a flush.
+            let mut dirty = self.dirty.lock();
+            dirty.unflushed.take(extent.offset, extent.end());
+            dirty.lost.take(extent.offset, extent.end());
+            dirty.unrecovered.take(extent.offset, extent.end());
+        }
+        let range = offset / PAGE..extent.end().div_ceil(PAGE);
+        for page in self.own.pages.resident(self.own.layout.number, range) {
+            let start = offset.max(page * PAGE);
+            let end = extent.end().min((page + 1) * PAGE);
+            self.purge_in_page(&first_part(&(start..end)));
+        }
+        if self.dirty.has_started() {
+            let mut dirty = self.dirty.lock();
+            self.dirty.show(&mut dirty);
+            // Commits may have nothing to wait for any more, and writers may go on.
+            self.dirty.let_others_go_on(dirty);
+            self.dirty.notify();
+        }
+        self.own.pages.sweep();
+    }
+
+    fn purge_in_page(&self, part: &Part) {
+        let (layout, page) = (&self.own.layout, part.page);
+        let rest = layout.length_bytes().saturating_sub(page * PAGE);
+        let is_whole = part.start == 0 && part.length >= PAGE.min(rest);
+        loop {
+            let lock = self.own.pages.lock_page(layout.key(page));
+            let Some(mut pin) = self.own.pin_locked(page) else {
+                return;
+            };
+            if is_whole {
+                return self.drop_page(pin, part);
+            }
+            let has_others = self.forget_dirty(part);
+            let (alone, is_alone) = self.try_alone(&pin);
+            if is_alone {
+                let pages = &self.own.pages;
+                pages.invalidate(pin.frame, layout.units_of(part));
+                pages.table.clear(pin.slot, FULL);
+                self.clear_if_clean(page);
+                drop(alone);
+                return;
+            }
+            if !has_others {
+                drop(alone);
+                return self.drop_page(pin, part);
+            }
+            let kept = !layout.units_of(part);
+            let moved = self.move_out(alone, &mut pin, page, kept);
+            if let Some(alone) = moved {
+                self.clear_if_clean(page);
+                drop(alone);
+                return;
+            }
+            drop(pin);
+            drop(lock);
+            std::thread::sleep(MEMORY_TICK);
+        }
+    }
+
+    /// Forgets what is dirty of a part of a page; whether something else of the page is.
+    fn forget_dirty(&self, part: &Part) -> bool {
+        if !self.dirty.has_started() {
+            return false;
+        }
+        let dirty = self.dirty.forget(part.extent());
+        let whole = Part::whole(part.page).extent();
+        dirty.policy.dirty_in(whole).next().is_some()
+    }
+
+    /// Takes the flag of dirty pages from a page that has nothing dirty any more.
+    fn clear_if_clean(&self, page: u64) {
+        let dirty = self.dirty.lock();
+        self.dirty.mark_clean(&dirty, Part::whole(page).extent());
+    }
+
+    /// Takes the name from a page, and what is dirty in a part of it, at a stroke.
+    fn drop_page(&self, pin: OwnedPin, part: &Part) {
+        let (pages, key) = (&self.own.pages, self.own.layout.key(part.page));
+        let (slot, frame) = (pin.slot, pin.frame);
+        let alone = self.write_alone(&pin);
+        pages.unname(key, (slot, frame), || self.dirty.forget(part.extent()));
+        drop(alone);
+        drop(pin);
+        pages.free_when_unpinned(slot, frame);
+    }
+}

@@ -1,11 +1,9 @@
 //! Write-back: dirty bytes to the device, and commits, which wait until they are durable.
 
-mod active;
 pub(crate) mod commit;
 #[cfg(all(test, not(feature = "loom")))]
 mod commit_tests;
 pub(crate) mod flush;
-pub(crate) mod staging;
 pub(crate) mod submit;
 #[cfg(all(test, not(feature = "loom")))]
 mod submit_tests;
@@ -18,11 +16,10 @@ use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
 use crate::read::reader::Reader;
 use crate::residency::pins::OwnPages;
-use crate::writeback::staging::Staging;
+use crate::writeback::submit::Staging;
 
-/// Changes what memory has of one object, by writes (`write/writer.rs`) and by purges
-/// (`invalidate.rs`), brings what is dirty to it (`submit.rs`), and makes it durable (`flush.rs`,
-/// `commit.rs`).
+/// Changes what memory has of one object, by writes and purges (`write.rs`), brings what is dirty
+/// to it (`submit.rs`), and makes it durable (`flush.rs`, `commit.rs`).
 pub(crate) struct Writer {
     pub(crate) own: Arc<OwnPages>,
     pub(crate) dirty: Arc<DirtySet>,

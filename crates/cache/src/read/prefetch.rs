@@ -35,8 +35,8 @@ use crate::read::claim::{Claims, Wanted};
 use crate::read::reader::{Reader, Reading};
 use crate::residency::objects::{SEEN_BYTES, seen_from};
 use crate::residency::pages::Pages;
-use crate::table::lines::{AHEAD, FULL, MARKER, STREAM};
-use crate::table::page_table::SlotIndex;
+use crate::table::SlotIndex;
+use crate::table::{AHEAD, FULL, MARKER, STREAM};
 
 /// Frames taken at a time: with 16 the pages of a request came in five pieces, with 64 in three,
 /// with 256 in two, half of them in one.

@@ -1,16 +1,47 @@
 //! Which page goes when another comes, when the frame of one without a name is free, and what
 //! read-ahead may bring.
+//!
+//! # Drop-behind
+//!
+//! **Problem.** The kernel keeps what it reads through a mount. To keep it here too takes twice the
+//! memory, and the second half is of no use: while the kernel has a page it does not ask for it. It
+//! costs time as well. New memory has to be filled with zeros, or even to be taken back by a
+//! machine that runs this one as a guest (0.4 GB/s was measured), and what comes from a socket into
+//! memory that was used a moment ago is still in the processor's cache when it goes on to the
+//! kernel.
+//!
+//! But not every reader keeps everything: one in a container with little memory reads a file
+//! through us again and again.
+//!
+//! **Rule.** Where the reader is said to keep what it has read ([`CacheOptions::reader_keeps`]),
+//! what a stream has left behind is given back although there is memory. Not at once: that a page
+//! was asked for is known before it is there and before it is delivered, so one part in
+//! [`LAG_SHARE`] of the cache waits. The names of as many pages as the cache has are remembered.
+//! When [`WANTED_PAGES`] of those have been fetched again, the reader does not keep them: nothing
+//! more is given back before memory is short.
+//!
+//! ```text
+//!   behind ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on
+//! ```
+//!
+//! **Weaknesses.** What such a reader reads the second time comes from the device once more. A file
+//! that another client has changed is fetched again, too, and is taken for that. It is never found
+//! out that a reader has begun to keep, and writing over a page that was given back is taken for it
+//! too. A page that is pinned, hot or unread when its turn comes stays.
+//!
+//! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES};
-use pagewell_policy::eviction::{FrameIndex, Frames, STREAM_SHARE};
+use pagewell_policy::eviction::{FrameIndex, Frames, Ghost, STREAM_SHARE};
 
 use crate::page::PAGE;
 use crate::residency::pages::Pages;
-use crate::sync::Mutex;
-use crate::table::lines::{AHEAD, DIRTY, PRESENT, STREAM, State};
-use crate::table::page_table::SlotIndex;
+use crate::sync::{Mutex, Rank};
+use crate::table::{AHEAD, DIRTY, PRESENT, STREAM, SlotIndex, State};
 
 /// Pages evicted at a time, so that the lock of the policy is not taken for each.
 const EVICTED_AT_ONCE: usize = 8;
@@ -211,5 +242,131 @@ impl Frames for Pages {
         if state.frame() == frame {
             self.table.heat(slot, state, heat);
         }
+    }
+}
+
+/// One part of the cache in this many is left behind and waits: of 4 GiB, 64 MiB, and a reader of a
+/// mount has one or two on their way to it.
+const LAG_SHARE: u32 = 64;
+/// Pages fetched again: 4 MiB, more than a reader steps back by chance.
+const WANTED_PAGES: u32 = 64;
+
+/// Pages that were given back although there was memory. See the module.
+pub(crate) struct DropBehind {
+    /// `None`: nothing is.
+    names: Option<Mutex<Names>>,
+    wanted_pages: AtomicU32,
+}
+
+struct Names {
+    /// Those that wait, the first left first, and how many may.
+    waiting: VecDeque<u64>,
+    waiting_max: usize,
+    given_back: Ghost,
+}
+
+impl Names {
+    /// A page that was left behind waits; the one whose turn has come for it.
+    fn wait(&mut self, key: u64) -> Option<u64> {
+        self.waiting.push_back(key);
+        let is_over = self.waiting.len() > self.waiting_max;
+        is_over.then(|| self.waiting.pop_front()).flatten()
+    }
+}
+
+impl DropBehind {
+    /// For a cache of so many pages.
+    pub(crate) fn new(frames: u32, reader_keeps: bool) -> Self {
+        let names = || Names {
+            waiting: VecDeque::new(),
+            waiting_max: (frames / LAG_SHARE) as usize,
+            given_back: Ghost::new(frames),
+        };
+        Self {
+            names: reader_keeps.then(|| Mutex::new(Rank::Leaf, names())),
+            wanted_pages: AtomicU32::new(0),
+        }
+    }
+
+    /// The names, while the reader is believed to keep what it has read.
+    fn names(&self) -> Option<&Mutex<Names>> {
+        let wanted = self.wanted_pages.load(Ordering::Relaxed);
+        self.names.as_ref().filter(|_| wanted < WANTED_PAGES)
+    }
+
+    /// A stream has left a page behind; `release` gives back the one whose turn has come.
+    pub(crate) fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
+        let Some(names) = self.names() else {
+            return;
+        };
+        let first = names.lock().wait(key);
+        if let Some(first) = first.filter(|first| release(*first)) {
+            names.lock().given_back.insert(mix(first));
+        }
+    }
+
+    /// A page came into the cache.
+    pub(crate) fn fetched(&self, key: u64) {
+        if let Some(names) = self.names()
+            && names.lock().given_back.take(mix(key))
+        {
+            self.wanted_pages.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+#[allow(clippy::unwrap_used)] // tests
+mod tests {
+    use std::sync::Arc;
+
+    use pagewell_device::RamDevice;
+
+    use crate::{Cache, CacheOptions, CachedDevice, ReadMode};
+
+    const MIB: u64 = 1 << 20;
+
+    fn open(reader_keeps: bool) -> CachedDevice {
+        let options = CacheOptions {
+            reader_keeps,
+            ..CacheOptions::new(256 * MIB)
+        };
+        let device = Arc::new(RamDevice::new("scratch", 128 * MIB));
+        Cache::new(options).unwrap().open(device)
+    }
+
+    /// Reads from the beginning to `end`, and says how many pages are in memory then.
+    fn read(device: &CachedDevice, end: u64) -> u64 {
+        let mut target = vec![0; 128 << 10];
+        for at in (0..end).step_by(target.len()) {
+            device.read_at(at, &mut target, ReadMode::WAIT).unwrap();
+        }
+        device.resident_pages().0
+    }
+
+    #[test]
+    fn what_a_reader_keeps_is_not_kept_here_until_it_asks_again() {
+        let all = 128 * MIB / crate::PAGE_BYTES as u64;
+        assert_eq!(read(&open(false), 128 * MIB), all);
+        let device = open(true);
+        let once = read(&device, 128 * MIB);
+        assert!(once < all / 2, "{once} of {all}");
+        assert!(read(&device, 128 * MIB) > all * 3 / 4);
+        assert_eq!(read(&device, 128 * MIB), all);
+    }
+
+    #[test]
+    fn a_reader_that_steps_back_a_little_is_still_believed() {
+        let device = open(true);
+        read(&device, 64 * MIB);
+        let mut target = vec![0; 4096];
+        for page in 0..8 {
+            device
+                .read_at(page * 4 * MIB, &mut target, ReadMode::WAIT)
+                .unwrap();
+        }
+        let once = read(&device, 0);
+        assert!(once < 64 * MIB / crate::PAGE_BYTES as u64, "{once}");
+        assert!(device.reader.own.pages.drop_behind.names().is_some());
     }
 }

@@ -8,25 +8,42 @@
 //! ```
 //!
 //! A key is the number of the object and of the page in it. A page comes into the table before its
-//! bytes do: `valid` says which units are there, and [`FULL`](crate::table::lines::FULL) that all
+//! bytes do: `valid` says which units are there, and [`FULL`] that all
 //! are. A thread that fetches has a pin until the bytes have come.
+//!
+//! # Names
+//!
+//! A page may lose its name while others have it pinned: to a copy, or to nothing. What goes along
+//! with the name changes under three locks, so that each of those that look for a page by its name
+//! finds it before or after, and never in between:
+//!
+//! - a thread that adds pages, under that of insertions;
+//! - a claim, under that of the fetches into the frame: it comes before, and what it fetches is
+//!   lost with the old frame, or sees that there is no name any more;
+//! - a thread that takes [`DIRTY`] away, under that of the dirty set.
+//!
+//! # Objects
+//!
+//! Where the pages of an object are not [listed](super::objects), every frame is
+//! looked at, while no page changes its frame.
+
+use std::ops::Range;
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_PAGES};
 use pagewell_policy::eviction::{Arrival, FrameIndex, S3Fifo};
 use rustix::io::Errno;
 
-use crate::frame::arena::Arena;
-use crate::frame::free_list::FreeList;
-use crate::page::Units;
-use crate::residency::drop_behind::DropBehind;
-use crate::residency::eviction::Detached;
+use crate::frame::{Arena, FreeList};
+use crate::page::{Units, key_of, object_of, page_of};
+use crate::residency::eviction::{Detached, DropBehind};
 use crate::residency::in_flight::InFlight;
-use crate::residency::objects::Objects;
+use crate::residency::objects::{LISTED, Objects};
 use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards, Tally};
-use crate::table::lines::{AHEAD, State, extent_of};
 use crate::table::locality::Locality;
-use crate::table::page_table::{PageTable, Pinned, SlotIndex};
+use crate::table::{
+    AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, PageTable, Pinned, SlotIndex, State, extent_of,
+};
 
 /// The memory of a cache and the pages in it, of all objects.
 pub(crate) struct Pages {
@@ -223,5 +240,248 @@ impl Pages {
             line.iter()
                 .all(|(slot, page)| self.release(*slot, *page, 0))
         });
+    }
+}
+
+/// What goes along with the name.
+const MOVED: u64 = DIRTY | AHEAD | MARKER;
+
+/// Bytes of a page in a frame that nobody else knows.
+pub(crate) struct PageCopy {
+    pub(crate) frame: FrameIndex,
+    pub(crate) valid: Units,
+    /// All units of the page are.
+    pub(crate) is_full: bool,
+}
+
+impl Pages {
+    /// Gives the name of a page that is being written to its copy, pinned and being written too.
+    /// The caller has the lock of the page and its pin; `lock_dirty` takes that of the dirty set.
+    /// `None` when there is no slot: then nothing has changed, and the frame of the copy is free.
+    pub(crate) fn detach<L>(
+        &self,
+        key: u64,
+        old: (SlotIndex, FrameIndex),
+        copy: &PageCopy,
+        lock_dirty: impl Fn() -> L,
+    ) -> Option<Found> {
+        let insertion = self.lock_insertion(key);
+        let moved = || self.move_name(key, old, copy, &lock_dirty);
+        let slot = moved().or_else(|| {
+            self.evict_rivals(key);
+            moved()
+        });
+        drop(insertion);
+        let frame = copy.frame;
+        let Some(slot) = slot else {
+            self.free.push(frame);
+            return None;
+        };
+        CACHE_PAGES.add(1);
+        // The name is in the list once more than it was.
+        self.objects.page_left(key);
+        let mut eviction = self.eviction.lock();
+        eviction.removed(old.1);
+        eviction.inserted(frame, mix(key), Arrival::Demand);
+        drop(eviction);
+        let state = State::new(frame, 0);
+        Some(Found { slot, state })
+    }
+
+    /// Takes the name from a page and gives it to another, or changes nothing.
+    fn move_name<L>(
+        &self,
+        key: u64,
+        (slot, frame): (SlotIndex, FrameIndex),
+        copy: &PageCopy,
+        lock_dirty: &impl Fn() -> L,
+    ) -> Option<SlotIndex> {
+        let _moving = self.moves.moving();
+        let _fetches = self.in_flight.lock(frame);
+        let _dirty = lock_dirty();
+        self.table.unname(slot);
+        let before = self.table.clear(slot, MOVED);
+        let mut flags = before.kept() & !(PRESENT | FULL | DETACHED);
+        if copy.is_full {
+            flags |= FULL;
+        }
+        let moved = self.insert(key, copy.frame, flags, copy.valid);
+        if moved.is_none() {
+            self.table.rename(slot);
+            self.table.set(slot, before.0 & MOVED);
+        }
+        moved
+    }
+
+    /// Takes the name from a page that is being written. `lock_dirty` takes the lock of the dirty
+    /// set and forgets what is dirty of the page.
+    pub(crate) fn unname<L>(
+        &self,
+        key: u64,
+        (slot, frame): (SlotIndex, FrameIndex),
+        lock_dirty: impl FnOnce() -> L,
+    ) {
+        let insertion = self.lock_insertion(key);
+        let fetches = self.in_flight.lock(frame);
+        let dirty = lock_dirty();
+        self.table.unname(slot);
+        let before = self.table.clear(slot, MOVED);
+        drop(dirty);
+        drop(fetches);
+        drop(insertion);
+        self.objects.page_left(key);
+        if before.has(AHEAD) {
+            self.unread.remove(1);
+        }
+        self.eviction.lock().removed(frame);
+    }
+}
+
+impl Pages {
+    /// The pages of an object that have a frame, and the state of each.
+    fn of_object(&self, number: u32) -> impl Iterator<Item = (u64, State)> {
+        (0..self.arena.frames).filter_map(move |index| {
+            let slot = self.owner(FrameIndex(index));
+            let (key, state) = (self.table.key(slot), self.table.state(slot));
+            let is_here = state.has(PRESENT) && state.frame().0 == index;
+            (is_here && object_of(key) == number).then(|| (page_of(key), state))
+        })
+    }
+
+    /// The pages of a range that are in memory, and perhaps some that have just left.
+    pub(crate) fn resident(&self, number: u32, range: Range<u64>) -> Vec<u64> {
+        if number & LISTED != 0 {
+            return self.objects.pages(number, range);
+        }
+        if range.end - range.start <= u64::from(self.arena.frames) {
+            return range.collect();
+        }
+        // Else a page may change its frame just behind the eyes of this thread.
+        let _still = self.moves.still();
+        let pages = self.of_object(number).map(|(page, _)| page);
+        pages.filter(|page| range.contains(page)).collect()
+    }
+
+    /// Takes the flag of dirty pages from all pages of an object. The caller has the lock under
+    /// which they get it.
+    pub(crate) fn clean_all(&self, number: u32) {
+        if number & LISTED != 0 {
+            for page in self.objects.pages(number, 0..u64::MAX) {
+                self.table.clear_of(key_of(number, page), DIRTY);
+            }
+            return;
+        }
+        for index in 0..self.arena.frames {
+            let slot = self.owner(FrameIndex(index));
+            // A page with the flag stays where it is; another may be another object's by now.
+            let key = self.table.key(slot);
+            if self.table.state(slot).has(DIRTY) && object_of(key) == number {
+                self.table.clear_of(key, DIRTY);
+            }
+        }
+    }
+
+    /// Pages that hold something now, and those that hold all of it.
+    pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
+        let states = self.of_object(number).map(|(_, state)| state);
+        states.fold((0, 0), |(pages, full), state| {
+            (pages + 1, full + u64::from(state.has(FULL)))
+        })
+    }
+
+    /// Whether an object has pages: of one that lists them.
+    pub(crate) fn has_pages(&self, number: u32) -> bool {
+        self.objects.has_pages(number)
+    }
+
+    /// Forgets an object and all its pages, so that its number is free. Nobody has a pin on one of
+    /// them.
+    pub(crate) fn forget(&self, number: u32) {
+        if number & LISTED != 0 {
+            for page in self.objects.pages(number, 0..u64::MAX) {
+                // A reader that looked for another page in its slot may have a pin for a moment.
+                let key = key_of(number, page);
+                while let Some((slot, state)) = self.table.locate(key)
+                    && !self.release(slot, state.frame(), 0)
+                {
+                    std::thread::yield_now();
+                }
+            }
+            // A thread that evicts one may have taken it from the table, and not from the list yet.
+            while self.objects.has_pages(number) {
+                std::thread::yield_now();
+            }
+        } else {
+            self.forget_unlisted(number);
+        }
+        self.objects.remove(number);
+    }
+
+    fn forget_unlisted(&self, number: u32) {
+        for index in 0..self.arena.frames {
+            let frame = FrameIndex(index);
+            let slot = self.owner(frame);
+            // As above.
+            while object_of(self.table.key(slot)) == number
+                && self.table.state(slot).has(PRESENT)
+                && !self.release(slot, frame, 0)
+                && self.table.state(slot).frame() == frame
+            {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pagewell_device::RamDevice;
+
+    use crate::{Cache, CacheOptions, ReadMode, WriteMode};
+
+    const MOVES: u32 = 2000;
+    /// A thread that looks keeps others from moving: not more often for each move, so that they
+    /// come to it.
+    const LOOKS: u32 = 500;
+
+    /// A page that is pinned moves at each write. It is in memory all the time.
+    #[test]
+    fn a_page_that_moves_is_always_found() {
+        let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+        let device = cache.open(Arc::new(RamDevice::new("ram", 64 << 20)));
+        let own = device.reader.own.clone();
+        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
+        device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
+        let missed = std::thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                for moves in 1..=MOVES {
+                    let pinned = device.pin_all(0, 65_536, ReadMode::WAIT).unwrap();
+                    begun.store(moves, Ordering::Release);
+                    device.write_at(0, &[2; 16], WriteMode::WAIT).unwrap();
+                    ended.store(moves, Ordering::Release);
+                    drop(pinned);
+                }
+            });
+            let (mut missed, mut seen) = (0, 0);
+            while seen < MOVES && !mover.is_finished() {
+                let moves = begun.load(Ordering::Acquire);
+                if moves == seen {
+                    std::thread::yield_now();
+                    continue;
+                }
+                seen = moves;
+                let mut looks = 0;
+                while looks < LOOKS && ended.load(Ordering::Acquire) < seen {
+                    looks += 1;
+                    let found = own.pages.resident(own.layout.number, 0..1 << 20);
+                    missed += usize::from(found.is_empty());
+                }
+            }
+            missed
+        });
+        assert_eq!(missed, 0);
     }
 }

@@ -11,7 +11,7 @@ use crate::PAGE_BYTES;
 use crate::io_queue::Destination;
 use crate::page::{Layout, Part};
 use crate::residency::pages::{Found, Pages};
-use crate::table::page_table::{Pinned, SlotIndex};
+use crate::table::{Pinned, SlotIndex};
 
 /// The pages of one object. They go when the last user of the object and the last pin are gone.
 pub(crate) struct OwnPages {

@@ -10,7 +10,7 @@ use pagewell_policy::eviction::Arrival;
 
 use crate::page::key_of;
 use crate::residency::pages::Pages;
-use crate::table::lines::{PRESENT, WRITING};
+use crate::table::{PRESENT, WRITING};
 use crate::{Cache, CacheOptions};
 
 fn pages(size_bytes: u64) -> Arc<Pages> {

@@ -1,8 +1,8 @@
 //! Tests of the page table in every order of its steps, under loom.
 
-use crate::table::lines::{DIRTY, FULL, PRESENT, WRITING};
-use crate::table::page_table::{PageTable, Pinned};
 use crate::table::tests::rival_of;
+use crate::table::{DIRTY, FULL, PRESENT, WRITING};
+use crate::table::{PageTable, Pinned};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use pagewell_policy::eviction::FrameIndex;
@@ -326,7 +326,7 @@ fn a_page_whose_flag_is_taken_can_be_read_and_removed() {
             let (found, state) = table.locate(1).unwrap();
             assert_eq!(
                 (found, state.0),
-                (slot, crate::table::lines::State::new(FrameIndex(10), 0).0)
+                (slot, crate::table::State::new(FrameIndex(10), 0).0)
             );
         }
         assert_eq!(table.state(slot).pins(), 0);

@@ -1,7 +1,7 @@
 //! Tests of the page table, some with threads against each other.
 
-use crate::table::lines::{EXTENT_PAGES, extent_of};
-use crate::table::page_table::PageTable;
+use crate::table::PageTable;
+use crate::table::{EXTENT_PAGES, extent_of};
 
 /// Another page that would rather be in the same word than anywhere else.
 pub(crate) fn rival_of(table: &PageTable, key: u64) -> u64 {
@@ -14,8 +14,8 @@ pub(crate) fn rival_of(table: &PageTable, key: u64) -> u64 {
 mod threads {
     use super::rival_of;
     use crate::page::key_of;
-    use crate::table::lines::{AHEAD, DETACHED, EXTENT_PAGES, FULL, PRESENT, State, WRITING};
-    use crate::table::page_table::{NAMELESS, PageTable, Pinned, SlotIndex};
+    use crate::table::{AHEAD, DETACHED, EXTENT_PAGES, FULL, PRESENT, State, WRITING};
+    use crate::table::{NAMELESS, PageTable, Pinned, SlotIndex};
     use pagewell_policy::eviction::FrameIndex;
 
     fn pin(table: &PageTable, key: u64) -> Option<(SlotIndex, State)> {

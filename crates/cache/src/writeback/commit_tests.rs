@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::page::Part;
 use crate::sync::Mutex;
-use crate::write::writer::Piece;
+use crate::write::Piece;
 use crate::{Cache, CacheOptions, CachedDevice, WriteMode};
 
 const PAGE: u64 = 65_536;

@@ -28,8 +28,8 @@ use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Admission;
 
+use crate::dirty::set::{Dirty, Flush, Flushing, LazyDirty, SPANS_MAX};
 use crate::dirty::set::{TICK, abandoned};
-use crate::dirty::state::{Dirty, Flush, Flushing, LazyDirty, SPANS_MAX};
 use crate::page::{PAGE, Part};
 use crate::sync::Guard;
 use crate::writeback::Writer;

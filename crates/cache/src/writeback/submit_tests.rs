@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pagewell_device::RamDevice;
 
-use crate::table::lines::DIRTY;
+use crate::table::DIRTY;
 use crate::{Cache, CacheOptions, WriteMode};
 
 /// A thread has chosen what to write and not yet sent it when the device is closed: nothing goes

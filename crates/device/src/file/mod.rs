@@ -20,7 +20,6 @@
 mod lock;
 mod open;
 mod ring;
-mod rings;
 mod sysfs;
 mod transfer;
 mod workers;
@@ -37,7 +36,7 @@ use crate::device::check;
 use crate::request::pieces;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
-use rings::{RINGS_MAX, Rings};
+use ring::{RINGS_MAX, Rings};
 use transfer::{Target, Transfer};
 use workers::Workers;
 
@@ -88,7 +87,7 @@ impl Default for FileOptions {
             writable: false,
             unnoticed: false,
             queue_depth: QUEUE_DEPTH,
-            rings: rings::usual_count(),
+            rings: ring::usual_count(),
             workers: WORKERS,
         }
     }

@@ -23,26 +23,43 @@
 //!
 //! Known weakness: a request that the hardware never answers keeps its slot for ever, and the
 //! device cannot be dropped.
-
-mod fixed;
+//!
+//! # Registered memory
+//!
+//! The kernel looks up and pins the pages of ordinary memory for every direct transfer, those of
+//! registered memory once. A transfer uses it when all its segments lie in one *region*: a single
+//! one by `READ_FIXED`, several by `READV_FIXED` (Linux 6.15). When the kernel refuses (limit of
+//! locked memory), all transfers are plain, with a warning.
+//!
+//! # Several rings
+//!
+//! Problem: a completion (marking pages, waking readers, choosing the next request) takes
+//! microseconds, so one thread completes some hundred thousand requests a second, while a fast disk
+//! answers millions. Rule: one ring, with its reaper, for each [`PROCESSORS_PER_RING`] processors.
+//! The rings take turns by batch of requests; a reaper submits to its own ring, with few system
+//! calls. Each ring has the whole depth of the device, so that one thread's stream stays on one
+//! ring.
+//!
+//! Known weaknesses: callers that exceed the depth may have as much in the kernel for each ring;
+//! each ring pins memory, which counts against the limit of locked memory.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, opcode, squeue};
+use io_uring::{IoUring, Probe, Submitter, opcode, squeue};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names::DEVICE_FIXED_TRANSFERS;
 use rustix::io::Errno;
 
-use self::fixed::Fixed;
 use super::transfer::{Call, Progress, Target, Transfer};
 use crate::completing::{Burst, complete, join_others};
+use crate::warning::warn_once;
 use crate::{Memory, Outcome, Request, Segment};
 
 /// How often the reaper retries submissions, and after how long without work it parks.
@@ -55,7 +72,7 @@ const OFFER_FIRST: usize = 1;
 /// Marks the request that only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 
-pub(super) struct Ring {
+struct Ring {
     shared: Arc<Shared>,
     reaper: Option<JoinHandle<()>>,
 }
@@ -106,7 +123,7 @@ impl From<&Segment> for Vector {
 impl Ring {
     /// A ring for `depth` requests. Fails where the kernel has no `io_uring`, forbids it, or is
     /// older than Linux 5.11 (waiting with a timeout).
-    pub(super) fn start(target: &Arc<Target>, depth: u32) -> io::Result<Self> {
+    fn start(target: &Arc<Target>, depth: u32) -> io::Result<Self> {
         // One more, for waking the reaper.
         let entries = depth
             .checked_add(1)
@@ -403,5 +420,185 @@ fn flags(call: Call) -> i32 {
     match call {
         Call::DurableWrite => libc::RWF_DSYNC,
         Call::Read | Call::Write | Call::Flush => 0,
+    }
+}
+
+/// The kernel's limit of one region.
+const REGION_BYTES_MAX: usize = 1 << 30;
+/// Regions of a ring, for 256 GiB. Each costs the kernel a pointer.
+const REGIONS_MAX: u16 = 256;
+
+struct Fixed {
+    regions: Vec<Region>,
+    table: Table,
+    /// The kernel has `READV_FIXED` and `WRITEV_FIXED`.
+    vectored: bool,
+}
+
+#[derive(PartialEq, Eq)]
+enum Table {
+    Missing,
+    Ready,
+    Refused,
+}
+
+struct Region {
+    start: usize,
+    end: usize,
+    index: u16,
+    /// Keeps the memory mapped: the kernel would still write to the pinned pages if other memory
+    /// came to this address.
+    _memory: Memory,
+}
+
+impl Fixed {
+    pub(super) fn new(probe: &Probe) -> Self {
+        let vectored = [opcode::ReadvFixed::CODE, opcode::WritevFixed::CODE];
+        Self {
+            regions: Vec::new(),
+            table: Table::Missing,
+            vectored: vectored.iter().all(|code| probe.is_supported(*code)),
+        }
+    }
+
+    pub(super) fn register(&mut self, submitter: &Submitter<'_>, memory: &Memory, device: &str) {
+        if self.table == Table::Refused {
+            return;
+        }
+        if let Err(error) = self.try_register(submitter, memory) {
+            static ONCE: Once = Once::new();
+            let bytes = memory.segment().len();
+            let text = format!("{device}: {bytes} bytes of memory are not registered: {error}");
+            warn_once(&ONCE, &text);
+        }
+    }
+
+    fn try_register(&mut self, submitter: &Submitter<'_>, memory: &Memory) -> std::io::Result<()> {
+        let mut rest = memory.segment();
+        let first = rest.start().as_ptr() as usize;
+        if self.regions.iter().any(|region| region.start == first) {
+            // Another user of the device registered it.
+            return Ok(());
+        }
+        if self.table == Table::Missing {
+            self.table = Table::Refused;
+            submitter.register_buffers_sparse(REGIONS_MAX.into())?;
+            self.table = Table::Ready;
+        }
+        while !rest.is_empty() {
+            let index = u16::try_from(self.regions.len()).unwrap_or(u16::MAX);
+            if index >= REGIONS_MAX {
+                return Err(std::io::ErrorKind::QuotaExceeded.into());
+            }
+            let (part, later) = rest.split_at(rest.len().min(REGION_BYTES_MAX));
+            rest = later;
+            let vector = Vector::from(&part).0;
+            // SAFETY: mapped while the memory's keeper lives, which the region holds until `Fixed`
+            // is dropped with the ring, after the last completion.
+            unsafe { submitter.register_buffers_update(index.into(), &[vector], None)? };
+            let start = part.start().as_ptr() as usize;
+            self.regions.push(Region {
+                start,
+                end: start + part.len(),
+                index,
+                _memory: memory.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The entry for a transfer within one region, if the kernel has such an operation.
+    pub(super) fn entry(
+        &self,
+        call: Call,
+        file: Fd,
+        offset: u64,
+        segments: &[Segment],
+        vectors: &[Vector],
+    ) -> Option<squeue::Entry> {
+        let first = segments.first()?.start().as_ptr() as usize;
+        let contains = |region: &&Region| region.start <= first && first < region.end;
+        let region = self.regions.iter().find(contains)?;
+        let inside = segments.iter().all(|segment| {
+            let start = segment.start().as_ptr() as usize;
+            region.start <= start && start + segment.len() <= region.end
+        });
+        if !inside || (vectors.len() > 1 && !self.vectored) {
+            return None;
+        }
+        let index = region.index;
+        let start = vectors.as_ptr().cast();
+        let count = vectors.len() as u32; // at most VECTORS_MAX
+        Some(match (call, vectors) {
+            (Call::Read, [Vector(one)]) => {
+                let length = one.iov_len as u32; // at most 1 GiB
+                opcode::ReadFixed::new(file, one.iov_base.cast(), length, index)
+                    .offset(offset)
+                    .build()
+            }
+            (Call::Flush, _) => return None,
+            (Call::Write | Call::DurableWrite, [Vector(one)]) => {
+                let length = one.iov_len as u32; // at most 1 GiB
+                opcode::WriteFixed::new(file, one.iov_base.cast(), length, index)
+                    .offset(offset)
+                    .rw_flags(flags(call))
+                    .build()
+            }
+            (Call::Read, _) => opcode::ReadvFixed::new(file, start, count, index)
+                .offset(offset)
+                .build(),
+            (Call::Write | Call::DurableWrite, _) => {
+                opcode::WritevFixed::new(file, start, count, index)
+                    .offset(offset)
+                    .rw_flags(flags(call))
+                    .build()
+            }
+        })
+    }
+}
+
+/// Processors whose requests one reaper completes.
+const PROCESSORS_PER_RING: usize = 8;
+pub(super) const RINGS_MAX: u32 = 8;
+
+pub(super) struct Rings {
+    rings: Vec<Ring>,
+    next: AtomicUsize,
+}
+
+/// The default on this machine.
+pub(super) fn usual_count() -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let count = u32::try_from(processors / PROCESSORS_PER_RING);
+    count.unwrap_or(RINGS_MAX).clamp(1, RINGS_MAX)
+}
+
+impl Rings {
+    /// Starts up to `count` rings of `depth` requests each. Fails when the first does.
+    pub(super) fn start(target: &Arc<Target>, depth: u32, count: u32) -> io::Result<Self> {
+        let first = Ring::start(target, depth)?;
+        let others = (1..count).map_while(|_| Ring::start(target, depth).ok());
+        Ok(Self {
+            rings: std::iter::once(first).chain(others).collect(),
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    pub(super) fn submit(&self, transfers: Vec<Transfer>) {
+        let own = self.rings.iter().find(|ring| ring.is_completing_here());
+        let in_turn = || {
+            let turn = self.next.fetch_add(1, Ordering::Relaxed);
+            self.rings.get(turn % self.rings.len().max(1))
+        };
+        if let Some(ring) = own.or_else(in_turn) {
+            ring.submit(transfers);
+        }
+    }
+
+    /// Prepares memory, so that the kernel need not look up its pages for each request.
+    pub(super) fn register(&self, memory: &Memory) {
+        for ring in &self.rings {
+            ring.register(memory);
+        }
     }
 }
