@@ -18,22 +18,36 @@
 //!
 //! Weaknesses: HTTP/1.1 only, and no proxy.
 
-#![allow(dead_code, reason = "the clients come with the next change")]
-
 mod activity;
+mod date;
 mod error;
+mod fetch;
+mod inspect;
 mod location;
+mod open;
 mod options;
 mod percent;
+mod range;
+mod refusal;
 mod remote;
+mod runtime;
+mod s3;
+mod service;
+mod sign;
+#[cfg(test)]
+mod testing;
+mod transport;
 mod version;
+mod web;
 mod writable;
+mod xml;
 
 pub use activity::Activity;
 pub use bytes::Bytes;
 
 pub use error::{Error, Result};
 pub use location::{Location, Origin, PROTOCOLS};
+pub use open::open;
 pub use options::{Keys, Options};
 pub use remote::{ListPage, ListQuery, ListedObject, ObjectInfo, Remote, Sink};
 pub use version::Version;

@@ -1,0 +1,53 @@
+//! Times as servers write them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use reqsign_core::time::Timestamp;
+
+fn since_1970(timestamp: Timestamp) -> Option<SystemTime> {
+    // Earlier ones would be no time of a change.
+    (timestamp.as_second() >= 0).then(|| timestamp.as_system_time())
+}
+
+/// `Sat, 28 Nov 2026 03:21:43 GMT` (RFC 9110, 5.6.7).
+pub(crate) fn http(text: &str) -> Option<SystemTime> {
+    since_1970(Timestamp::parse_rfc2822(text).ok()?)
+}
+
+/// `2026-11-28T03:42:41.928Z`, as listings have it.
+pub(crate) fn iso(text: &str) -> Option<SystemTime> {
+    since_1970(text.parse().ok()?)
+}
+
+/// `20261128T034241Z`, as signatures have it.
+pub(crate) fn basic(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).map_or_else(|_| String::new(), Timestamp::format_iso8601)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_of_servers_are_read() {
+        let expected = UNIX_EPOCH + Duration::from_secs(1_795_836_103);
+        assert_eq!(http("Sat, 28 Nov 2026 03:21:43 GMT"), Some(expected));
+        assert_eq!(iso("2026-11-28T03:21:43Z"), Some(expected));
+        let finer = expected + Duration::from_millis(928);
+        assert_eq!(iso("2026-11-28T03:21:43.928Z"), Some(finer));
+        assert_eq!(basic(expected), "20261128T032143Z");
+        for text in [
+            "",
+            "yesterday",
+            "2026-11-28",
+            "Sat, 99 Nov 2026 03:21:43 GMT",
+        ] {
+            assert_eq!(http(text), None, "{text}");
+            assert_eq!(iso(text), None, "{text}");
+        }
+        assert_eq!(http("Sat, 28 Nov 1926 03:21:43 GMT"), None);
+    }
+}

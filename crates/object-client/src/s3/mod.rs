@@ -1,0 +1,367 @@
+//! A bucket of a store that speaks S3.
+//!
+//! Weaknesses: a part that was copied from another version is not noticed where the server ignores
+//! `x-amz-copy-source-if-match`; versions of buckets that keep several are not looked at.
+
+mod config;
+mod credentials;
+mod listing;
+mod upload;
+mod write;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use hyper::Method;
+use pagewell_base::sync::Mutex;
+
+use crate::activity::{Activity, Kind};
+use crate::error::{Error, Result};
+use crate::fetch::{End, fetch};
+use crate::inspect::inspect;
+use crate::location::Origin;
+use crate::options::Options;
+use crate::percent;
+use crate::refusal::Refusal;
+use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
+use crate::runtime;
+use crate::service::{Service, Wanted, exchange};
+use crate::sign;
+use crate::transport::{Call, Signing, Target, Transport};
+use crate::version::Version;
+use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
+use config::Settings;
+use credentials::Credentials;
+
+/// Bytes of a key.
+const KEY_BYTES_MAX: usize = 1024;
+/// Bytes of a page of a listing: 5,000 keys of 1,024 bytes, each written as three.
+const LIST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of other answers.
+pub(crate) const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Where a bucket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    /// A server that was named; without, AWS by its region.
+    endpoint: Option<(Origin, String)>,
+    region: String,
+    bucket: String,
+    is_in_path: bool,
+}
+
+impl Place {
+    fn origin(&self) -> Result<Origin> {
+        let mut origin = match &self.endpoint {
+            Some((origin, _)) => origin.clone(),
+            None => {
+                let region = &self.region;
+                let is_china = region.starts_with("cn-");
+                let end = if is_china { "com.cn" } else { "com" };
+                let url = format!("https://s3.{region}.amazonaws.{end}");
+                Origin::parse(&url)?.0
+            }
+        };
+        if !self.is_in_path {
+            origin.host = format!("{}.{}", self.bucket.to_ascii_lowercase(), origin.host);
+        }
+        Ok(origin)
+    }
+
+    /// The path of the bucket, without a slash at its end.
+    fn base(&self) -> String {
+        let outer = self.endpoint.as_ref().map_or("", |(_, path)| path);
+        if self.is_in_path {
+            format!("{outer}/{}", self.bucket)
+        } else {
+            outer.to_owned()
+        }
+    }
+}
+
+/// A bucket.
+pub(crate) struct Bucket {
+    transport: Transport,
+    place: Mutex<Place>,
+    credentials: Option<Credentials>,
+    raw_listings: bool,
+    /// Whether the server has answered right once: before, a missing object may mean a wrong key.
+    is_proven: AtomicBool,
+}
+
+impl Bucket {
+    /// Opens a bucket; `transport` carries the requests for keys, too.
+    pub(crate) fn open(bucket: String, options: &Options, transport: Transport) -> Result<Self> {
+        let settings = Settings::find(options)?;
+        Self::with(bucket, options, &settings, transport)
+    }
+
+    fn with(
+        bucket: String,
+        options: &Options,
+        settings: &Settings,
+        transport: Transport,
+    ) -> Result<Self> {
+        let endpoint = match &settings.endpoint {
+            Some(url) => {
+                let (origin, path) = Origin::parse(url)?;
+                let path = path.split(['?', '#']).next().unwrap_or("");
+                Some((origin, path.trim_end_matches('/').to_owned()))
+            }
+            None => None,
+        };
+        let is_aws = endpoint
+            .as_ref()
+            .is_none_or(|(origin, _)| origin.host.ends_with(".amazonaws.com"));
+        // A name with a dot is not below the certificate.
+        let by_default = !is_aws || bucket.contains('.');
+        let place = Place {
+            endpoint,
+            region: settings.region.clone(),
+            is_in_path: options.path_style.unwrap_or(by_default),
+            bucket,
+        };
+        place.origin()?;
+        let credentials = (!options.anonymous).then(|| Credentials::new(options, settings));
+        Ok(Self {
+            transport,
+            place: Mutex::new(place),
+            credentials,
+            raw_listings: options.raw_listings,
+            is_proven: AtomicBool::new(false),
+        })
+    }
+
+    fn place(&self) -> Place {
+        self.place.lock().clone()
+    }
+
+    /// The target of a key, or of the bucket where it is empty.
+    fn target(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        let place = self.place();
+        let mut path_and_query = place.base();
+        path_and_query.push('/');
+        path_and_query.push_str(&percent::path(key));
+        if !query.is_empty() {
+            path_and_query.push('?');
+            path_and_query.push_str(&percent::query(query));
+        }
+        Ok(Target {
+            origin: place.origin()?,
+            path_and_query,
+        })
+    }
+
+    /// The target of an object.
+    fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            let length = key.len();
+            let text = format!("a key has 1 to {KEY_BYTES_MAX} bytes, not {length}");
+            return Err(Error::Invalid(text));
+        }
+        self.target(key, query)
+    }
+
+    fn call(kind: Kind, method: Method, target: Target, body: Bytes) -> Call {
+        Call {
+            body_hash: sign::hash(&body),
+            body,
+            ..Call::new(kind, method, target)
+        }
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let is_proven = self.is_proven.load(Ordering::Relaxed);
+        let is_sure = |error: &Error| is_proven && *error == Error::NotFound;
+        inspect(self, self.object(key, &[])?, is_sure).await
+    }
+
+    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        let wanted = query.page_entries_max.max(1).to_string();
+        let mut pairs = vec![
+            ("list-type", "2"),
+            ("encoding-type", "url"),
+            ("prefix", query.prefix),
+            ("max-keys", wanted.as_str()),
+        ];
+        if query.delimiter {
+            pairs.push(("delimiter", "/"));
+        }
+        if let Some(token) = &query.token {
+            pairs.push(("continuation-token", token));
+        }
+        let target = self.target("", &pairs)?;
+        let shown = target.shown();
+        let call = Self::call(Kind::List, Method::GET, target, Bytes::new());
+        let answer = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX))
+            .await
+            .result?;
+        listing::page(&answer.body, query, self.raw_listings)
+            .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Result<Call> {
+        let target = self.object(key, &[])?;
+        Ok(Self::call(Kind::Get, Method::GET, target, Bytes::new()))
+    }
+}
+
+impl Service for Bucket {
+    const IS_STORE: bool = true;
+
+    fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    async fn prepare(&self, call: &mut Call) -> Result<()> {
+        let place = self.place();
+        call.target.origin = place.origin()?;
+        let Some(credentials) = &self.credentials else {
+            return Ok(());
+        };
+        if call.body_hash.is_empty() {
+            call.body_hash = sign::hash(&call.body);
+        }
+        call.signing = Some(Signing {
+            keys: credentials.keys().await?,
+            region: place.region,
+        });
+        Ok(())
+    }
+
+    /// The region of the bucket, or that keys have expired.
+    fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
+        if matches!(refusal.code.as_str(), "ExpiredToken" | "InvalidToken") {
+            return self.credentials.as_ref().is_some_and(Credentials::forget);
+        }
+        let Some(region) = &refusal.region else {
+            return false;
+        };
+        let is_name = region.len() <= 64
+            && region
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let mut place = self.place.lock();
+        let is_new = is_name && !region.is_empty() && place.region != *region;
+        if is_new {
+            place.region.clone_from(region);
+        }
+        is_new
+    }
+
+    fn answered(&self, _call: &Call, _tried: &Call) {
+        self.is_proven.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A [`Bucket`] for threads that wait.
+pub(crate) struct BucketRemote {
+    bucket: Arc<Bucket>,
+    prefix: String,
+}
+
+impl BucketRemote {
+    pub(crate) fn new(bucket: Bucket, prefix: String) -> Self {
+        Self {
+            bucket: Arc::new(bucket),
+            prefix,
+        }
+    }
+}
+
+impl Remote for BucketRemote {
+    fn describe(&self) -> String {
+        let place = self.bucket.place();
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        let at = match place.endpoint {
+            Some((origin, path)) => format!("{}{path}", origin.url()),
+            None => place.region,
+        };
+        format!("s3://{}{slash}{} at {at}", place.bucket, self.prefix)
+    }
+
+    fn head(&self, key: &str) -> Result<ObjectInfo> {
+        runtime::wait(self.bucket.head(key))
+    }
+
+    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        runtime::wait(self.bucket.list(query))
+    }
+
+    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
+        let end = End::new(sink);
+        match self.bucket.get(key) {
+            Ok(call) => {
+                let (bucket, version) = (Arc::clone(&self.bucket), version.clone());
+                // Without threads the future is dropped, and with it the end is called.
+                let _ = runtime::begin(fetch(bucket, call, version, range, end));
+            }
+            Err(error) => end.end(Err(error)),
+        }
+    }
+
+    fn as_writable(&self) -> Option<&dyn WritableRemote> {
+        Some(self)
+    }
+
+    fn activity(&self) -> Activity {
+        self.bucket.transport.activity()
+    }
+}
+
+impl WritableRemote for BucketRemote {
+    fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        condition: &Condition,
+        metadata: &Metadata,
+    ) -> Result<Version> {
+        runtime::wait(write::put(&self.bucket, key, body, condition, metadata))
+    }
+
+    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
+        runtime::wait(upload::create(&self.bucket, key, metadata))
+    }
+
+    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
+        runtime::wait(upload::part(&self.bucket, upload, number, body))
+    }
+
+    fn copy_part(
+        &self,
+        upload: &Upload,
+        number: u32,
+        source: &str,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Part> {
+        let copied = upload::copy(&self.bucket, upload, number, source, version, range);
+        runtime::wait(copied)
+    }
+
+    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
+        runtime::wait(upload::complete(&self.bucket, upload, parts, condition))
+    }
+
+    fn abort(&self, upload: &Upload) -> Result<()> {
+        runtime::wait(upload::abort(&self.bucket, upload))
+    }
+
+    fn uploads(&self, prefix: &str) -> Result<Vec<ListedUpload>> {
+        runtime::wait(upload::list(&self.bucket, prefix))
+    }
+
+    fn delete(&self, key: &str, condition: &Condition) -> Result<()> {
+        runtime::wait(write::delete(&self.bucket, key, condition))
+    }
+
+    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
+        runtime::wait(write::delete_many(&self.bucket, keys))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! A call until it is done: tries, what a refusal teaches, and the budget that bounds both.
+
+use std::future::Future;
+
+use hyper::StatusCode;
+
+use crate::activity::Kind;
+use crate::error::{Error, Result};
+use crate::refusal::Refusal;
+use crate::transport::{Call, Failure, Head, Transport};
+
+/// Bytes of the answer to a request that was refused.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that are read to their end for the sake of the connection.
+const REST_BYTES_MAX: usize = 4 * 1024;
+/// How often a call may be made again at once because a refusal taught something.
+const LESSONS_MAX: u32 = 2;
+
+/// A server of one kind, as calls of all kinds need it.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// Whether it keeps objects as they were put, with the words about them.
+    const IS_STORE: bool;
+
+    fn transport(&self) -> &Transport;
+
+    /// Makes a call ready for a try: keys, and where it goes.
+    fn prepare(&self, call: &mut Call) -> impl Future<Output = Result<()>> + Send;
+
+    /// Whether a refusal taught something that makes another try right; `tried` is what became of
+    /// `call` behind its redirects.
+    fn learn(&self, call: &Call, tried: &Call, refusal: &Refusal) -> bool;
+
+    /// A call was answered behind its redirects.
+    fn answered(&self, call: &Call, tried: &Call);
+}
+
+/// An answer of success.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Status and headers.
+    pub head: Head,
+    /// The body, as long as it was wanted.
+    pub body: Vec<u8>,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The answer, or why there is none.
+    pub result: Result<Answer>,
+    /// Whether a try that seemed to fail may have changed something.
+    pub is_unclear: bool,
+}
+
+/// What is wanted of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Its body, up to so many bytes.
+    Body(usize),
+    /// Its head.
+    Head,
+}
+
+/// Lessons of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Lessons(u32);
+
+impl Lessons {
+    /// Whether to try again at once.
+    pub(crate) fn learn<S: Service>(
+        &mut self,
+        service: &S,
+        call: &Call,
+        tried: &Call,
+        refusal: &Refusal,
+    ) -> bool {
+        let is_new = self.0 < LESSONS_MAX && service.learn(call, tried, refusal);
+        self.0 += u32::from(is_new);
+        is_new
+    }
+}
+
+/// Makes a call until it is answered or nothing helps.
+pub(crate) async fn exchange<S: Service>(service: &S, call: &Call, wanted: Wanted) -> Ended {
+    let transport = service.transport();
+    let mut budget = transport.budget();
+    let mut lessons = Lessons::default();
+    let mut is_unclear = false;
+    loop {
+        let mut tried = call.clone();
+        let refusal = match attempt(service, &mut tried, wanted).await {
+            Ok(answer) => {
+                service.answered(call, &tried);
+                return Ended {
+                    result: Ok(answer),
+                    is_unclear,
+                };
+            }
+            Err(refusal) => refusal,
+        };
+        if lessons.learn(service, call, &tried, &refusal) {
+            continue;
+        }
+        is_unclear |= refusal.failure.is_unclear && !call.is_reading();
+        let origin = &tried.target.origin;
+        if let Err(error) = transport.again(origin, refusal.failure, &mut budget).await {
+            return Ended {
+                result: Err(error),
+                is_unclear,
+            };
+        }
+    }
+}
+
+async fn attempt<S: Service>(
+    service: &S,
+    tried: &mut Call,
+    wanted: Wanted,
+) -> std::result::Result<Answer, Refusal> {
+    service
+        .prepare(tried)
+        .await
+        .map_err(|error| Refusal::from(Failure::lasting(error)))?;
+    let mut reply = service.transport().follow(tried).await?;
+    let head = reply.head().clone();
+    let is_success = head.status.is_success();
+    let limit = match (is_success, wanted) {
+        (false, _) => REFUSAL_BYTES_MAX,
+        (true, Wanted::Body(limit)) => limit,
+        (true, Wanted::Head) => REST_BYTES_MAX,
+    };
+    let is_long = head
+        .content_length()
+        .is_some_and(|length| length > limit as u64);
+    let body = match is_long && tried.method != hyper::Method::HEAD {
+        true => None,
+        false => reply.collect(limit).await?,
+    };
+    if !is_success {
+        return Err(Refusal::of(tried, &head, &body.unwrap_or_default()));
+    }
+    let body = match (body, wanted) {
+        (Some(body), _) => body,
+        (None, Wanted::Head) => Vec::new(),
+        (None, Wanted::Body(_)) => {
+            let text = format!("{}: more than {limit} bytes", tried.target.shown());
+            return Err(Refusal::from(Failure::lasting(Error::Protocol(text))));
+        }
+    };
+    // Some calls begin to answer before they know how they end.
+    if tried.kind == Kind::Put
+        && head.status == StatusCode::OK
+        && let Some(refusal) = Refusal::within(tried, &head, &body)
+    {
+        return Err(refusal);
+    }
+    Ok(Answer { head, body })
+}

@@ -1,0 +1,90 @@
+//! A request: what is asked of whom.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::HeaderMap;
+
+use crate::activity::Kind;
+use crate::location::Origin;
+use crate::options::Keys;
+use crate::transport::failure::Failure;
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    /// The server.
+    pub origin: Origin,
+    /// From the slash on, encoded.
+    pub path_and_query: String,
+}
+
+impl Target {
+    /// As people may see it: a query may hold a signature.
+    pub(crate) fn shown(&self) -> String {
+        let path = self.path_and_query.split('?').next().unwrap_or("/");
+        let mut path = path.to_owned();
+        // Keys have 1,024 bytes; longer paths say nothing more.
+        if path.len() > 512 && path.is_ascii() {
+            path.truncate(512);
+            path.push_str("...");
+        }
+        format!("{}{path}", self.origin.url())
+    }
+}
+
+/// By what a request is signed.
+#[derive(Clone, Debug)]
+pub(crate) struct Signing {
+    /// The keys.
+    pub keys: Keys,
+    /// The region.
+    pub region: String,
+}
+
+/// A request, which may be tried several times.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// What it is counted as.
+    pub kind: Kind,
+    /// The method.
+    pub method: Method,
+    /// Where it goes.
+    pub target: Target,
+    /// Headers, but for those that each request has.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Its SHA-256 in hexadecimal digits; empty where nothing is signed.
+    pub body_hash: String,
+    /// Without it, it is not signed.
+    pub signing: Option<Signing>,
+    /// How long the server may be silent, where that is longer than in other calls.
+    pub patience: Duration,
+}
+
+impl Call {
+    pub(crate) fn new(kind: Kind, method: Method, target: Target) -> Self {
+        Self {
+            kind,
+            method,
+            target,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            body_hash: String::new(),
+            signing: None,
+            patience: Duration::ZERO,
+        }
+    }
+
+    /// Whether it changes nothing, and can be sent again without a thought.
+    pub(crate) fn is_reading(&self) -> bool {
+        !matches!(self.kind, Kind::Put | Kind::Delete)
+    }
+
+    /// A failure names what it is about.
+    pub(crate) fn failed(&self, text: &str) -> Failure {
+        Failure::not_sent(format!("{}: {text}", self.target.shown()))
+    }
+}

@@ -1,0 +1,126 @@
+//! Connections: TCP, and TLS over it.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::error::Error;
+use crate::location::Origin;
+use crate::transport::failure::{Failure, reason};
+
+/// A connection, whatever carries it.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection that is being made.
+pub(crate) type Connecting<'a> =
+    Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, Failure>> + Send + 'a>>;
+
+/// How connections are made; tests have their own.
+pub(crate) trait Connect: Send + Sync {
+    fn connect<'a>(&'a self, origin: &'a Origin) -> Connecting<'a>;
+}
+
+/// TCP, and TLS for https.
+pub(crate) struct Network {
+    limit: Duration,
+    certificates: Option<PathBuf>,
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Network {
+    /// `limit` is how long a connection may take; `certificates` are trusted, too.
+    pub(crate) fn new(limit: Duration, certificates: Option<PathBuf>) -> Self {
+        Self {
+            limit,
+            certificates,
+            tls: OnceLock::new(),
+        }
+    }
+
+    fn tls(&self) -> Result<TlsConnector, Failure> {
+        let made = self
+            .tls
+            .get_or_init(|| configure(self.certificates.as_deref()));
+        match made {
+            Ok(configuration) => Ok(TlsConnector::from(Arc::clone(configuration))),
+            Err(text) => Err(Failure::lasting(Error::Invalid(text.clone()))),
+        }
+    }
+
+    async fn open(&self, origin: &Origin) -> Result<Box<dyn Stream>, Failure> {
+        let url = origin.url();
+        let host = origin.host.trim_start_matches('[').trim_end_matches(']');
+        let failed = |error: &std::io::Error| {
+            Failure::not_sent(format!("{url}: cannot connect: {}", reason(error)))
+        };
+        let stream = TcpStream::connect((host, origin.port)).await;
+        let stream = stream.map_err(|error| failed(&error))?;
+        // Small requests go at once. Where that cannot be set, they are only slower.
+        let _ = stream.set_nodelay(true);
+        if !origin.is_https {
+            return Ok(Box::new(stream));
+        }
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| Failure::lasting(Error::Invalid(format!("{url}: no name for TLS"))))?;
+        match self.tls()?.connect(name, stream).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            // A certificate does not become right by asking again.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(Failure::lasting(
+                Error::Unreachable(format!("{url}: TLS fails: {}", reason(&error))),
+            )),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+impl Connect for Network {
+    fn connect<'a>(&'a self, origin: &'a Origin) -> Connecting<'a> {
+        Box::pin(async move {
+            let opened = tokio::time::timeout(self.limit, self.open(origin)).await;
+            opened.unwrap_or_else(|_| {
+                let (url, limit) = (origin.url(), self.limit);
+                let text = format!("{url}: no connection within {limit:?}");
+                Err(Failure::not_sent(text))
+            })
+        })
+    }
+}
+
+/// TLS 1.2 and 1.3 with the authorities of the system and those of a file.
+fn configure(certificates: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    let system = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(system.certs);
+    if let Some(path) = certificates {
+        let wrong = |error: &dyn std::error::Error| {
+            format!("certificates {}: {}", path.display(), reason(error))
+        };
+        let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+        for certificate in found {
+            let certificate = certificate.map_err(|error| wrong(&error))?;
+            roots.add(certificate).map_err(|error| wrong(&error))?;
+        }
+    }
+    if roots.is_empty() {
+        let text = "no certificates of authorities are installed (ca-certificates, or ca=FILE)";
+        return Err(text.to_owned());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let configuration = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("TLS: {error}"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(configuration))
+}

@@ -1,0 +1,92 @@
+//! The body of a request: memory, given to the connection in pieces, so that one sees whether it
+//! moves.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// When a request moved last.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    began: Instant,
+    /// Milliseconds since.
+    moved: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            moved: AtomicU64::new(0),
+        })
+    }
+
+    fn note(&self) {
+        let since = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved.store(since, Ordering::Relaxed);
+    }
+
+    /// Returns when nothing has moved for `limit`.
+    pub(crate) async fn stalled(&self, limit: Duration) {
+        loop {
+            let moved = Duration::from_millis(self.moved.load(Ordering::Relaxed));
+            let end = self.began + moved + limit;
+            if end <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+    }
+}
+
+/// The body of one try.
+#[derive(Debug)]
+pub(crate) struct Payload {
+    rest: Bytes,
+    progress: Arc<Progress>,
+}
+
+impl Payload {
+    pub(crate) fn new(body: Bytes, progress: Arc<Progress>) -> Self {
+        Self {
+            rest: body,
+            progress,
+        }
+    }
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.progress.note();
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = self.rest.len().min(PIECE_BYTES);
+        let piece = self.rest.split_to(length);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX))
+    }
+}

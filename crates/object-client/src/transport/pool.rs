@@ -1,0 +1,160 @@
+//! The connections of one host: so many at most, kept for the next request, and the pause that the
+//! host has asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use pagewell_base::sync::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::activity::Counts;
+use crate::error::Error;
+use crate::location::Origin;
+use crate::transport::connect::Connect;
+use crate::transport::failure::{Failure, reason};
+use crate::transport::payload::Payload;
+
+/// How long a connection may be unused: servers were seen to close after half a minute.
+const IDLE_MAX: Duration = Duration::from_secs(25);
+/// How long a server may keep others waiting, however long it wants.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Bytes that hyper reads at once, and of the head of an answer.
+const BUFFER_BYTES_MAX: usize = 256 * 1024;
+const HEADERS_MAX: usize = 128;
+
+/// A connection that no request uses.
+struct Idle {
+    sender: SendRequest<Payload>,
+    since: Instant,
+}
+
+/// A connection for one request, and the right to have it.
+pub(crate) struct Connection {
+    sender: SendRequest<Payload>,
+    is_reused: bool,
+    host: Arc<Host>,
+    slot: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    pub(crate) fn sender(&mut self) -> &mut SendRequest<Payload> {
+        &mut self.sender
+    }
+
+    /// Whether it has served a request: the server may have closed it in the meantime.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.is_reused
+    }
+
+    /// Keeps it for the next request, once the answer was read to its end.
+    pub(crate) fn keep(self) {
+        if !self.sender.is_closed() {
+            let idle = Idle {
+                sender: self.sender,
+                since: Instant::now(),
+            };
+            self.host.idle.lock().push(idle);
+        }
+        drop(self.slot);
+    }
+
+    /// Closes it, and leaves the right to make another.
+    pub(crate) fn close(self) -> OwnedSemaphorePermit {
+        self.slot
+    }
+}
+
+/// One host.
+pub(crate) struct Host {
+    origin: Origin,
+    slots: Arc<Semaphore>,
+    idle: Mutex<Vec<Idle>>,
+    paused_until: Mutex<Option<Instant>>,
+}
+
+impl Host {
+    pub(crate) fn new(origin: Origin, connections_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            origin,
+            slots: Arc::new(Semaphore::new(connections_max.max(1))),
+            idle: Mutex::new(Vec::new()),
+            paused_until: Mutex::new(None),
+        })
+    }
+
+    /// No request begins for so long.
+    pub(crate) fn pause(&self, pause: Duration) {
+        let end = Instant::now() + pause.min(PAUSE_MAX);
+        let mut until = self.paused_until.lock();
+        *until = Some(until.map_or(end, |until| until.max(end)));
+    }
+
+    /// Waits for the end of a pause.
+    pub(crate) async fn wait_pause(&self) {
+        loop {
+            let until = *self.paused_until.lock();
+            match until {
+                Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
+                _ => return,
+            }
+        }
+    }
+
+    /// Waits for the right to have a connection.
+    pub(crate) async fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        slot.map_err(|_| Failure::lasting(Error::Unreachable("the client ends".to_owned())))
+    }
+
+    /// A kept connection, the youngest first, or a new one.
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        slot: OwnedSemaphorePermit,
+        connect: &dyn Connect,
+        counts: &Counts,
+    ) -> Result<Connection, Failure> {
+        while let Some(mut idle) = self.next_idle() {
+            // The connection may have an end of the last answer to see.
+            if idle.sender.ready().await.is_ok() {
+                return Ok(Connection {
+                    sender: idle.sender,
+                    is_reused: true,
+                    host: Arc::clone(self),
+                    slot,
+                });
+            }
+        }
+        let stream = connect.connect(&self.origin).await?;
+        counts.connection();
+        let handshake = http1::Builder::new()
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .max_headers(HEADERS_MAX)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (sender, driver) = handshake.map_err(|error| {
+            Failure::not_sent(format!("{}: {}", self.origin.url(), reason(&error)))
+        })?;
+        // What it fails with, the request that it carries learns.
+        tokio::spawn(async move { driver.await.unwrap_or_default() });
+        Ok(Connection {
+            sender,
+            is_reused: false,
+            host: Arc::clone(self),
+            slot,
+        })
+    }
+
+    fn next_idle(&self) -> Option<Idle> {
+        let mut idle = self.idle.lock();
+        let last = idle.pop()?;
+        if last.since.elapsed() > IDLE_MAX {
+            // It was the youngest: the others are too old as well.
+            idle.clear();
+            return None;
+        }
+        Some(last)
+    }
+}
