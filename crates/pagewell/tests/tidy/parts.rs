@@ -29,7 +29,7 @@ const OPEN: [(&str, usize); 15] = [
     ("monitor", 10),
     ("nfs3d", 12),
     ("pagewell", 227),
-    ("policy", 92),
+    ("policy", 58),
     ("source-dir", 15),
     ("source-image", 10),
     ("source-iso", 59),

@@ -1,16 +1,13 @@
 //! In which order, and in which pieces, does a device get its requests?
 //!
 //! The life of a request: [`Elevator::insert`] queues it, or lets it stand in line when it
-//! overlaps an earlier one that must be done before it (`overlap.rs`). [`Elevator::dispatch`]
-//! chooses where to go next (`scheduler.rs`, which holds the theory), and takes along what lies
-//! beside it (`queue.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
-//! [`Elevator::complete`].
+//! overlaps an earlier one that must be done before it. [`Elevator::dispatch`] chooses where to go
+//! next (`scheduler.rs`, which holds the theory), and takes along what lies beside it. The caller
+//! sends the [`Dispatch`] to the device and gives it back to [`Elevator::complete`].
 //!
 //! A store holds many objects. Requests of two of them never overlap and never travel together; in
 //! the order of addresses all of one object come before those of the next.
 
-mod overlap;
-mod queue;
 mod scheduler;
 mod settings;
 #[cfg(test)]

@@ -47,11 +47,12 @@
 //! device, writes go when no reads are queued or at their deadline. A class that is at its maximum
 //! depth misses deadlines.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::overlap::Overlap;
-use super::queue::{Growth, Limits, Place, Queue, Request, grow};
 use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
@@ -66,6 +67,8 @@ pub const SEEK_CHARGE_BYTES: u64 = BATCH_BYTES / 16;
 /// Places dealt to minimums; more than any device has.
 const SHARED_PLACES_MAX: u32 = 1 << 12;
 const CLASSES: usize = Class::ALL.len();
+/// Extents of a group that are looked at.
+const PROBES: usize = 16;
 
 /// A dispatch at the device.
 #[derive(Debug)]
@@ -432,5 +435,354 @@ fn shares(settings: &Settings) -> [u32; CLASSES] {
         if places == before {
             return shares;
         }
+    }
+}
+
+/// A request and when it came.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    id: RequestId,
+    object: u32,
+    extent: Extent,
+    class: Class,
+    arrival: Duration,
+    /// Counts requests; tells those apart that came at the same time or lie at the same address.
+    sequence: u64,
+}
+
+impl Request {
+    /// Where it begins.
+    fn place(&self) -> Place {
+        (self.object, self.extent.offset)
+    }
+}
+
+/// An object and a byte of it: what is ordered.
+type Place = (u32, u64);
+
+/// The queued requests of one class.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Keyed by first byte and sequence.
+    by_place: BTreeMap<(Place, u64), Request>,
+    /// Keyed by arrival and sequence; the value is the first byte.
+    by_arrival: BTreeMap<(Duration, u64), Place>,
+}
+
+/// All requests that may be dispatched. Each class has a lane of its own with two ordered maps, so
+/// the next above an address, the nearest below it and the oldest are found in O(log n) and never
+/// by walking.
+#[derive(Debug, Default)]
+struct Queue {
+    lanes: [Lane; Class::ALL.len()],
+}
+
+impl Queue {
+    /// Adds a request. Its sequence is not in the queue.
+    fn insert(&mut self, request: Request) {
+        let lane = &mut self.lanes[request.class as usize];
+        let place = request.place();
+        lane.by_place.insert((place, request.sequence), request);
+        lane.by_arrival
+            .insert((request.arrival, request.sequence), place);
+    }
+
+    /// Takes a request out; it is in the queue.
+    fn remove(&mut self, request: &Request) {
+        let lane = &mut self.lanes[request.class as usize];
+        lane.by_place.remove(&(request.place(), request.sequence));
+        lane.by_arrival.remove(&(request.arrival, request.sequence));
+    }
+
+    /// The lowest request of the class at a place or above.
+    fn first_from(&self, class: Class, place: Place) -> Option<Request> {
+        let lane = &self.lanes[class as usize];
+        let found = lane.by_place.range((place, 0)..).next();
+        found.map(|(_, request)| *request)
+    }
+
+    /// The highest request of the class that begins below a place.
+    fn last_below(&self, class: Class, place: Place) -> Option<Request> {
+        let lane = &self.lanes[class as usize];
+        let found = lane.by_place.range(..(place, 0)).next_back();
+        found.map(|(_, request)| *request)
+    }
+
+    /// The request of the class that came first.
+    fn oldest(&self, class: Class) -> Option<Request> {
+        let lane = &self.lanes[class as usize];
+        let ((_, sequence), place) = lane.by_arrival.first_key_value()?;
+        lane.by_place.get(&(*place, *sequence)).copied()
+    }
+
+    /// How many requests of the class are queued.
+    fn len(&self, class: Class) -> usize {
+        self.lanes[class as usize].by_place.len()
+    }
+
+    /// Whether the class has nothing queued.
+    fn is_empty(&self, class: Class) -> bool {
+        self.lanes[class as usize].by_place.is_empty()
+    }
+}
+
+/// A dispatch that is being put together.
+#[derive(Debug)]
+struct Growth {
+    object: u32,
+    start: u64,
+    end: u64,
+    /// The most urgent class of the members.
+    class: Class,
+    /// Ascending.
+    members: Vec<Request>,
+    gaps: u64,
+    gap_bytes: u64,
+}
+
+impl Growth {
+    fn of(seed: Request) -> Self {
+        Self {
+            object: seed.object,
+            start: seed.extent.offset,
+            end: seed.extent.end(),
+            class: seed.class,
+            members: vec![seed],
+            gaps: 0,
+            gap_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, request: Request, gap_bytes: u64) {
+        self.start = self.start.min(request.extent.offset);
+        self.end = self.end.max(request.extent.end());
+        self.class = self.class.min(request.class);
+        self.members.push(request);
+        self.gaps += u64::from(gap_bytes > 0);
+        self.gap_bytes += gap_bytes;
+    }
+}
+
+/// Where and how far a dispatch may grow.
+struct Limits<'a> {
+    settings: &'a Settings,
+    /// It does not grow below this place.
+    floor: Place,
+    /// Which classes, in the order of [`Class::ALL`], have a place at the device.
+    has_place: [bool; Class::ALL.len()],
+}
+
+impl Limits<'_> {
+    /// The classes that may join: of the same direction, and if more urgent, so that the dispatch
+    /// comes to count as theirs, with a place for it.
+    fn joining(&self, class: Class) -> impl Iterator<Item = Class> {
+        let has_place = self.has_place;
+        Class::ALL.into_iter().filter(move |other| {
+            other.is_write() == class.is_write() && (*other >= class || has_place[*other as usize])
+        })
+    }
+
+    /// Whether so many bytes may be one dispatch.
+    fn fits(&self, start: u64, end: u64) -> bool {
+        end - start <= self.settings.transfer_bytes_max
+    }
+}
+
+/// The dispatch that grows from `seed`. Takes nothing out of the queue.
+///
+/// Rule: from the chosen request (the seed) a dispatch grows forward and then backward, always by
+/// the nearest request that does not overlap it, as long as all bytes together, holes included,
+/// are at most the longest transfer. The size is tested before a request is added, never after.
+/// Reads step over holes up to `read_gap_bytes_max`; writes over none, because a hole would be
+/// written. All of a dispatch is of one object. In C-LOOK order growth backward stops at the head,
+/// so that a dispatch in order never goes back.
+///
+/// ```text
+///          head        seed
+///   ...     |     bbbbb SSSS ffff   ffff  FFFFFFFFFFFFF
+///   below it          2   0    1  hole 1   too long: stays
+/// ```
+///
+/// Weakness: backward, of each class only the nearest request is looked at. When that one overlaps
+/// the dispatch, an adjacent one behind it stays for the next dispatch.
+fn grow(queue: &Queue, seed: Request, limits: &Limits<'_>) -> Growth {
+    let mut growth = Growth::of(seed);
+    if limits.settings.merge {
+        while let Some((next, gap_bytes)) = next_above(queue, &growth, limits) {
+            growth.add(next, gap_bytes);
+        }
+        let forward = growth.members.len();
+        while let Some((next, gap_bytes)) = next_below(queue, &growth, limits) {
+            growth.add(next, gap_bytes);
+        }
+        growth.members[forward..].reverse();
+        growth.members.rotate_left(forward);
+    }
+    growth
+}
+
+fn next_above(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
+    let candidates = limits
+        .joining(growth.class)
+        .filter_map(|class| queue.first_from(class, (growth.object, growth.end)))
+        .filter(|request| request.object == growth.object);
+    let next = candidates.min_by_key(|request| (request.extent.offset, request.class))?;
+    let gap_bytes = next.extent.offset - growth.end;
+    let fits = limits.fits(growth.start, next.extent.end());
+    let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
+    (fits && is_narrow).then_some((next, gap_bytes))
+}
+
+fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
+    let candidates = limits
+        .joining(growth.class)
+        .filter_map(|class| queue.last_below(class, (growth.object, growth.start)))
+        .filter(|request| request.object == growth.object)
+        .filter(|request| request.extent.end() <= growth.start);
+    let next = candidates.max_by_key(|request| (request.extent.offset, request.extent.length))?;
+    let gap_bytes = growth.start - next.extent.end();
+    let fits = limits.fits(next.extent.offset, growth.end) && next.place() >= limits.floor;
+    let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
+    (fits && is_narrow).then_some((next, gap_bytes))
+}
+
+/// A set of extents that answers whether one overlaps any of them. Unlike `pagewell_base::spans`,
+/// it keeps extents apart that overlap each other: each goes when its request is done. The value is
+/// the end.
+///
+/// To find an overlap without walking, [`Spans`] keeps extents by the power of two of their
+/// length. Of one such group, only extents that begin less than twice that power below the
+/// extent in question can reach it, and those that begin within the power below do. What lies
+/// between is narrower than each of its extents, so it holds one extent, or several that overlap
+/// each other. At most [`PROBES`] of them are looked at; if none of these reaches the extent, the
+/// rest is taken for a conflict.
+#[derive(Debug, Default)]
+struct Spans(BTreeMap<Key, u64>);
+
+/// Object, group, first byte and sequence.
+type Key = (u32, u32, u64, u64);
+
+fn key(object: u32, extent: Extent, sequence: u64) -> Key {
+    let group = extent.length.max(1).ilog2();
+    (object, group, extent.offset, sequence)
+}
+
+impl Spans {
+    fn insert(&mut self, object: u32, extent: Extent, sequence: u64) {
+        self.0.insert(key(object, extent, sequence), extent.end());
+    }
+
+    fn remove(&mut self, object: u32, extent: Extent, sequence: u64) {
+        self.0.remove(&key(object, extent, sequence));
+    }
+
+    fn overlaps(&self, object: u32, extent: Extent) -> bool {
+        let after = |group| self.0.range((object, group, 0, 0)..).next();
+        let mut next = after(0);
+        while let Some((&(of, group, ..), _)) = next.filter(|((of, ..), _)| *of == object) {
+            let length_max = u64::MAX >> (u64::BITS - 1 - group);
+            let lowest = extent.offset.saturating_sub(length_max - 1);
+            let near = (of, group, lowest, 0)..(of, group, extent.end(), 0);
+            let near = self.0.range(near);
+            for (probe, (_, end)) in near.rev().enumerate() {
+                if *end > extent.offset || probe + 1 == PROBES {
+                    return true;
+                }
+            }
+            next = after(group + 1);
+        }
+        false
+    }
+}
+
+/// Requests by direction.
+#[derive(Debug, Default)]
+struct Directions {
+    reads: Spans,
+    writes: Spans,
+}
+
+impl Directions {
+    fn of(&mut self, request: &Request) -> &mut Spans {
+        if request.class.is_write() {
+            &mut self.writes
+        } else {
+            &mut self.reads
+        }
+    }
+
+    fn insert(&mut self, request: &Request) {
+        let (object, extent) = (request.object, request.extent);
+        self.of(request).insert(object, extent, request.sequence);
+    }
+
+    fn remove(&mut self, request: &Request) {
+        let (object, extent) = (request.object, request.extent);
+        self.of(request).remove(object, extent, request.sequence);
+    }
+
+    fn conflict(&self, request: &Request) -> bool {
+        let (object, extent) = (request.object, request.extent);
+        self.writes.overlaps(object, extent)
+            || request.class.is_write() && self.reads.overlaps(object, extent)
+    }
+}
+
+/// Keeps requests that overlap in the order in which they came.
+///
+/// Problem: the elevator reorders, but a read must see the write before it and not the one after
+/// it, and of two writes to one byte the later one must win. Reads may pass each other.
+///
+/// Rule: two requests of one object *conflict* when they overlap and at least one of them writes.
+/// The *active* requests (queued for dispatch, or at the device) never conflict with each other.
+/// One that conflicts with an active request, or with one that waits, stands in a single line; when
+/// an active request is done, the line moves up until its head conflicts again.
+///
+/// Weaknesses: the line lets a request wait for another that it does not overlap, and more than
+/// [`PROBES`] overlapping reads make a write wait that need not. Both cost time, never order. A
+/// read that waits for a write does not make the write more urgent. All three are rare: the owner
+/// of a page cache does not read what it is writing.
+#[derive(Debug, Default)]
+struct Overlap {
+    active: Directions,
+    waiting: Directions,
+    /// Keyed by sequence.
+    line: BTreeMap<u64, Request>,
+}
+
+impl Overlap {
+    /// Makes a new request active, or puts it in line and says false.
+    fn admit(&mut self, request: &Request) -> bool {
+        if self.active.conflict(request) || self.waiting.conflict(request) {
+            self.waiting.insert(request);
+            self.line.insert(request.sequence, *request);
+            return false;
+        }
+        self.active.insert(request);
+        true
+    }
+
+    /// An active request is done.
+    fn release(&mut self, request: &Request) {
+        self.active.remove(request);
+    }
+
+    /// The next of the line, if it may become active now; it does. To be called until `None`
+    /// after each [`Overlap::release`].
+    fn next_ready(&mut self) -> Option<Request> {
+        let (_, request) = self.line.first_key_value()?;
+        if self.active.conflict(request) {
+            return None;
+        }
+        let (_, request) = self.line.pop_first()?;
+        self.waiting.remove(&request);
+        self.active.insert(&request);
+        Some(request)
+    }
+
+    /// The request in line, to be changed in what does not matter here; `None` when it is not in
+    /// it.
+    fn in_line(&mut self, sequence: u64) -> Option<&mut Request> {
+        self.line.get_mut(&sequence)
     }
 }

@@ -24,12 +24,26 @@
 //! - A marker that belongs to no stream was set by one that lost its place: its page is in memory,
 //!   so the stream begins again there.
 //! - A place is given away when its stream has come to the end of its file, was silent for 1 s, or
-//!   may be chance (`order.rs`). Without one no stream begins: more live streams than places would
+//!   may be chance (`stream.rs`). Without one no stream begins: more live streams than places would
 //!   only throw each other out.
 //! - Backward streams are forward streams in a mirrored file ([`Space`]). Their bound is where the
 //!   file begins.
 //! - Where files lie apart, nothing outside of the reader's file is planned, whatever a stream
 //!   wants: each plan is cut at both ends of the file.
+//!
+//! # What streams begin from
+//!
+//! A random read must neither cause read-ahead nor cost a stream its place, but the first read of
+//! a stream looks like a random one, and the second comes after those of other readers.
+//!
+//! The last 32 such reads are kept in a ring, apart from the streams. A read that begins where one
+//! of them ended is the second of a stream. Reads fetch whole units, so one that begins in
+//! the last unit of another is adjacent to it: what was between were hits. Two reads in a row that
+//! end where the one before began are a backward stream; one is not enough, because threads that
+//! share a file swap their reads.
+//!
+//! The parts of one read have the same time and meet at a page boundary: they are one read, up to
+//! 1 MiB.
 //!
 //! # Cost
 //!
@@ -40,19 +54,28 @@
 //! Hits are not told, so positions are as old as the last marker; readers inside one window look
 //! like one reader. The first read of what is half in memory cannot see that the bytes before it
 //! are there (Linux looks at the cache).
+//!
+//! More than 32 readers that begin at once push each other out. With a coarse clock two reads are
+//! taken for one, and the stream begins a few reads later.
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::time::Duration;
 
 use super::bandwidth_delay::Learnt;
-use super::recent::{Found, Recent, RecentReads};
-use super::settings::{IDLE_REUSE, REORDER_BYTES, Settings, down, up};
+use super::settings::{IDLE_REUSE, READ_BYTES_MAX, REORDER_BYTES, Settings, down, up};
 use super::stream::{Relation, Stream, Touch};
 use super::stride::{Stride, Vote, is_dense};
 use super::{Access, AccessKind, Counts, Feedback, Plan};
 
 /// A backward batch is asked for in so many pieces, the last one first.
 const BACKWARD_PIECES: u64 = 4;
+/// Reads that belong to no stream, and are remembered.
+const RECENT_MAX: usize = 32;
+/// So many steps down in a row make a backward stream.
+const DESCENTS_MIN: u8 = 2;
 
 /// The file, or its mirror: offset `x` is `mirror - x`, where the mirror is the length rounded up
 /// to a page, so that pages stay pages.
@@ -147,6 +170,105 @@ impl Space {
     }
 }
 
+/// A read that belongs to no stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    start: u64,
+    end: u64,
+    seen: Duration,
+    bound: Option<u64>,
+    descents: u8,
+}
+
+/// What a read is to the ones before it.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// The second of a stream that began with this.
+    Forward(Recent),
+    /// This read, whole: the third of a backward stream.
+    Backward(Recent),
+    /// A further part of a read, or the same again.
+    Same,
+    /// The second of what may be a backward stream.
+    Descent,
+    /// Nothing.
+    New,
+}
+
+/// The ring.
+#[derive(Clone, Debug, Default)]
+struct RecentReads {
+    ring: [Recent; RECENT_MAX],
+    next: usize,
+}
+
+impl RecentReads {
+    /// Looks for the read before this one, and remembers this one.
+    fn take(&mut self, touch: &Touch, settings: &Settings) -> Found {
+        if let Some(found) = self.again(touch, settings) {
+            return found;
+        }
+        for recent in self.ring.iter_mut().filter(|recent| recent.end > 0) {
+            let reach = up(recent.end, settings.unit_bytes);
+            let adjacent = touch.offset > recent.start && touch.offset <= reach;
+            if adjacent && touch.end > recent.end {
+                return Found::Forward(std::mem::take(recent));
+            }
+        }
+        let place = self.next;
+        self.next = (place + 1) % RECENT_MAX;
+        if let Some(recent) = self.ring.get_mut(place) {
+            *recent = Recent {
+                start: touch.offset,
+                end: touch.end,
+                seen: touch.now,
+                bound: touch.bound(),
+                descents: 0,
+            };
+        }
+        self.descend(place, settings).unwrap_or(Found::New)
+    }
+
+    /// A further part of a read, or one that was seen before. An unused place ends at 0.
+    fn again(&mut self, touch: &Touch, settings: &Settings) -> Option<Found> {
+        let part = |recent: &Recent| {
+            recent.seen == touch.now
+                && recent.end == touch.offset
+                && touch.offset.is_multiple_of(settings.page_bytes)
+                && touch.end - recent.start <= READ_BYTES_MAX
+        };
+        let place = self.ring.iter().position(|recent| {
+            let seen = touch.offset >= recent.start && touch.end <= recent.end;
+            recent.end > 0 && (seen || part(recent))
+        })?;
+        let recent = self.ring.get_mut(place)?;
+        recent.seen = touch.now;
+        if touch.end <= recent.end {
+            return Some(Found::Same);
+        }
+        recent.end = touch.end;
+        recent.bound = touch.bound().or(recent.bound);
+        Some(self.descend(place, settings).unwrap_or(Found::Same))
+    }
+
+    /// Whether the read in `place` ends where another begins. Takes over what that one has
+    /// counted.
+    fn descend(&mut self, place: usize, settings: &Settings) -> Option<Found> {
+        let read = *self.ring.get(place)?;
+        let above = self.ring.iter_mut().find(|above| {
+            let below = down(above.start, settings.unit_bytes);
+            read.start < above.start && (below..=above.start).contains(&read.end)
+        })?;
+        let descents = std::mem::take(above).descents + 1;
+        let recent = self.ring.get_mut(place)?;
+        recent.descents = descents;
+        if descents < DESCENTS_MIN {
+            return Some(Found::Descent);
+        }
+        Some(Found::Backward(std::mem::take(recent)))
+    }
+}
+
 /// Which way a stream goes: the index of its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -168,8 +290,8 @@ impl Place {
 
     fn last_used(&self) -> Duration {
         match self {
-            Self::Stream(_, stream) => stream.last_used,
-            Self::Strided(stride) => stride.last_used,
+            Self::Stream(_, stream) => stream.last_used(),
+            Self::Strided(stride) => stride.last_used(),
         }
     }
 }
@@ -346,8 +468,9 @@ impl Adaptive {
     fn skipped(&self, recent: &Recent, touch: &Touch) -> Option<usize> {
         let behind = |place: &Place| match place {
             Place::Stream(Way::Forward, stream) => {
-                let gap = recent.start.checked_sub(stream.window_end)?;
-                let silent = stream.last_used <= recent.seen && stream.last_used < touch.now;
+                let gap = recent.start.checked_sub(stream.window_end())?;
+                let last_used = stream.last_used();
+                let silent = last_used <= recent.seen && last_used < touch.now;
                 (gap <= REORDER_BYTES && silent).then_some(gap)
             }
             _ => None,
@@ -491,6 +614,3 @@ impl Adaptive {
 fn is_whole(touch: &Touch) -> bool {
     touch.bound().is_some_and(|bound| bound <= touch.end)
 }
-
-#[cfg(test)]
-mod tests;

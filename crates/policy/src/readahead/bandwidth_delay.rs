@@ -39,7 +39,7 @@
 //!   times as long in the next: 50 MB after three of them, not after nine.
 //! - While the device's bandwidth is the limit, what comes in the time of one answer is the
 //!   same however long the window is, and growing ends. Then only the eighths of `stream.rs` are
-//!   left, as far as they pay (`stream/distance.rs`).
+//!   left, as far as they pay (`stream.rs`).
 //! - Less than half the time of an answer is too short to judge by, and in little more what came
 //!   is not well known. So no way is taken for one of more than [`RATE_MAX`]: 1 ms away nobody is
 //!   more than 4 MiB ahead for that reason. (28 MiB were, for the first half millisecond.)

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 mod adaptive;
 mod bandwidth_delay;
-mod recent;
 pub mod settings;
 mod stream;
 mod stride;

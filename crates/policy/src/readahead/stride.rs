@@ -112,7 +112,7 @@ pub(super) fn is_dense(delta: i64, length: u64, settings: &Settings) -> bool {
 /// A strided stream. See the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stride {
-    pub(super) last_used: Duration,
+    last_used: Duration,
     confirmations: u64,
     delta: i64,
     length: u64,
@@ -134,6 +134,11 @@ impl Stride {
             doubling: true,
             ..Self::default()
         }
+    }
+
+    /// When it was touched last.
+    pub(super) fn last_used(&self) -> Duration {
+        self.last_used
     }
 
     /// Which piece holds one of so many bytes from `offset`, counted from the last one seen in the

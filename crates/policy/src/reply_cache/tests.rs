@@ -2,7 +2,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::*;
-use crate::reply_cache::{Delivery, GIVEN_UP_AFTER_MIN, HELD_FOR, Moved, SETTLED_AFTER};
 
 const BYTES_MAX: usize = 10 << 20;
 

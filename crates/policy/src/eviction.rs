@@ -1,0 +1,459 @@
+//! Which page goes when another needs its place? [`S3Fifo`] says.
+//!
+//! Three queues, first in first out; what was hit is kept, what passes through goes early.
+//!
+//! Problem: most pages are read once. A policy that gives each of them the same time as the pages
+//! that are read again and again wastes the cache, and one long stream empties it. A hit must not
+//! take a lock or move anything.
+//!
+//! Rule: S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), with one more queue for streams.
+//!
+//! ```text
+//!   read on demand ──> small (10 %) ──not hit──> gone, its name goes to the ghosts
+//!                        └──hit──> main ──not hit──> gone
+//!   named by a ghost ───────────────^ └─hit──> end of main, heat less 1
+//!   read ahead ──────> stream (25 %) ──not hit──> gone, no ghost
+//!                        └──hit──> main
+//! ```
+//!
+//! The page at the front of a queue is looked at. The stream queue is looked at first when it has
+//! more than its share, then the small queue when it has more than its share, then main. Pages
+//! that a stream brought therefore go first; but up to its share they stay, because read-ahead
+//! comes before its reader, and a window that evicts its own beginning is worse than none.
+//!
+//! Heat is counted by the owner of the pages: a hit by the reader of the stream that brought the
+//! page must not count, else many small reads of one page look like heat.
+//!
+//! A page that cannot go now (pinned, dirty) moves to the end of its queue; at most
+//! [`SKIPS_MAX`] in one search. At most [`SPARED_MAX`] pages are spared for their heat in one
+//! search, then the next that can go does: so the search is bounded when everything is hot.
+//!
+//! | constant | value | reason |
+//! |---|---|---|
+//! | small | 10 % | the paper's; pages read once leave it after a tenth of the cache |
+//! | stream | 25 % | all that may be read ahead and unread when memory is full |
+//! | heat | at most 3 | two bits, three more rounds in main |
+//! | promotion | heat 1 | pages are counted at most once per pass, so one hit is real |
+//! | ghosts | as many as main | the paper's |
+//!
+//! Weaknesses: a page whose second use comes after its time in the small queue and in the ghosts
+//! is never kept; a loop slightly larger than the cache gains little.
+
+use pagewell_base::mix::{STEP, mix};
+
+/// A place for one page in the arena, 0 to the number of places less 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameIndex(pub u32);
+
+/// How a page came into the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It was asked for.
+    Demand,
+    /// Read-ahead fetched it for a stream.
+    Stream,
+}
+
+/// What the owner of the pages knows of them. Hits are counted by the owner, without a lock and
+/// without telling the policy.
+pub trait Frames {
+    /// Whether the page may go: it is neither pinned nor dirty nor being fetched.
+    fn is_evictable(&self, frame: FrameIndex) -> bool;
+
+    /// Hits since the page came or was last [`Frames::cool`]ed, saturating at
+    /// [`HEAT_MAX`].
+    fn heat(&self, frame: FrameIndex) -> u8;
+
+    /// Lowers the heat to `heat`; hits that come meanwhile may be lost.
+    fn cool(&self, frame: FrameIndex, heat: u8);
+}
+
+/// Hits of a page are counted up to this.
+pub const HEAT_MAX: u8 = 3;
+
+/// So many pages that cannot go are passed over in one search for a victim.
+pub const SKIPS_MAX: u32 = 128;
+
+/// So many pages that were hit are spared in one search for a victim; the next that can go goes.
+pub const SPARED_MAX: u32 = 128;
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+const STREAM: usize = 2;
+const LISTS: usize = 3;
+
+/// One in so many places is the share of the small queue.
+const SMALL_SHARE: u32 = 10;
+/// The same of the stream queue. Read-ahead that is unread is to be no more than that.
+pub const STREAM_SHARE: u32 = 4;
+
+/// Small, main and ghost queue.
+#[derive(Debug)]
+pub struct S3Fifo {
+    links: Links,
+    /// The name of the page in each place.
+    keys: Vec<u64>,
+    ghost: Ghost,
+    /// What the small queue may hold before it is looked at first.
+    small_share: usize,
+    /// The same of the stream queue.
+    stream_share: usize,
+}
+
+impl S3Fifo {
+    /// For an arena of so many places. Memory is taken here and never again.
+    #[must_use]
+    pub fn new(frames: u32) -> Self {
+        let small_share = (frames / SMALL_SHARE).max(1);
+        Self {
+            links: Links::new(frames, LISTS),
+            keys: vec![0; frames as usize],
+            ghost: Ghost::new(frames.saturating_sub(small_share)),
+            small_share: small_share as usize,
+            stream_share: (frames / STREAM_SHARE).max(1) as usize,
+        }
+    }
+
+    /// A page named by `key` (any hash of file and page number) came into a free place.
+    pub fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival) {
+        if let Some(slot) = self.keys.get_mut(frame.0 as usize) {
+            *slot = key;
+        }
+        let list = match arrival {
+            Arrival::Stream => STREAM,
+            Arrival::Demand if self.ghost.take(key) => MAIN,
+            Arrival::Demand => SMALL,
+        };
+        self.links.push(list, frame);
+    }
+
+    /// The page that was chosen cannot go after all.
+    pub fn put_back(&mut self, frame: FrameIndex) {
+        if let Some(key) = self.keys.get(frame.0 as usize) {
+            self.inserted(frame, *key, Arrival::Demand);
+        }
+    }
+
+    /// The page left without having been chosen: its place is free.
+    pub fn removed(&mut self, frame: FrameIndex) {
+        self.links.remove(frame);
+    }
+
+    /// Chooses a page to go and forgets its place, or `None` when none may go. Work is bounded: it
+    /// gives up after [`SKIPS_MAX`] pages of each queue that cannot go, and goes on with others
+    /// when it is asked again.
+    pub fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
+        let mut order = [MAIN, SMALL, STREAM];
+        // Those above their share come to the front, the others stay behind main.
+        if self.links.length(SMALL) > self.small_share {
+            order = [SMALL, MAIN, STREAM];
+        }
+        if self.links.length(STREAM) > self.stream_share {
+            order = [STREAM, order[0], order[1]];
+        }
+        let mut spares = SPARED_MAX;
+        for list in order {
+            let found = self.search(list, frames, &mut spares);
+            if found.is_some() {
+                return found;
+            }
+        }
+        // Only when hot pages moved to main after it had been looked at.
+        self.search(MAIN, frames, &mut 0)
+    }
+
+    /// Searches one queue from its front, and spares at most so many pages for their heat.
+    fn search(&mut self, list: usize, frames: &dyn Frames, spares: &mut u32) -> Option<FrameIndex> {
+        let mut skips = SKIPS_MAX;
+        for _ in 0..self.links.length(list).saturating_mul(2) {
+            let frame = self.links.first(list)?;
+            if !frames.is_evictable(frame) {
+                skips = skips.checked_sub(1)?;
+                self.links.push(list, frame);
+                continue;
+            }
+            let heat = frames.heat(frame);
+            if *spares == 0 || heat == 0 {
+                self.links.remove(frame);
+                if list == SMALL
+                    && let Some(key) = self.keys.get(frame.0 as usize)
+                {
+                    self.ghost.insert(*key);
+                }
+                return Some(frame);
+            }
+            *spares -= 1;
+            let heat = if list == MAIN { heat - 1 } else { 0 };
+            frames.cool(frame, heat);
+            self.links.push(MAIN, frame);
+        }
+        None
+    }
+}
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    before: u32,
+    after: u32,
+    /// The list it is in, or [`Links::lists`] for none.
+    list: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u32,
+    last: u32,
+    length: usize,
+}
+
+/// Several lists over the places of one arena, linked through one table. Places that the arena does
+/// not have are ignored.
+///
+/// Each place of the arena has one node with two links, so it is in at most one list, and joining,
+/// leaving and moving take no memory and constant time.
+#[derive(Debug)]
+pub struct Links {
+    nodes: Vec<Node>,
+    lists: Vec<Ends>,
+}
+
+impl Links {
+    /// Empty lists named 0 to `lists` less 1.
+    #[must_use]
+    pub fn new(frames: u32, lists: usize) -> Self {
+        let node = Node {
+            before: NONE,
+            after: NONE,
+            list: lists,
+        };
+        let ends = Ends {
+            first: NONE,
+            last: NONE,
+            length: 0,
+        };
+        Self {
+            nodes: vec![node; frames as usize],
+            lists: vec![ends; lists],
+        }
+    }
+
+    /// The number of places in a list.
+    #[must_use]
+    pub fn length(&self, list: usize) -> usize {
+        self.lists[list].length
+    }
+
+    /// The place at the front, which came first.
+    #[must_use]
+    pub fn first(&self, list: usize) -> Option<FrameIndex> {
+        place(self.lists[list].first)
+    }
+
+    /// The place behind `frame` in its list.
+    #[must_use]
+    pub fn after(&self, frame: FrameIndex) -> Option<FrameIndex> {
+        let node = self.nodes.get(frame.0 as usize)?;
+        place(node.after)
+    }
+
+    /// The list that `frame` is in.
+    #[must_use]
+    pub fn list_of(&self, frame: FrameIndex) -> Option<usize> {
+        let node = self.nodes.get(frame.0 as usize)?;
+        (node.list < self.lists.len()).then_some(node.list)
+    }
+
+    /// Puts a place at the end of a list, out of the one it was in.
+    pub fn push(&mut self, list: usize, frame: FrameIndex) {
+        self.remove(frame);
+        let last = self.lists[list].last;
+        let Some(node) = self.nodes.get_mut(frame.0 as usize) else {
+            return;
+        };
+        *node = Node {
+            before: last,
+            after: NONE,
+            list,
+        };
+        let ends = &mut self.lists[list];
+        ends.last = frame.0;
+        ends.length += 1;
+        if last == NONE {
+            ends.first = frame.0;
+        } else {
+            self.nodes[last as usize].after = frame.0;
+        }
+    }
+
+    /// Takes a place out of its list; false when it is in none.
+    pub fn remove(&mut self, frame: FrameIndex) -> bool {
+        let Some(list) = self.list_of(frame) else {
+            return false;
+        };
+        let Node { before, after, .. } = self.nodes[frame.0 as usize];
+        let ends = &mut self.lists[list];
+        ends.length -= 1;
+        if before == NONE {
+            ends.first = after;
+        } else {
+            self.nodes[before as usize].after = after;
+        }
+        if after == NONE {
+            ends.last = before;
+        } else {
+            self.nodes[after as usize].before = before;
+        }
+        self.nodes[frame.0 as usize].list = self.lists.len();
+        true
+    }
+}
+
+fn place(index: u32) -> Option<FrameIndex> {
+    (index != NONE).then_some(FrameIndex(index))
+}
+
+const WAYS: usize = 4;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// 0 for an empty slot.
+    fingerprint: u32,
+    number: u32,
+}
+
+/// Names of pages that went lately, without their data.
+///
+/// Problem: a page that comes back soon after it went should not have gone. To know it, the names
+/// of as many pages as the main queue holds are kept, in fixed memory and without a list.
+///
+/// Rule: a table of buckets of [`WAYS`] slots. A slot holds a fingerprint of the name and the
+/// number of the entry, counted up. An entry is old when `capacity` others came after it, which
+/// is what a ring of that size forgets; nothing is ever moved or cleaned. A new entry takes the
+/// oldest slot of its bucket. There are twice as many slots as entries, so that seldom a bucket
+/// forgets one that is not old.
+///
+/// Weakness: fingerprints have 32 bits; about one lookup in a thousand million is wrong, and costs
+/// one page a place in the wrong queue.
+#[derive(Debug)]
+pub struct Ghost {
+    slots: Vec<Slot>,
+    bucket_mask: usize,
+    capacity: u32,
+    next: u32,
+}
+
+impl Ghost {
+    /// Remembers so many at most. Memory is taken here and never again.
+    #[must_use]
+    pub fn new(capacity: u32) -> Self {
+        let buckets = (capacity as usize * 2).div_ceil(WAYS).next_power_of_two();
+        Self {
+            slots: vec![Slot::default(); buckets * WAYS],
+            bucket_mask: buckets - 1,
+            capacity,
+            next: 0,
+        }
+    }
+
+    fn find(&mut self, key: u64) -> (u32, &mut [Slot]) {
+        // The caller may give any hash, or none at all.
+        let mixed = mix(key.wrapping_add(STEP));
+        let first = (mixed as usize & self.bucket_mask) * WAYS;
+        let fingerprint = ((mixed >> 32) as u32).max(1);
+        (fingerprint, &mut self.slots[first..first + WAYS])
+    }
+
+    /// Remembers a page.
+    pub fn insert(&mut self, key: u64) {
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        let (fingerprint, bucket) = self.find(key);
+        let age = |slot: &Slot| match slot.fingerprint {
+            0 => u32::MAX,
+            _ => number.wrapping_sub(slot.number),
+        };
+        let same = bucket
+            .iter()
+            .position(|slot| slot.fingerprint == fingerprint);
+        let place = match same {
+            Some(same) => bucket.get_mut(same),
+            None => bucket.iter_mut().max_by_key(|slot| age(slot)),
+        };
+        if let Some(slot) = place {
+            *slot = Slot {
+                fingerprint,
+                number,
+            };
+        }
+    }
+
+    /// Whether the page is remembered; it is forgotten by that.
+    pub fn take(&mut self, key: u64) -> bool {
+        let (next, capacity) = (self.next, self.capacity);
+        let (fingerprint, bucket) = self.find(key);
+        let found = bucket
+            .iter_mut()
+            .find(|slot| slot.fingerprint == fingerprint);
+        found.is_some_and(|slot| {
+            let remembered = next.wrapping_sub(slot.number) <= capacity;
+            *slot = Slot::default();
+            remembered
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(links: &Links, list: usize) -> Vec<u32> {
+        let mut next = links.first(list);
+        let walk = std::iter::from_fn(|| {
+            let frame = next?;
+            next = links.after(frame);
+            Some(frame.0)
+        });
+        walk.collect()
+    }
+
+    #[test]
+    fn places_join_move_and_leave() {
+        let mut links = Links::new(5, 2);
+        for frame in 0..5 {
+            links.push(0, FrameIndex(frame));
+        }
+        links.push(1, FrameIndex(2));
+        links.push(0, FrameIndex(0));
+        assert!(links.remove(FrameIndex(4)));
+        assert!(!links.remove(FrameIndex(4)));
+        links.push(0, FrameIndex(99));
+        assert!(!links.remove(FrameIndex(99)));
+        assert_eq!(content(&links, 0), [1, 3, 0]);
+        assert_eq!(content(&links, 1), [2]);
+        assert_eq!((links.length(0), links.length(1)), (3, 1));
+        assert_eq!(links.list_of(FrameIndex(2)), Some(1));
+        assert_eq!(links.list_of(FrameIndex(4)), None);
+    }
+
+    #[test]
+    fn the_latest_are_remembered_once_and_the_others_forgotten() {
+        let mut ghost = Ghost::new(100);
+        for key in 0..1000 {
+            ghost.insert(key);
+        }
+        let remembered: Vec<u64> = (0..1000).filter(|key| ghost.take(*key)).collect();
+        assert!(remembered.iter().all(|key| *key >= 900), "{remembered:?}");
+        assert!(remembered.len() >= 95, "{remembered:?}");
+        assert!((0..2000).all(|key| !ghost.take(key)));
+    }
+
+    #[test]
+    fn nothing_is_remembered_without_room() {
+        let mut ghost = Ghost::new(0);
+        ghost.insert(1);
+        assert!(!ghost.take(1));
+    }
+}
