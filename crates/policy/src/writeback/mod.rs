@@ -8,11 +8,11 @@
 //! other and will not come back.
 //!
 //! The life of a dirty byte: [`WriteBack::admit`] lets its writer in, or makes it pause
-//! (`pacing.rs`). [`WriteBack::wrote`] notes it (`writer.rs`, `pages.rs`).
-//! [`WriteBack::next`] chooses it (`selection.rs`, which holds the theory of that) and hands it out
-//! in a [`Write`], together with its neighbours; from now on it is under write-out. It may be
-//! written again meanwhile: then it is both. [`WriteBack::finished`] makes it clean, or dirty again
-//! after a failure (`completion.rs`). [`WriteBack::tag`] asks for all of a range (`tags.rs`).
+//! (`share.rs`). [`WriteBack::wrote`] notes it (`dirty_map.rs`). [`WriteBack::next`] chooses it
+//! (`write_back.rs`, which holds the theory of that) and hands it out in a [`Write`], together with
+//! its neighbours; from now on it is under write-out. It may be written again meanwhile: then it is
+//! both. [`WriteBack::finished`] makes it clean, or dirty again after a failure. [`WriteBack::tag`]
+//! asks for all of a range (`tags.rs`).
 //!
 //! ```text
 //!            wrote              next               finished: written
@@ -24,8 +24,7 @@
 //!                       +-------------------------------------------+
 //! ```
 //!
-//! A device that may lose what it took, and say so, has its bytes *kept* until a flush was good
-//! (`kept.rs`).
+//! A device that may lose what it took, and say so, has its bytes *kept* until a flush was good.
 //!
 //! Dirty *memory* is what is limited: a page with one dirty byte counts as a page.
 //!
@@ -34,28 +33,21 @@
 //! and calls `next` whenever something may have become due: after [`Urgency::Now`], after
 //! `finished`, at [`WriteBack::next_at`], and of all objects after [`WriteBack::take_waiting`].
 
-mod completion;
-mod discard;
-mod kept;
-mod pacing;
-mod pages;
-mod selection;
+mod dirty_map;
 pub mod settings;
 mod share;
-mod state;
 mod stream;
 mod tags;
 #[cfg(test)]
 mod tests;
-mod writer;
+mod write_back;
 
 use std::time::Duration;
 
 pub use crate::elevator::Extent;
-pub use pacing::Limits;
 pub use settings::Settings;
-pub use share::StoreShare;
-pub use state::WriteBack;
+pub use share::{Limits, StoreShare};
+pub use write_back::WriteBack;
 
 /// Names a write until it is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -15,72 +15,188 @@
 //! has one. An object that found no place, or whose writer was refused, is noted: when there is
 //! place again, the caller has to look at all objects ([`super::WriteBack::take_waiting`]).
 //!
-//! **Known weaknesses.** Whole pages come first within an object only: a page with gaps of one
-//! object may go before a whole page of another. Which object goes next is up to the caller.
+//! # How fast may writers go?
+//!
+//! Dirty memory is limited in *time*: what the device writes in two seconds, at most the share of
+//! the arena. A writer that finds less than three quarters of that dirty is never slowed. Above, it
+//! pauses before each new page, so that all writers together dirty memory as fast as the device
+//! cleans it:
+//!
+//! ```text
+//!   ratio 2 |.
+//!           | '.
+//!         1 |    '-...._____....-.          rate = bandwidth x ratio
+//!           |                     '.
+//!         0 |                       '.
+//!           +-----------+-------------+
+//!        free run    setpoint       hard    dirty memory
+//! ```
+//!
+//! The cubic is flat at the setpoint, so that noise there changes nothing, and steep at the ends.
+//! An error in the measured bandwidth only shifts the place where it settles.
+//!
+//! There is a clock, which a new page moves on by what it costs; a writer pauses until its time.
+//! Short pauses are saved up, long ones are cut at 200 ms, and the rest stays on the clock (at most
+//! a second).
+//!
+//! The bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s,
+//! in *memory that became clean*: one small range frees a page. At first steps are shorter, 25 ms
+//! and then as long as all before, and the average is that of all, the guess counting as one: a
+//! fast device is known for one before much was written that would better have waited. A step in
+//! which the device had too little to do may raise the estimate, but not lower it: it had enough
+//! when no more could be given to it, or more was to be written, or more than the background limit
+//! was under write-out. How much is dirty says nothing, as pages with gaps stay while there is
+//! room. The hard limit rises at once, and falls by 1/32 per step, never below what is dirty:
+//! nobody is stopped because the device became slow. All other limits follow at once. While more is
+//! dirty than the hard limit should be, writers go at a quarter of the bandwidth, and are refused
+//! while the clock is more than a pause ahead, so that what is too much is gone after some seconds.
+//!
+//! # Known weaknesses
+//!
+//! Whole pages come first within an object only: a page with gaps of one object may go before a
+//! whole page of another. Which object goes next is up to the caller.
+//!
+//! Of writers of which one asks more often than another it gets more. Where a call costs less than
+//! the shortest pause, those that are awake take what is saved up, and those that sleep
+//! get one call for each pause: of four writers of 512 KiB to a device of 3 GB/s two get half of
+//! what the others do. A device that alternates between fast and slow within seconds is taken for
+//! one of the average speed.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
 
-use super::Settings;
-use super::pacing::Pacing;
+use super::Counts;
+use super::settings::{
+    FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, PAUSE_MAX, Settings,
+};
 
 /// After tagged bytes of so many of the longest writes the others have one.
 pub(super) const TAG_WRITES: u64 = 4;
+/// Length of a measurement.
+const STEP: Duration = Duration::from_millis(200);
+/// Length of the first.
+const STEP_FIRST: Duration = Duration::from_millis(25);
+/// Time over which the bandwidth is averaged.
+const AVERAGE: Duration = Duration::from_secs(3);
+/// The limit falls by one part in this many per step.
+const FALL_DIVISOR: u64 = 32;
+/// Pages with gaps are written when less than one part in this many is left.
+const THIN_DIVISOR: u64 = 8;
+/// Shorter pauses are saved up.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Writers are never slowed to less than this part of the bandwidth.
+const RATIO_MIN: f64 = 0.25;
+/// The clock is never further ahead.
+const DEBT_MAX: Duration = Duration::from_secs(1);
+/// A device is never taken for slower, in bytes per second.
+const BANDWIDTH_MIN: f64 = 4096.0;
 
-/// See the module. Cloning shares it.
+/// What the objects of a store have together. See the module. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct StoreShare(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    totals: Totals,
+    totals: [AtomicU64; Amount::COUNT],
     gate: Mutex<Gate>,
 }
 
-/// Pages and bytes of all objects.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
+/// What is counted of an object, and of all objects of a store together.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Amount {
     /// Pages with a byte that is dirty, under write-out or kept.
-    pub(super) held: Total,
+    HeldPages,
     /// Those with a dirty byte.
-    pub(super) unwritten: Total,
+    UnwrittenPages,
     /// Those that are only kept.
-    pub(super) only_kept: Total,
+    OnlyKeptPages,
     /// Bytes under write-out.
-    pub(super) flight_bytes: Total,
+    FlightBytes,
     /// Writes under way.
-    pub(super) flights: Total,
+    Flights,
 }
 
-/// A number that several objects change.
-#[derive(Debug, Default)]
-pub(super) struct Total(AtomicU64);
+impl Amount {
+    const COUNT: usize = Self::Flights as usize + 1;
+}
 
-impl Total {
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+/// The amounts of one object, which are given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Amounts {
+    store: StoreShare,
+    own: [u64; Amount::COUNT],
+}
+
+impl Amounts {
+    /// Those of an object of which nothing is dirty.
+    pub(super) fn new(store: &StoreShare) -> Self {
+        Self {
+            store: store.clone(),
+            own: [0; Amount::COUNT],
+        }
     }
 
-    pub(super) fn add(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
+    /// That of this object.
+    pub(super) fn own(&self, of: Amount) -> u64 {
+        self.own[of as usize]
     }
 
-    pub(super) fn remove(&self, amount: u64) {
-        self.0.fetch_sub(amount, Ordering::Relaxed);
+    /// One more, or one fewer.
+    pub(super) fn count(&mut self, of: Amount, more: bool) {
+        if more {
+            self.add(of, 1);
+        } else {
+            self.remove(of, 1);
+        }
     }
+
+    /// So much more.
+    pub(super) fn add(&mut self, of: Amount, amount: u64) {
+        self.own[of as usize] += amount;
+        self.store.0.totals[of as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// So much less.
+    pub(super) fn remove(&mut self, of: Amount, amount: u64) {
+        self.own[of as usize] -= amount;
+        self.store.0.totals[of as usize].fetch_sub(amount, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Amounts {
+    fn drop(&mut self) {
+        for (total, own) in self.store.0.totals.iter().zip(self.own) {
+            total.fetch_sub(own, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How much the device had to do when a write ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Memory with bytes that are dirty, under write-out or kept.
+    pub dirty_bytes: u64,
+    /// Writes are under way.
+    pub is_flying: bool,
+    /// As many as it can take, or more would be if they were handed out.
+    pub is_pressed: bool,
 }
 
 /// What is decided for the store.
 #[derive(Debug)]
-pub(super) struct Gate {
-    pub(super) pacing: Pacing,
+struct Gate {
+    pacing: Pacing,
     /// Enough is under write-out; until it is 2/3 of that.
-    pub(super) flight_stopped: bool,
+    flight_stopped: bool,
     /// Pages with gaps are written, as there was no room.
-    pub(super) thinning: bool,
+    thinning: bool,
     next_object: u64,
     /// Objects with tagged bytes that found no place.
     unplaced: BTreeSet<u64>,
@@ -104,171 +220,355 @@ impl StoreShare {
             is_waiting: false,
         };
         Self(Arc::new(Shared {
-            totals: Totals::default(),
+            totals: Default::default(),
             gate: Mutex::new(gate),
         }))
     }
 
-    pub(super) fn totals(&self) -> &Totals {
-        &self.0.totals
-    }
-
-    pub(super) fn gate(&self) -> MutexGuard<'_, Gate> {
+    fn gate(&self) -> MutexGuard<'_, Gate> {
         self.0.gate.lock()
     }
-}
 
-impl Gate {
+    /// That of all objects.
+    pub(super) fn total(&self, of: Amount) -> u64 {
+        self.0.totals[of as usize].load(Ordering::Relaxed)
+    }
+
     /// A number for one more object.
-    pub(super) fn add_object(&mut self) -> u64 {
-        self.next_object += 1;
-        self.next_object
+    pub(super) fn add_object(&self) -> u64 {
+        let mut gate = self.gate();
+        gate.next_object += 1;
+        gate.next_object
+    }
+
+    /// The limits of dirty memory.
+    pub(super) fn limits(&self) -> Limits {
+        self.gate().pacing.limits()
+    }
+
+    /// Another share of the arena.
+    pub(super) fn set_dirty_bytes_max(&self, bytes: u64) {
+        self.gate().pacing.set_dirty_bytes_max(bytes);
+    }
+
+    /// How long a writer of new pages has to pause; `None`: it is refused.
+    pub(super) fn pause(
+        &self,
+        new_bytes: u64,
+        dirty_bytes: u64,
+        may_pause: bool,
+        now: Duration,
+    ) -> Option<Duration> {
+        let mut gate = self.gate();
+        let pause = gate.pacing.pause(new_bytes, dirty_bytes, may_pause, now);
+        gate.is_waiting |= pause.is_none();
+        pause
+    }
+
+    /// A writer was refused.
+    pub(super) fn refuse(&self) {
+        self.gate().is_waiting = true;
+    }
+
+    /// Whether pages with gaps are written when so much memory is dirty: from the one limit down to
+    /// the other.
+    pub(super) fn is_thinning(&self, unwritten_bytes: u64) -> bool {
+        self.gate().thins(unwritten_bytes)
+    }
+
+    /// The same, which is known from now on.
+    pub(super) fn thin(&self, unwritten_bytes: u64) {
+        let mut gate = self.gate();
+        gate.thinning = gate.thins(unwritten_bytes);
+    }
+
+    /// Whether enough is under write-out.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.gate().flight_stopped
+    }
+
+    /// Whether so much is under write-out that no write of so many bytes is handed out.
+    pub(super) fn is_full(&self, cluster_bytes: u64, counts: &mut Counts) -> bool {
+        let mut gate = self.gate();
+        let most = gate.pacing.limits().flight_bytes_max;
+        let flight_bytes = self.total(Amount::FlightBytes);
+        let full = flight_bytes > 0 && flight_bytes + cluster_bytes > most;
+        if gate.flight_stopped {
+            gate.flight_stopped = full || flight_bytes > most / 3 * 2;
+        } else if full {
+            gate.flight_stopped = true;
+            counts.flight_stops += 1;
+            gate.pacing.pressed();
+        }
+        gate.flight_stopped
     }
 
     /// Whether an object has to let others go first, that commits wait for.
-    pub(super) fn yields(&mut self, object: u64, has_tagged: bool, cluster_bytes: u64) -> bool {
+    pub(super) fn yields(&self, object: u64, has_tagged: bool, cluster_bytes: u64) -> bool {
+        let mut gate = self.gate();
         if !has_tagged {
-            self.leave(object);
+            gate.unplaced.remove(&object);
         }
-        if has_tagged || self.unplaced.is_empty() {
+        if has_tagged || gate.unplaced.is_empty() {
             return false;
         }
-        let is_turn = self.tag_bytes >= cluster_bytes.saturating_mul(TAG_WRITES);
+        let is_turn = gate.tag_bytes >= cluster_bytes.saturating_mul(TAG_WRITES);
         if is_turn {
-            self.tag_bytes = 0;
+            gate.tag_bytes = 0;
         }
         !is_turn
     }
 
     /// An object has found no place.
-    pub(super) fn wait(&mut self, object: u64, has_tagged: bool) {
-        self.is_waiting = true;
+    pub(super) fn wait(&self, object: u64, has_tagged: bool) {
+        let mut gate = self.gate();
+        gate.is_waiting = true;
         if has_tagged {
-            self.unplaced.insert(object);
+            gate.unplaced.insert(object);
         }
-    }
-
-    /// A writer was refused.
-    pub(super) fn refuse(&mut self) {
-        self.is_waiting = true;
     }
 
     /// Bytes of an object are handed out, or it has none to hand out.
-    pub(super) fn serve(&mut self, object: u64, tag_bytes: u64) {
-        self.leave(object);
-        self.tag_bytes = self.tag_bytes.saturating_add(tag_bytes);
+    pub(super) fn serve(&self, object: u64, tag_bytes: u64) {
+        let mut gate = self.gate();
+        gate.unplaced.remove(&object);
+        gate.tag_bytes = gate.tag_bytes.saturating_add(tag_bytes);
     }
 
     /// No commit waits any more for bytes of an object that are to be handed out.
-    pub(super) fn leave(&mut self, object: u64) {
-        self.unplaced.remove(&object);
+    pub(super) fn leave(&self, object: u64) {
+        self.gate().unplaced.remove(&object);
     }
 
     /// Whether an object waits, and there is place again. It is said once.
-    pub(super) fn take_waiting(&mut self) -> bool {
-        let is_free = !self.flight_stopped && self.unplaced.is_empty();
-        is_free && std::mem::take(&mut self.is_waiting)
+    pub(super) fn take_waiting(&self) -> bool {
+        let mut gate = self.gate();
+        let is_free = !gate.flight_stopped && gate.unplaced.is_empty();
+        is_free && std::mem::take(&mut gate.is_waiting)
+    }
+
+    /// The device has something to do.
+    pub(super) fn write_began(&self, now: Duration) {
+        self.gate().pacing.began(now);
+    }
+
+    /// A write made so much memory clean; none when it failed.
+    pub(super) fn write_ended(
+        &self,
+        clean_bytes: Option<u64>,
+        load: Load,
+        now: Duration,
+        counts: &mut Counts,
+    ) {
+        let pacing = &mut self.gate().pacing;
+        match clean_bytes {
+            Some(bytes) => pacing.cleaned(bytes, load, now, counts),
+            None => pacing.failed(load.is_flying, now),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+impl Gate {
+    fn thins(&self, unwritten_bytes: u64) -> bool {
+        let limits = self.pacing.limits();
+        let most_bytes = match self.thinning {
+            true => limits.background_bytes.midpoint(limits.thin_bytes),
+            false => limits.thin_bytes,
+        };
+        unwritten_bytes > most_bytes
+    }
+}
 
-    use super::super::{Admission, Extent, Tag, TagState, WriteBack};
-    use super::*;
+/// The limits of dirty memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Above it the flusher writes pages that are dirty from end to end, in bytes.
+    pub background_bytes: u64,
+    /// Below it writers are never slowed, in bytes.
+    pub free_run_bytes: u64,
+    /// Above it the flusher writes pages with gaps too, in bytes.
+    pub thin_bytes: u64,
+    /// Where writers go as fast as the device, in bytes.
+    pub setpoint_bytes: u64,
+    /// Never exceeded, in bytes.
+    pub hard_bytes: u64,
+    /// Most bytes under write-out.
+    pub flight_bytes_max: u64,
+    /// What the device is taken for, in bytes per second.
+    pub bandwidth: u64,
+}
 
-    const PAGE: u64 = 65_536;
-    const NOW: Duration = Duration::from_secs(1);
+/// The state of the pacing.
+#[derive(Debug)]
+struct Pacing {
+    settings: Settings,
+    bandwidth: f64,
+    hard_bytes: u64,
+    busy_since: Option<Duration>,
+    step_busy: Duration,
+    step_bytes: u64,
+    step_pressed: bool,
+    /// Time that the average is about.
+    measured: Duration,
+    /// When the next page may become dirty.
+    clock: Duration,
+}
 
-    fn bytes(offset: u64, length: u64) -> Extent {
-        Extent { offset, length }
+impl Pacing {
+    fn new(settings: &Settings) -> Self {
+        let mut pacing = Self {
+            settings: *settings,
+            bandwidth: settings.bandwidth_initial as f64,
+            hard_bytes: 0,
+            busy_since: None,
+            step_busy: Duration::ZERO,
+            step_bytes: 0,
+            step_pressed: false,
+            measured: STEP_FIRST,
+            clock: Duration::ZERO,
+        };
+        pacing.hard_bytes = pacing.target();
+        pacing
     }
 
-    /// Objects of a store that may have so many pages dirty.
-    fn objects(count: usize, pages: u64) -> Vec<WriteBack> {
-        let settings = Settings::new(pages * PAGE);
-        let share = StoreShare::new(settings);
-        let object = |_| WriteBack::of_store(settings, &share);
-        (0..count).map(object).collect()
-    }
-
-    #[test]
-    fn many_objects_together_have_the_memory_of_one() {
-        let mut objects = objects(100, 16);
-        let mut admitted = 0;
-        for object in &mut objects {
-            if object.admit(bytes(0, 10), true, NOW) != Admission::Refused {
-                object.wrote(bytes(0, 10), NOW);
-                admitted += 1;
-            }
+    /// Another share of the arena.
+    fn set_dirty_bytes_max(&mut self, bytes: u64) {
+        let bytes = bytes.max(self.settings.page_bytes);
+        if bytes == self.settings.dirty_bytes_max {
+            return;
         }
-        assert_eq!(admitted, 16);
-        assert_eq!(objects[0].store_memory_bytes(), 16 * PAGE);
-        // What of others is clean makes room.
-        objects[99].admit(bytes(0, 10), true, NOW);
-        let write = objects[3].next(NOW).unwrap();
-        objects[3].finished(write.id, true, NOW);
-        assert!(objects[3].take_waiting() && !objects[3].take_waiting());
-        assert_ne!(
-            objects[99].admit(bytes(0, 10), true, NOW),
-            Admission::Refused
-        );
-        // So does what is given up.
-        objects.drain(..50);
-        assert!(objects[0].store_memory_bytes() <= 8 * PAGE);
-        drop(objects.drain(1..));
-        objects[0].forget();
-        assert_eq!(objects[0].store_memory_bytes(), 0);
+        let grows = bytes > self.settings.dirty_bytes_max;
+        self.settings.dirty_bytes_max = bytes;
+        // Others need the memory: at once.
+        self.hard_bytes = if grows {
+            self.hard_bytes.max(self.target())
+        } else {
+            self.hard_bytes.min(bytes)
+        };
     }
 
-    #[test]
-    fn a_commit_of_one_object_goes_before_what_another_has_in_plenty() {
-        let mut objects = objects(2, 4096);
-        let most = objects[0].limits().flight_bytes_max;
-        objects[0].wrote(bytes(0, 2048 * PAGE), NOW);
-        let mut flying = Vec::new();
-        while let Some(write) = objects[0].next(NOW) {
-            flying.push(write);
-        }
-        let length = flying.iter().map(|write| write.extent.length).sum::<u64>();
-        assert!(length <= most && length > most / 2);
-        objects[1].wrote(bytes(0, 10), NOW);
-        let tag = objects[1].tag(bytes(0, 10), NOW);
-        assert_eq!(objects[1].next(NOW), None, "no place");
-        for write in flying.split_off(flying.len() / 2) {
-            objects[0].finished(write.id, true, NOW);
-        }
-        assert_eq!(objects[0].next(NOW), None, "lets it go first");
-        let write = objects[1].next(NOW).unwrap();
-        assert!(objects[1].next(NOW).is_none());
-        assert!(objects[0].take_waiting());
-        assert!(objects[0].next(NOW).is_some());
-        objects[1].finished(write.id, true, NOW);
-        assert_eq!(objects[1].tag_state(tag), TagState::Written);
+    /// Where the hard limit belongs.
+    fn target(&self) -> u64 {
+        // A float beyond the range becomes the last number there is.
+        let bytes = (self.bandwidth * self.settings.device_time_max.as_secs_f64()) as u64;
+        let least = self.settings.page_bytes.saturating_mul(HARD_PAGES_MIN);
+        bytes.max(least).min(self.settings.dirty_bytes_max)
     }
 
-    #[test]
-    fn an_object_for_which_no_commit_waits_any_more_keeps_no_other_from_going() {
-        let ends: [fn(&mut Vec<WriteBack>, Tag); 4] = [
-            |objects, _| objects.truncate(1),
-            |objects, tag| objects[1].untag(tag),
-            |objects, _| assert_eq!(objects[1].discard(bytes(0, PAGE)), 10),
-            |objects, _| assert_eq!(objects[1].forget(), 10),
-        ];
-        for end in ends {
-            let mut objects = objects(2, 4096);
-            objects[0].wrote(bytes(0, 2048 * PAGE), NOW);
-            let flying: Vec<_> = std::iter::from_fn(|| objects[0].next(NOW)).collect();
-            objects[1].wrote(bytes(0, 10), NOW);
-            let tag = objects[1].tag(bytes(0, 10), NOW);
-            assert_eq!(objects[1].next(NOW), None);
-            end(&mut objects, tag);
-            for write in flying {
-                objects[0].finished(write.id, true, NOW);
-            }
-            assert!(objects[0].take_waiting());
-            assert!(objects[0].next(NOW).is_some());
+    fn limits(&self) -> Limits {
+        let hard_bytes = self.hard_bytes;
+        let wanted_bytes = self.target().min(hard_bytes);
+        let background_bytes = wanted_bytes / 2;
+        let free_run_bytes = background_bytes.midpoint(wanted_bytes);
+        // A page less than there is room for, at least: a writer that is refused must find that
+        // something is written.
+        let whole_bytes = wanted_bytes - wanted_bytes % self.settings.page_bytes;
+        let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.settings.page_bytes);
+        let thin_bytes = whole_bytes.saturating_sub(left_bytes);
+        let bandwidth = self.bandwidth as u64;
+        let least = FLIGHT_BYTES_MIN.min(self.settings.flight_bytes_max);
+        Limits {
+            background_bytes,
+            free_run_bytes,
+            thin_bytes,
+            setpoint_bytes: free_run_bytes.midpoint(wanted_bytes),
+            hard_bytes,
+            flight_bytes_max: (bandwidth / FLIGHT_SECOND_DIVISOR)
+                .clamp(least, self.settings.flight_bytes_max),
+            bandwidth,
+        }
+    }
+
+    /// The rate of all writers together, as a part of the bandwidth: 2 to 0.
+    fn ratio(&self, dirty_bytes: u64) -> f64 {
+        let limits = self.limits();
+        let room = (limits.setpoint_bytes - limits.free_run_bytes).max(1) as f64;
+        let distance = (limits.setpoint_bytes as f64 - dirty_bytes as f64) / room;
+        (1.0 + distance.clamp(-1.0, 1.0).powi(3)).max(RATIO_MIN)
+    }
+
+    /// How long a writer of new pages would have to pause; `None`: so much is dirty that it may not
+    /// go on after the longest pause there is. One that may not pause is not charged for it.
+    fn pause(
+        &mut self,
+        new_bytes: u64,
+        dirty_bytes: u64,
+        may_pause: bool,
+        now: Duration,
+    ) -> Option<Duration> {
+        let after = dirty_bytes.saturating_add(new_bytes);
+        if after <= self.limits().free_run_bytes {
+            self.clock = now;
+            return Some(Duration::ZERO);
+        }
+        let before = self.clock.max(now);
+        if dirty_bytes > self.target() && before > now.saturating_add(PAUSE_MAX) {
+            return None;
+        }
+        let rate = (self.bandwidth * self.ratio(dirty_bytes)).max(1.0);
+        let cost = (new_bytes as f64 / rate).min(DEBT_MAX.as_secs_f64());
+        let time = before.saturating_add(Duration::from_secs_f64(cost));
+        let time = time.min(now.saturating_add(DEBT_MAX));
+        let due = time.saturating_sub(now);
+        let length = if due < PAUSE_MIN { Duration::ZERO } else { due };
+        if may_pause || length.is_zero() {
+            self.clock = time;
+        }
+        Some(length)
+    }
+
+    /// The device has something to do.
+    fn began(&mut self, now: Duration) {
+        self.busy_since.get_or_insert(now);
+    }
+
+    /// It has as much to do as it can.
+    fn pressed(&mut self) {
+        self.step_pressed = true;
+    }
+
+    /// A write failed: the time it took says nothing.
+    fn failed(&mut self, flying: bool, now: Duration) {
+        self.busy_since = flying.then_some(now);
+    }
+
+    /// A write made memory clean.
+    fn cleaned(&mut self, bytes: u64, load: Load, now: Duration, counts: &mut Counts) {
+        let busy = now.saturating_sub(self.busy_since.unwrap_or(now));
+        self.busy_since = load.is_flying.then_some(now);
+        self.step_busy = self.step_busy.saturating_add(busy);
+        self.step_bytes = self.step_bytes.saturating_add(bytes);
+        self.step_pressed |= load.is_pressed;
+        if self.step_busy < STEP.min(self.measured) {
+            return;
+        }
+        counts.bandwidth_steps += 1;
+        let sample = self.step_bytes as f64 / self.step_busy.as_secs_f64();
+        if sample >= self.bandwidth || self.step_pressed {
+            self.measured = self.measured.saturating_add(self.step_busy).min(AVERAGE);
+            let weight = self.step_busy.as_secs_f64() / self.measured.as_secs_f64();
+            let weight = weight.min(1.0);
+            self.bandwidth += (sample - self.bandwidth) * weight;
+            self.bandwidth = self.bandwidth.max(BANDWIDTH_MIN);
+        } else {
+            counts.bandwidth_steps_idle += 1;
+        }
+        self.step_busy = Duration::ZERO;
+        self.step_bytes = 0;
+        self.step_pressed = false;
+        self.follow(load.dirty_bytes);
+    }
+
+    /// Moves the hard limit towards where it belongs.
+    fn follow(&mut self, dirty_bytes: u64) {
+        let target = self.target();
+        if target > self.hard_bytes {
+            self.hard_bytes = target;
+            return;
+        }
+        let target = target.max(dirty_bytes);
+        if target < self.hard_bytes {
+            self.hard_bytes -= (self.hard_bytes - target).div_ceil(FALL_DIVISOR);
         }
     }
 }

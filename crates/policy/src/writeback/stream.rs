@@ -31,7 +31,7 @@ use std::time::Duration;
 use pagewell_base::spans::Spans;
 
 use super::Counts;
-use super::pages::{Bytes, Pages};
+use super::dirty_map::DirtyMap;
 
 /// Streams at a time.
 const STREAMS_MAX: usize = 8;
@@ -47,6 +47,19 @@ const JUMP_BYTES: u64 = 1 << 20;
 pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
 /// Spans of one generation of pages that were written: 64 KiB of memory or so.
 const SPANS_MAX: usize = 2048;
+
+/// What a page is to a stream of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Nothing of it was written.
+    Empty,
+    /// Each of its dirty bytes was written once, and none to the device lately; more may come.
+    Partial,
+    /// So was each byte of it.
+    Full,
+    /// Left to the other reasons to write.
+    Stale,
+}
 
 /// One stream.
 #[derive(Clone, Copy, Debug)]
@@ -138,12 +151,12 @@ impl Habit {
         &mut self,
         (start, end): (u64, u64),
         behind_bytes: u64,
-        (bytes, pages): (&Bytes, &Pages),
+        map: &DirtyMap,
         now: Duration,
         counts: &mut Counts,
     ) -> Vec<Range<u64>> {
         let near = |stream: &Stream| stream.end.abs_diff(start);
-        let first = start / pages.page_bytes;
+        let first = start / map.page_bytes();
         let candidates = self.streams.iter_mut().filter(|stream| {
             let passed = stream.pushed && first < stream.behind.saturating_sub(1);
             let idle = now.saturating_sub(stream.seen) >= IDLE_FORGET;
@@ -151,10 +164,10 @@ impl Habit {
         });
         let Some(stream) = candidates.min_by_key(|stream| near(stream)) else {
             counts.streams += 1;
-            self.begin(start, end, pages.page_bytes, now);
+            self.begin(start, end, map.page_bytes(), now);
             return Vec::new();
         };
-        let first = start.div_ceil(pages.page_bytes);
+        let first = start.div_ceil(map.page_bytes());
         if !stream.pushed && first < stream.behind {
             // The first calls came in the wrong order.
             stream.behind = first;
@@ -167,8 +180,8 @@ impl Habit {
         if stream.calls < PROOF_CALLS {
             return Vec::new();
         }
-        stream.jump(end - start, pages, counts);
-        stream.check(behind_bytes, bytes, pages, counts)
+        stream.jump(end - start, map, counts);
+        stream.check(behind_bytes, map, counts)
     }
 
     fn begin(&mut self, start: u64, end: u64, page_bytes: u64, now: Duration) {
@@ -191,9 +204,9 @@ impl Habit {
 
 impl Stream {
     /// There is a whole write, unless a page was written again since it was found full.
-    fn push(&mut self, pages: &Pages, counts: &mut Counts) -> Option<Range<u64>> {
+    fn push(&mut self, map: &DirtyMap, counts: &mut Counts) -> Option<Range<u64>> {
         let gathered = self.behind..self.checked;
-        let stale = |page: &u64| pages.all.get(page).is_none_or(|page| !page.fresh);
+        let stale = |page: &u64| !map.is_fresh(*page);
         if let Some(last) = gathered.clone().rev().find(stale) {
             counts.behind_spared_pages += last + 1 - self.behind;
             self.behind = last + 1;
@@ -205,9 +218,9 @@ impl Stream {
     }
 
     /// Leaves what is behind it when it went much further than it wrote.
-    fn jump(&mut self, written_bytes: u64, pages: &Pages, counts: &mut Counts) {
-        let last = self.end.saturating_sub(REORDER_BYTES) / pages.page_bytes;
-        let most = written_bytes.saturating_add(JUMP_BYTES) / pages.page_bytes;
+    fn jump(&mut self, written_bytes: u64, map: &DirtyMap, counts: &mut Counts) {
+        let last = self.end.saturating_sub(REORDER_BYTES) / map.page_bytes();
+        let most = written_bytes.saturating_add(JUMP_BYTES) / map.page_bytes();
         let passed = last.saturating_sub(self.checked);
         if passed > most {
             counts.behind_skipped_pages += passed;
@@ -217,47 +230,35 @@ impl Stream {
     }
 
     /// Looks at what the stream has passed, and says which of it is to be written.
-    fn check(
-        &mut self,
-        behind_bytes: u64,
-        bytes: &Bytes,
-        pages: &Pages,
-        counts: &mut Counts,
-    ) -> Vec<Range<u64>> {
+    fn check(&mut self, behind_bytes: u64, map: &DirtyMap, counts: &mut Counts) -> Vec<Range<u64>> {
         let mut due = Vec::new();
         loop {
             counts.behind_looked_pages += 1;
-            let (start, end) = pages.span(self.checked);
+            let (start, end) = map.span(self.checked);
             if end > self.end || start == end {
                 return due;
             }
-            let page = pages.all.get(&self.checked);
-            if page.is_some_and(|page| page.fresh && page.ready) {
-                if bytes.dirty.covers(start, end) {
+            match map.fill(self.checked) {
+                Fill::Full => {
                     self.checked += 1;
-                    if (self.checked - self.behind) * pages.page_bytes >= behind_bytes {
-                        due.extend(self.push(pages, counts));
+                    if (self.checked - self.behind) * map.page_bytes() >= behind_bytes {
+                        due.extend(self.push(map, counts));
                     }
                     continue;
                 }
-                if self.end - end < REORDER_BYTES {
-                    return due;
+                Fill::Partial | Fill::Empty if self.end - end < REORDER_BYTES => return due,
+                Fill::Partial => counts.behind_skipped_pages += 1,
+                Fill::Empty => {
+                    // A stream that jumped is not followed page by page.
+                    let last = self.end / map.page_bytes();
+                    let next = map.next_page(self.checked);
+                    let next = next.map_or(last, |page| page.min(last));
+                    counts.behind_skipped_pages += next - self.checked;
+                    self.checked = next;
+                    self.behind = next;
+                    continue;
                 }
-                counts.behind_skipped_pages += 1;
-            } else if page.is_none() {
-                // Nothing of it came yet; a stream that jumped is not followed page by page.
-                if self.end - end < REORDER_BYTES {
-                    return due;
-                }
-                let next = pages.all.range(self.checked..).next();
-                let last = self.end / pages.page_bytes;
-                let next = next.map_or(last, |(&page, _)| page.min(last));
-                counts.behind_skipped_pages += next - self.checked;
-                self.checked = next;
-                self.behind = next;
-                continue;
-            } else {
-                counts.behind_spared_pages += 1;
+                Fill::Stale => counts.behind_spared_pages += 1,
             }
             self.checked += 1;
             self.behind = self.checked;

@@ -9,17 +9,18 @@
 //! and they are tried again for their own sake.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use pagewell_base::spans::{Span, Spans};
 
-use super::{Counts, Extent, Tag, TagState, WriteBack, WriteId};
+use super::dirty_map::DirtyMap;
+use super::share::TAG_WRITES;
+use super::{Counts, Tag, TagState, WriteId};
 
 /// What one tag waits for.
 #[derive(Debug)]
-pub(super) struct Tagged {
+struct Tagged {
     /// Not handed out yet; always dirty.
-    pub(super) todo: Spans,
+    todo: Spans,
     waits: BTreeSet<WriteId>,
     failed: bool,
 }
@@ -28,21 +29,108 @@ impl Tagged {
     fn is_ended(&self) -> bool {
         self.todo.is_empty() && self.waits.is_empty()
     }
+
+    /// What of it can be handed out now.
+    fn next(&self, map: &DirtyMap) -> Option<Span> {
+        let mut todo = self.todo.iter();
+        todo.find_map(|(start, end)| map.candidate(start, end))
+    }
 }
 
 /// All tags.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
-    pub(super) pending: BTreeMap<Tag, Tagged>,
+    pending: BTreeMap<Tag, Tagged>,
     ended: BTreeMap<Tag, bool>,
     next: u64,
     /// Whose turn it was.
-    pub(super) last: Option<Tag>,
+    last: Option<Tag>,
     /// Bytes handed out for tags since others had their turn.
-    pub(super) bytes_in_row: u64,
+    bytes_in_row: u64,
 }
 
 impl Tags {
+    /// Asks for bytes that are dirty, and for writes that are under way.
+    pub(super) fn set(
+        &mut self,
+        (todo, waits): (Spans, BTreeSet<WriteId>),
+        counts: &mut Counts,
+    ) -> Tag {
+        let tag = Tag(self.next);
+        self.next += 1;
+        counts.tags += 1;
+        let tagged = Tagged {
+            todo,
+            waits,
+            failed: false,
+        };
+        if tagged.is_ended() {
+            counts.tags_written += 1;
+            self.ended.insert(tag, true);
+        } else {
+            self.pending.insert(tag, tagged);
+        }
+        tag
+    }
+
+    /// Forgets a tag.
+    pub(super) fn remove(&mut self, tag: Tag) {
+        self.pending.remove(&tag);
+        self.ended.remove(&tag);
+    }
+
+    /// Bytes of a tag that were not handed out yet, and writes that it waits for.
+    pub(super) fn left(&self, tag: Tag) -> (u64, usize) {
+        let tagged = self.pending.get(&tag);
+        tagged.map_or((0, 0), |tagged| (tagged.todo.bytes(), tagged.waits.len()))
+    }
+
+    /// The oldest of the writes that a tag waits for.
+    pub(super) fn oldest_write(&self, tag: Tag) -> Option<WriteId> {
+        // Names ascend with time.
+        self.pending.get(&tag)?.waits.first().copied()
+    }
+
+    /// How far a tag is. One whose end was told is forgotten.
+    pub(super) fn state(&mut self, tag: Tag) -> TagState {
+        if self.pending.contains_key(&tag) {
+            return TagState::Pending;
+        }
+        match self.ended.remove(&tag) {
+            Some(true) => TagState::Written,
+            Some(false) | None => TagState::Failed,
+        }
+    }
+
+    /// Whether a tag waits for something that can be handed out.
+    pub(super) fn has_next(&self, map: &DirtyMap) -> bool {
+        let mut pending = self.pending.values();
+        pending.any(|tagged| tagged.next(map).is_some())
+    }
+
+    /// What is handed out next for a tag, at most so many bytes. The tags take turns.
+    pub(super) fn choose(&mut self, map: &DirtyMap, bytes_max: u64) -> Option<Span> {
+        let pending = &self.pending;
+        let after = self.last.map_or(0, |tag| tag.0.saturating_add(1));
+        let (tag, (start, end)) = pending
+            .range(Tag(after)..)
+            .chain(pending.range(..Tag(after)))
+            .find_map(|(&tag, tagged)| Some((tag, tagged.next(map)?)))?;
+        self.last = Some(tag);
+        let end = end.min(start.saturating_add(bytes_max));
+        self.bytes_in_row = self.bytes_in_row.saturating_add(end - start);
+        Some((start, end))
+    }
+
+    /// Whether it is the turn of bytes without a tag. It is said once.
+    pub(super) fn take_turn(&mut self, cluster_bytes: u64) -> bool {
+        let is_turn = self.bytes_in_row >= cluster_bytes.saturating_mul(TAG_WRITES);
+        if is_turn {
+            self.bytes_in_row = 0;
+        }
+        is_turn
+    }
+
     /// A write begins; it takes tagged bytes along.
     pub(super) fn begin(&mut self, id: WriteId, start: u64, end: u64) {
         for tagged in self.pending.values_mut() {
@@ -81,10 +169,10 @@ impl Tags {
     }
 
     /// A write will not go; these bytes of it are to be handed out again.
-    pub(super) fn put_back(&mut self, id: WriteId, parts: &[Span], counts: &mut Counts) {
+    pub(super) fn put_back(&mut self, id: WriteId, parts: &Spans, counts: &mut Counts) {
         for tagged in self.pending.values_mut() {
             if tagged.waits.remove(&id) {
-                for &(start, end) in parts {
+                for (start, end) in parts.iter() {
                     tagged.todo.insert(start, end);
                 }
             }
@@ -98,71 +186,6 @@ impl Tags {
             self.ended.insert(tag, !tagged.failed);
             counts.tags_written += u64::from(!tagged.failed);
             counts.tags_failed += u64::from(tagged.failed);
-        }
-    }
-}
-
-impl WriteBack {
-    /// Asks for everything of a range that is dirty or under write-out now; what comes later does
-    /// not count. The bytes are handed out by [`WriteBack::next`] before all others, without
-    /// waiting for the end of a pause after a failure.
-    ///
-    /// It is kept until [`WriteBack::tag_state`] told its end, or [`WriteBack::untag`].
-    pub fn tag(&mut self, extent: Extent, now: Duration) -> Tag {
-        self.advance(now);
-        let (start, end) = (extent.offset, extent.end());
-        let tag = Tag(self.tags.next);
-        self.tags.next += 1;
-        self.counts.tags += 1;
-        let mut tagged = Tagged {
-            todo: Spans::default(),
-            waits: BTreeSet::new(),
-            failed: false,
-        };
-        for (from, to) in self.bytes.dirty.within(start, end) {
-            tagged.todo.insert(from, to);
-        }
-        let flying = self.bytes.wanted(start, end);
-        tagged.waits = flying.map(|(_, flight)| flight.id).collect();
-        if tagged.is_ended() {
-            self.counts.tags_written += 1;
-            self.tags.ended.insert(tag, true);
-            return tag;
-        }
-        self.tags.pending.insert(tag, tagged);
-        tag
-    }
-
-    /// Forgets a tag that no commit waits for any more. Its bytes are written in their own time.
-    pub fn untag(&mut self, tag: Tag) {
-        self.tags.pending.remove(&tag);
-        self.tags.ended.remove(&tag);
-        self.leave_place();
-    }
-
-    /// Bytes of a tag that were not handed out yet, and writes that it waits for.
-    #[must_use]
-    pub fn tag_left(&self, tag: Tag) -> (u64, usize) {
-        let tagged = self.tags.pending.get(&tag);
-        tagged.map_or((0, 0), |tagged| (tagged.todo.bytes(), tagged.waits.len()))
-    }
-
-    /// When the oldest of the writes that a tag waits for was handed out.
-    #[must_use]
-    pub fn tag_waits_since(&self, tag: Tag) -> Option<Duration> {
-        // Names ascend with time.
-        let oldest = self.tags.pending.get(&tag)?.waits.first()?;
-        self.flight(*oldest).map(|flight| flight.began)
-    }
-
-    /// How far a tag is. A tag whose end was told is forgotten.
-    pub fn tag_state(&mut self, tag: Tag) -> TagState {
-        if self.tags.pending.contains_key(&tag) {
-            return TagState::Pending;
-        }
-        match self.tags.ended.remove(&tag) {
-            Some(true) => TagState::Written,
-            Some(false) | None => TagState::Failed,
         }
     }
 }

@@ -1,0 +1,799 @@
+//! Which bytes of an object are dirty, under write-out, or kept until a flush was good, and the
+//! pages that hold them. Which pages may be written now, and why, is kept up to date page by page,
+//! so that nothing is searched for when a write is chosen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+
+use pagewell_base::spans::{Span, Spans};
+
+use super::settings::{TICK, retry_delay};
+use super::share::{Amount, Amounts, StoreShare};
+use super::stream::Fill;
+use super::{Extent, Settings, WriteId};
+
+/// Pages that are dirty for longer than this part of the expiry time go along with expired ones.
+const EXPIRE_ALONG_DIVISOR: u32 = 2;
+
+/// A write that was handed out.
+#[derive(Debug)]
+struct Flight {
+    id: WriteId,
+    end: u64,
+    /// What of it was dirty, and is still wanted.
+    parts: Spans,
+    /// When the oldest of its pages became dirty, and when it was handed out.
+    since: Duration,
+    began: Duration,
+    /// Bytes of it were discarded since.
+    cut: bool,
+    /// A flush failed meanwhile: a part that was at the device before it may be lost.
+    doubtful: bool,
+    /// None of its bytes counts any more.
+    forgotten: bool,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All of it is at the device.
+    Written,
+    /// Its bytes are dirty again, after a while: the device may be full or away, and is not
+    /// hammered.
+    Failed,
+    /// Its bytes are dirty again.
+    PutBack,
+}
+
+/// A write that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Memory that became clean, in bytes.
+    pub released_bytes: u64,
+    /// What of it was dirty, and is still wanted.
+    pub parts: Spans,
+}
+
+/// All bytes that are not clean.
+#[derive(Debug, Default)]
+struct Bytes {
+    /// Dirty bytes that are not under write-out, and those that became dirty again there.
+    dirty: Spans,
+    /// Written, and in no flush yet, or in the one that is on its way.
+    kept: Spans,
+    covered: Spans,
+    /// By first byte; they do not overlap.
+    flights: BTreeMap<u64, Flight>,
+    /// Where each of them begins.
+    starts: BTreeMap<WriteId, u64>,
+}
+
+impl Bytes {
+    /// See [`DirtyMap::candidate`].
+    fn candidate(&self, start: u64, end: u64) -> Option<Span> {
+        let mut dirty = self.dirty.within(start, end);
+        dirty.find_map(|(from, to)| self.grounded(from, to))
+    }
+
+    /// The first part of `start..end` that is not under write-out.
+    fn grounded(&self, start: u64, end: u64) -> Option<Span> {
+        let mut from = start;
+        for ((flight, landing), _) in self.flying(start, end) {
+            if from < flight {
+                return Some((from, flight));
+            }
+            from = landing;
+        }
+        (from < end).then_some((from, end))
+    }
+
+    /// Where the first write that may have bytes at `start` or after it begins.
+    fn first_flight(&self, start: u64) -> u64 {
+        match self.flights.range(..start).next_back() {
+            Some((&low, flight)) if flight.end > start => low,
+            _ => start,
+        }
+    }
+
+    /// What of `start..end` is under write-out, ascending, even if it was forgotten.
+    fn flying(&self, start: u64, end: u64) -> impl Iterator<Item = (Span, &Flight)> {
+        let from = self.first_flight(start);
+        self.flights
+            .range(from..end.max(from))
+            .map(move |(&low, flight)| ((low.max(start), flight.end.min(end)), flight))
+            .filter(|((low, high), _)| low < high)
+    }
+
+    /// The same without what was forgotten.
+    fn wanted(&self, start: u64, end: u64) -> impl Iterator<Item = (Span, &Flight)> {
+        let flying = self.flying(start, end);
+        flying.filter(|(_, flight)| !flight.forgotten)
+    }
+
+    /// What of `start..end` is dirty or kept.
+    fn held(&self, start: u64, end: u64) -> Spans {
+        let mut spans = Spans::default();
+        for set in [&self.dirty, &self.kept, &self.covered] {
+            for (from, to) in set.within(start, end) {
+                spans.insert(from, to);
+            }
+        }
+        spans
+    }
+
+    fn is_kept(&self, start: u64, end: u64) -> bool {
+        let holds = |spans: &Spans| !spans.is_empty() && spans.overlaps(start, end);
+        holds(&self.kept) || holds(&self.covered)
+    }
+
+    /// The write of this name.
+    fn flight(&self, id: WriteId) -> Option<&Flight> {
+        self.flights.get(self.starts.get(&id)?)
+    }
+}
+
+/// A page with a byte that is dirty, under write-out or kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    /// When it became dirty.
+    since: Duration,
+    /// Writes under way that touch it.
+    flights: u32,
+    /// It has a dirty byte.
+    dirty: bool,
+    /// It has nothing but kept bytes.
+    only_kept: bool,
+    /// It has a byte that may be written now.
+    ready: bool,
+    /// Each of its dirty bytes was written once, and none to the device within the last expiry
+    /// interval.
+    fresh: bool,
+    /// A byte of it was written again while it was dirty or under write-out.
+    rewritten: bool,
+    /// After a failure, until:
+    waiting: bool,
+    retry_at: Duration,
+    /// How long the last wait was; zero when the last write did not fail.
+    retry_delay: Duration,
+}
+
+/// Why a page is to be written although dirty memory is below the background limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Expired,
+    Retry,
+    Behind,
+}
+
+/// All pages with a byte that is dirty, under write-out or kept.
+#[derive(Debug)]
+struct Pages {
+    /// Bytes of a page, a power of two.
+    page_bytes: u64,
+    /// By number.
+    all: BTreeMap<u64, Page>,
+    /// Pages with [`Page::ready`].
+    ready: BTreeSet<u64>,
+    /// Those of them with nothing but dirty bytes: one write cleans each of them.
+    whole: BTreeSet<u64>,
+    /// Those of the others with one range of dirty bytes that was written once.
+    cheap: BTreeSet<u64>,
+    /// Those of [`Pages::ready`] that are due.
+    due: BTreeMap<u64, Due>,
+    /// Those that are not, by the time since when they are dirty.
+    ages: BTreeSet<(Duration, u64)>,
+    /// Pages that wait after a failure, by the time when they are tried again.
+    retries: BTreeSet<(Duration, u64)>,
+    /// How many they are, and how much is under write-out.
+    amounts: Amounts,
+}
+
+impl Pages {
+    /// The bytes of a page.
+    fn span(&self, number: u64) -> Span {
+        let start = number.saturating_mul(self.page_bytes);
+        (start, start.saturating_add(self.page_bytes))
+    }
+
+    /// The pages of `start..end`.
+    fn numbers(&self, start: u64, end: u64) -> Range<u64> {
+        if start >= end {
+            return 0..0;
+        }
+        start / self.page_bytes..end.div_ceil(self.page_bytes)
+    }
+
+    /// Takes a page out of what may be written.
+    fn withdraw(&mut self, number: u64) {
+        if let Some(page) = self.all.get_mut(&number)
+            && std::mem::take(&mut page.ready)
+        {
+            self.ages.remove(&(page.since, number));
+            self.ready.remove(&number);
+            self.due.remove(&number);
+            self.rank(number, false, false);
+        }
+    }
+
+    /// Notes what it costs to clean a page that may be written: one write that is worth it, one
+    /// write, or several; or it will soon be dirty again.
+    fn rank(&mut self, number: u64, is_whole: bool, is_cheap: bool) {
+        for (pages, belongs) in [(&mut self.whole, is_whole), (&mut self.cheap, is_cheap)] {
+            if belongs {
+                pages.insert(number);
+            } else {
+                pages.remove(&number);
+            }
+        }
+    }
+
+    /// Brings a page up to date whose bytes changed; lets go of a clean one.
+    fn refresh(&mut self, bytes: &Bytes, number: u64) {
+        let (start, end) = self.span(number);
+        let Some(page) = self.all.get_mut(&number) else {
+            return;
+        };
+        let (range, is_one) = bytes.dirty.last_within(start, end);
+        let dirty = range.is_some();
+        if dirty != std::mem::replace(&mut page.dirty, dirty) {
+            self.amounts.count(Amount::UnwrittenPages, dirty);
+        }
+        let is_kept = bytes.is_kept(start, end);
+        let only_kept = is_kept && !dirty && page.flights == 0;
+        if only_kept != std::mem::replace(&mut page.only_kept, only_kept) {
+            // It was written a moment ago.
+            page.fresh = false;
+            self.amounts.count(Amount::OnlyKeptPages, only_kept);
+        }
+        let may_write = dirty
+            && !page.waiting
+            && (bytes.flights.is_empty() || bytes.candidate(start, end).is_some());
+        if may_write {
+            if !std::mem::replace(&mut page.ready, true) {
+                self.ages.insert((page.since, number));
+                self.ready.insert(number);
+            }
+            let is_free = page.flights == 0;
+            let is_whole = is_free && range == Some((start, end));
+            let is_cheap = is_free && !is_whole && is_one && !page.rewritten;
+            self.rank(number, is_whole, is_cheap);
+            return;
+        }
+        let is_clean = !dirty && page.flights == 0 && !is_kept;
+        let retry = page.waiting.then_some((page.retry_at, number));
+        self.withdraw(number);
+        if is_clean {
+            if let Some(retry) = retry {
+                self.retries.remove(&retry);
+            }
+            self.all.remove(&number);
+            self.amounts.count(Amount::HeldPages, false);
+        }
+    }
+
+    /// Makes a page due that may be written.
+    fn make_due(&mut self, number: u64, due: Due) {
+        if let Some(page) = self.all.get(&number).filter(|page| page.ready) {
+            self.ages.remove(&(page.since, number));
+            self.due.insert(number, due);
+        }
+    }
+
+    /// See [`DirtyMap::next_background`].
+    fn background(&self, thins: bool, is_turn: bool) -> Option<&BTreeSet<u64>> {
+        let thins = thins && !self.ready.is_empty();
+        if self.whole.is_empty() || is_turn && thins {
+            let rest = match self.cheap.is_empty() {
+                true => &self.ready,
+                false => &self.cheap,
+            };
+            return thins.then_some(rest);
+        }
+        Some(&self.whole)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct DirtyMap {
+    bytes: Bytes,
+    pages: Pages,
+    next_id: u64,
+    expire: Duration,
+}
+
+impl DirtyMap {
+    /// Nothing is dirty of an object of a store.
+    pub(super) fn new(settings: &Settings, share: &StoreShare) -> Self {
+        let pages = Pages {
+            page_bytes: settings.page_bytes,
+            all: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            whole: BTreeSet::new(),
+            cheap: BTreeSet::new(),
+            due: BTreeMap::new(),
+            ages: BTreeSet::new(),
+            retries: BTreeSet::new(),
+            amounts: Amounts::new(share),
+        };
+        Self {
+            bytes: Bytes::default(),
+            pages,
+            next_id: 0,
+            expire: settings.expire,
+        }
+    }
+
+    /// What of `start..end` is dirty, under write-out or kept.
+    pub(super) fn unclean(&self, start: u64, end: u64) -> Spans {
+        let mut spans = self.bytes.held(start, end);
+        for (_, flight) in self.bytes.wanted(start, end) {
+            for (from, to) in flight.parts.iter() {
+                spans.insert(from.max(start), to.min(end));
+            }
+        }
+        spans
+    }
+
+    /// Whether any byte of `start..end` waits for a flush.
+    pub(super) fn is_kept(&self, start: u64, end: u64) -> bool {
+        self.bytes.is_kept(start, end)
+    }
+
+    /// Whether any byte of `start..end` is dirty or under write-out.
+    pub(super) fn is_unwritten(&self, start: u64, end: u64) -> bool {
+        self.bytes.dirty.overlaps(start, end) || self.bytes.wanted(start, end).next().is_some()
+    }
+
+    /// What of `start..end` is dirty, and the writes under way with bytes of it.
+    pub(super) fn unwritten(&self, start: u64, end: u64) -> (Spans, BTreeSet<WriteId>) {
+        let mut dirty = Spans::default();
+        for (from, to) in self.bytes.dirty.within(start, end) {
+            dirty.insert(from, to);
+        }
+        let flying = self.bytes.wanted(start, end);
+        (dirty, flying.map(|(_, flight)| flight.id).collect())
+    }
+
+    /// Bytes that are dirty, without those that are only under write-out.
+    pub(super) fn dirty_bytes(&self) -> u64 {
+        self.bytes.dirty.bytes()
+    }
+
+    /// Bytes that are written and wait for a flush.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.bytes.kept.bytes() + self.bytes.covered.bytes()
+    }
+
+    /// Runs of bytes that no flush covers yet.
+    pub(super) fn kept_spans(&self) -> usize {
+        self.bytes.kept.count()
+    }
+
+    /// How much there is of this object.
+    pub(super) fn amount(&self, of: Amount) -> u64 {
+        self.pages.amounts.own(of)
+    }
+
+    /// Whether nothing is dirty, under write-out or kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.all.is_empty()
+    }
+
+    /// How many pages `start..end` has, how many of them are held, and how many are dirty.
+    pub(super) fn count(&self, start: u64, end: u64) -> (u64, u64, u64) {
+        let numbers = self.pages.numbers(start, end);
+        let pages = numbers.end - numbers.start;
+        if pages == 1 {
+            let page = self.pages.all.get(&numbers.start);
+            return page.map_or((1, 0, 0), |page| (1, 1, page.dirty.into()));
+        }
+        let held = self.pages.all.range(numbers);
+        held.fold((pages, 0, 0), |(pages, held, dirty), (_, page)| {
+            (pages, held + 1, dirty + u64::from(page.dirty))
+        })
+    }
+
+    /// Bytes of a page.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.pages.page_bytes
+    }
+
+    /// The bytes of a page.
+    pub(super) fn span(&self, number: u64) -> Span {
+        self.pages.span(number)
+    }
+
+    /// The first page at a number or after it that is held.
+    pub(super) fn next_page(&self, number: u64) -> Option<u64> {
+        self.pages.all.range(number..).next().map(|(&page, _)| page)
+    }
+
+    /// Whether each dirty byte of a page was written once, and none to the device lately.
+    pub(super) fn is_fresh(&self, number: u64) -> bool {
+        self.pages.all.get(&number).is_some_and(|page| page.fresh)
+    }
+
+    /// What a page is to a stream of writes.
+    pub(super) fn fill(&self, number: u64) -> Fill {
+        let (start, end) = self.pages.span(number);
+        match self.pages.all.get(&number) {
+            None => Fill::Empty,
+            Some(page) if !page.fresh || !page.ready => Fill::Stale,
+            Some(_) if self.bytes.dirty.covers(start, end) => Fill::Full,
+            Some(_) => Fill::Partial,
+        }
+    }
+
+    /// Makes a page due that may be written.
+    pub(super) fn make_due(&mut self, number: u64, due: Due) {
+        self.pages.make_due(number, due);
+    }
+
+    /// Brings the pages of a range up to date.
+    fn refresh(&mut self, start: u64, end: u64) {
+        let mut numbers = self.pages.numbers(start, end);
+        // Those that there are: the range may be all numbers.
+        while let Some((&number, _)) = self.pages.all.range(numbers.clone()).next() {
+            self.pages.refresh(&self.bytes, number);
+            numbers.start = number + 1;
+        }
+    }
+
+    /// The bytes `start..end` are dirty now. `is_recent` says whether a page was written to the
+    /// device lately. How many bytes were not dirty, and how many are under write-out.
+    pub(super) fn write(
+        &mut self,
+        (start, end): Span,
+        now: Duration,
+        mut is_recent: impl FnMut(u64) -> bool,
+    ) -> (u64, u64) {
+        let mut flying_bytes = 0;
+        if !self.bytes.flights.is_empty() {
+            let parts = self.bytes.flying(start, end);
+            flying_bytes = parts.map(|((from, to), _)| to - from).sum();
+        }
+        let new_bytes = self.bytes.dirty.insert(start, end);
+        let once = new_bytes == end - start && flying_bytes == 0;
+        for number in self.pages.numbers(start, end) {
+            let amounts = &mut self.pages.amounts;
+            let page = self.pages.all.entry(number).or_insert_with(|| {
+                amounts.count(Amount::HeldPages, true);
+                Page {
+                    fresh: once && !is_recent(number),
+                    ..Page::default()
+                }
+            });
+            page.fresh &= once;
+            page.rewritten |= !once;
+            if !page.dirty {
+                page.since = now;
+            }
+            self.pages.refresh(&self.bytes, number);
+        }
+        (new_bytes, flying_bytes)
+    }
+
+    /// Makes one range of all bytes of a block, if more than one range of it is dirty.
+    pub(super) fn join(&mut self, start: u64, end: u64) {
+        let is_scattered = self.bytes.dirty.within(start, end).nth(1).is_some();
+        if is_scattered {
+            self.bytes.dirty.insert(start, end);
+            self.refresh(start, end);
+        }
+    }
+
+    /// Pages whose time after a failure is over are due again.
+    pub(super) fn end_waits(&mut self, now: Duration) {
+        while let Some(&(at, number)) = self.pages.retries.first()
+            && at <= now
+        {
+            self.pages.retries.pop_first();
+            if let Some(page) = self.pages.all.get_mut(&number) {
+                page.waiting = false;
+            }
+            self.pages.refresh(&self.bytes, number);
+            self.pages.make_due(number, Due::Retry);
+        }
+    }
+
+    /// The tick at which a page has expired.
+    fn expires_at(&self, since: Duration) -> Duration {
+        let expiry = since.saturating_add(self.expire).as_nanos();
+        let tick = TICK.as_nanos();
+        let nanoseconds = expiry.div_ceil(tick).saturating_mul(tick);
+        // Past the last moment there is, it never comes.
+        u64::try_from(nanoseconds).map_or(Duration::MAX, Duration::from_nanos)
+    }
+
+    /// Makes pages due that are dirty for too long.
+    pub(super) fn expire(&mut self, now: Duration) {
+        let oldest = self.pages.ages.first();
+        if oldest.is_none_or(|&(since, _)| self.expires_at(since) > now) {
+            return;
+        }
+        let along = self.expire / EXPIRE_ALONG_DIVISOR;
+        while let Some(&(since, number)) = self.pages.ages.first()
+            && since.saturating_add(along) <= now
+        {
+            self.pages.ages.pop_first();
+            self.pages.make_due(number, Due::Expired);
+        }
+    }
+
+    /// When a page expires or is tried again, if nothing else happens.
+    pub(super) fn next_due_at(&self) -> Option<Duration> {
+        let ages = self.pages.ages.first();
+        let expiry = ages.map(|&(since, _)| self.expires_at(since));
+        let retry = self.pages.retries.first().map(|&(at, _)| at);
+        expiry.into_iter().chain(retry).min()
+    }
+
+    /// Whether a page is due.
+    pub(super) fn has_due(&self) -> bool {
+        !self.pages.due.is_empty()
+    }
+
+    /// The first page at `from` or after it that is due, else the lowest.
+    pub(super) fn next_due(&self, from: u64) -> Option<(u64, Due)> {
+        let due = &self.pages.due;
+        let next = due.range(from..).next().or_else(|| due.first_key_value());
+        next.map(|(&page, &due)| (page, due))
+    }
+
+    /// The first page at `from` or after it, else the lowest, of those that are written because so
+    /// much memory is dirty: whole ones, and those with gaps when they go, too (`thins`). When it
+    /// is the turn of those that do not commit (`is_turn`), the latter may go first.
+    pub(super) fn next_background(&self, thins: bool, is_turn: bool, from: u64) -> Option<u64> {
+        let pages = self.pages.background(thins, is_turn)?;
+        let next = pages.range(from..).next().or_else(|| pages.first());
+        next.copied()
+    }
+
+    /// The first bytes in `start..end` that are dirty and not under write-out.
+    pub(super) fn candidate(&self, start: u64, end: u64) -> Option<Span> {
+        self.bytes.candidate(start, end)
+    }
+
+    /// Where a write begins that would begin at a byte: what is dirty in the page before goes along
+    /// when it touches, as it would be a write of its own later. Not a whole page: that has come
+    /// anew behind the last write, and is not next.
+    fn begin_at(&self, byte: u64) -> u64 {
+        let page_bytes = self.pages.page_bytes;
+        let before = match byte.checked_sub(1) {
+            Some(last) if byte.is_multiple_of(page_bytes) => last / page_bytes,
+            _ => return byte,
+        };
+        let (start, _) = self.pages.span(before);
+        if !self.pages.ready.contains(&before) || self.pages.whole.contains(&before) {
+            return byte;
+        }
+        let range = self.bytes.dirty.within(start, byte).last();
+        let is_free =
+            |&(from, to): &Span| to == byte && self.bytes.flying(from, to).next().is_none();
+        range.filter(is_free).map_or(byte, |(from, _)| from)
+    }
+
+    /// The write of at most so many bytes that begins in a page, at a byte or after it.
+    pub(super) fn grow(&self, page: u64, byte: u64, bytes_max: u64) -> Option<Span> {
+        let (page_start, page_end) = self.pages.span(page);
+        let (start, mut end) = self.bytes.candidate(page_start.max(byte), page_end)?;
+        let start = self.begin_at(start);
+        let most = start.saturating_add(bytes_max);
+        let mut page = page;
+        while end < most && end == self.pages.span(page).1 {
+            page += 1;
+            let (next_start, next_end) = self.pages.span(page);
+            if !self.pages.ready.contains(&page) {
+                break;
+            }
+            match self.bytes.candidate(next_start, next_end) {
+                Some((from, to)) if from == end => end = to,
+                _ => break,
+            }
+        }
+        Some((start, end.min(most)))
+    }
+
+    /// From now on the bytes `start..end` are under write-out. Its name and pages.
+    pub(super) fn begin(&mut self, (start, end): Span, now: Duration) -> (WriteId, Range<u64>) {
+        let id = WriteId(self.next_id);
+        self.next_id += 1;
+        let numbers = self.pages.numbers(start, end);
+        let mut since = now;
+        for (_, page) in self.pages.all.range_mut(numbers.clone()) {
+            page.flights += 1;
+            since = since.min(page.since);
+        }
+        let mut parts = Spans::default();
+        for (from, to) in self.bytes.dirty.take(start, end) {
+            parts.insert(from, to);
+        }
+        let flight = Flight {
+            id,
+            end,
+            parts,
+            since,
+            began: now,
+            cut: false,
+            doubtful: false,
+            forgotten: false,
+        };
+        self.bytes.flights.insert(start, flight);
+        self.bytes.starts.insert(id, start);
+        let amounts = &mut self.pages.amounts;
+        amounts.add(Amount::FlightBytes, end - start);
+        amounts.count(Amount::Flights, true);
+        self.refresh(start, end);
+        (id, numbers)
+    }
+
+    /// When a write was handed out.
+    pub(super) fn began(&self, id: WriteId) -> Option<Duration> {
+        self.bytes.flight(id).map(|flight| flight.began)
+    }
+
+    /// Whether a write has lost bytes to [`DirtyMap::discard`] since it was handed out.
+    pub(super) fn is_cut(&self, id: WriteId) -> bool {
+        self.bytes.flight(id).is_some_and(|flight| flight.cut)
+    }
+
+    /// Whether a flush failed since a write was handed out.
+    pub(super) fn is_doubtful(&self, id: WriteId) -> bool {
+        self.bytes.flight(id).is_some_and(|flight| flight.doubtful)
+    }
+
+    /// The bytes of a write that is about to end are kept. False: it has none that count. The pages
+    /// see it when the write ends.
+    pub(super) fn keep(&mut self, id: WriteId) -> bool {
+        let bytes = &mut self.bytes;
+        let start = bytes.starts.get(&id);
+        let flight = start.and_then(|start| bytes.flights.get(start));
+        let Some(flight) = flight.filter(|flight| !flight.forgotten) else {
+            return false;
+        };
+        for (start, end) in flight.parts.iter() {
+            bytes.kept.insert(start, end);
+        }
+        true
+    }
+
+    /// A write is over. Its bytes are clean, or dirty again.
+    pub(super) fn end(&mut self, id: WriteId, end: End, now: Duration) -> Option<Ended> {
+        let start = self.bytes.starts.remove(&id)?;
+        let (start, flight) = self.bytes.flights.remove_entry(&start)?;
+        let bytes = flight.end - start;
+        let amounts = &mut self.pages.amounts;
+        amounts.count(Amount::Flights, false);
+        amounts.remove(Amount::FlightBytes, bytes);
+        // A page that is only kept is as good as clean: it needs no writing any more.
+        let unclean =
+            |map: &Self| map.amount(Amount::HeldPages) - map.amount(Amount::OnlyKeptPages);
+        let before = unclean(self);
+        self.land(start, &flight, end, now);
+        let released = before.saturating_sub(unclean(self));
+        Some(Ended {
+            bytes,
+            released_bytes: released.saturating_mul(self.pages.page_bytes),
+            parts: flight.parts,
+        })
+    }
+
+    /// The bytes of a write are clean, or dirty again, unless they were forgotten meanwhile: then
+    /// the same bytes may have been written anew, and have waited for this.
+    fn land(&mut self, start: u64, flight: &Flight, end: End, now: Duration) {
+        if flight.forgotten {
+            self.refresh(start, flight.end);
+            return;
+        }
+        for number in self.pages.numbers(start, flight.end) {
+            if end == End::Failed {
+                // Its place in the order of ages changes.
+                self.pages.withdraw(number);
+            }
+            let Some(page) = self.pages.all.get_mut(&number) else {
+                continue;
+            };
+            page.flights = page.flights.saturating_sub(1);
+            if end == End::PutBack {
+                continue;
+            }
+            let retries = &mut self.pages.retries;
+            if std::mem::take(&mut page.waiting) {
+                retries.remove(&(page.retry_at, number));
+            }
+            if end == End::Written {
+                page.retry_delay = Duration::ZERO;
+                continue;
+            }
+            page.since = match page.dirty {
+                true => page.since.min(flight.since),
+                false => flight.since,
+            };
+            page.retry_delay = retry_delay(page.retry_delay);
+            page.retry_at = now.saturating_add(page.retry_delay);
+            page.waiting = true;
+            retries.insert((page.retry_at, number));
+        }
+        if end != End::Written {
+            for (start, end) in flight.parts.iter() {
+                self.bytes.dirty.insert(start, end);
+            }
+        }
+        self.refresh(start, flight.end);
+    }
+
+    /// A flush begins: it covers what is kept.
+    pub(super) fn cover(&mut self) {
+        let kept = std::mem::take(&mut self.bytes.kept);
+        self.bytes.covered.extend(kept);
+    }
+
+    /// What the flush covered is clean. Says what that is.
+    pub(super) fn clean_covered(&mut self) -> Vec<Extent> {
+        let clean: Vec<Span> = std::mem::take(&mut self.bytes.covered).iter().collect();
+        for &(start, end) in &clean {
+            self.refresh(start, end);
+        }
+        clean.into_iter().map(Extent::of).collect()
+    }
+
+    /// Everything that is kept is dirty again. Says how many bytes that are.
+    pub(super) fn replay(&mut self) -> u64 {
+        for flight in self.bytes.flights.values_mut() {
+            flight.doubtful = true;
+        }
+        let mut bytes = 0;
+        for spans in [&mut self.bytes.kept, &mut self.bytes.covered].map(std::mem::take) {
+            bytes += spans.bytes();
+            for (start, end) in spans.iter() {
+                self.bytes.dirty.insert(start, end);
+                self.refresh(start, end);
+            }
+        }
+        bytes
+    }
+
+    /// What of `start..end` is dirty or kept is clean, and what of it is under write-out does not
+    /// become dirty again. Says how many bytes were dirty or under write-out.
+    pub(super) fn discard(&mut self, start: u64, end: u64) -> u64 {
+        self.bytes.kept.take(start, end);
+        self.bytes.covered.take(start, end);
+        let taken = |spans: &mut Spans| -> u64 {
+            let parts = spans.take(start, end).into_iter();
+            parts.map(|(from, to)| to - from).sum()
+        };
+        let mut bytes = taken(&mut self.bytes.dirty);
+        let from = self.bytes.first_flight(start);
+        for (_, flight) in self.bytes.flights.range_mut(from..end.max(from)) {
+            if !flight.forgotten {
+                flight.cut = true;
+                bytes += taken(&mut flight.parts);
+            }
+        }
+        self.refresh(start, end);
+        bytes
+    }
+
+    /// Everything is clean, and what is under write-out does not become dirty again. Says how many
+    /// bytes were dirty, under write-out or kept.
+    pub(super) fn forget(&mut self) -> u64 {
+        let mut unclean = self.bytes.held(0, u64::MAX);
+        for (start, flight) in &mut self.bytes.flights {
+            if !std::mem::replace(&mut flight.forgotten, true) {
+                unclean.insert(*start, flight.end);
+            }
+        }
+        self.bytes.dirty.clear();
+        self.bytes.kept.clear();
+        self.bytes.covered.clear();
+        for page in self.pages.all.values_mut() {
+            page.flights = 0;
+        }
+        self.refresh(0, u64::MAX);
+        unclean.bytes()
+    }
+}

@@ -1,0 +1,673 @@
+//! What to write next, and whether a writer may go on.
+//!
+//! In this order: tagged bytes, the tags taking turns; pages that are due (dirty for 30 s, to be
+//! retried, or behind a sequential writer); whole pages, while dirty memory is above the background
+//! limit; any page, when all but an eighth of the limit is dirty, until that is half way back to
+//! the background limit. After four of the longest writes of tagged bytes the others have one, so
+//! that endless commits hold up no other write.
+//!
+//! The writes ascend from where the last one ended and begin anew at the lowest (C-LOOK), so that
+//! a writer at the beginning does not keep those at the end from being written.
+//!
+//! **Whole pages first.** What memory costs is pages, what writing costs is writes. A page that is
+//! dirty from end to end is cleaned by one write, often shared with its neighbours, and nothing is
+//! gained by waiting. One with gaps costs a write for each range, and each gap that is filled later
+//! saves one. So pages with gaps stay while there is room. When there is none, those go first that
+//! cost one write and in which nothing was written twice (*cheap* ones): pages in which much has
+//! gathered stay and become whole.
+//!
+//! ```text
+//!   |####|####|    |#   |# # | ## |####|      pages, # dirty
+//!    1st  1st       3rd  4th   3rd  2nd       above the background limit: 1st, 2nd;
+//!    one write                                above 7/8: 3rd; if there are none: 4th
+//! ```
+//!
+//! Blocks in random order, each once, over N pages, with room for L pages with gaps: pages that
+//! stay from beginning to end cost one write or less, all others a write for each block. With 16
+//! blocks in a page this is `1 - 15/16 x L/N` writes for each block, and no choice of pages does
+//! much better, as no page becomes whole before nearly all blocks were written. Ascending order
+//! alone throws pages out when they cost most, half full.
+//!
+//! A write grows over adjacent dirty bytes, and stops at bytes that are under write-out, at a page
+//! that waits after a failure, and at the longest write: what the device likes, and a third of
+//! what may be under write-out. Enough under write-out stops everything, until it is down to 2/3.
+//!
+//! Expiry is looked for at every tick. When one page has expired, all that are past half of
+//! the time go along: they are written in ascending order, and not each in turn as its time comes.
+//!
+//! # Kept bytes
+//!
+//! A server takes writes without making them durable, and forgets them when it is started again.
+//! So what is written goes from *under write-out* to *kept*. A flush covers all that is kept when
+//! it begins; when it succeeds that is clean, and when it does not, everything that is kept is
+//! dirty again.
+//!
+//! ```text
+//!                                  flush begins            flush is good
+//!   under write-out -----> kept ----------------> covered ---------------> clean
+//!                           |                        |
+//!   dirty <-----------------+-----------------------+  flush failed
+//! ```
+//!
+//! A kept page is memory that a writer cannot have, so it counts like a dirty one where writers
+//! ask for room. So that they get it, a flush is wanted when kept pages alone are more than the
+//! background limit, or an eighth of the limit and writers are about to be slowed; and when the
+//! oldest was kept for as long as a dirty byte may be. After a failure that has to wait, like
+//! writes, but only a moment after a replay.
+//!
+//! Why there is no deadlock: what is dirty and not under write-out is at most seven eighths of the
+//! limit, and a page less than all of it, or it is being written. A writer that is refused sees the
+//! whole limit used. Then what is kept is at least an eighth, and a page, when the writes have
+//! ended, so a flush is wanted.
+//!
+//! # Known weaknesses
+//!
+//! A write never grows over clean bytes, so small random writes over more than memory may hold are
+//! not merged. A cheap page that is written again and again, but not while it is dirty, goes each
+//! time, though one with gaps that nobody fills any more would be the better one; that one goes
+//! when it expires.
+
+use std::time::Duration;
+
+use pagewell_base::spans::Span;
+
+use super::dirty_map::{DirtyMap, Due, End};
+use super::settings::{PAUSE_MAX, retry_delay};
+use super::share::{Amount, Load, StoreShare};
+use super::stream::{BEHIND_BYTES_MIN, Habit};
+use super::tags::Tags;
+use super::{Admission, Counts, Extent, Limits, Settings, Tag, TagState, Urgency, Write, WriteId};
+
+/// More spans than this make a flush wanted: each costs memory that no limit counts.
+const SPANS_MAX: usize = 65_536;
+/// Kept pages are in the way of writers when they are one part in so many of the background limit.
+const KEPT_DIVISOR: u64 = 4;
+/// The wait after a replay. Short, and always the same: a server that was started again once is
+/// well, and the longer bytes wait for their flush, the likelier it is that they are lost again.
+const REPLAY_DELAY: Duration = Duration::from_millis(10);
+
+/// Why a write is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Tag,
+    Due(Due),
+    Background,
+}
+
+/// What is known of flushes.
+#[derive(Debug, Default)]
+struct Flushes {
+    /// Bytes that no flush covers yet are kept since then.
+    since: Option<Duration>,
+    /// One is on its way.
+    running: bool,
+    retry_at: Duration,
+    retry_delay: Duration,
+}
+
+/// Write-back of one object.
+#[derive(Debug)]
+pub struct WriteBack {
+    settings: Settings,
+    now: Duration,
+    map: DirtyMap,
+    /// Where the last write ended.
+    cursor: u64,
+    tags: Tags,
+    share: StoreShare,
+    /// Its number in the share.
+    object: u64,
+    habit: Habit,
+    flushes: Flushes,
+    counts: Counts,
+}
+
+impl WriteBack {
+    /// Nothing is dirty of the only object of a store.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self::of_store(settings, &StoreShare::new(settings))
+    }
+
+    /// Nothing is dirty of an object of a store.
+    #[must_use]
+    pub fn of_store(settings: Settings, share: &StoreShare) -> Self {
+        let settings = settings.normalised();
+        Self {
+            settings,
+            now: Duration::ZERO,
+            map: DirtyMap::new(&settings, share),
+            cursor: 0,
+            tags: Tags::default(),
+            share: share.clone(),
+            object: share.add_object(),
+            habit: Habit::default(),
+            flushes: Flushes::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What of a range is dirty, under write-out or kept, ascending, not touching: what memory
+    /// alone has for certain.
+    pub fn dirty_in(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
+        let spans = self.map.unclean(extent.offset, extent.end());
+        let spans: Vec<Span> = spans.iter().collect();
+        spans.into_iter().map(Extent::of)
+    }
+
+    /// Whether any byte of a range is dirty, under write-out or kept.
+    #[must_use]
+    pub fn is_dirty(&self, extent: Extent) -> bool {
+        self.is_unwritten(extent) || self.map.is_kept(extent.offset, extent.end())
+    }
+
+    /// Whether any byte of a range is dirty or under write-out.
+    #[must_use]
+    pub fn is_unwritten(&self, extent: Extent) -> bool {
+        self.map.is_unwritten(extent.offset, extent.end())
+    }
+
+    /// Bytes that are dirty, without those that are only under write-out.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.map.dirty_bytes()
+    }
+
+    /// Bytes under write-out.
+    #[must_use]
+    pub fn flight_bytes(&self) -> u64 {
+        self.map.amount(Amount::FlightBytes)
+    }
+
+    /// Pages with a byte that is dirty, under write-out or kept: what the limits are about.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.map.amount(Amount::HeldPages)
+    }
+
+    /// The memory of those pages, in bytes.
+    #[must_use]
+    pub fn dirty_memory_bytes(&self) -> u64 {
+        self.memory_bytes(self.dirty_pages())
+    }
+
+    /// The memory of those pages of all objects of the store, in bytes.
+    #[must_use]
+    pub fn store_memory_bytes(&self) -> u64 {
+        self.memory_bytes(self.share.total(Amount::HeldPages))
+    }
+
+    /// Bytes that are written and wait for a flush.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        self.map.kept_bytes()
+    }
+
+    /// The memory of pages that are nothing else but kept, in bytes.
+    #[must_use]
+    pub fn kept_memory_bytes(&self) -> u64 {
+        self.memory_bytes(self.map.amount(Amount::OnlyKeptPages))
+    }
+
+    /// Whether an object of the store had to wait, for a place under write-out or for room for its
+    /// writer, and may try again: then the caller looks at all of them. It is said once.
+    pub fn take_waiting(&mut self) -> bool {
+        self.share.take_waiting()
+    }
+
+    /// The limits of dirty memory of the store now.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.share.limits()
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// From now on there is another share of the arena for dirty memory, in bytes. When it is less
+    /// than what is dirty, writers of new pages are refused until it is not.
+    pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
+        self.share.set_dirty_bytes_max(bytes);
+    }
+
+    /// The memory of so many pages.
+    fn memory_bytes(&self, pages: u64) -> u64 {
+        pages.saturating_mul(self.settings.page_bytes)
+    }
+
+    /// Time never goes back.
+    fn advance(&mut self, now: Duration) -> Duration {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Before a writer puts bytes into memory. To be asked for each page, or for a few at a time:
+    /// an extent longer than the hard limit is let in only when nothing is dirty.
+    ///
+    /// Nothing is reserved: every thread between `admit` and [`WriteBack::wrote`] may exceed
+    /// the limit by what it was granted.
+    ///
+    /// A writer that may not pause goes away unless it is granted: it is charged only then, else it
+    /// would pay again when it comes back and waits.
+    pub fn admit(&mut self, extent: Extent, may_pause: bool, now: Duration) -> Admission {
+        let now = self.advance(now);
+        let (pages, held, dirty) = self.map.count(extent.offset, extent.end());
+        let new_held = self.memory_bytes(pages - held);
+        let new_dirty = self.memory_bytes(pages - dirty);
+        let memory = self.store_memory_bytes();
+        let hard_bytes = self.limits().hard_bytes;
+        if new_held > 0 && memory > 0 && memory.saturating_add(new_held) > hard_bytes {
+            self.counts.refused += 1;
+            self.share.refuse();
+            return Admission::Refused;
+        }
+        if new_dirty == 0 {
+            self.counts.granted += 1;
+            return Admission::Granted;
+        }
+        let Some(pause) = self.share.pause(new_dirty, memory, may_pause, now) else {
+            return Admission::Refused;
+        };
+        if pause.is_zero() {
+            self.counts.granted += 1;
+            return Admission::Granted;
+        }
+        self.counts.paused += u64::from(may_pause);
+        self.counts.would_pause += u64::from(!may_pause);
+        Admission::Paused(pause.min(PAUSE_MAX))
+    }
+
+    /// After a writer put bytes into memory. Says what is to be seen to.
+    pub fn wrote(&mut self, extent: Extent, now: Duration) -> Urgency {
+        let now = self.advance(now);
+        let (start, end) = (extent.offset, extent.end());
+        if start >= end {
+            return Urgency::Later;
+        }
+        if self.map.is_empty() {
+            self.cursor = 0; // nothing is left to go on with
+        }
+        let (habit, expire) = (&mut self.habit, self.settings.expire);
+        let is_recent = |page| habit.is_recent(page, now, expire);
+        let (new_bytes, flying_bytes) = self.map.write((start, end), now, is_recent);
+        self.counts.redirtied_bytes += flying_bytes;
+        self.counts.rewritten_bytes += end - start - new_bytes;
+        if new_bytes > 0 {
+            self.follow_streams(start, end, now);
+        }
+        if !self.share.is_stopped() && self.has_work() {
+            return Urgency::Now;
+        }
+        Urgency::Later
+    }
+
+    /// After [`WriteBack::wrote`]: a block of the device, all of which is in memory. It is written
+    /// as a whole, so if more than one range of it is dirty they become one, of all its bytes:
+    /// else each would be a write of the same block, and they would go one after the other. One
+    /// range stays as it is, as its ends tell which writer is sequential.
+    pub fn join(&mut self, block: Extent) {
+        self.map.join(block.offset, block.end());
+    }
+
+    /// Makes due what lies behind a sequential writer.
+    fn follow_streams(&mut self, start: u64, end: u64, now: Duration) {
+        let behind_bytes = self.cluster_bytes().max(BEHIND_BYTES_MIN);
+        let (map, counts) = (&self.map, &mut self.counts);
+        let due = self
+            .habit
+            .step((start, end), behind_bytes, map, now, counts);
+        for page in due.into_iter().flatten() {
+            self.map.make_due(page, Due::Behind);
+        }
+    }
+
+    /// What to write next, until `None`. Never bytes that are under write-out.
+    pub fn next(&mut self, now: Duration) -> Option<Write> {
+        let now = self.advance(now);
+        self.map.end_waits(now);
+        self.map.expire(now);
+        self.share.thin(self.unwritten_bytes());
+        let cluster_bytes = self.cluster_bytes();
+        let is_full = self.share.is_full(cluster_bytes, &mut self.counts);
+        let has_tagged = self.tags.has_next(&self.map);
+        if is_full || self.share.yields(self.object, has_tagged, cluster_bytes) {
+            if has_tagged || self.has_work() {
+                self.share.wait(self.object, has_tagged);
+            }
+            return None;
+        }
+        let chosen = self.choose(cluster_bytes);
+        let tag_bytes = match &chosen {
+            Some(((start, end), Reason::Tag)) => end - start,
+            _ => 0,
+        };
+        self.share.serve(self.object, tag_bytes);
+        let (span, reason) = chosen?;
+        Some(self.hand_out(span, reason))
+    }
+
+    /// When [`WriteBack::next`] may have something, or a flush is wanted, without any other event.
+    /// `None` when nothing is dirty or kept, or only the end of a write or of a flush can change
+    /// that.
+    #[must_use]
+    pub fn next_at(&self, now: Duration) -> Option<Duration> {
+        let now = self.now.max(now);
+        let next = if self.share.is_stopped() {
+            self.flush_at()
+        } else if self.has_work() {
+            Some(now)
+        } else {
+            let due = self.map.next_due_at();
+            due.into_iter().chain(self.flush_at()).min()
+        };
+        next.map(|at| at.max(now))
+    }
+
+    /// Whether there is something to write at once.
+    fn has_work(&self) -> bool {
+        self.map.has_due() || self.has_background_work() || self.tags.has_next(&self.map)
+    }
+
+    /// Tags have gone: if none is left that waits for a place, others need not go after this one.
+    fn leave_place(&self) {
+        if !self.tags.has_next(&self.map) {
+            self.share.leave(self.object);
+        }
+    }
+
+    /// Whether pages are to be written because so much memory is dirty.
+    fn has_background_work(&self) -> bool {
+        self.next_background(false, 0).is_some()
+    }
+
+    /// The next of those pages, from one on.
+    fn next_background(&self, is_turn: bool, from: u64) -> Option<u64> {
+        let unwritten_bytes = self.unwritten_bytes();
+        if unwritten_bytes <= self.limits().background_bytes {
+            return None;
+        }
+        let thins = self.share.is_thinning(unwritten_bytes);
+        self.map.next_background(thins, is_turn, from)
+    }
+
+    fn unwritten_bytes(&self) -> u64 {
+        self.memory_bytes(self.share.total(Amount::UnwrittenPages))
+    }
+
+    /// The longest write now: whole pages, if it is at least one.
+    fn cluster_bytes(&self) -> u64 {
+        let third = self.limits().flight_bytes_max / 3;
+        let bytes = self.settings.cluster_bytes_max.min(third);
+        let pages = bytes / self.settings.page_bytes * self.settings.page_bytes;
+        if pages > 0 { pages } else { bytes.max(1) }
+    }
+
+    fn choose(&mut self, cluster_bytes: u64) -> Option<(Span, Reason)> {
+        if self.tags.take_turn(cluster_bytes)
+            && let Some(other) = self.choose_other(true, cluster_bytes)
+        {
+            self.counts.tags_yielded += 1;
+            return Some(other);
+        }
+        if let Some(span) = self.tags.choose(&self.map, cluster_bytes) {
+            return Some((span, Reason::Tag));
+        }
+        self.choose_other(false, cluster_bytes)
+    }
+
+    /// What is due or in the way.
+    fn choose_other(&self, is_turn: bool, cluster_bytes: u64) -> Option<(Span, Reason)> {
+        // What is left of the page in which the last write ended comes first.
+        let last = self.cursor / self.settings.page_bytes;
+        let (_, last_end) = self.map.span(last);
+        let has_rest = self.map.candidate(self.cursor, last_end).is_some();
+        let from = if has_rest { last } else { last + 1 };
+        let (page, reason) = match self.map.next_due(from) {
+            Some((page, due)) => (page, Reason::Due(due)),
+            None => (self.next_background(is_turn, from)?, Reason::Background),
+        };
+        let is_rest = has_rest && page == last;
+        let byte = if is_rest { self.cursor } else { 0 };
+        Some((self.map.grow(page, byte, cluster_bytes)?, reason))
+    }
+
+    /// From now on the bytes are under write-out.
+    fn hand_out(&mut self, span: Span, reason: Reason) -> Write {
+        let (start, end) = span;
+        let (id, pages) = self.map.begin(span, self.now);
+        self.cursor = end;
+        self.habit.note(pages, self.now, self.settings.expire);
+        self.tags.begin(id, start, end);
+        self.share.write_began(self.now);
+        self.counts.writes += 1;
+        self.counts.write_bytes += end - start;
+        match reason {
+            Reason::Tag => self.counts.tagged_writes += 1,
+            Reason::Due(Due::Expired) => self.counts.expired_writes += 1,
+            Reason::Due(Due::Retry) => self.counts.retry_writes += 1,
+            Reason::Due(Due::Behind) => self.counts.behind_writes += 1,
+            Reason::Background => self.counts.background_writes += 1,
+        }
+        Write {
+            id,
+            extent: Extent::of(span),
+        }
+    }
+
+    /// A write that [`WriteBack::next`] handed out is over; `written` says whether all of it is at
+    /// the device. If not, its bytes are dirty again, and their pages are left alone for a second,
+    /// and twice as long after each further failure, up to half a minute.
+    pub fn finished(&mut self, id: WriteId, written: bool, now: Duration) {
+        self.end(id, if written { End::Written } else { End::Failed }, now);
+    }
+
+    /// [`WriteBack::finished`] with success, of a write that the device may still lose.
+    pub fn finished_unflushed(&mut self, id: WriteId, now: Duration) {
+        if self.map.is_doubtful(id) {
+            // Dirty again, though it has ended well: one write may be several messages.
+            return self.put_back(id, now);
+        }
+        if self.map.keep(id) {
+            self.flushes.since.get_or_insert(self.now.max(now));
+        }
+        self.finished(id, true, now);
+    }
+
+    /// A write that [`WriteBack::next`] handed out will not go to the device, or did and may have
+    /// been lost there: what was not discarded of it is dirty again, may be handed out at once, and
+    /// tags wait for it as before.
+    pub fn put_back(&mut self, id: WriteId, now: Duration) {
+        self.end(id, End::PutBack, now);
+    }
+
+    fn end(&mut self, id: WriteId, end: End, now: Duration) {
+        let now = self.advance(now);
+        let Some(ended) = self.map.end(id, end, now) else {
+            return;
+        };
+        let mut clean_bytes = None;
+        match end {
+            End::Written => {
+                clean_bytes = Some(ended.bytes.max(ended.released_bytes));
+                self.counts.written += 1;
+                self.tags.end(id, true, &mut self.counts);
+            }
+            End::Failed => {
+                self.counts.failed += 1;
+                self.tags.end(id, false, &mut self.counts);
+            }
+            End::PutBack => self.tags.put_back(id, &ended.parts, &mut self.counts),
+        }
+        let load = self.load();
+        self.share
+            .write_ended(clean_bytes, load, now, &mut self.counts);
+        if self.share.is_stopped() {
+            // Else `next_at` says that only the end of a write can change anything, and after
+            // this one nobody would ask again.
+            let cluster_bytes = self.cluster_bytes();
+            self.share.is_full(cluster_bytes, &mut self.counts);
+        }
+    }
+
+    /// What the device has to do.
+    fn load(&self) -> Load {
+        let total = |of| self.share.total(of);
+        let dirty_pages = total(Amount::HeldPages);
+        let idle_pages = total(Amount::OnlyKeptPages) + total(Amount::UnwrittenPages);
+        let busy_bytes = self.memory_bytes(dirty_pages.saturating_sub(idle_pages));
+        Load {
+            dirty_bytes: self.memory_bytes(dirty_pages),
+            is_flying: total(Amount::Flights) > 0,
+            is_pressed: self.share.is_stopped()
+                || self.has_background_work()
+                || busy_bytes > self.limits().background_bytes,
+        }
+    }
+
+    /// Asks for everything of a range that is dirty or under write-out now; what comes later does
+    /// not count. The bytes are handed out by [`WriteBack::next`] before all others, without
+    /// waiting for the end of a pause after a failure.
+    ///
+    /// It is kept until [`WriteBack::tag_state`] told its end, or [`WriteBack::untag`].
+    pub fn tag(&mut self, extent: Extent, now: Duration) -> Tag {
+        self.advance(now);
+        let unwritten = self.map.unwritten(extent.offset, extent.end());
+        self.tags.set(unwritten, &mut self.counts)
+    }
+
+    /// Forgets a tag that no commit waits for any more. Its bytes are written in their own time.
+    pub fn untag(&mut self, tag: Tag) {
+        self.tags.remove(tag);
+        self.leave_place();
+    }
+
+    /// Bytes of a tag that were not handed out yet, and writes that it waits for.
+    #[must_use]
+    pub fn tag_left(&self, tag: Tag) -> (u64, usize) {
+        self.tags.left(tag)
+    }
+
+    /// When the oldest of the writes that a tag waits for was handed out.
+    #[must_use]
+    pub fn tag_waits_since(&self, tag: Tag) -> Option<Duration> {
+        self.map.began(self.tags.oldest_write(tag)?)
+    }
+
+    /// How far a tag is. A tag whose end was told is forgotten.
+    pub fn tag_state(&mut self, tag: Tag) -> TagState {
+        self.tags.state(tag)
+    }
+
+    /// Forgets what is dirty of a range that is not wanted any more: a file was cut short, or its
+    /// bytes are not the true ones. It will not be written. What is under write-out already cannot
+    /// be called back, but if that fails its bytes do not become dirty again; a write that was not
+    /// sent yet is to be [put back](WriteBack::put_back): what is left of it is handed out anew.
+    /// Tags do not wait for the bytes any more. Says how many were dirty or under write-out.
+    pub fn discard(&mut self, extent: Extent) -> u64 {
+        let (start, end) = (extent.offset, extent.end());
+        let bytes = self.map.discard(start, end);
+        self.tags.discard(start, end, &mut self.counts);
+        self.leave_place();
+        bytes
+    }
+
+    /// Whether a write that was handed out has lost bytes to [`WriteBack::discard`] since.
+    #[must_use]
+    pub fn is_cut(&self, id: WriteId) -> bool {
+        self.map.is_cut(id)
+    }
+
+    /// Drops everything that is dirty: it will not be written, unless it is under write-out
+    /// already. Pending tags fail. Says how many bytes were dirty, under write-out or kept.
+    pub fn forget(&mut self) -> u64 {
+        let bytes = self.map.forget();
+        self.tags.forget(&mut self.counts);
+        self.leave_place();
+        self.counts.forgotten_bytes += bytes;
+        bytes
+    }
+
+    /// A flush of the device begins: it covers what was written until now.
+    pub fn flush_begins(&mut self) {
+        self.flushes.running = true;
+        self.flushes.since = None;
+        self.map.cover();
+    }
+
+    /// The flush was good: what it covered is clean. Says what that is.
+    pub fn flush_succeeded(&mut self) -> Vec<Extent> {
+        self.flushes = Flushes {
+            since: self.flushes.since,
+            ..Flushes::default()
+        };
+        self.map.clean_covered()
+    }
+
+    /// A flush failed: everything that is kept is dirty again. Says how many bytes that are. When
+    /// it failed because the device had lost what was not flushed, and is well, the next one need
+    /// not wait for long (`is_replay`).
+    pub fn flush_failed(&mut self, is_replay: bool, now: Duration) -> u64 {
+        let now = self.advance(now);
+        let flushes = &mut self.flushes;
+        flushes.running = false;
+        flushes.since = None;
+        flushes.retry_delay = if is_replay {
+            REPLAY_DELAY
+        } else {
+            retry_delay(flushes.retry_delay)
+        };
+        flushes.retry_at = now.saturating_add(flushes.retry_delay);
+        let bytes = self.map.replay();
+        self.counts.replayed_bytes += bytes;
+        bytes
+    }
+
+    /// After [`WriteBack::flush_failed`] of a flush that had been given up: another is on its way.
+    pub fn flush_goes_on(&mut self) {
+        self.flushes.running = true;
+    }
+
+    /// Whether a flush is wanted although nobody waits for one.
+    #[must_use]
+    pub fn wants_flush(&self, now: Duration) -> bool {
+        self.flush_at().is_some_and(|at| at <= self.now.max(now))
+    }
+
+    /// When a flush will be wanted, if nothing else happens.
+    fn flush_at(&self) -> Option<Duration> {
+        let since = self.flushes.since.filter(|_| !self.flushes.running)?;
+        if self.map.kept_spans() == 0 {
+            return None; // all of it was discarded
+        }
+        let at = if self.is_pressed() {
+            Duration::ZERO
+        } else {
+            since.saturating_add(self.settings.expire)
+        };
+        Some(at.max(self.flushes.retry_at))
+    }
+
+    /// Whether kept pages are in the way of writers.
+    fn is_pressed(&self) -> bool {
+        let limits = self.limits();
+        let kept_bytes = self.memory_bytes(self.share.total(Amount::OnlyKeptPages));
+        let held_bytes = self.store_memory_bytes();
+        // The limit need not be a number of pages.
+        let is_full = held_bytes.saturating_add(self.settings.page_bytes) > limits.hard_bytes;
+        let is_tight = is_full || held_bytes > limits.free_run_bytes;
+        let share_bytes = limits.background_bytes / KEPT_DIVISOR;
+        let share_bytes = share_bytes - share_bytes % self.settings.page_bytes;
+        kept_bytes > limits.background_bytes
+            || is_tight && kept_bytes > 0 && kept_bytes >= share_bytes
+            || self.map.kept_spans() > SPANS_MAX
+    }
+}
+
+impl Drop for WriteBack {
+    fn drop(&mut self) {
+        self.share.leave(self.object);
+    }
+}
