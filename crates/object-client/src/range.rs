@@ -74,7 +74,12 @@ fn same_version(head: &Head, wanted: &Version) -> Verdict {
             Some(_) => Verdict::Changed,
         };
     }
-    if let (Some(wanted), Some(found)) = (&wanted.etag, &found.etag)
+    // The tag of a file that has just changed is weak at first, and strong a second later.
+    let opaque = |etag: &Option<String>| {
+        let etag = etag.as_deref()?;
+        Some(etag.trim_start_matches("W/").to_owned())
+    };
+    if let (Some(wanted), Some(found)) = (opaque(&wanted.etag), opaque(&found.etag))
         && wanted != found
     {
         return Verdict::Changed;
@@ -228,6 +233,17 @@ mod tests {
         let later = "Sat, 28 Nov 2026 03:21:44 GMT";
         assert_eq!(of(&[range, ("last-modified", later)]), Verdict::Changed);
         assert!(matches!(of(&[range]), Verdict::Wrong(_)));
+        let tagged = Version {
+            etag: Some("W/\"a\"".to_owned()),
+            ..weak()
+        };
+        let of_tag = |tag: &'static str| {
+            let headers = [range, ("last-modified", MODIFIED), ("etag", tag)];
+            check(&head(206, &headers), &tagged, &(10..20), false)
+        };
+        assert_eq!(of_tag("W/\"a\""), Verdict::Right);
+        assert_eq!(of_tag("\"a\""), Verdict::Right);
+        assert_eq!(of_tag("W/\"b\""), Verdict::Changed);
         let grown = ("content-range", "bytes 10-19/101");
         assert_eq!(of(&[grown, ("last-modified", MODIFIED)]), Verdict::Changed);
     }

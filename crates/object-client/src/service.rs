@@ -112,7 +112,8 @@ pub(crate) async fn exchange<S: Service>(service: &S, call: &Call, wanted: Wante
     }
 }
 
-async fn attempt<S: Service>(
+/// One try of a call.
+pub(crate) async fn attempt<S: Service>(
     service: &S,
     tried: &mut Call,
     wanted: Wanted,

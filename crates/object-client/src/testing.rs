@@ -49,6 +49,8 @@ pub(crate) enum Step {
     Cut(Vec<u8>),
     /// Sends bytes, and nothing more for ever.
     Stall(Vec<u8>),
+    /// Sends bytes before it reads the body of a request, and never does.
+    Early(Vec<u8>),
 }
 
 /// A script, and what has come of it.
@@ -90,9 +92,13 @@ impl Script {
     }
 
     async fn serve(self: Arc<Self>, mut stream: DuplexStream, connection: usize, url: String) {
-        while let Some(mut seen) = read(&mut stream).await {
+        while let Some(mut seen) = read_head(&mut stream).await {
             seen.connection = connection;
             seen.url.clone_from(&url);
+            let is_early = matches!(self.steps.lock().front(), Some(Step::Early(_)));
+            if !is_early && read_body(&mut stream, &mut seen).await.is_none() {
+                return;
+            }
             let step = {
                 let mut all = self.seen.lock();
                 all.push(seen);
@@ -114,7 +120,7 @@ impl Script {
                     let _ = stream.write_all(&bytes).await;
                     return;
                 }
-                Step::Stall(bytes) => {
+                Step::Stall(bytes) | Step::Early(bytes) => {
                     let _ = stream.write_all(&bytes).await;
                     std::future::pending::<()>().await;
                 }
@@ -124,7 +130,7 @@ impl Script {
     }
 }
 
-async fn read(stream: &mut DuplexStream) -> Option<Seen> {
+async fn read_head(stream: &mut DuplexStream) -> Option<Seen> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -146,10 +152,14 @@ async fn read(stream: &mut DuplexStream) -> Option<Seen> {
             seen.headers.push((name, value.to_owned()));
         }
     }
+    Some(seen)
+}
+
+async fn read_body(stream: &mut DuplexStream, seen: &mut Seen) -> Option<()> {
     let length = seen.header("content-length").unwrap_or("0");
     seen.body = vec![0; length.parse().ok()?];
     stream.read_exact(&mut seen.body).await.ok()?;
-    Some(seen)
+    Some(())
 }
 
 /// The connections to a script.

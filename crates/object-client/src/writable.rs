@@ -61,6 +61,10 @@ pub struct ListedUpload {
 /// conditional change whose answer was lost is settled by a HEAD: it counts as done when the object
 /// carries the token of this change.
 ///
+/// [`Unreachable`](crate::Error::Unreachable) and [`TryLater`](crate::Error::TryLater) leave open
+/// whether the change happened, when no HEAD could tell. Who tries again later puts a mark of its
+/// own into the metadata.
+///
 /// A server decides whether it honours a condition, and whether two that race for it may both win:
 /// ask before trusting (some ignore them without a word).
 pub trait WritableRemote: Send + Sync {
@@ -134,4 +138,18 @@ pub trait WritableRemote: Send + Sync {
     /// # Errors
     /// What a request can meet; some objects may be deleted.
     fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>>;
+
+    /// Tries to make an object `key` with a wrong hash, and says whether the server refused it. An
+    /// object may be there afterwards.
+    ///
+    /// # Errors
+    /// What a request can meet.
+    fn compares_hashes(&self, key: &str) -> Result<bool>;
+
+    /// Asks for the bytes of an object under a condition that fails, and says whether the server
+    /// refused. [`Remote::fetch`](crate::Remote::fetch) does not rely on it.
+    ///
+    /// # Errors
+    /// What a request can meet.
+    fn honours_if_match(&self, key: &str) -> Result<bool>;
 }

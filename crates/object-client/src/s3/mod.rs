@@ -6,6 +6,7 @@
 mod config;
 mod credentials;
 mod listing;
+mod probe;
 mod upload;
 mod write;
 
@@ -360,6 +361,14 @@ impl WritableRemote for BucketRemote {
 
     fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
         runtime::wait(write::delete_many(&self.bucket, keys))
+    }
+
+    fn compares_hashes(&self, key: &str) -> Result<bool> {
+        runtime::wait(probe::compares_hashes(&self.bucket, key))
+    }
+
+    fn honours_if_match(&self, key: &str) -> Result<bool> {
+        runtime::wait(probe::honours_if_match(&self.bucket, key))
     }
 }
 

@@ -372,8 +372,8 @@ fn upload() -> Upload {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_made_of_parts() {
-    let begun = "<InitiateMultipartUploadResult><UploadId>id/+</UploadId>\
-                 </InitiateMultipartUploadResult>";
+    // One server calls it so, others InitiateMultipartUploadResult.
+    let begun = "<InitiateMultipartUpload><UploadId>id/+</UploadId></InitiateMultipartUpload>";
     let copied = "<CopyPartResult><ETag>&quot;c&quot;</ETag></CopyPartResult>";
     let ended = "<CompleteMultipartUploadResult><ETag>\"e-2\"</ETag>\
                  </CompleteMultipartUploadResult>";
@@ -601,4 +601,41 @@ async fn signed_requests_are_not_led_elsewhere() {
         seen[0].header("authorization"),
         seen[1].header("authorization")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_asked_what_it_refuses() {
+    let (bucket, script) = bucket(vec![
+        error(400, "BadDigest"),
+        done(),
+        error(403, "AccessDenied"),
+        error(412, "PreconditionFailed"),
+        done(),
+    ]);
+    assert_eq!(probe::compares_hashes(&bucket, "k").await, Ok(true));
+    assert_eq!(probe::compares_hashes(&bucket, "k").await, Ok(false));
+    let denied = probe::compares_hashes(&bucket, "k").await;
+    assert!(matches!(denied, Err(Error::Denied(_))));
+    assert_eq!(probe::honours_if_match(&bucket, "k").await, Ok(true));
+    assert_eq!(probe::honours_if_match(&bucket, "k").await, Ok(false));
+    assert_eq!(
+        script.seen()[0].header("content-md5"),
+        Some("AAAAAAAAAAAAAAAAAAAAAA==")
+    );
+    assert!(script.seen()[3].header("if-match").is_some());
+}
+
+/// An answer before the request was sent is an answer; the connection is not used again.
+#[tokio::test(start_paused = true)]
+async fn an_early_refusal_is_heard() {
+    let script = Script::new([Step::Early(reply(403, &[], b"")), done()]);
+    let bucket = bucket_of(&script, &options());
+    let body = Bytes::from(vec![7; 1_000_000]);
+    let metadata = Metadata::new();
+    let refused = write::put(&bucket, "k", body, &Condition::Always, &metadata).await;
+    assert!(matches!(refused, Err(Error::Denied(_))), "{refused:?}");
+    let body = Bytes::from_static(b"abc");
+    let made = write::put(&bucket, "k", body, &Condition::Always, &metadata).await;
+    assert_eq!(made, Ok(version()));
+    assert_eq!(script.seen()[1].connection, 2);
 }

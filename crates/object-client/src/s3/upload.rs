@@ -31,11 +31,11 @@ const UPLOADS_MAX: usize = 10_000;
 /// Pages of a list of uploads: servers may give as few as they like.
 const PAGES_MAX: usize = 1_000;
 
-/// The document that an answer is.
+/// The document that an answer is. Servers disagree about its name, which begins with `name`.
 fn document(target: &Target, answer: &Answer, name: &str) -> Result<Element> {
     let wrong = |text: String| Error::Protocol(format!("{}: {text}", target.shown()));
     let document = xml::parse(&answer.body).map_err(wrong)?;
-    if document.name != name {
+    if !document.name.starts_with(name) {
         return Err(wrong(format!("the answer is a {}", document.name)));
     }
     Ok(document)
@@ -62,7 +62,7 @@ pub(crate) async fn create(bucket: &Bucket, key: &str, metadata: &Metadata) -> R
     let answer = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX))
         .await
         .result?;
-    let found = document(&call.target, &answer, "InitiateMultipartUploadResult")?;
+    let found = document(&call.target, &answer, "InitiateMultipartUpload")?;
     let id = found.text_of("UploadId").trim().to_owned();
     if id.is_empty() {
         return Err(missing(&call.target, "UploadId"));
@@ -137,7 +137,7 @@ pub(crate) async fn copy(
     let answer = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX))
         .await
         .result?;
-    let found = document(&call.target, &answer, "CopyPartResult")?;
+    let found = document(&call.target, &answer, "CopyPart")?;
     let etag = quoted(found.text_of("ETag"));
     Ok(Part {
         number,
@@ -192,7 +192,7 @@ pub(crate) async fn complete(
         Settled::Answered(answer) => answer,
         Settled::Made(version) => return Ok(version),
     };
-    let found = document(&call.target, &answer, "CompleteMultipartUploadResult")?;
+    let found = document(&call.target, &answer, "CompleteMultipartUpload")?;
     let length_bytes = parts.iter().map(|part| part.length_bytes).sum();
     match quoted(found.text_of("ETag")) {
         Some(etag) => Ok(Version {
@@ -235,7 +235,7 @@ pub(crate) async fn list(bucket: &Bucket, prefix: &str) -> Result<Vec<ListedUplo
         let answer = exchange(bucket, &call, Wanted::Body(LIST_BYTES_MAX))
             .await
             .result?;
-        let found = document(&call.target, &answer, "ListMultipartUploadsResult")?;
+        let found = document(&call.target, &answer, "ListMultipartUploads")?;
         let keys = found.all("Upload").map(|upload| upload.text_of("Key"));
         let encoding = Encoding::of(&found, keys, bucket.raw_listings);
         let wrong = || missing(&call.target, "key that is UTF-8");

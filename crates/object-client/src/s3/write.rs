@@ -241,7 +241,7 @@ pub(crate) async fn delete_many(bucket: &Bucket, keys: &[String]) -> Result<Vec<
             .result?;
         let wrong = |text: String| Error::Protocol(format!("{shown}: {text}"));
         let document = xml::parse(&answer.body).map_err(wrong)?;
-        if document.name != "DeleteResult" {
+        if !document.name.starts_with("Delete") {
             return Err(wrong(format!("the answer is a {}", document.name)));
         }
         let failed = document.all("Error").filter_map(|error| {

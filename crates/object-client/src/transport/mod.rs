@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
-use hyper::header::{ACCEPT_ENCODING, HOST, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HOST, HeaderValue, USER_AGENT};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Uri};
 use pagewell_base::mix::{STEP, mix};
@@ -201,7 +201,8 @@ impl Transport {
         match answered {
             Ok(response) => {
                 let (url, counts) = (call.target.shown(), Arc::clone(&self.counts));
-                let reply = Reply::new(response, connection, stall, url, counts);
+                let request = Arc::clone(&progress);
+                let reply = Reply::new(response, connection, request, stall, url, counts);
                 Ok(Sent::Answered(Box::new(reply)))
             }
             Err(mut error) => {
@@ -248,6 +249,10 @@ fn request(call: &Call, payload: Payload) -> Result<Request<Payload>, Failure> {
     headers.insert(HOST, host.map_err(|_| invalid("no name of a host"))?);
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    if !call.is_reading() {
+        // Left to itself, hyper has none for an empty body, which some servers refuse.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(call.body.len()));
+    }
     let mut request = Request::new(payload);
     *request.method_mut() = call.method.clone();
     *request.uri_mut() = Uri::from(path);

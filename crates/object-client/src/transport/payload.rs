@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ pub(crate) struct Progress {
     began: Instant,
     /// Milliseconds since.
     moved: AtomicU64,
+    is_whole: AtomicBool,
 }
 
 impl Progress {
@@ -28,7 +29,13 @@ impl Progress {
         Arc::new(Self {
             began: Instant::now(),
             moved: AtomicU64::new(0),
+            is_whole: AtomicBool::new(false),
         })
+    }
+
+    /// Whether all of the body was taken: else the connection still has bytes of it to send.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole.load(Ordering::Relaxed)
     }
 
     fn note(&self) {
@@ -58,6 +65,7 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn new(body: Bytes, progress: Arc<Progress>) -> Self {
+        progress.is_whole.store(body.is_empty(), Ordering::Relaxed);
         Self {
             rest: body,
             progress,
@@ -79,6 +87,8 @@ impl Body for Payload {
         }
         let length = self.rest.len().min(PIECE_BYTES);
         let piece = self.rest.split_to(length);
+        let is_whole = self.rest.is_empty();
+        self.progress.is_whole.store(is_whole, Ordering::Relaxed);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

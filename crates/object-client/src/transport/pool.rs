@@ -8,6 +8,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use pagewell_base::sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::activity::Counts;
@@ -25,15 +26,29 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const BUFFER_BYTES_MAX: usize = 256 * 1024;
 const HEADERS_MAX: usize = 128;
 
+/// How long a kept connection may take to be ready: longer, and it is not.
+const READY_MAX: Duration = Duration::from_secs(1);
+
+/// The task that moves the bytes of a connection; it ends, and closes, with the connection.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// A connection that no request uses.
 struct Idle {
     sender: SendRequest<Payload>,
+    driver: Driver,
     since: Instant,
 }
 
 /// A connection for one request, and the right to have it.
 pub(crate) struct Connection {
     sender: SendRequest<Payload>,
+    driver: Driver,
     is_reused: bool,
     host: Arc<Host>,
     slot: OwnedSemaphorePermit,
@@ -54,6 +69,7 @@ impl Connection {
         if !self.sender.is_closed() {
             let idle = Idle {
                 sender: self.sender,
+                driver: self.driver,
                 since: Instant::now(),
             };
             self.host.idle.lock().push(idle);
@@ -118,9 +134,11 @@ impl Host {
     ) -> Result<Connection, Failure> {
         while let Some(mut idle) = self.next_idle() {
             // The connection may have an end of the last answer to see.
-            if idle.sender.ready().await.is_ok() {
+            let ready = tokio::time::timeout(READY_MAX, idle.sender.ready()).await;
+            if matches!(ready, Ok(Ok(()))) {
                 return Ok(Connection {
                     sender: idle.sender,
+                    driver: idle.driver,
                     is_reused: true,
                     host: Arc::clone(self),
                     slot,
@@ -138,9 +156,10 @@ impl Host {
             Failure::not_sent(format!("{}: {}", self.origin.url(), reason(&error)))
         })?;
         // What it fails with, the request that it carries learns.
-        tokio::spawn(async move { driver.await.unwrap_or_default() });
+        let task = tokio::spawn(async move { driver.await.unwrap_or_default() });
         Ok(Connection {
             sender,
+            driver: Driver(task.abort_handle()),
             is_reused: false,
             host: Arc::clone(self),
             slot,

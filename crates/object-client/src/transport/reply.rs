@@ -13,6 +13,7 @@ use hyper::{Response, StatusCode};
 use crate::activity::Counts;
 use crate::date;
 use crate::transport::failure::{Failure, reason};
+use crate::transport::payload::Progress;
 use crate::transport::pool::Connection;
 
 /// Head of an answer.
@@ -55,6 +56,7 @@ pub(crate) struct Reply {
     head: Head,
     body: Incoming,
     connection: Option<Connection>,
+    request: Arc<Progress>,
     stall: Duration,
     url: String,
     counts: Arc<Counts>,
@@ -64,6 +66,7 @@ impl Reply {
     pub(crate) fn new(
         response: Response<Incoming>,
         connection: Connection,
+        request: Arc<Progress>,
         stall: Duration,
         url: String,
         counts: Arc<Counts>,
@@ -76,6 +79,7 @@ impl Reply {
             },
             body,
             connection: Some(connection),
+            request,
             stall,
             url,
             counts,
@@ -100,7 +104,9 @@ impl Reply {
             };
             match frame {
                 None => {
-                    if let Some(connection) = self.connection.take() {
+                    let connection = self.connection.take();
+                    // An answer may come before the request is sent: the rest would follow.
+                    if let Some(connection) = connection.filter(|_| self.request.is_whole()) {
                         connection.keep();
                     }
                     return Ok(None);

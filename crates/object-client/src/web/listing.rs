@@ -104,6 +104,13 @@ fn add(page: &mut ListPage, prefix: &str, name: &str, is_folder: bool, version: 
     }
 }
 
+/// The page with each folder once.
+fn once(mut page: ListPage) -> ListPage {
+    page.prefixes.sort_unstable();
+    page.prefixes.dedup();
+    page
+}
+
 /// The name below `prefix` of a reference: a URL or a path.
 fn name_of(href: &str, prefix: &str) -> Option<String> {
     let path = match Origin::parse(href.trim()) {
@@ -149,7 +156,7 @@ fn of_dav(body: &[u8], prefix: &str) -> std::result::Result<ListPage, String> {
         };
         add(&mut page, prefix, &name, is_folder, version);
     }
-    Ok(page)
+    Ok(once(page))
 }
 
 fn of_json(body: &[u8], prefix: &str) -> std::result::Result<ListPage, String> {
@@ -173,7 +180,7 @@ fn of_json(body: &[u8], prefix: &str) -> std::result::Result<ListPage, String> {
         };
         add(&mut page, prefix, name, is_folder, version);
     }
-    Ok(page)
+    Ok(once(page))
 }
 
 #[cfg(test)]
@@ -215,7 +222,8 @@ mod tests {
     fn lists_in_json_are_read() {
         let nginx = br#"[{"name":"sub","type":"directory","mtime":"Sat, 28 Nov 2026 03:21:43 GMT"},
             {"name":"a b","type":"file","mtime":"Sat, 28 Nov 2026 03:21:43 GMT","size":3},
-            {"name":"../x","type":"file","size":3},{"name":"..","type":"directory"}]"#;
+            {"name":"../x","type":"file","size":3},{"name":"..","type":"directory"},
+            {"name":"sub","type":"directory"}]"#;
         let page = of_json(nginx, "d/").expect("a list");
         assert_eq!(keys(&page), [("d/a b", 3)]);
         assert_eq!(page.prefixes, ["d/sub/"]);
