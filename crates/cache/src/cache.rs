@@ -1,6 +1,6 @@
 //! A cache: memory that stores share, and how one is put behind it.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use pagewell_device::{Device, OneObject, Store};
@@ -22,11 +22,11 @@ use crate::{CacheOptions, CreateError, OpenOptions};
 /// A cache. Cloning shares it.
 #[derive(Clone)]
 pub struct Cache {
-    pub(crate) options: CacheOptions,
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) quota: Arc<Quota>,
-    pub(crate) staging: Arc<Staging>,
-    pub(crate) flusher: Arc<Flusher>,
+    options: CacheOptions,
+    pages: Arc<Pages>,
+    quota: Arc<Quota>,
+    staging: Arc<Staging>,
+    flusher: Arc<Flusher>,
 }
 
 impl Cache {
@@ -40,6 +40,11 @@ impl Cache {
             };
             Self::with(options, arena)
         })
+    }
+
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn pages(&self) -> &Arc<Pages> {
+        &self.pages
     }
 
     /// A cache with this memory.
@@ -67,13 +72,13 @@ impl Cache {
         let only = Arc::new(OneObject::new(device));
         let parts = self.store(only.clone(), options, Some(length_bytes));
         let object = parts.open(only, Some(length_bytes), false);
-        CachedDevice { object }
+        CachedDevice::new(object)
     }
 
     /// Puts a store behind the cache, of which no object is open yet.
     pub fn open_store(&self, store: Arc<dyn Store>, options: OpenOptions) -> CachedStore {
         let parts = self.store(store, options, None);
-        CachedStore { parts }
+        CachedStore::new(parts)
     }
 
     /// What the objects of a store share; of one that is a device, with its length.
@@ -86,12 +91,12 @@ impl Cache {
         let (settings, pages) = (&self.options, self.pages.clone());
         // Preparing memory takes it, so that is only done where it was to be taken at once.
         if settings.populate_bytes >= settings.size_bytes {
-            store.register_memory(&pages.arena.memory());
+            store.register_memory(&pages.arena().memory());
         }
         let (geometry, keeps) = (store.geometry(), store.keeps_until_flush());
         let layout = Layout::new(0, 0, &geometry, settings, length_bytes.is_none());
-        let policy = options.streams(length_bytes, layout.unit_bytes, &geometry);
-        let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
+        let policy = options.streams(length_bytes, layout.unit_bytes(), &geometry);
+        let elevator = options.elevator(settings, &geometry, layout.request_bytes_max());
         let queue = Arc::new(IoQueue::new(store, elevator));
         if let Some(latency) = options.latency {
             queue.note_latency(latency);
@@ -103,7 +108,7 @@ impl Cache {
             |bytes_max| Settings {
                 page_bytes: PAGE,
                 device_time_max: options.dirty_time_max,
-                cluster_bytes_max: layout.request_bytes_max,
+                cluster_bytes_max: layout.request_bytes_max(),
                 ..Settings::new(bytes_max)
             },
         );
@@ -129,13 +134,13 @@ impl Cache {
     /// Memory for pages, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.pages.arena.size_bytes()
+        self.pages.arena().size_bytes()
     }
 
     /// Which pages of memory the system gave.
     #[must_use]
     pub fn page_size(&self) -> PageSize {
-        self.pages.arena.page_size
+        self.pages.arena().page_size()
     }
 
     /// The file that the memory is too, when [that was asked for](CacheOptions::memory_is_file);
@@ -143,6 +148,6 @@ impl Cache {
     /// mapped to be read. What of it is not pinned may change at any time.
     #[must_use]
     pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
-        self.pages.arena.file.as_ref().map(AsFd::as_fd)
+        self.pages.arena().file()
     }
 }

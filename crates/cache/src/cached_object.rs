@@ -3,7 +3,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pagewell_policy::elevator::Extent;
@@ -11,7 +10,7 @@ use pagewell_policy::readahead::Counts;
 
 use crate::dirty::written::WrittenStore;
 use crate::read::reader::Reader;
-use crate::writeback::Users;
+use crate::write::Writer;
 use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
 /// An object of a store seen through the cache. Cloning shares it; when the last clone and all that
@@ -19,14 +18,14 @@ use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 /// durable is [committed](Self::commit), which may wait.
 #[derive(Clone)]
 pub struct CachedObject {
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) writer: Arc<Users>,
+    reader: Arc<Reader>,
+    writer: Arc<Writer>,
 }
 
 /// A device seen through the cache: the only object of its store.
 #[derive(Clone)]
 pub struct CachedDevice {
-    pub(crate) object: CachedObject,
+    object: CachedObject,
 }
 
 impl Deref for CachedDevice {
@@ -38,9 +37,13 @@ impl Deref for CachedDevice {
 
 /// How much of memory may have something that is not at a store.
 #[derive(Clone)]
-pub struct DirtyLimit(pub(crate) Arc<WrittenStore>);
+pub struct DirtyLimit(Arc<WrittenStore>);
 
 impl DirtyLimit {
+    pub(crate) fn new(store: Arc<WrittenStore>) -> Self {
+        Self(store)
+    }
+
     /// Has writers of all objects of the store wait when so much memory has something that is not
     /// there; `None`: what the store was opened with ([`crate::OpenOptions::dirty_bytes_max`], and
     /// its bounds). What is above it goes as it is written.
@@ -50,6 +53,10 @@ impl DirtyLimit {
 }
 
 impl CachedDevice {
+    pub(crate) fn new(object: CachedObject) -> Self {
+        Self { object }
+    }
+
     /// The object.
     #[must_use]
     pub fn into_object(self) -> CachedObject {
@@ -59,22 +66,36 @@ impl CachedDevice {
 
 impl std::fmt::Debug for CachedObject {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let layout = &self.reader.own.layout;
-        write!(formatter, "{} ({:x})", self.name(), layout.number)
+        let layout = self.reader.own().layout();
+        write!(formatter, "{} ({:x})", self.name(), layout.number())
     }
 }
 
 impl CachedObject {
+    pub(crate) fn new(reader: Arc<Reader>, writer: Arc<Writer>) -> Self {
+        Self { reader, writer }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn reader(&self) -> &Arc<Reader> {
+        &self.reader
+    }
+
+    #[cfg(test)]
+    pub(crate) fn writer(&self) -> &Arc<Writer> {
+        &self.writer
+    }
+
     /// [`pagewell_device::Store::name`]: of the store that it is in.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.reader.queue.store.name()
+        self.reader.fetcher().queue().name()
     }
 
     /// Where it ends now.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
-        self.reader.own.layout.length_bytes()
+        self.reader.own().layout().length_bytes()
     }
 
     /// Moves its end, at the most to 256 TiB. What memory has behind the new one is forgotten,
@@ -89,21 +110,21 @@ impl CachedObject {
     /// object of a device.
     #[must_use]
     pub fn has_pages(&self) -> bool {
-        let own = &self.reader.own;
-        own.pages.has_pages(own.layout.number)
+        let own = self.reader.own();
+        own.pages().has_pages(own.layout().number())
     }
 
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.reader.streams.lock().counts()
+        self.reader.ahead().counts()
     }
 
     /// Pages of this object in memory, and how many of them wholly.
     #[must_use]
     pub fn resident_pages(&self) -> (u64, u64) {
-        let own = &self.reader.own;
-        own.pages.residency(own.layout.number)
+        let own = self.reader.own();
+        own.pages().residency(own.layout().number())
     }
 
     /// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
@@ -157,7 +178,7 @@ impl CachedObject {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
-        self.reader.prefetch(offset, length);
+        self.reader.ahead().prefetch(offset, length);
     }
 
     /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been
@@ -188,13 +209,13 @@ impl CachedObject {
     /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
     /// gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
-        self.writer.commit(offset, length)
+        self.writer.submitter().commit(offset, length)
     }
 
     /// Waits until everything that was written to this range before is at the device, durable or
     /// not. The range may reach past the end.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
-        self.writer.write_out(offset, length)
+        self.writer.submitter().write_out(offset, length)
     }
 
     /// [`Self::commit`] of everything.
@@ -205,7 +226,7 @@ impl CachedObject {
     /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
     /// left is lost. Says how many bytes that were. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
-        self.writer.close_within(patience)
+        self.writer.submitter().close_within(patience)
     }
 
     /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What
@@ -214,7 +235,7 @@ impl CachedObject {
     /// what is not in memory. Requests at the device end when it ends them, and their memory stays
     /// until then.
     pub fn abandon(&self) -> u64 {
-        self.writer.dirty.abandon()
+        self.writer.dirty().abandon()
     }
 
     /// Forgets what memory has of a range, what is dirty of it included: later reads ask the
@@ -232,14 +253,14 @@ impl CachedObject {
     /// promised anything about such data has to ask for it again.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
-        self.writer.dirty.losses.load(Ordering::Acquire)
+        self.writer.dirty().losses()
     }
 
     /// Whether bytes of a range are not at the device yet, or on their way there.
     #[must_use]
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
-        let dirty = &self.writer.dirty;
+        let dirty = self.writer.dirty();
         dirty.has_started() && dirty.lock().policy.is_unwritten(extent)
     }
 
@@ -247,31 +268,31 @@ impl CachedObject {
     #[must_use]
     pub fn has_unflushed(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
-        let dirty = &self.writer.dirty;
-        dirty.has_started() && dirty.lock().flush_needed(extent).is_some()
+        let dirty = self.writer.dirty();
+        dirty.has_started() && dirty.lock().unflushed.needed(extent).is_some()
     }
 
     /// Bytes in memory that are not on the device yet, those on their way included.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
-        self.writer.dirty.bytes()
+        self.writer.dirty().bytes()
     }
 
     /// How much of memory may wait to be written to the store that it is in.
     #[must_use]
     pub fn dirty_limit(&self) -> DirtyLimit {
-        DirtyLimit(self.writer.dirty.store.clone())
+        DirtyLimit::new(self.writer.dirty().store().clone())
     }
 
     /// Pages that hold them: what the limits are about.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
-        self.writer.dirty.lock().policy.dirty_pages()
+        self.writer.dirty().lock().policy.dirty_pages()
     }
 
     /// What its write-back policy has seen and done.
     #[must_use]
     pub fn write_back_counts(&self) -> pagewell_policy::writeback::Counts {
-        self.writer.dirty.lock().policy.counts()
+        self.writer.dirty().lock().policy.counts()
     }
 }

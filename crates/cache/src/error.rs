@@ -53,9 +53,19 @@ pub enum Error {
     Mebibytes(*memory_bytes)
 )]
 pub struct SizeError {
-    pub(crate) wanted_bytes: u64,
-    pub(crate) memory_bytes: u64,
-    pub(crate) reason: &'static str,
+    wanted_bytes: u64,
+    memory_bytes: u64,
+    reason: &'static str,
+}
+
+impl SizeError {
+    pub(crate) fn new(wanted_bytes: u64, memory_bytes: u64, reason: &'static str) -> Self {
+        Self {
+            wanted_bytes,
+            memory_bytes,
+            reason,
+        }
+    }
 }
 
 /// Why a cache could not be made.

@@ -18,7 +18,7 @@
 //! fetching a page costs a thousand times more.
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -61,11 +61,11 @@ impl std::fmt::Display for PageSize {
 pub(crate) struct Arena {
     mapping: Arc<Mapping>,
     /// Pages in all.
-    pub(crate) frames: u32,
+    frames: u32,
     /// Which pages the system gave.
-    pub(crate) page_size: PageSize,
+    page_size: PageSize,
     /// When it is a file too.
-    pub(crate) file: Option<OwnedFd>,
+    file: Option<OwnedFd>,
     /// What threads do with each block of memory, so that loom sees it.
     #[cfg(feature = "loom")]
     watched: Watched,
@@ -76,7 +76,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     base_bytes: usize,
     /// The first aligned byte.
-    pub(crate) start: NonNull<u8>,
+    start: NonNull<u8>,
 }
 
 // SAFETY: memory that any thread may use; the rules in `lib.rs` say which thread uses which bytes
@@ -84,6 +84,14 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
+
+#[cfg(not(feature = "loom"))]
+impl Mapping {
+    /// The first aligned byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
@@ -147,6 +155,21 @@ impl Arena {
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
         Ok(Self::of(mapping, frames, PageSize::Ordinary, Some(file)))
+    }
+
+    /// Pages in all.
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Which pages the system gave.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// The file that the memory is too.
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Bytes in all.

@@ -35,35 +35,35 @@ pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
 #[derive(Clone)]
 pub(crate) struct Destination {
     /// In the names of its pages.
-    pub(crate) number: u32,
+    pub number: u32,
     /// When the request was made.
-    pub(crate) length_bytes: u64,
-    pub(crate) object: Arc<dyn Object>,
+    pub length_bytes: u64,
+    pub object: Arc<dyn Object>,
 }
 
 /// Bytes of an object to be read into memory, or written from it.
 pub(crate) struct Transfer {
     /// Whose.
-    pub(crate) destination: Destination,
+    pub destination: Destination,
     /// Which bytes.
-    pub(crate) extent: Extent,
+    pub extent: Extent,
     /// A read or a write.
-    pub(crate) operation: Operation,
+    pub operation: Operation,
     /// A write that is to be durable when it is complete.
-    pub(crate) durable: bool,
+    pub durable: bool,
     /// The memory; together as long as the extent.
-    pub(crate) segments: Vec<Segment>,
+    pub segments: Vec<Segment>,
     /// For whom.
-    pub(crate) issuer: Issuer,
+    pub issuer: Issuer,
     /// What then. What keeps the memory valid is inside it.
-    pub(crate) completion: Completion,
+    pub completion: Completion,
 }
 
 /// The requests of one store.
 pub(crate) struct IoQueue {
-    pub(crate) store: Arc<dyn Store>,
+    store: Arc<dyn Store>,
     /// Addresses of memory are multiples of this.
-    pub(crate) memory_alignment_bytes: usize,
+    memory_alignment_bytes: usize,
     state: Mutex<State>,
     /// Requests that have a name.
     named: AtomicU64,
@@ -132,8 +132,13 @@ impl IoQueue {
     }
 
     /// Of the store.
-    pub(crate) fn name(&self) -> String {
-        self.store.name().to_owned()
+    pub(crate) fn name(&self) -> &str {
+        self.store.name()
+    }
+
+    /// Addresses of memory are multiples of this.
+    pub(crate) fn memory_alignment_bytes(&self) -> usize {
+        self.memory_alignment_bytes
     }
 
     /// The error of a device that says all is well and brought less.
@@ -144,7 +149,7 @@ impl IoQueue {
     /// The error of a device that has not answered in time.
     pub(crate) fn timed_out(&self, offset: u64, time: Duration) -> Error {
         Error::TimedOut {
-            device: self.name(),
+            device: self.name().to_owned(),
             offset,
             seconds: time.as_secs(),
         }

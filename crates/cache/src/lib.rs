@@ -11,7 +11,7 @@
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
 //!              └─ miss ──> claims ───> io_queue (elevator) ──> Object
 //!
-//!  write ──> Writer ──> page, dirty ──> DirtySet ──> Writer: submit ───> io_queue ──> Object
+//!  write ──> Writer ──> page, dirty ──> DirtySet ──> Submitter ────────> io_queue ──> Object
 //!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
@@ -41,7 +41,7 @@
 //! | `residency` | which page has which frame, pins, what is valid or in flight, what goes |
 //! | `dirty` | what is not durable of an object, what a store has of that, and its quota |
 //! | `read` | hit, miss, claim, read-ahead |
-//! | `writeback` | the parts of the writer; submit loop, staging, flush, commit |
+//! | `writeback` | submit loop, staging, flush, commit |
 //! | `write` | writes into pages, copy-on-write, purges |
 //!
 //! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `store` and `cache` put the

@@ -177,11 +177,7 @@ impl CacheOptions {
     /// Pages, when the size can be had on this machine.
     pub(crate) fn frames(&self) -> Result<u32, SizeError> {
         let memory_bytes = memory_bytes();
-        let refused = |reason| SizeError {
-            wanted_bytes: self.size_bytes,
-            memory_bytes,
-            reason,
-        };
+        let refused = |reason| SizeError::new(self.size_bytes, memory_bytes, reason);
         if self.size_bytes < BYTES_MIN {
             return Err(refused("is too small"));
         }

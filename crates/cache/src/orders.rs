@@ -35,26 +35,26 @@ impl Model {
         let cache = Cache::with(options, arena).unwrap();
         let ram = Arc::new(RamDevice::new("ram", PAGE));
         let device = cache.open(ram);
-        device.writer.dirty.start();
+        device.writer().dirty().start();
         let this = Self { device };
-        let pages = &this.device.reader.own.pages;
+        let pages = this.device.reader().own().pages();
         let page = pages.find_or_make(this.key(), Arrival::Demand, 0).unwrap();
         // SAFETY: no other thread knows the page.
-        unsafe { pages.arena.fill(page.frame(), 0, &[OLD; PAGE_BYTES]) };
+        unsafe { pages.arena().fill(page.frame(), 0, &[OLD; PAGE_BYTES]) };
         pages.validate(page.frame(), (1 << units) - 1);
-        pages.table.unpin(page.slot);
+        pages.table().unpin(page.slot);
         Arc::new(this)
     }
 
     fn key(&self) -> u64 {
-        self.device.reader.own.layout.key(0)
+        self.device.reader().own().layout().key(0)
     }
 
     /// Writes to units while others may have pinned the page, or fetch them.
     fn write(&self, units: Range<usize>) {
         let source = &vec![NEW; units.len() * UNIT];
         let part = part(units);
-        let writer = &self.device.writer;
+        let writer = &self.device.writer();
         while !matches!(writer.try_piece(&Piece { part, source }), Attempt::Done(_)) {
             loom::thread::yield_now();
         }
@@ -62,29 +62,29 @@ impl Model {
 
     /// Pins the page, looks at a unit twice, and fetches what is missing of another.
     fn read(&self, looked_at: usize, fetched: Option<usize>, version: &AtomicU8) {
-        let own = &self.device.reader.own;
-        let Some(found) = own.pages.find(self.key()) else {
+        let own = &self.device.reader().own();
+        let Some(found) = own.pages().find(self.key()) else {
             // It is between two names, or purged.
             return;
         };
         let units = fetched.map_or(0, |unit| 1 << unit);
         let wanted = Wanted::new(own, found, 0, units);
         let look = || {
-            let is_valid = own.pages.valid(wanted.pin.frame) >> looked_at & 1 == 1;
+            let is_valid = own.pages().valid(wanted.pin.frame()) >> looked_at & 1 == 1;
             // SAFETY: the test is that no thread writes to it meanwhile.
             is_valid.then(|| unsafe { wanted.pin.bytes(looked_at * UNIT, UNIT)[0] })
         };
         let first = look();
         let mut claims = Claims::default();
-        let reader = &self.device.reader;
-        reader.claim(&wanted, false, false, &mut claims);
+        let fetcher = self.device.reader().fetcher();
+        fetcher.claim(&wanted, false, false, &mut claims);
         for mut claim in claims.ours {
             // The device reads what it has when it is asked.
             let bytes = [version.load(Ordering::SeqCst); UNIT];
             let start = fetched.unwrap() * UNIT;
             // SAFETY: the test is that nobody else uses what was claimed.
-            unsafe { own.pages.arena.fill(wanted.pin.frame, start, &bytes) };
-            let units = claim.fetch.units;
+            unsafe { own.pages().arena().fill(wanted.pin.frame(), start, &bytes) };
+            let units = claim.units();
             claim.end(units, Ok(()));
         }
         assert_eq!(first.or_else(look), look(), "what is pinned has changed");
@@ -93,21 +93,21 @@ impl Model {
     /// A byte of each of the first two units of the page, if it is valid; and whether the page has
     /// something dirty.
     fn end(&self) -> ([Option<u8>; 2], bool) {
-        let pages = &self.device.reader.own.pages;
+        let pages = self.device.reader().own().pages();
         let Some(found) = pages.find(self.key()) else {
             return ([None; 2], false);
         };
         let valid = pages.valid(found.frame());
         let byte = |unit: usize| {
             // SAFETY: no other thread is there any more.
-            let bytes = unsafe { pages.arena.bytes(found.frame(), unit * UNIT, UNIT) };
+            let bytes = unsafe { pages.arena().bytes(found.frame(), unit * UNIT, UNIT) };
             (valid >> unit & 1 == 1).then_some(bytes[0])
         };
         let bytes = [byte(0), byte(1)];
         let is_dirty = found.state.has(DIRTY);
         assert_eq!(found.state.pins(), 0);
-        pages.table.unpin(found.slot);
-        self.device.writer.dirty.abandon();
+        pages.table().unpin(found.slot);
+        self.device.writer().dirty().abandon();
         (bytes, is_dirty)
     }
 }
@@ -197,11 +197,17 @@ fn what_is_staged_is_never_half_of_a_write() {
     orders(3, || {
         let model = Model::new(2);
         let other = model.clone();
-        let pinned = model.device.reader.own.pages.find(model.key()).unwrap();
-        let pinned = model.device.reader.own.own(pinned);
+        let pinned = model
+            .device
+            .reader()
+            .own()
+            .pages()
+            .find(model.key())
+            .unwrap();
+        let pinned = model.device.reader().own().own(pinned);
         let writer = loom::thread::spawn(move || other.write(0..2));
         let mut staged = [0; 2 * UNIT];
-        let submit = &model.device.writer;
+        let submit = model.device.writer().submitter();
         let missing = submit.copy_out(&part(0..2), &mut staged);
         assert_eq!(missing, Some(0));
         let is = |byte: u8| staged.iter().all(|other| *other == byte);

@@ -48,10 +48,10 @@ pub(crate) fn page_of(key: u64) -> u64 {
 /// Bytes of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    pub(crate) page: u64,
+    pub page: u64,
     /// First byte in the page.
-    pub(crate) start: u64,
-    pub(crate) length: u64,
+    pub start: u64,
+    pub length: u64,
 }
 
 impl Part {
@@ -103,15 +103,15 @@ pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
 /// The numbers of one object behind a cache.
 pub(crate) struct Layout {
     /// Of the object, in the names of its pages.
-    pub(crate) number: u32,
+    number: u32,
     length_bytes: AtomicU64,
     /// Bytes of a unit: what one bit of [`Units`] stands for.
-    pub(crate) unit_bytes: u64,
+    unit_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
-    pub(crate) block_bytes: u64,
+    block_bytes: u64,
     /// Writes are whole pieces of so many bytes: blocks, and what memory has to be aligned to.
-    pub(crate) grain_bytes: u64,
-    pub(crate) request_bytes_max: u64,
+    grain_bytes: u64,
+    request_bytes_max: u64,
     /// It is one of many: those that read its first byte mostly read on.
     is_file: bool,
 }
@@ -144,6 +144,23 @@ impl Layout {
             request_bytes_max,
             is_file,
         }
+    }
+
+    /// Of the object, in the names of its pages.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn unit_bytes(&self) -> u64 {
+        self.unit_bytes
+    }
+
+    pub(crate) fn grain_bytes(&self) -> u64 {
+        self.grain_bytes
+    }
+
+    pub(crate) fn request_bytes_max(&self) -> u64 {
+        self.request_bytes_max
     }
 
     /// Bytes of the object now.
@@ -205,6 +222,25 @@ impl Layout {
     /// Where the last block ends, which may reach past the end.
     pub(crate) fn blocks_end(&self) -> u64 {
         self.length_bytes().next_multiple_of(self.block_bytes)
+    }
+
+    /// What of a range is inside.
+    pub(crate) fn inside(&self, offset: u64, length: u64) -> Extent {
+        let length = length.min(self.length_bytes().saturating_sub(offset));
+        Extent { offset, length }
+    }
+
+    /// All of it.
+    pub(crate) fn all(&self) -> Extent {
+        self.inside(0, self.length_bytes())
+    }
+
+    /// A range to the ends of the pieces that are written.
+    pub(crate) fn widened(&self, extent: Extent) -> Extent {
+        let offset = extent.offset - extent.offset % self.grain_bytes;
+        let end = extent.end().next_multiple_of(self.grain_bytes);
+        let length = end.min(self.blocks_end()).saturating_sub(offset);
+        Extent { offset, length }
     }
 
     /// Whether it is one of many.

@@ -6,5 +6,3 @@ pub(crate) mod in_flight;
 pub(crate) mod objects;
 pub(crate) mod pages;
 pub(crate) mod pins;
-#[cfg(all(test, not(feature = "loom")))]
-mod tests;

@@ -16,26 +16,29 @@ use crate::dirty::set::DirtySet;
 use crate::dirty::written::WrittenStore;
 use crate::io_queue::IoQueue;
 use crate::page::{LENGTH_BYTES_MAX, Layout, UNIT_BYTES};
+use crate::read::claim::Fetcher;
+use crate::read::prefetch::ReadAhead;
 use crate::read::reader::Reader;
 use crate::residency::objects::Streams;
 use crate::residency::pages::Pages;
 use crate::residency::pins::OwnPages;
-use crate::writeback::submit::Staging;
-use crate::writeback::{Users, Writer};
+use crate::write::Writer;
+use crate::writeback::flush::Flushes;
+use crate::writeback::submit::{Staging, Submitter};
 use crate::{CacheOptions, DirtyLimit, OpenOptions, Result};
 
 /// What the objects of a store share.
 pub(crate) struct StoreParts {
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) staging: Arc<Staging>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) streams: Arc<Streams>,
-    pub(crate) written: Arc<WrittenStore>,
-    pub(crate) cache_options: CacheOptions,
-    pub(crate) options: OpenOptions,
-    pub(crate) geometry: Geometry,
+    pub pages: Arc<Pages>,
+    pub staging: Arc<Staging>,
+    pub queue: Arc<IoQueue>,
+    pub streams: Arc<Streams>,
+    pub written: Arc<WrittenStore>,
+    pub cache_options: CacheOptions,
+    pub options: OpenOptions,
+    pub geometry: Geometry,
     /// What was written stays in memory until a flush was good.
-    pub(crate) keeps: bool,
+    pub keeps: bool,
 }
 
 impl StoreParts {
@@ -49,39 +52,22 @@ impl StoreParts {
     ) -> CachedObject {
         let (settings, options) = (&self.cache_options, &self.options);
         let is_listed = is_file || self.keeps;
-        let number = self.pages.objects.add(&self.streams, is_listed);
+        let number = self.pages.add_object(&self.streams, is_listed);
         let length_bytes = length_bytes.unwrap_or(LENGTH_BYTES_MAX);
         let layout = Layout::new(number, length_bytes, &self.geometry, settings, is_file);
-        let own = Arc::new(OwnPages {
-            pages: self.pages.clone(),
-            layout,
-            object,
-        });
+        let own = Arc::new(OwnPages::new(self.pages.clone(), layout, object));
         let dirty = Arc::new(DirtySet::new(own.clone(), self.written.clone()));
         let rotational = self.geometry.rotational;
-        let reader = Arc::new(Reader {
-            pages: self.pages.clone(),
-            own: own.clone(),
-            queue: self.queue.clone(),
-            dirty: dirty.clone(),
-            streams: self.streams.clone(),
-            timeout: options.read_timeout,
-            widens: !rotational && settings.merge && settings.unit_bytes >= UNIT_BYTES,
-            drops_behind: settings.free_behind,
-            rotational,
-        });
-        let writer = Arc::new(Writer {
-            own,
-            dirty,
-            queue: self.queue.clone(),
-            reader: reader.clone(),
-            staging: self.staging.clone(),
-            keeps: self.keeps,
-            timeout: options.write_timeout,
-        });
-        writer.dirty.belong_to(Arc::<Writer>::downgrade(&writer));
-        let writer = Arc::new(Users(writer));
-        CachedObject { reader, writer }
+        let widens = !rotational && settings.merge && settings.unit_bytes >= UNIT_BYTES;
+        let fetcher = Arc::new(Fetcher::new(dirty.clone(), self.queue.clone(), widens));
+        let (streams, drops_behind) = (self.streams.clone(), settings.free_behind);
+        let ahead = ReadAhead::new(fetcher.clone(), streams, drops_behind, rotational);
+        let reader = Arc::new(Reader::new(fetcher.clone(), ahead, options.read_timeout));
+        let flushes = Flushes::new(fetcher.clone(), self.keeps, options.write_timeout);
+        let submitter = Submitter::new(fetcher, Arc::new(flushes), self.staging.clone());
+        dirty.belong_to(Arc::<Submitter>::downgrade(&submitter));
+        let writer = Arc::new(Writer::new(reader.clone(), submitter));
+        CachedObject::new(reader, writer)
     }
 }
 
@@ -89,14 +75,18 @@ impl StoreParts {
 /// known of how fast it is. Cloning shares it.
 #[derive(Clone)]
 pub struct CachedStore {
-    pub(crate) parts: Arc<StoreParts>,
+    parts: Arc<StoreParts>,
 }
 
 impl CachedStore {
+    pub(crate) fn new(parts: Arc<StoreParts>) -> Self {
+        Self { parts }
+    }
+
     /// [`pagewell_device::Store::name`].
     #[must_use]
     pub fn name(&self) -> &str {
-        self.parts.queue.store.name()
+        self.parts.queue.name()
     }
 
     /// Puts an object of the store behind the cache, of `length_bytes`, or of an unknown length:
@@ -150,7 +140,7 @@ impl CachedStore {
     /// How much of memory may wait to be written to it.
     #[must_use]
     pub fn dirty_limit(&self) -> DirtyLimit {
-        DirtyLimit(self.parts.written.clone())
+        DirtyLimit::new(self.parts.written.clone())
     }
 }
 
@@ -161,9 +151,10 @@ mod tests {
     /// Tens of thousands of files of a mount are known, and few of them written at a time.
     #[test]
     fn an_object_without_dirty_pages_takes_little_memory() {
-        let parts = size_of::<Reader>() + size_of::<Writer>() + size_of::<Users>();
+        let parts = size_of::<Reader>() + size_of::<Fetcher>() + size_of::<Writer>();
+        let parts = parts + size_of::<Flushes>() + size_of::<Submitter>();
         let parts = parts + size_of::<DirtySet>() + size_of::<OwnPages>();
         // The counts of each, and what an allocation costs.
-        assert!(parts + 5 * 32 < 600, "{parts}");
+        assert!(parts + 7 * 32 < 600, "{parts}");
     }
 }

@@ -85,12 +85,21 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Which word of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotIndex(pub(crate) u32);
+pub(crate) struct SlotIndex(u32);
 
 /// Words of a line, the name too: it is none of a slot's, but dividing by eight costs nothing.
 const SLOTS_PER_LINE: usize = 8;
 
 impl SlotIndex {
+    /// What [`Self::number`] gave.
+    pub(crate) fn of(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
     #[allow(clippy::cast_possible_truncation)] // a table has at most 2^32 slots
     fn new(line: usize, at: usize) -> Self {
         Self((line * SLOTS_PER_LINE + at) as u32)
@@ -518,7 +527,7 @@ pub(crate) const DETACHED: u64 = 1 << 59;
 
 /// The word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State(pub(crate) u64);
+pub(crate) struct State(u64);
 
 impl State {
     /// Of a page that has just come.
@@ -529,6 +538,12 @@ impl State {
     /// Whether all of `flags` are set.
     pub(crate) fn has(self, flags: u64) -> bool {
         self.0 & flags == flags
+    }
+
+    /// Which of `flags` are set.
+    #[inline]
+    pub(crate) fn flags(self, flags: u64) -> u64 {
+        self.0 & flags
     }
 
     /// Whether it is of a page that can be found.
@@ -580,8 +595,8 @@ const _: () = assert!((1u64 << PAGE_BITS) / EXTENT_PAGES <= EXTENTS && size_of::
 
 #[repr(align(64))]
 pub(crate) struct Line {
-    pub(crate) name: AtomicU64,
-    pub(crate) states: [AtomicU64; EXTENT_PAGES as usize],
+    name: AtomicU64,
+    states: [AtomicU64; EXTENT_PAGES as usize],
 }
 
 impl Line {
@@ -657,7 +672,7 @@ pub(crate) fn lines(count: usize) -> Result<Lines, Errno> {
 impl std::ops::Deref for Lines {
     type Target = [Line];
     fn deref(&self) -> &[Line] {
-        let start = self.mapping.start.as_ptr().cast();
+        let start = self.mapping.start().as_ptr().cast();
         // SAFETY: mapped with room for them, aligned to more than a line, and zeroed, which is an
         // empty line; they are changed through atomics only.
         unsafe { std::slice::from_raw_parts(start, self.count) }

@@ -73,7 +73,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
     CACHE_DETACHED_PAGES, CACHE_TIMEOUTS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_PAUSE_NANOSECONDS,
@@ -83,15 +83,16 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::{Arrival, FrameIndex};
 use pagewell_policy::writeback::{Admission, Urgency};
 
-use crate::dirty::set::{Still, TICK, abandoned};
+use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
 use crate::page::{PAGE, Part, Units, first_part, parts};
-use crate::read::reader::{MEMORY_TICK, Reading, deadline_after};
+use crate::read::prefetch::Reading;
+use crate::read::reader::{MEMORY_TICK, Reader, deadline_after};
 use crate::residency::in_flight::Fetch;
 use crate::residency::pages::{PageCopy, Pages};
-use crate::residency::pins::OwnedPin;
+use crate::residency::pins::{OwnPages, OwnedPin};
 use crate::sync::relax;
 use crate::table::{DIRTY, FULL, SlotIndex, WRITING};
-use crate::writeback::Writer;
+use crate::writeback::submit::Submitter;
 use crate::{Error, ReadMode, Result, WriteMode};
 
 /// Ranges of dirty bytes in one unit that is not valid.
@@ -99,8 +100,8 @@ const RANGES_MAX: usize = 8;
 
 /// One page's part of a write.
 pub(crate) struct Piece<'a> {
-    pub(crate) part: Part,
-    pub(crate) source: &'a [u8],
+    pub part: Part,
+    pub source: &'a [u8],
 }
 
 /// How an attempt at a piece ended.
@@ -114,10 +115,43 @@ pub(crate) enum Attempt {
     NoMemory,
 }
 
+/// Changes what memory has of one object. When the last user of the object has gone, what was
+/// written is committed.
+pub(crate) struct Writer {
+    reader: Arc<Reader>,
+    submitter: Arc<Submitter>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.submitter.close();
+    }
+}
+
 impl Writer {
+    pub(crate) fn new(reader: Arc<Reader>, submitter: Arc<Submitter>) -> Self {
+        Self { reader, submitter }
+    }
+
+    pub(crate) fn submitter(&self) -> &Arc<Submitter> {
+        &self.submitter
+    }
+
+    pub(crate) fn dirty(&self) -> &DirtySet {
+        self.submitter.dirty()
+    }
+
+    fn own(&self) -> &Arc<OwnPages> {
+        self.submitter.own()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.submitter.flushes().timeout()
+    }
+
     /// Writes `source` at `offset`, and tells how many bytes were `changed`.
     pub(crate) fn write(
-        self: &Arc<Self>,
+        &self,
         offset: u64,
         source: &[u8],
         mode: WriteMode,
@@ -128,7 +162,7 @@ impl Writer {
         if source.is_empty() {
             return Ok(());
         }
-        self.dirty.store.enlist();
+        self.dirty().store().enlist();
         let mut urgency = Urgency::Later;
         for part in parts(offset..offset + source.len() as u64) {
             let count = part.range().len();
@@ -148,11 +182,11 @@ impl Writer {
         Ok(())
     }
 
-    fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
+    fn write_piece(&self, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
         self.admit(piece.part.extent(), mode)?;
-        let deadline = deadline_after(self.timeout);
+        let deadline = deadline_after(self.timeout());
         loop {
-            if self.dirty.is_abandoned() {
+            if self.dirty().is_abandoned() {
                 return Err(abandoned(piece.part.extent().offset));
             }
             let attempt = self.try_piece(piece);
@@ -162,10 +196,11 @@ impl Writer {
                 Attempt::Fetching(fetch) => {
                     CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
-                    let has_ended = self.dirty.wait_for(&fetch, deadline).is_some();
-                    if !has_ended && !self.dirty.is_abandoned() {
+                    let has_ended = self.dirty().wait_for(&fetch, deadline).is_some();
+                    if !has_ended && !self.dirty().is_abandoned() {
                         let offset = piece.part.extent().offset;
-                        return Err(self.no_answer(offset, self.timeout).into());
+                        let flushes = self.submitter.flushes();
+                        return Err(flushes.no_answer(offset, self.timeout()).into());
                     }
                 }
                 Attempt::Scattered => {
@@ -175,7 +210,7 @@ impl Writer {
                 }
                 Attempt::NoMemory => {
                     let offset = piece.part.extent().offset;
-                    let timeout = self.timeout;
+                    let timeout = self.timeout();
                     self.reader.wait_for_memory(offset, timeout, deadline)?;
                 }
             }
@@ -184,11 +219,11 @@ impl Writer {
 
     /// Waits until the policy lets a writer in, for as long as the device takes anything: others
     /// may be let in before, and a slow device is not a dead one.
-    fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode) -> Result<()> {
+    fn admit(&self, extent: Extent, mode: WriteMode) -> Result<()> {
         let mut taken: Option<Still<u64>> = None;
         loop {
-            let progress = self.dirty.store.progress();
-            match self.dirty.admit(extent, mode.may_block) {
+            let progress = self.dirty().store().progress();
+            match self.dirty().admit(extent, mode.may_block) {
                 Admission::Granted => return Ok(()),
                 _ if !mode.may_block => return Err(Error::WouldBlock),
                 Admission::Paused(pause) => {
@@ -201,15 +236,15 @@ impl Writer {
                 }
                 Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
             }
-            if self.dirty.is_abandoned() {
+            if self.dirty().is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
             if !self.wait_for_quota(&mut taken, progress) {
                 CACHE_TIMEOUTS.add(1);
                 return Err(Error::Full {
-                    device: self.queue.name(),
+                    device: self.submitter.queue().name().to_owned(),
                     offset: extent.offset,
-                    seconds: self.timeout.as_secs(),
+                    seconds: self.timeout().as_secs(),
                 });
             }
         }
@@ -217,36 +252,36 @@ impl Writer {
 
     /// Waits until something has ended in any object of the store, or a little; false when the
     /// store has taken nothing for too long. `progress` is that of before the writer was refused.
-    fn wait_for_quota(self: &Arc<Self>, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
-        let store = &self.dirty.store;
+    fn wait_for_quota(&self, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
+        let store = self.dirty().store();
         let before = store.taken();
         let taken = taken.get_or_insert_with(|| Still::new(before));
         // What is waited for may not have been sent yet, here or elsewhere.
-        self.submit();
-        store.flusher.wake();
-        let mut dirty = self.dirty.lock();
+        self.submitter.submit();
+        store.flusher().wake();
+        let mut dirty = self.dirty().lock();
         let now = store.taken();
-        if taken.time(now) >= self.timeout {
+        if taken.time(now) >= self.timeout() {
             return false;
         }
-        if now == before && store.progress() == progress && !dirty.has_answer() {
+        if now == before && store.progress() == progress && !dirty.unflushed.has_answer() {
             // Others notify an object that waits, though nothing is dirty in it.
-            self.dirty.start();
-            dirty.waiters += 1;
-            dirty = self.dirty.wait(dirty, TICK);
-            dirty.waiters -= 1;
+            self.dirty().start();
+            dirty.waiting.others += 1;
+            dirty = self.dirty().wait(dirty, TICK);
+            dirty.waiting.others -= 1;
         }
         true
     }
 
     pub(crate) fn try_piece(&self, piece: &Piece<'_>) -> Attempt {
-        let key = self.own.layout.key(piece.part.page);
-        let _page = self.own.pages.lock_page(key);
-        let Some(found) = self.own.pages.find_or_make(key, Arrival::Demand, 0) else {
+        let key = self.own().layout().key(piece.part.page);
+        let _page = self.own().pages().lock_page(key);
+        let Some(found) = self.own().pages().find_or_make(key, Arrival::Demand, 0) else {
             return Attempt::NoMemory;
         };
-        let mut pin = self.own.own(found);
-        self.own.pages.table.warm(found.slot, found.state);
+        let mut pin = self.own().own(found);
+        self.own().pages().table().warm(found.slot, found.state);
         let mut alone: Option<Alone<'_>> = None;
         loop {
             if let Some(attempt) = self.put(&pin, piece, alone.is_some()) {
@@ -262,7 +297,7 @@ impl Writer {
     /// Whether one more range would be too many for a unit of these, which are not valid, that is
     /// written in part.
     fn is_scattered(&self, pin: &OwnedPin, part: &Part, missing: Units) -> bool {
-        let layout = &self.own.layout;
+        let layout = self.own().layout();
         let mut partial = layout.each(missing & !layout.whole_units_of(part));
         let is_full = |(_, unit): (Units, Range<usize>)| {
             let unit = Part {
@@ -270,15 +305,15 @@ impl Writer {
                 start: unit.start as u64,
                 length: unit.len() as u64,
             };
-            self.dirty.in_page(&unit).len() >= RANGES_MAX
+            self.dirty().in_page(&unit).len() >= RANGES_MAX
         };
-        self.own.pages.table.state(pin.slot).has(DIRTY) && partial.any(is_full)
+        self.own().pages().table().state(pin.slot()).has(DIRTY) && partial.any(is_full)
     }
 
     /// The blocks of valid units of which only a part is written: the first and the last.
     fn partial_blocks(&self, extent: Extent, valid: Units) -> [Option<Extent>; 2] {
-        let layout = &self.own.layout;
-        let grain = layout.grain_bytes;
+        let layout = self.own().layout();
+        let grain = layout.grain_bytes();
         [extent.offset, extent.end()].map(|edge| {
             let offset = edge - edge % grain;
             // The end of a page is a multiple of a block too.
@@ -291,11 +326,11 @@ impl Writer {
     /// Copies the bytes into the page and notes that they are dirty; `None` when the writer must
     /// be alone in it for that, and is not.
     fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
-        let (pages, layout, part) = (&self.own.pages, &self.own.layout, &piece.part);
+        let (pages, layout, part) = (self.own().pages(), self.own().layout(), &piece.part);
         // Claims are made under this lock: no fetch of these units begins before they are valid,
         // or dirty. And nobody but a fetch makes units valid while the page's name is locked.
-        let fetches = pages.in_flight.lock(pin.frame);
-        let valid = pages.valid(pin.frame);
+        let fetches = pages.in_flight().lock(pin.frame());
+        let valid = pages.valid(pin.frame());
         let touched = layout.units_of(part);
         let missing = touched & !valid;
         if let Some(fetch) = fetches.of(missing) {
@@ -317,28 +352,28 @@ impl Writer {
         // one, as WRITING is set.
         unsafe {
             pages
-                .arena
-                .fill(pin.frame, part.range().start, piece.source)
+                .arena()
+                .fill(pin.frame(), part.range().start, piece.source)
         };
         let blocks = self.partial_blocks(part.extent(), valid);
-        let urgency = self.dirty.note_written(pin.slot, part.extent(), blocks);
+        let urgency = self.dirty().note_written(pin.slot(), part.extent(), blocks);
         let whole = layout.whole_units_of(part) & missing;
-        if whole != 0 && pages.validate(pin.frame, whole) == layout.all_units(part.page) {
-            pages.table.set(pin.slot, FULL);
+        if whole != 0 && pages.validate(pin.frame(), whole) == layout.all_units(part.page) {
+            pages.table().set(pin.slot(), FULL);
         }
         drop(fetches);
         Some(Attempt::Done(urgency))
     }
 
     /// Does what the policy wants done after a write.
-    fn see_to(self: &Arc<Self>, urgency: Urgency) {
+    fn see_to(&self, urgency: Urgency) {
         if urgency == Urgency::Later {
             return;
         }
-        if self.dirty.store.flusher.is_running() {
-            self.dirty.store.flusher.wake();
+        if self.dirty().store().flusher().is_running() {
+            self.dirty().store().flusher().wake();
         } else {
-            self.submit();
+            self.submitter.submit();
         }
     }
 }
@@ -355,7 +390,7 @@ pub(crate) struct Alone<'a> {
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        self.pages.table.clear(self.slot, WRITING);
+        self.pages.table().clear(self.slot, WRITING);
     }
 }
 
@@ -375,9 +410,9 @@ impl Writer {
 
     /// Keeps all others from pinning a page that this thread has pinned.
     pub(crate) fn write_alone(&self, pin: &OwnedPin) -> Alone<'_> {
-        let pages = &*self.own.pages;
-        pages.table.set(pin.slot, WRITING);
-        let slot = pin.slot;
+        let pages = &**self.own().pages();
+        pages.table().set(pin.slot(), WRITING);
+        let slot = pin.slot();
         Alone { pages, slot }
     }
 
@@ -388,7 +423,7 @@ impl Writer {
             // Ours is the only pin. A pin that came before WRITING would be counted; one that
             // comes after is taken back by the thread that sees WRITING, before it touches the
             // page.
-            if self.own.pages.table.state(pin.slot).pins() == 1 {
+            if self.own().pages().table().state(pin.slot()).pins() == 1 {
                 return (alone, true);
             }
             relax(round);
@@ -405,22 +440,22 @@ impl Writer {
         page: u64,
         kept: Units,
     ) -> Option<Alone<'a>> {
-        let pages = &*self.own.pages;
+        let pages = &**self.own().pages();
         let frame = pages.allocate()?;
-        let valid = pages.valid(pin.frame) & kept;
+        let valid = pages.valid(pin.frame()) & kept;
         self.copy(pin, page, valid, frame);
         let copy = PageCopy {
             frame,
             valid,
-            is_full: valid == self.own.layout.all_units(page),
+            is_full: valid == self.own().layout().all_units(page),
         };
-        let key = self.own.layout.key(page);
-        let old = (pin.slot, pin.frame);
-        let new = pages.detach(key, old, &copy, || self.dirty.lock())?;
+        let key = self.own().layout().key(page);
+        let old = (pin.slot(), pin.frame());
+        let new = pages.detach(key, old, &copy, || self.dirty().lock())?;
         // The old frame may be pinned again, by nobody new: it has no name.
         drop(alone);
         pages.free_when_unpinned(old.0, old.1);
-        *pin = self.own.own(new);
+        *pin = self.own().own(new);
         CACHE_DETACHED_PAGES.add(1);
         pages.sweep();
         let slot = new.slot;
@@ -429,16 +464,16 @@ impl Writer {
 
     /// Copies what means something.
     fn copy(&self, pin: &OwnedPin, page: u64, valid: Units, frame: FrameIndex) {
-        let layout = &self.own.layout;
+        let layout = self.own().layout();
         let units = layout.each(valid).map(|(_, unit)| unit);
-        for range in units.chain(self.dirty.in_page(&Part::whole(page))) {
+        for range in units.chain(self.dirty().in_page(&Part::whole(page))) {
             let (start, length) = (range.start, range.len());
             // SAFETY: the target has no name yet: no other thread knows it. Of the source, valid
             // units are written by writers only, of which we are the only one, and dirty bytes
             // too: a fetch or fill of their unit leaves them alone.
             unsafe {
-                let arena = &self.own.pages.arena;
-                arena.fill(frame, start, arena.bytes(pin.frame, start, length));
+                let arena = self.own().pages().arena();
+                arena.fill(frame, start, arena.bytes(pin.frame(), start, length));
             }
         }
     }
@@ -448,8 +483,8 @@ impl Writer {
     /// Moves the end of the object. The unit with the old end in it, or with the new one, is not
     /// what it was: after the end has moved, so that what is fetched for the old one is lost.
     pub(crate) fn set_length(&self, length_bytes: u64) {
-        let before = self.own.layout.set_length(length_bytes);
-        let now = self.own.layout.length_bytes();
+        let before = self.own().layout().set_length(length_bytes);
+        let now = self.own().layout().length_bytes();
         if now == before {
             return;
         }
@@ -464,7 +499,7 @@ impl Writer {
 
     /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
-        let extent = self.inside(offset, length);
+        let extent = self.own().layout().inside(offset, length);
         if extent.length > 0 {
             self.purge_to(offset, extent.end());
         }
@@ -473,36 +508,34 @@ impl Writer {
     /// Forgets all from `offset` to `end`, wherever the object ends.
     fn purge_to(&self, offset: u64, end: u64) {
         let extent = Extent::of((offset, end));
-        if self.dirty.has_started() {
+        if self.dirty().has_started() {
             // First: what is written while the pages go is not to be taken from a flush.
-            let mut dirty = self.dirty.lock();
-            dirty.unflushed.take(extent.offset, extent.end());
-            dirty.lost.take(extent.offset, extent.end());
-            dirty.unrecovered.take(extent.offset, extent.end());
+            self.dirty().lock().unflushed.purged(extent);
         }
         let range = offset / PAGE..extent.end().div_ceil(PAGE);
-        for page in self.own.pages.resident(self.own.layout.number, range) {
+        let number = self.own().layout().number();
+        for page in self.own().pages().resident(number, range) {
             let start = offset.max(page * PAGE);
             let end = extent.end().min((page + 1) * PAGE);
             self.purge_in_page(&first_part(&(start..end)));
         }
-        if self.dirty.has_started() {
-            let mut dirty = self.dirty.lock();
-            self.dirty.show(&mut dirty);
+        if self.dirty().has_started() {
+            let mut dirty = self.dirty().lock();
+            self.dirty().show(&mut dirty);
             // Commits may have nothing to wait for any more, and writers may go on.
-            self.dirty.let_others_go_on(dirty);
-            self.dirty.notify();
+            self.dirty().let_others_go_on(dirty);
+            self.dirty().notify();
         }
-        self.own.pages.sweep();
+        self.own().pages().sweep();
     }
 
     fn purge_in_page(&self, part: &Part) {
-        let (layout, page) = (&self.own.layout, part.page);
+        let (layout, page) = (self.own().layout(), part.page);
         let rest = layout.length_bytes().saturating_sub(page * PAGE);
         let is_whole = part.start == 0 && part.length >= PAGE.min(rest);
         loop {
-            let lock = self.own.pages.lock_page(layout.key(page));
-            let Some(mut pin) = self.own.pin_locked(page) else {
+            let lock = self.own().pages().lock_page(layout.key(page));
+            let Some(mut pin) = self.own().pin_locked(page) else {
                 return;
             };
             if is_whole {
@@ -511,9 +544,9 @@ impl Writer {
             let has_others = self.forget_dirty(part);
             let (alone, is_alone) = self.try_alone(&pin);
             if is_alone {
-                let pages = &self.own.pages;
-                pages.invalidate(pin.frame, layout.units_of(part));
-                pages.table.clear(pin.slot, FULL);
+                let pages = self.own().pages();
+                pages.invalidate(pin.frame(), layout.units_of(part));
+                pages.table().clear(pin.slot(), FULL);
                 self.clear_if_clean(page);
                 drop(alone);
                 return;
@@ -537,26 +570,26 @@ impl Writer {
 
     /// Forgets what is dirty of a part of a page; whether something else of the page is.
     fn forget_dirty(&self, part: &Part) -> bool {
-        if !self.dirty.has_started() {
+        if !self.dirty().has_started() {
             return false;
         }
-        let dirty = self.dirty.forget(part.extent());
+        let dirty = self.dirty().forget(part.extent());
         let whole = Part::whole(part.page).extent();
         dirty.policy.dirty_in(whole).next().is_some()
     }
 
     /// Takes the flag of dirty pages from a page that has nothing dirty any more.
     fn clear_if_clean(&self, page: u64) {
-        let dirty = self.dirty.lock();
-        self.dirty.mark_clean(&dirty, Part::whole(page).extent());
+        let dirty = self.dirty().lock();
+        self.dirty().mark_clean(&dirty, Part::whole(page).extent());
     }
 
     /// Takes the name from a page, and what is dirty in a part of it, at a stroke.
     fn drop_page(&self, pin: OwnedPin, part: &Part) {
-        let (pages, key) = (&self.own.pages, self.own.layout.key(part.page));
-        let (slot, frame) = (pin.slot, pin.frame);
+        let (pages, key) = (self.own().pages(), self.own().layout().key(part.page));
+        let (slot, frame) = (pin.slot(), pin.frame());
         let alone = self.write_alone(&pin);
-        pages.unname(key, (slot, frame), || self.dirty.forget(part.extent()));
+        pages.unname(key, (slot, frame), || self.dirty().forget(part.extent()));
         drop(alone);
         drop(pin);
         pages.free_when_unpinned(slot, frame);

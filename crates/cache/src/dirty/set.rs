@@ -16,10 +16,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_base::spans::Spans;
+use pagewell_base::waits;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_KEPT_BYTES, CACHE_LOST_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Admission, Settings, StoreShare, Urgency, Write, WriteBack};
+use pagewell_policy::writeback::{Admission, Urgency, Write, WriteBack};
 
 use crate::Error;
 use crate::dirty::written::{Active, WrittenStore};
@@ -60,7 +61,7 @@ impl<T: PartialEq> Still<T> {
 /// See the module.
 pub(crate) struct DirtySet {
     own: Arc<OwnPages>,
-    pub(crate) store: Arc<WrittenStore>,
+    store: Arc<WrittenStore>,
     /// Which writes what is dirty here.
     writer: OnceLock<Weak<dyn Active>>,
     /// Whether the object is among the active ones of its store. When not, nothing is dirty, and no
@@ -71,7 +72,7 @@ pub(crate) struct DirtySet {
     /// What is dirty was given up, under the lock: nothing is written any more, and what comes back
     /// from the device is not looked at.
     abandoned: AtomicBool,
-    pub(crate) losses: AtomicU64,
+    losses: AtomicU64,
     state: Mutex<LazyDirty>,
     /// A write ended, or a flush, or a pause.
     progress: Condvar,
@@ -92,10 +93,25 @@ impl DirtySet {
         }
     }
 
+    /// The pages.
+    pub(crate) fn own(&self) -> &Arc<OwnPages> {
+        &self.own
+    }
+
     /// Says which writer writes what is dirty here.
     pub(crate) fn belong_to(&self, writer: Weak<dyn Active>) {
         // The thread that makes both sets it, once.
         let _ = self.writer.set(writer);
+    }
+
+    /// What it has in common with the other objects of its store.
+    pub(crate) fn store(&self) -> &Arc<WrittenStore> {
+        &self.store
+    }
+
+    /// How often something that was written may have been lost.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, LazyDirty> {
@@ -112,7 +128,7 @@ impl DirtySet {
         if let Some(writer) = self.writer.get()
             && !self.started.swap(true, Ordering::AcqRel)
         {
-            let number = self.own.layout.number;
+            let number = self.own.layout().number();
             self.store.activate(number, writer);
         }
     }
@@ -121,11 +137,11 @@ impl DirtySet {
     pub(crate) fn retire(&self) {
         let mut dirty = self.lock();
         if dirty.is_idle() && self.started.swap(false, Ordering::AcqRel) {
-            if self.own.layout.is_file() {
+            if self.own.layout().is_file() {
                 // A device keeps what its policy has learnt, and its counts.
                 *dirty = nothing(&self.store);
             }
-            self.store.retire(self.own.layout.number);
+            self.store.retire(self.own.layout().number());
         }
     }
 
@@ -148,6 +164,18 @@ impl DirtySet {
         most: Duration,
     ) -> Guard<'a, LazyDirty> {
         self.progress.wait(dirty, most)
+    }
+
+    /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.
+    pub(crate) fn rest(&self, pause: Duration) {
+        let began = Instant::now();
+        let mut dirty = self.lock();
+        while !self.is_abandoned() {
+            let Some(left) = pause.checked_sub(began.elapsed()) else {
+                return;
+            };
+            dirty = waits::timed(|| self.wait(dirty, left));
+        }
     }
 
     /// Has all objects of the store looked at, if one of them waits for what has ended in this one.
@@ -193,13 +221,13 @@ impl DirtySet {
 
     /// The time of the policies of this store.
     pub(crate) fn now(&self) -> Duration {
-        self.store.origin.elapsed()
+        self.store.now()
     }
 
     /// When the policy may have something again, if nothing else happens.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let next = self.lock().policy.next_at(self.now())?;
-        self.store.origin.checked_add(next)
+        self.store.instant(next)
     }
 
     /// Whether a writer may go on, as far as the quota of this store is concerned.
@@ -215,14 +243,14 @@ impl DirtySet {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let bytes = number(dirty.policy.dirty_bytes() + dirty.policy.flight_bytes());
         let pages = number(dirty.policy.dirty_pages());
-        CACHE_DIRTY_BYTES.add(bytes - dirty.shown.0);
-        if pages != dirty.shown.1 {
+        CACHE_DIRTY_BYTES.add(bytes - dirty.shown.bytes);
+        if pages != dirty.shown.pages {
             let bytes = dirty.policy.store_memory_bytes();
             self.store.note_memory(bytes);
         }
         let kept = number(dirty.policy.kept_bytes());
-        CACHE_KEPT_BYTES.add(kept - dirty.shown.2);
-        dirty.shown = (bytes, pages, kept);
+        CACHE_KEPT_BYTES.add(kept - dirty.shown.kept);
+        (dirty.shown.bytes, dirty.shown.pages, dirty.shown.kept) = (bytes, pages, kept);
     }
 
     /// Notes that bytes of a page have been changed in memory, and which blocks that they are a
@@ -244,12 +272,11 @@ impl DirtySet {
             return Urgency::Later;
         }
         let urgency = dirty.policy.wrote(extent, self.now());
-        dirty.lost.take(extent.offset, extent.end());
-        dirty.unrecovered.take(extent.offset, extent.end());
+        dirty.unflushed.rewritten(extent);
         for block in blocks.into_iter().flatten() {
             dirty.policy.join(block);
         }
-        self.own.pages.table.set(slot, DIRTY);
+        self.own.pages().table().set(slot, DIRTY);
         self.show(&mut dirty);
         urgency
     }
@@ -263,8 +290,8 @@ impl DirtySet {
             }
             // With the flag it stays where it is: it is detached under this lock only. It may be
             // without it, or gone: what was written was purged meanwhile.
-            let key = self.own.layout.key(part.page);
-            self.own.pages.table.clear_of(key, DIRTY);
+            let key = self.own.layout().key(part.page);
+            self.own.pages().table().clear_of(key, DIRTY);
         }
     }
 
@@ -284,9 +311,8 @@ impl DirtySet {
     /// Bytes are about to be fetched: memory has nothing any more of what a failed flush has lost
     /// of them, and what the device says may be older.
     pub(crate) fn note_fetch(&self, extent: Extent) {
-        if self.losses.load(Ordering::Acquire) > 0 {
-            let mut dirty = self.lock();
-            dirty.unrecovered.take(extent.offset, extent.end());
+        if self.losses() > 0 {
+            self.lock().unflushed.forget_unrecovered(extent);
         }
     }
 
@@ -310,7 +336,7 @@ impl DirtySet {
     pub(crate) fn put_back(&self, dirty: &mut Dirty, write: Write) {
         dirty.policy.put_back(write.id, self.now());
         self.mark_clean(dirty, write.extent);
-        dirty.again = true;
+        dirty.sends.ask_again();
         self.show(dirty);
         self.notify();
     }
@@ -318,19 +344,21 @@ impl DirtySet {
     /// A fetch has ended that a write may have waited for.
     pub(crate) fn fetch_ended(&self) {
         let dirty = self.lock();
-        let is_due = !dirty.postponed.is_empty();
+        let is_due = dirty.sends.has_postponed();
         self.go_on(dirty, is_due);
     }
 
     /// Tells threads that wait, and wakes the flusher if there may be something to send.
     pub(crate) fn go_on(&self, mut dirty: Guard<'_, LazyDirty>, is_due: bool) {
-        let submitting = dirty.submitting;
-        // That thread may be just behind the point where it would have seen it.
-        dirty.again |= submitting;
+        let is_submitting = dirty.sends.is_submitting();
+        if is_submitting {
+            // That thread may be just behind the point where it would have seen it.
+            dirty.sends.ask_again();
+        }
         self.let_others_go_on(dirty);
         self.notify();
-        if is_due && !submitting {
-            self.store.flusher.wake();
+        if is_due && !is_submitting {
+            self.store.flusher().wake();
         }
     }
 
@@ -345,15 +373,15 @@ impl DirtySet {
         self.abandoned.store(true, Ordering::Release);
         self.notify();
         let since = Instant::now();
-        while dirty.submitting {
+        while dirty.sends.is_submitting() {
             let Some(left) = CLOSE_WAIT.checked_sub(since.elapsed()) else {
                 break;
             };
             dirty = self.wait(dirty, left);
         }
-        let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
+        let is_unsettled = !dirty.unflushed.is_settled();
         // Memory may have it, and it is not dirty yet: no thread will make it so now.
-        let mut unrecovered = std::mem::take(&mut dirty.unrecovered);
+        let mut unrecovered = std::mem::take(&mut dirty.unflushed.unrecovered);
         for (start, end) in unrecovered.clone().iter() {
             for counted in dirty.policy.dirty_in(Extent::of((start, end))) {
                 unrecovered.take(counted.offset, counted.end());
@@ -363,13 +391,13 @@ impl DirtySet {
         if bytes > 0 || is_unsettled {
             self.gave_up.store(true, Ordering::Release);
         }
-        let postponed = std::mem::take(&mut dirty.postponed);
+        let postponed = dirty.sends.take_postponed();
         for one in &postponed {
             dirty.policy.finished(one.write.id, false, self.now());
         }
-        dirty.unflushed = Spans::default();
-        if !dirty.submitting {
-            self.own.pages.clean_all(self.own.layout.number);
+        dirty.unflushed.take_written();
+        if !dirty.sends.is_submitting() {
+            self.own.pages().clean_all(self.own.layout().number());
         }
         self.show(&mut dirty);
         self.let_others_go_on(dirty);
@@ -383,10 +411,10 @@ impl DirtySet {
 
 impl Drop for DirtySet {
     fn drop(&mut self) {
-        let number = self.own.layout.number;
+        let number = self.own.layout().number();
         // A page with the flag would not go.
         if self.has_started() {
-            self.own.pages.clean_all(number);
+            self.own.pages().clean_all(number);
             self.store.retire(number);
         }
     }
@@ -395,7 +423,7 @@ impl Drop for DirtySet {
 /// Nothing is known yet of an object of a store.
 fn nothing(store: &Arc<WrittenStore>) -> LazyDirty {
     let store = store.clone();
-    let make = move || Box::new(Dirty::new(store.settings, &store.share));
+    let make = move || Box::new(Dirty::new(store.write_back()));
     LazyDirty::new(Box::new(make))
 }
 
@@ -410,9 +438,9 @@ pub(crate) const SPANS_MAX: usize = 65_536;
 
 /// A write that cannot go yet.
 pub(crate) struct Postponed {
-    pub(crate) write: Write,
+    pub write: Write,
     /// What has to end first.
-    pub(crate) fetches: Fetches,
+    pub fetches: Fetches,
 }
 
 /// How a flush ended, for all that wait for it.
@@ -438,83 +466,145 @@ impl Flush {
 
 /// A flush at the device.
 pub(crate) struct Flushing {
-    pub(crate) flush: Arc<Flush>,
+    pub flush: Arc<Flush>,
     /// What it covers.
-    pub(crate) spans: Spans,
-    pub(crate) since: Instant,
-    pub(crate) answer: Option<Result<(), DeviceError>>,
+    pub spans: Spans,
+    pub since: Instant,
+    pub answer: Option<Result<(), DeviceError>>,
 }
 
-/// What is known of an object, once something is: most objects of a store are only read, and many
-/// more are known than are written at a time.
-pub(crate) type LazyDirty = LazyCell<Box<Dirty>, Box<dyn FnOnce() -> Box<Dirty> + Send>>;
-
-/// See the module.
-pub(crate) struct Dirty {
-    pub(crate) policy: WriteBack,
-    /// Writes at the device, widened to blocks: first byte and the byte after the last.
-    pub(crate) at_device: BTreeMap<u64, u64>,
-    /// Writes that the policy has handed out and that cannot go yet.
-    pub(crate) postponed: Vec<Postponed>,
+/// Writes of an object on their way to the device.
+#[derive(Default)]
+pub(crate) struct Sends {
+    /// At the device, widened to blocks: first byte and the byte after the last.
+    at_device: BTreeMap<u64, u64>,
+    /// Handed out by the policy, and not to go yet.
+    postponed: Vec<Postponed>,
     /// A thread is in the submit loop; those that come meanwhile leave it to that one.
-    pub(crate) submitting: bool,
+    is_submitting: bool,
     /// One came meanwhile.
-    pub(crate) again: bool,
-    /// Threads that wait for a commit.
-    pub(crate) committers: usize,
-    /// Threads that wait for a tag, or for room.
-    pub(crate) waiters: usize,
-    /// What writes that were complete left to a flush.
-    pub(crate) unflushed: Spans,
-    /// The flush at the device.
-    pub(crate) flushing: Option<Flushing>,
-    /// The flush after that.
-    pub(crate) next_flush: Arc<Flush>,
-    /// What was unflushed when a flush failed, and has not been written since.
-    pub(crate) lost: Spans,
-    /// What of that memory may still have, and is to be made dirty again when there is room.
-    pub(crate) unrecovered: Spans,
-    /// Why the last flush that failed did.
-    pub(crate) loss: Option<DeviceError>,
-    /// How often the device said that it lost what was not flushed.
-    pub(crate) replays: u64,
+    again: bool,
     /// Why the last write that failed did.
-    pub(crate) failure: Option<DeviceError>,
-    /// What the gauges show of this device.
-    pub(super) shown: (i64, i64, i64),
+    failure: Option<DeviceError>,
 }
 
-impl Dirty {
-    pub(super) fn new(settings: Settings, share: &StoreShare) -> Self {
-        Self {
-            policy: WriteBack::of_store(settings, share),
-            at_device: BTreeMap::new(),
-            postponed: Vec::new(),
-            submitting: false,
-            again: false,
-            committers: 0,
-            waiters: 0,
-            unflushed: Spans::default(),
-            flushing: None,
-            next_flush: Arc::default(),
-            lost: Spans::default(),
-            unrecovered: Spans::default(),
-            loss: None,
-            replays: 0,
-            failure: None,
-            shown: (0, 0, 0),
-        }
+impl Sends {
+    fn is_idle(&self) -> bool {
+        self.is_empty() && !self.is_submitting
     }
 
-    /// Whether nothing is dirty or on its way, nothing waits to become durable, was lost or is
-    /// waited for.
-    pub(crate) fn is_idle(&self) -> bool {
-        let is_clean = self.policy.dirty_pages() == 0 && self.policy.flight_bytes() == 0;
-        let is_still = self.at_device.is_empty() && self.postponed.is_empty() && !self.submitting;
-        let is_durable = self.unflushed.is_empty() && self.flushing.is_none();
-        let is_whole = self.lost.is_empty() && self.unrecovered.is_empty();
-        let is_alone = self.committers == 0 && self.waiters == 0;
-        is_clean && is_still && is_durable && is_whole && is_alone
+    /// Whether nothing is at the device or waits for something.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at_device.is_empty() && self.postponed.is_empty()
+    }
+
+    /// A thread enters the submit loop; false when another is there, which goes round again.
+    pub(crate) fn enter(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.is_submitting, true);
+        self.again |= !is_first;
+        is_first
+    }
+
+    /// The thread in the submit loop leaves it.
+    pub(crate) fn leave(&mut self) {
+        self.is_submitting = false;
+    }
+
+    pub(crate) fn is_submitting(&self) -> bool {
+        self.is_submitting
+    }
+
+    /// The submit loop goes round once more.
+    pub(crate) fn ask_again(&mut self) {
+        self.again = true;
+    }
+
+    /// Whether it was to go round once more.
+    pub(crate) fn take_again(&mut self) -> bool {
+        std::mem::take(&mut self.again)
+    }
+
+    pub(crate) fn postpone(&mut self, postponed: Postponed) {
+        self.postponed.push(postponed);
+    }
+
+    pub(crate) fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
+    }
+
+    pub(crate) fn take_postponed(&mut self) -> Vec<Postponed> {
+        std::mem::take(&mut self.postponed)
+    }
+
+    /// Whether a write of one of these blocks is at the device.
+    pub(crate) fn is_at_device(&self, blocks: Extent) -> bool {
+        let before = self.at_device.range(..blocks.end()).next_back();
+        before.is_some_and(|(_, end)| *end > blocks.offset)
+    }
+
+    /// A write of these blocks goes to the device.
+    pub(crate) fn begin(&mut self, blocks: Extent) {
+        let other = self.at_device.insert(blocks.offset, blocks.end());
+        // The elevator may bring either last.
+        assert!(
+            other.is_none(),
+            "two writes of a block at {}",
+            blocks.offset
+        );
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&mut self, blocks: Extent) {
+        self.at_device.remove(&blocks.offset);
+    }
+
+    /// A write has failed.
+    pub(crate) fn fail(&mut self, error: DeviceError) {
+        self.failure = Some(error);
+    }
+
+    /// Why the last write that failed did.
+    pub(crate) fn failure(&self) -> Option<DeviceError> {
+        self.failure.clone()
+    }
+}
+
+/// What of an object is written and not durable, and what was lost.
+#[derive(Default)]
+pub(crate) struct Unflushed {
+    /// What writes that were complete left to a flush.
+    spans: Spans,
+    /// The flush at the device.
+    flushing: Option<Flushing>,
+    /// The flush after that.
+    next: Arc<Flush>,
+    /// What was not durable when a flush failed, and has not been written since.
+    lost: Spans,
+    /// What of that memory may still have, and is to be made dirty again when there is room.
+    unrecovered: Spans,
+    /// Why the last flush that failed did.
+    loss: Option<DeviceError>,
+    /// How often the device said that it lost what was not flushed.
+    replays: u64,
+}
+
+impl Unflushed {
+    fn is_idle(&self) -> bool {
+        self.is_settled() && self.lost.is_empty() && self.unrecovered.is_empty()
+    }
+
+    /// Whether no flush is needed and none is at the device.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.spans.is_empty() && self.flushing.is_none()
+    }
+
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.flushing.is_some()
+    }
+
+    /// Whether there is so much to remember that a flush is due.
+    pub(crate) fn is_much(&self) -> bool {
+        self.spans.count() > SPANS_MAX / 2
     }
 
     /// Whether the flush at the device was answered, and no thread has looked.
@@ -523,10 +613,16 @@ impl Dirty {
         flushing.is_some_and(|flushing| flushing.answer.is_some())
     }
 
+    /// Whether there is a flush at the device, for so long already.
+    pub(crate) fn is_flushing_for(&self, time: Duration) -> bool {
+        let flushing = self.flushing.as_ref();
+        flushing.is_some_and(|flushing| flushing.since.elapsed() >= time)
+    }
+
     /// The flush that covers what was written of a range until now.
-    pub(crate) fn flush_needed(&self, extent: Extent) -> Option<Arc<Flush>> {
-        if self.unflushed.overlaps(extent.offset, extent.end()) {
-            return Some(self.next_flush.clone());
+    pub(crate) fn needed(&self, extent: Extent) -> Option<Arc<Flush>> {
+        if self.spans.overlaps(extent.offset, extent.end()) {
+            return Some(self.next.clone());
         }
         let flushing = self.flushing.as_ref()?;
         let is_covered = flushing.spans.overlaps(extent.offset, extent.end());
@@ -534,23 +630,171 @@ impl Dirty {
     }
 
     /// The next flush begins.
-    pub(crate) fn begin_flush(&mut self) -> Arc<Flush> {
+    fn begin(&mut self) -> Arc<Flush> {
         assert!(self.flushing.is_none(), "one flush at a time");
-        let flush = std::mem::take(&mut self.next_flush);
-        self.policy.flush_begins();
+        let flush = std::mem::take(&mut self.next);
         self.flushing = Some(Flushing {
             flush: flush.clone(),
-            spans: std::mem::take(&mut self.unflushed),
+            spans: std::mem::take(&mut self.spans),
             since: Instant::now(),
             answer: None,
         });
         flush
     }
+
+    /// The device has answered a flush; false when it is not the one at the device any more.
+    pub(crate) fn answered(
+        &mut self,
+        flush: &Arc<Flush>,
+        answer: &Result<(), DeviceError>,
+    ) -> bool {
+        let flushing = self.flushing.as_mut();
+        let Some(flushing) = flushing.filter(|one| Arc::ptr_eq(&one.flush, flush)) else {
+            return false;
+        };
+        flushing.answer = Some(answer.clone());
+        true
+    }
+
+    /// The flush at the device, if it was answered or has had so much time.
+    pub(crate) fn take_ended(&mut self, time: Duration) -> Option<Flushing> {
+        let is_over = self.has_answer() || self.is_flushing_for(time);
+        self.flushing.take_if(|_| is_over)
+    }
+
+    /// Bytes were written, and a flush is to make them durable.
+    pub(crate) fn written(&mut self, extent: Extent) {
+        self.spans.insert(extent.offset, extent.end());
+        self.spans.melt(SPANS_MAX);
+    }
+
+    /// What was left to the next flush.
+    pub(crate) fn take_written(&mut self) -> Spans {
+        std::mem::take(&mut self.spans)
+    }
+
+    /// What the flush at the device covers.
+    pub(crate) fn covered(&self) -> Spans {
+        let flushing = self.flushing.as_ref();
+        flushing
+            .map(|flushing| flushing.spans.clone())
+            .unwrap_or_default()
+    }
+
+    /// A flush of these has failed.
+    pub(crate) fn lose(&mut self, spans: Spans) {
+        self.lost.extend(spans.clone());
+        self.lost.melt(SPANS_MAX);
+        self.unrecovered.extend(spans);
+        self.unrecovered.melt(SPANS_MAX);
+    }
+
+    /// Why the last flush that failed did.
+    pub(crate) fn loss(&self) -> Option<DeviceError> {
+        self.loss.clone()
+    }
+
+    pub(crate) fn set_loss(&mut self, error: DeviceError) {
+        self.loss = Some(error);
+    }
+
+    /// Whether something of a range was lost, and not written since.
+    pub(crate) fn has_lost(&self, extent: Extent) -> bool {
+        self.lost.overlaps(extent.offset, extent.end())
+    }
+
+    /// How often the device said that it lost what was not flushed.
+    pub(crate) fn replays(&self) -> u64 {
+        self.replays
+    }
+
+    pub(crate) fn replay(&mut self) {
+        self.replays += 1;
+    }
+
+    /// What was lost and memory may still have.
+    pub(crate) fn unrecovered(&self) -> &Spans {
+        &self.unrecovered
+    }
+
+    /// Memory has nothing more of what was lost of a range.
+    pub(crate) fn forget_unrecovered(&mut self, extent: Extent) {
+        self.unrecovered.take(extent.offset, extent.end());
+    }
+
+    /// Memory has other bytes of a range than those that were lost.
+    fn rewritten(&mut self, extent: Extent) {
+        self.lost.take(extent.offset, extent.end());
+        self.unrecovered.take(extent.offset, extent.end());
+    }
+
+    /// A range is none of the object's any more.
+    pub(crate) fn purged(&mut self, extent: Extent) {
+        self.spans.take(extent.offset, extent.end());
+        self.rewritten(extent);
+    }
 }
 
-impl Drop for Dirty {
+/// Threads that wait in an object.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// For a commit.
+    pub commits: usize,
+    /// For a tag, or for room.
+    pub others: usize,
+}
+
+/// What the gauges show of an object.
+#[derive(Default)]
+pub(crate) struct Shown {
+    bytes: i64,
+    pages: i64,
+    kept: i64,
+}
+
+/// What is known of an object, once something is: most objects of a store are only read, and many
+/// more are known than are written at a time.
+pub(crate) type LazyDirty = LazyCell<Box<Dirty>, Box<dyn FnOnce() -> Box<Dirty> + Send>>;
+
+/// See the module.
+pub(crate) struct Dirty {
+    pub policy: WriteBack,
+    pub sends: Sends,
+    pub unflushed: Unflushed,
+    pub waiting: Waiting,
+    pub shown: Shown,
+}
+
+impl Dirty {
+    fn new(policy: WriteBack) -> Self {
+        Self {
+            policy,
+            sends: Sends::default(),
+            unflushed: Unflushed::default(),
+            waiting: Waiting::default(),
+            shown: Shown::default(),
+        }
+    }
+
+    /// Whether nothing is dirty or on its way, nothing waits to become durable, was lost or is
+    /// waited for.
+    fn is_idle(&self) -> bool {
+        let is_clean = self.policy.dirty_pages() == 0 && self.policy.flight_bytes() == 0;
+        let is_alone = self.waiting.commits == 0 && self.waiting.others == 0;
+        is_clean && is_alone && self.sends.is_idle() && self.unflushed.is_idle()
+    }
+
+    /// The next flush begins.
+    pub(crate) fn begin_flush(&mut self) -> Arc<Flush> {
+        let flush = self.unflushed.begin();
+        self.policy.flush_begins();
+        flush
+    }
+}
+
+impl Drop for Shown {
     fn drop(&mut self) {
-        CACHE_DIRTY_BYTES.add(-self.shown.0);
-        CACHE_KEPT_BYTES.add(-self.shown.2);
+        CACHE_DIRTY_BYTES.add(-self.bytes);
+        CACHE_KEPT_BYTES.add(-self.kept);
     }
 }

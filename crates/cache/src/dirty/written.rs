@@ -33,7 +33,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_device::Error as DeviceError;
-use pagewell_policy::writeback::{Settings, StoreShare};
+use pagewell_policy::writeback::{Settings, StoreShare, WriteBack};
 
 use crate::Result;
 use crate::flusher::{Flusher, Work};
@@ -65,13 +65,13 @@ pub(crate) trait Active: Send + Sync {
 
 /// See the module.
 pub(crate) struct WrittenStore {
-    pub(crate) quota: Arc<Quota>,
-    pub(crate) flusher: Arc<Flusher>,
+    quota: Arc<Quota>,
+    flusher: Arc<Flusher>,
     /// What the write-back of all objects has in common, and the settings of each.
-    pub(crate) share: StoreShare,
-    pub(crate) settings: Settings,
+    share: StoreShare,
+    settings: Settings,
     /// When the time of its policies began.
-    pub(crate) origin: Instant,
+    origin: Instant,
     /// In the quota.
     number: u32,
     /// Most memory of pages with something dirty, if no other store has any, and as it was opened.
@@ -123,6 +123,25 @@ impl WrittenStore {
         {
             self.flusher.enlist(Arc::<Self>::downgrade(self));
         }
+    }
+
+    pub(crate) fn flusher(&self) -> &Flusher {
+        &self.flusher
+    }
+
+    /// The write-back of one more object.
+    pub(crate) fn write_back(&self) -> WriteBack {
+        WriteBack::of_store(self.settings, &self.share)
+    }
+
+    /// The time of its policies.
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// When that time will be, if ever.
+    pub(crate) fn instant(&self, time: Duration) -> Option<Instant> {
+        self.origin.checked_add(time)
     }
 
     /// How much memory may have something dirty now.

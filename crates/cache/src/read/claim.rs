@@ -26,10 +26,10 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
+use crate::dirty::set::DirtySet;
 use crate::frame::Arena;
-use crate::io_queue::Transfer;
+use crate::io_queue::{IoQueue, Transfer};
 use crate::page::{PAGE, Part, Units, mask};
-use crate::read::reader::Reader;
 use crate::residency::in_flight::{Fetch, Fetches};
 use crate::residency::pages::Found;
 use crate::residency::pins::{OwnPages, OwnedPin};
@@ -37,11 +37,11 @@ use crate::table::{DIRTY, FULL, State};
 
 /// A page that is wanted, and which units of it.
 pub(crate) struct Wanted {
-    pub(crate) page: u64,
-    pub(crate) units: Units,
-    pub(crate) pin: OwnedPin,
+    pub page: u64,
+    pub units: Units,
+    pub pin: OwnedPin,
     /// Before it was pinned.
-    pub(crate) state: State,
+    pub state: State,
 }
 
 impl Wanted {
@@ -58,12 +58,12 @@ impl Wanted {
 
 /// A run of units of one page that is ours to fetch.
 pub(crate) struct Claim {
-    reader: Arc<Reader>,
+    fetcher: Arc<Fetcher>,
     offset: u64,
-    pub(crate) length: u64,
+    length: u64,
     pin: OwnedPin,
     page: u64,
-    pub(crate) fetch: Arc<Fetch>,
+    fetch: Arc<Fetch>,
     /// The bytes do not go straight into the page.
     fill: Option<Fill>,
 }
@@ -71,11 +71,11 @@ pub(crate) struct Claim {
 /// What has to be done for some pages.
 #[derive(Default)]
 pub(crate) struct Claims {
-    pub(crate) ours: Vec<Claim>,
+    pub ours: Vec<Claim>,
     /// What other threads fetch.
-    pub(crate) joined: Vec<Arc<Fetch>>,
+    pub joined: Vec<Arc<Fetch>>,
     /// Another page has the name by now: pin that, and claim again.
-    pub(crate) stale: bool,
+    pub stale: bool,
 }
 
 impl Claims {
@@ -90,11 +90,42 @@ impl Claims {
     }
 }
 
-impl Reader {
-    /// Finds out, for the wanted units of a page, which are in flight and which are ours.
-    /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file
-    /// when its first byte is wanted: most that begin there go on, and then it is one request, not
-    /// two.
+/// Fetches units of the pages of one object.
+pub(crate) struct Fetcher {
+    own: Arc<OwnPages>,
+    dirty: Arc<DirtySet>,
+    queue: Arc<IoQueue>,
+    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
+    /// byte.
+    widens: bool,
+}
+
+impl Fetcher {
+    pub(crate) fn new(dirty: Arc<DirtySet>, queue: Arc<IoQueue>, widens: bool) -> Self {
+        Self {
+            own: dirty.own().clone(),
+            dirty,
+            queue,
+            widens,
+        }
+    }
+
+    pub(crate) fn own(&self) -> &Arc<OwnPages> {
+        &self.own
+    }
+
+    pub(crate) fn dirty(&self) -> &Arc<DirtySet> {
+        &self.dirty
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<IoQueue> {
+        &self.queue
+    }
+
+    /// Finds out, for the wanted units of a page, which are in flight and which are ours. With
+    /// `widen`, where it is worth it, a page that is met again is fetched to its ends. So is the
+    /// first of a file when its first byte is wanted: most that begin there go on, and then it is
+    /// one request, not two.
     pub(crate) fn claim(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -102,9 +133,9 @@ impl Reader {
         widen: bool,
         claims: &mut Claims,
     ) {
-        let (frame, layout, pages) = (wanted.pin.frame, &self.own.layout, &self.pages);
-        let mut fetches = pages.in_flight.lock(frame);
-        if pages.table.key(wanted.pin.slot) != layout.key(wanted.page) {
+        let (frame, layout, pages) = (wanted.pin.frame(), self.own.layout(), self.own.pages());
+        let mut fetches = pages.in_flight().lock(frame);
+        if pages.table().key(wanted.pin.slot()) != layout.key(wanted.page) {
             // What is there is complete; what is not would be filled in from a device that
             // writers have left behind.
             claims.stale |= wanted.units & !pages.valid(frame) != 0;
@@ -117,18 +148,18 @@ impl Reader {
         }
         let mut in_flight = 0;
         for fetch in fetches.iter() {
-            in_flight |= fetch.units;
-            if fetch.units & missing != 0 {
+            in_flight |= fetch.units();
+            if fetch.units() & missing != 0 {
                 CACHE_JOINED.add(u64::from(!ahead));
                 claims.joined.push(fetch.clone());
             }
         }
         missing &= !in_flight;
         let is_begun = missing & 1 != 0 && layout.begins_file_at(wanted.page * PAGE);
-        if missing != 0 && widen && (is_begun || (valid | in_flight) != 0) {
+        if missing != 0 && widen && self.widens && (is_begun || (valid | in_flight) != 0) {
             missing = layout.all_units(wanted.page) & !valid & !in_flight;
         }
-        let longest = layout.request_bytes_max / layout.unit_bytes;
+        let longest = layout.request_bytes_max() / layout.unit_bytes();
         let (dirty, partial) = self.partly_dirty(wanted, missing);
         let mut runs = runs_of(missing & !partial, longest);
         runs.extend(runs_of(partial, longest));
@@ -136,14 +167,14 @@ impl Reader {
         for units in runs {
             let kept = (units & partial != 0).then_some(&dirty);
             let claim = self.make(wanted, units, ahead, kept);
-            pages.in_flight.add(&mut fetches, claim.fetch.clone());
+            pages.in_flight().add(&mut fetches, claim.fetch.clone());
             claims.ours.push(claim);
         }
     }
 
     /// Dirty bytes of a page, and which of the missing units have some.
     fn partly_dirty(&self, wanted: &Wanted, missing: Units) -> (Vec<Range<usize>>, Units) {
-        if missing == 0 || !self.pages.table.state(wanted.pin.slot).has(DIRTY) {
+        if missing == 0 || !self.own.pages().table().state(wanted.pin.slot()).has(DIRTY) {
             return (Vec::new(), 0);
         }
         let dirty = self.dirty.in_page(&Part::whole(wanted.page));
@@ -151,7 +182,7 @@ impl Reader {
             units
                 | self
                     .own
-                    .layout
+                    .layout()
                     .units(range.start as u64, range.len() as u64)
         });
         (dirty, units & missing)
@@ -164,19 +195,19 @@ impl Reader {
         ahead: bool,
         kept: Option<&Vec<Range<usize>>>,
     ) -> Claim {
-        let layout = &self.own.layout;
-        let first = u64::from(units.trailing_zeros()) * layout.unit_bytes;
+        let layout = self.own.layout();
+        let first = u64::from(units.trailing_zeros()) * layout.unit_bytes();
         let offset = wanted.page * PAGE + first;
-        let end = offset + u64::from(units.count_ones()) * layout.unit_bytes;
+        let end = offset + u64::from(units.count_ones()) * layout.unit_bytes();
         let length = end.min(layout.blocks_end()).saturating_sub(offset);
         self.dirty.note_fetch(Extent { offset, length });
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
-            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes);
+            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes());
             Fill::new(start, length as usize, alignment, kept.clone())
         });
         Claim {
-            reader: self.clone(),
+            fetcher: self.clone(),
             fill,
             offset,
             length,
@@ -192,7 +223,7 @@ impl Reader {
             return;
         }
         let fetches = claims.iter().map(|claim| &claim.fetch);
-        let guesses = fetches.filter(|fetch| fetch.ahead_bytes.is_some());
+        let guesses = fetches.filter(|fetch| fetch.is_ahead());
         let guesses: Vec<_> = guesses.cloned().collect();
         let transfers = self.grouped(claims).into_iter().map(|group| {
             let id = self.queue.name_request();
@@ -210,14 +241,14 @@ impl Reader {
     }
 
     fn grouped(&self, claims: Vec<Claim>) -> Vec<Vec<Claim>> {
-        let layout = &self.own.layout;
+        let layout = self.own.layout();
         let mut groups: Vec<Vec<Claim>> = Vec::new();
         let mut group_bytes = 0;
         for claim in claims {
             let adjacent = groups.last().and_then(|group| group.last());
             let adjacent = adjacent.is_some_and(|last| last.offset + last.length == claim.offset)
                 && !layout.begins_file_at(claim.offset);
-            let fits = group_bytes + claim.length <= layout.request_bytes_max;
+            let fits = group_bytes + claim.length <= layout.request_bytes_max();
             match groups.last_mut() {
                 Some(group) if adjacent && fits => {
                     group_bytes += claim.length;
@@ -259,25 +290,31 @@ impl Reader {
         let (start, length) = ((claim.offset % PAGE) as usize, claim.length as usize);
         assert!(start + length <= PAGE_BYTES);
         // SAFETY: inside the page.
-        let start = unsafe { self.pages.arena.address(claim.pin.frame).add(start) };
+        let start = unsafe {
+            self.own
+                .pages()
+                .arena()
+                .address(claim.pin.frame())
+                .add(start)
+        };
         Segment::new(start, length)
     }
 
     /// Everything before `end` has come.
     fn arrived(&self, group: Vec<Claim>, end: u64, result: Result<(), DeviceError>) {
-        let layout = &self.own.layout;
+        let layout = self.own.layout();
         for mut claim in group {
             // The last block may reach past the end.
             let needed = (claim.offset + claim.length).min(layout.length_bytes());
-            let whole = (end.saturating_sub(claim.offset) / layout.unit_bytes).min(32);
+            let whole = (end.saturating_sub(claim.offset) / layout.unit_bytes()).min(32);
             let (units, outcome) = if end >= needed {
-                (claim.fetch.units, Ok(()))
+                (claim.fetch.units(), Ok(()))
             } else {
                 CACHE_FETCH_ERRORS.add(1);
-                let units = units_from(claim.fetch.units.trailing_zeros(), whole);
+                let units = units_from(claim.fetch.units().trailing_zeros(), whole);
                 let error = result.clone().err();
                 let error = error.unwrap_or_else(|| self.queue.short(end));
-                (claim.fetch.units & units, Err(error))
+                (claim.fetch.units() & units, Err(error))
             };
             claim.end(units, outcome);
         }
@@ -285,19 +322,25 @@ impl Reader {
 }
 
 impl Claim {
+    /// Which units.
+    #[cfg(all(test, feature = "loom"))]
+    pub(crate) fn units(&self) -> Units {
+        self.fetch.units()
+    }
+
     /// Ends it: these units have come.
     pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
-        let (pages, layout) = (&self.reader.pages, &self.reader.own.layout);
-        let (dirty, frame) = (&self.reader.dirty, self.pin.frame);
+        let (pages, layout) = (self.fetcher.own.pages(), &self.fetcher.own.layout());
+        let (dirty, frame) = (&self.fetcher.dirty, self.pin.frame());
         if let Some(fill) = &self.fill {
             // SAFETY: pinned by us, and our fetch ends below.
-            unsafe { fill.apply(&pages.arena, frame, layout.each(units)) };
+            unsafe { fill.apply(pages.arena(), frame, layout.each(units)) };
         }
         let valid = pages.validate(frame, units);
         if valid == layout.all_units(self.page) {
-            pages.table.set(self.pin.slot, FULL);
+            pages.table().set(self.pin.slot(), FULL);
         }
-        pages.in_flight.end(frame, &self.fetch, outcome);
+        pages.in_flight().end(frame, &self.fetch, outcome);
         if self.fill.is_some() {
             dirty.fetch_ended();
         }
@@ -334,7 +377,7 @@ fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
 
 /// Where the bytes of a run of units come, and what stays as it is.
 pub(crate) struct Fill {
-    pub(crate) buffer: Buffer,
+    buffer: Buffer,
     /// First byte of the run in the page.
     start: usize,
     /// Dirty bytes of the page, ascending.

@@ -22,21 +22,23 @@
 //! Nothing is moved: where random reads have scattered the free frames, they stay scattered. A
 //! plan of which a part is in memory already may evict as many pages too early.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pagewell_counters::names::CACHE_AHEAD_USEFUL_BYTES;
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::{Arrival, FrameIndex};
-use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan};
 
+use crate::ReadMode;
 use crate::page::{PAGE, parts};
-use crate::read::claim::{Claims, Wanted};
-use crate::read::reader::{Reader, Reading};
-use crate::residency::objects::{SEEN_BYTES, seen_from};
+use crate::read::claim::{Claims, Fetcher, Wanted};
+use crate::residency::objects::{SEEN_BYTES, Streams, seen_from};
 use crate::residency::pages::Pages;
-use crate::table::SlotIndex;
-use crate::table::{AHEAD, FULL, MARKER, STREAM};
+use crate::residency::pins::OwnPages;
+use crate::table::{AHEAD, FULL, MARKER, STREAM, SlotIndex};
 
 /// Frames taken at a time: with 16 the pages of a request came in five pieces, with 64 in three,
 /// with 256 in two, half of them in one.
@@ -77,31 +79,76 @@ impl<'a> Batch<'a> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for frame in self.taken.drain(..) {
-            self.pages.free.push(frame);
+            self.pages.give_back(frame);
         }
     }
 }
 
-impl Reader {
+/// One read, however many parts it is made in.
+pub(crate) struct Reading {
+    pub mode: ReadMode,
+    /// When the policy of read-ahead was told of its first part: it takes parts with the same time
+    /// for one access.
+    pub told: OnceCell<Duration>,
+}
+
+impl Reading {
+    pub(crate) fn new(mode: ReadMode) -> Self {
+        let told = OnceCell::new();
+        Self { mode, told }
+    }
+}
+
+/// Fetches what will be wanted of an object.
+pub(crate) struct ReadAhead {
+    fetcher: Arc<Fetcher>,
+    streams: Arc<Streams>,
+    /// Of what a stream has left behind memory is given back.
+    drops_behind: bool,
+    rotational: bool,
+}
+
+impl ReadAhead {
+    pub(crate) fn new(
+        fetcher: Arc<Fetcher>,
+        streams: Arc<Streams>,
+        drops_behind: bool,
+        rotational: bool,
+    ) -> Self {
+        Self {
+            fetcher,
+            streams,
+            drops_behind,
+            rotational,
+        }
+    }
+
+    fn own(&self) -> &Arc<OwnPages> {
+        self.fetcher.own()
+    }
+
+    /// What the policy has seen and done.
+    pub(crate) fn counts(&self) -> Counts {
+        self.streams.lock().counts()
+    }
+
     /// Tells the policy of a part of a read, and does what it plans.
-    pub(crate) fn note(
-        self: &Arc<Self>,
-        offset: u64,
-        length: u64,
-        kind: AccessKind,
-        reading: &Reading,
-    ) {
-        let now = *reading.told.get_or_init(|| self.dirty.now());
-        let base = seen_from(self.own.layout.number);
+    pub(crate) fn note(&self, offset: u64, length: u64, kind: AccessKind, reading: &Reading) {
+        let now = *reading.told.get_or_init(|| self.fetcher.dirty().now());
+        let base = seen_from(self.own().layout().number());
         let access = Access {
             offset: base + offset,
             length,
             kind,
-            budget_bytes: self.pages.ahead_budget_bytes(),
+            budget_bytes: self.own().pages().ahead_budget_bytes(),
             now,
             bounds: self.bounds(base, reading),
             // Where one head serves one request at a time, waiting is not for the way.
-            latency: self.queue.least_latency().filter(|_| !self.rotational),
+            latency: self
+                .fetcher
+                .queue()
+                .least_latency()
+                .filter(|_| !self.rotational),
         };
         let plan = self.streams.lock().access(&access);
         self.run_plan(plan, base);
@@ -113,23 +160,23 @@ impl Reader {
             start: base + bounds.start,
             end: base + bounds.end,
         };
-        let length = self.own.layout.length_bytes();
+        let length = self.own().layout().length_bytes();
         let whole = Bounds {
             start: 0,
             end: length,
         };
-        let is_one_of_many = self.own.layout.is_file();
+        let is_one_of_many = self.own().layout().is_file();
         let bounds = reading.mode.bounds.or(is_one_of_many.then_some(whole));
         bounds.map(moved)
     }
 
     /// A page with a mark was touched. Says whether the policy wants to hear of it.
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
-        let before = self.pages.table.clear(slot, AHEAD | MARKER);
+        let before = self.own().pages().table().clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
-            self.pages.unread.remove(1);
+            self.own().pages().was_read();
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
-            let offset = seen_from(self.own.layout.number) + page * PAGE;
+            let offset = seen_from(self.own().layout().number()) + page * PAGE;
             let length = PAGE;
             let useful = Feedback::Useful { offset, length };
             self.streams.lock().feedback(useful);
@@ -138,10 +185,10 @@ impl Reader {
     }
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
-    pub(crate) fn prefetch(self: &Arc<Self>, offset: u64, length: u64) {
-        let length = length.min(self.pages.ahead_budget_bytes());
+    pub(crate) fn prefetch(&self, offset: u64, length: u64) {
+        let length = length.min(self.own().pages().ahead_budget_bytes());
         let end = offset.saturating_add(length);
-        let end = end.min(self.own.layout.length_bytes());
+        let end = end.min(self.own().layout().length_bytes());
         if offset < end {
             let plan = Plan {
                 fetch: std::iter::once(offset..end).collect(),
@@ -152,12 +199,12 @@ impl Reader {
     }
 
     /// Does what the policy plans, which sees the object from `base` on.
-    fn run_plan(self: &Arc<Self>, plan: Plan, base: u64) {
+    fn run_plan(&self, plan: Plan, base: u64) {
         let in_object = |range: Range<u64>| {
             let end = range.end.saturating_sub(base).min(SEEN_BYTES);
             range.start.saturating_sub(base)..end
         };
-        let (pages, layout) = (&self.pages, &self.own.layout);
+        let (pages, layout) = (self.own().pages(), &self.own().layout());
         if let Some(range) = plan.release.filter(|_| self.drops_behind) {
             let range = in_object(range);
             for page in range.start.div_ceil(PAGE)..range.end / PAGE {
@@ -177,15 +224,15 @@ impl Reader {
         if let Some(page) = plan.marker.map(|offset| offset.saturating_sub(base) / PAGE)
             && let Some(found) = pages.find(layout.key(page))
         {
-            pages.table.set(found.slot, MARKER);
-            pages.table.unpin(found.slot);
+            pages.table().set(found.slot, MARKER);
+            pages.table().unpin(found.slot);
         }
-        self.send(claims.ours, Issuer::ReadAhead);
+        self.fetcher.send(claims.ours, Issuer::ReadAhead);
     }
 
     /// Claims what is missing of a range, or says where memory ran out.
-    fn claim_ahead(self: &Arc<Self>, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
-        let (pages, layout) = (&self.pages, &self.own.layout);
+    fn claim_ahead(&self, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
+        let (pages, layout) = (self.own().pages(), &self.own().layout());
         let end = range.end.min(layout.length_bytes());
         let mut frames = Batch::new(pages);
         for part in parts(range.start..end) {
@@ -195,9 +242,9 @@ impl Reader {
             let found = pages
                 .find_or_make_in(key, Arrival::Stream, AHEAD | STREAM, frame)
                 .ok_or(part.extent().offset)?;
-            let wanted = Wanted::new(&self.own, found, part.page, layout.units_of(&part));
+            let wanted = Wanted::new(self.own(), found, part.page, layout.units_of(&part));
             if !found.state.has(FULL) {
-                self.claim(&wanted, true, self.widens, claims);
+                self.fetcher.claim(&wanted, true, true, claims);
             }
         }
         Ok(())
@@ -213,11 +260,12 @@ mod tests {
     fn frames_come_in_the_order_of_their_addresses_and_go_back() {
         let pages = Cache::new(CacheOptions::new(crate::BYTES_MIN))
             .unwrap()
-            .pages;
-        let all = u64::from(pages.arena.frames);
+            .pages()
+            .clone();
+        let all = u64::from(pages.arena().frames());
         // As drop-behind leaves them: the stack gives the last one first.
         let taken: Vec<_> = (0..all).filter_map(|_| pages.allocate()).collect();
-        taken.iter().for_each(|frame| pages.free.push(*frame));
+        taken.iter().for_each(|frame| pages.give_back(*frame));
         let mut frames = Batch::new(&pages);
         let first: Vec<u32> = (0..8)
             .map(|done| frames.take(16 - done).unwrap().0)

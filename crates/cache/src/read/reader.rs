@@ -18,7 +18,6 @@
 //! without what was only fetched along, so an error reaches nobody but those that asked for the
 //! bad place.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,63 +31,65 @@ use pagewell_policy::eviction::{Arrival, FrameIndex};
 use pagewell_policy::readahead::AccessKind;
 
 use crate::dirty::set::{DirtySet, abandoned};
-use crate::io_queue::IoQueue;
 use crate::page::{PAGE, Part, first_part};
-use crate::read::claim::{Claims, Wanted};
+use crate::read::claim::{Claims, Fetcher, Wanted};
+use crate::read::prefetch::{ReadAhead, Reading};
 use crate::residency::in_flight::Fetches;
-use crate::residency::objects::Streams;
 use crate::residency::pages::Pages;
 use crate::residency::pins::{OwnPages, OwnedPin, PagePin, PinLease, PinnedPage};
 use crate::table::{AHEAD, FULL, MARKER, Pinned, STREAM, SlotIndex, State};
 use crate::{Error, ReadMode, Result};
 
-/// Reads of one object: hits, misses, for which units are claimed and fetched
-/// (`claim.rs`), and the same of what will be wanted (`prefetch.rs`).
+/// Reads of one object: hits, and misses, for which units are claimed and fetched.
 pub(crate) struct Reader {
     /// Those of `own`: a hit follows one pointer less.
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) streams: Arc<Streams>,
-    pub(crate) timeout: Duration,
-    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
-    /// byte.
-    pub(crate) widens: bool,
-    /// Of what a stream has left behind memory is given back.
-    pub(crate) drops_behind: bool,
-    pub(crate) rotational: bool,
-}
-
-/// One read, however many parts it is made in.
-pub(crate) struct Reading {
-    pub(crate) mode: ReadMode,
-    /// When the policy of read-ahead was told of its first part: it takes parts with the same time
-    /// for one access.
-    pub(crate) told: OnceCell<Duration>,
-}
-
-impl Reading {
-    pub(crate) fn new(mode: ReadMode) -> Self {
-        let told = OnceCell::new();
-        Self { mode, told }
-    }
+    pages: Arc<Pages>,
+    own: Arc<OwnPages>,
+    fetcher: Arc<Fetcher>,
+    ahead: ReadAhead,
+    timeout: Duration,
 }
 
 impl Reader {
+    pub(crate) fn new(fetcher: Arc<Fetcher>, ahead: ReadAhead, timeout: Duration) -> Self {
+        Self {
+            pages: fetcher.own().pages().clone(),
+            own: fetcher.own().clone(),
+            fetcher,
+            ahead,
+            timeout,
+        }
+    }
+
+    pub(crate) fn own(&self) -> &Arc<OwnPages> {
+        &self.own
+    }
+
+    pub(crate) fn fetcher(&self) -> &Arc<Fetcher> {
+        &self.fetcher
+    }
+
+    pub(crate) fn ahead(&self) -> &ReadAhead {
+        &self.ahead
+    }
+
+    fn dirty(&self) -> &DirtySet {
+        self.fetcher.dirty()
+    }
+
     /// Refuses a range that is not inside.
     pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
         let end = offset.checked_add(length as u64);
-        if end.is_some_and(|end| end <= self.own.layout.length_bytes()) {
+        if end.is_some_and(|end| end <= self.own.layout().length_bytes()) {
             return Ok(());
         }
-        let device = self.queue.store.name();
+        let device = self.fetcher.queue().name();
         Err(DeviceError::past_end(device, offset, length).into())
     }
 
     /// Fills `target`; `waited` becomes true if anything was not in memory.
     pub(crate) fn read(
-        self: &Arc<Self>,
+        &self,
         offset: u64,
         target: &mut [u8],
         mode: ReadMode,
@@ -125,12 +126,7 @@ impl Reader {
     }
 
     /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one.
-    pub(crate) fn pin(
-        self: &Arc<Self>,
-        offset: u64,
-        length: usize,
-        mode: ReadMode,
-    ) -> Result<PinnedPage<'_>> {
+    pub(crate) fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
         // At least one byte: there is no page for none.
         let length = length.max(1);
         self.check(offset, length)?;
@@ -145,15 +141,15 @@ impl Reader {
             return Err(Error::WouldBlock);
         };
         let pages = &self.pages;
-        pages.table.pin_again(pin.slot);
-        Ok(PinnedPage::new(pages, pin.slot, pin.frame, &part))
+        pages.table().pin_again(pin.slot());
+        Ok(PinnedPage::new(pages, pin.slot(), pin.frame(), &part))
     }
 
     /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
     /// memory. `None` when too many pages are pinned already, or when not all of these have a frame
     /// at the same time.
     pub(crate) fn pin_all(
-        self: &Arc<Self>,
+        &self,
         offset: u64,
         length: usize,
         mode: ReadMode,
@@ -179,7 +175,7 @@ impl Reader {
     }
 
     fn pin_each(
-        self: &Arc<Self>,
+        &self,
         mut rest: Range<u64>,
         reading: &Reading,
         lease: &Arc<PinLease>,
@@ -206,66 +202,59 @@ impl Reader {
     }
 
     /// The hit: pins bytes of a page that are there.
-    fn pin_hit(self: &Arc<Self>, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
-        let found = self.pages.find(self.own.layout.key(part.page))?;
+    fn pin_hit(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
+        let found = self.pages.find(self.own.layout().key(part.page))?;
         self.accept(found.slot, found.state, part, reading)
     }
 
     /// [`Self::pin_hit`] for a reader that will read all the bytes at once: asks the processor for
     /// them before the page is found, by a guess, or else before it is pinned.
     #[inline]
-    fn pin_to_copy(self: &Arc<Self>, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
-        let prefetch = |frame| self.pages.arena.prefetch(frame, part.range());
-        let key = self.own.layout.key(part.page);
-        let guess = self.pages.locality.guess(key);
+    fn pin_to_copy(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
+        let prefetch = |frame| self.pages.arena().prefetch(frame, part.range());
+        let key = self.own.layout().key(part.page);
+        let guess = self.pages.guess(key);
         guess.into_iter().for_each(prefetch);
         let hint = |state: State| match state.frame() {
             frame if guess == Some(frame) => {}
             frame => prefetch(frame),
         };
-        let Pinned::Yes(slot, state) = self.pages.table.pin_with_hint(key, hint) else {
+        let Pinned::Yes(slot, state) = self.pages.table().pin_with_hint(key, hint) else {
             return None;
         };
         self.accept(slot, state, part, reading)
     }
 
     /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
-    fn pin_kept(
-        self: &Arc<Self>,
-        part: &Part,
-        reading: &Reading,
-    ) -> Option<(SlotIndex, FrameIndex)> {
-        let pinned = self.pin_hit(part, reading)?;
-        let page = (pinned.slot, pinned.frame);
-        std::mem::forget(pinned);
-        Some(page)
+    fn pin_kept(&self, part: &Part, reading: &Reading) -> Option<(SlotIndex, FrameIndex)> {
+        self.pin_hit(part, reading).map(PinnedPage::into_kept)
     }
 
     /// Takes a pinned page if the bytes are there, else lets go of it.
     #[inline]
     fn accept(
-        self: &Arc<Self>,
+        &self,
         slot: SlotIndex,
         state: State,
         part: &Part,
         reading: &Reading,
     ) -> Option<PinnedPage<'_>> {
         let pinned = PinnedPage::new(&self.pages, slot, state.frame(), part);
-        if state.0 & (FULL | AHEAD | MARKER) != FULL {
-            let units = self.own.layout.units_of(part);
+        if state.flags(FULL | AHEAD | MARKER) != FULL {
+            let units = self.own.layout().units_of(part);
             if !state.has(FULL) && self.pages.valid(state.frame()) & units != units {
                 return None;
             }
-            let is_marked = state.0 & (AHEAD | MARKER) != 0;
-            if is_marked && self.touch(slot, part.page) {
+            let is_marked = state.flags(AHEAD | MARKER) != 0;
+            if is_marked && self.ahead.touch(slot, part.page) {
                 let Extent { offset, length } = part.extent();
-                self.note(offset, length, AccessKind::Marker, reading);
+                self.ahead.note(offset, length, AccessKind::Marker, reading);
             }
         }
         // Of a page that came by a stream only those that read its first byte again are heat: one
         // pass in small steps is none.
         if !state.has(STREAM) || part.start == 0 && !state.has(AHEAD) {
-            self.pages.table.warm(slot, state);
+            self.pages.table().warm(slot, state);
         }
         Some(pinned)
     }
@@ -291,7 +280,7 @@ impl Reader {
     /// Pins the pages of a range with all its bytes in them, and says whether any was missing. Of a
     /// long range only the first of them, and of any when memory is short, but at least one.
     pub(crate) fn obtain(
-        self: &Arc<Self>,
+        &self,
         range: &Range<u64>,
         reading: &Reading,
     ) -> Result<(Vec<OwnedPin>, bool)> {
@@ -306,13 +295,13 @@ impl Reader {
         let (mut alone, mut is_first) = (false, true);
         let mut has_missed = false;
         loop {
-            if self.dirty.is_abandoned() {
+            if self.dirty().is_abandoned() {
                 return Err(abandoned(offset));
             }
             let (fetches, is_stale) = self.launch(&wanted, alone, mode);
             if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
                 has_missed = kind.is_missing();
-                self.note(offset, covered, kind, reading);
+                self.ahead.note(offset, covered, kind, reading);
             }
             if is_stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
@@ -339,7 +328,7 @@ impl Reader {
     /// Where that portion of a range ends that is obtained at a time: with the range, or else with
     /// a page. Of the last page obtained nothing else than what was asked for is there.
     fn portion_end(&self, range: &Range<u64>) -> u64 {
-        let most = OBTAINED_BYTES_MAX.min(self.pages.arena.size_bytes() / 8);
+        let most = OBTAINED_BYTES_MAX.min(self.pages.arena().size_bytes() / 8);
         let end = range.start + most;
         if range.end <= end {
             return range.end;
@@ -348,16 +337,16 @@ impl Reader {
     }
 
     /// Sees that everything wanted is there or in flight, unless a page has another frame by now.
-    fn launch(self: &Arc<Self>, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
+    fn launch(&self, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
         for one in wanted {
-            self.claim(one, false, self.widens && !alone, &mut claims);
+            self.fetcher.claim(one, false, !alone, &mut claims);
         }
         let fetches = claims.fetches();
-        self.send(claims.ours, mode.issuer);
+        self.fetcher.send(claims.ours, mode.issuer);
         let joined = fetches.joined.iter();
         let guesses: Vec<_> = joined.filter_map(|fetch| fetch.want()).collect();
-        self.queue.promote(&guesses);
+        self.fetcher.queue().promote(&guesses);
         (fetches, claims.stale)
     }
 
@@ -372,7 +361,7 @@ impl Reader {
         let (mut failure, mut others_failed) = (None, false);
         for (fetch, is_ours) in fetches.all() {
             let outcome = if mode.may_block {
-                self.dirty.wait_for(fetch, deadline)
+                self.dirty().wait_for(fetch, deadline)
             } else {
                 fetch.outcome()
             };
@@ -386,23 +375,23 @@ impl Reader {
         }
         let missing = wanted
             .iter()
-            .any(|one| self.pages.valid(one.pin.frame) & one.units != one.units);
+            .any(|one| self.pages.valid(one.pin.frame()) & one.units != one.units);
         match failure {
             // An error of units that were fetched along is none of ours.
             _ if !missing => Ok(Settled::Complete),
             _ if !mode.may_block => Err(Error::WouldBlock),
             Some(error) => Ok(Settled::Failed(error)),
             None if others_failed => Ok(Settled::OthersFailed),
-            None => Ok(Settled::Failed(self.queue.short(offset))),
+            None => Ok(Settled::Failed(self.fetcher.queue().short(offset))),
         }
     }
 
     fn timed_out(&self, offset: u64) -> Error {
-        if self.dirty.is_abandoned() {
+        if self.dirty().is_abandoned() {
             return abandoned(offset);
         }
         CACHE_TIMEOUTS.add(1);
-        self.queue.timed_out(offset, self.timeout).into()
+        self.fetcher.queue().timed_out(offset, self.timeout).into()
     }
 
     fn pin_pages(
@@ -415,10 +404,10 @@ impl Reader {
         let mut rest = range.clone();
         while !rest.is_empty() {
             let part = first_part(&rest);
-            let key = self.own.layout.key(part.page);
+            let key = self.own.layout().key(part.page);
             match self.pages.find_or_make(key, Arrival::Demand, 0) {
                 Some(found) => {
-                    let units = self.own.layout.units_of(&part);
+                    let units = self.own.layout().units_of(&part);
                     wanted.push(Wanted::new(&self.own, found, part.page, units));
                     rest.start += part.length;
                 }
@@ -438,12 +427,12 @@ impl Reader {
         timeout: Duration,
         deadline: Instant,
     ) -> Result<()> {
-        if self.dirty.is_abandoned() {
+        if self.dirty().is_abandoned() {
             return Err(abandoned(offset));
         }
         if Instant::now() >= deadline {
             return Err(Error::Memory {
-                device: self.queue.name(),
+                device: self.fetcher.queue().name().to_owned(),
                 offset,
                 seconds: timeout.as_secs(),
             });
@@ -458,12 +447,12 @@ impl Reader {
     fn kind_of(&self, wanted: &[Wanted], fetches: &Fetches) -> Option<AccessKind> {
         let mut marked = false;
         for one in wanted {
-            if one.state.0 & (AHEAD | MARKER) != 0 {
-                marked |= self.touch(one.pin.slot, one.page);
+            if one.state.flags(AHEAD | MARKER) != 0 {
+                marked |= self.ahead.touch(one.pin.slot(), one.page);
             }
         }
         let mut joined = fetches.joined.iter();
-        if fetches.ours.is_empty() && joined.any(|fetch| fetch.ahead_bytes.is_some()) {
+        if fetches.ours.is_empty() && joined.any(|fetch| fetch.is_ahead()) {
             return Some(AccessKind::Late);
         }
         if !fetches.is_empty() {

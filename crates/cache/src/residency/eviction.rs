@@ -35,63 +35,62 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pagewell_base::mix::mix;
-use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES};
-use pagewell_policy::eviction::{FrameIndex, Frames, Ghost, STREAM_SHARE};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, Ghost, S3Fifo};
 
-use crate::page::PAGE;
-use crate::residency::pages::Pages;
 use crate::sync::{Mutex, Rank};
-use crate::table::{AHEAD, DIRTY, PRESENT, STREAM, SlotIndex, State};
+use crate::table::SlotIndex;
 
 /// Pages evicted at a time, so that the lock of the policy is not taken for each.
 const EVICTED_AT_ONCE: usize = 8;
 /// How often the policy is asked again when it finds no page that can go.
 const REFUSALS_MAX: u32 = 8;
-/// Memory is short when fewer frames than one of this many are free.
-const FREE_SHARE: u32 = 8;
 
-impl Pages {
-    /// A frame without a page.
-    pub(crate) fn allocate(&self) -> Option<FrameIndex> {
-        let taken = self.free.pop().or_else(|| {
-            self.sweep();
-            self.free.pop()
-        });
-        taken.or_else(|| {
-            self.evict();
-            self.free.pop()
-        })
-    }
+/// Which page goes next, and what waits for that.
+pub(super) struct Evictor {
+    policy: Mutex<S3Fifo>,
+    drop_behind: DropBehind,
+    detached: Detached,
+}
 
-    /// Frees the frames of detached pages that nobody has pinned any more.
-    pub(crate) fn sweep(&self) {
-        self.detached
-            .sweep(|slot, frame| self.free_detached(slot, frame));
-    }
-
-    /// Frees the frame of a detached page, now or when nobody has pinned it any more.
-    pub(crate) fn free_when_unpinned(&self, slot: SlotIndex, frame: FrameIndex) {
-        if !self.free_detached(slot, frame) {
-            self.detached.add(slot, frame);
+impl Evictor {
+    /// For a cache of so many pages.
+    pub(super) fn new(frames: u32, reader_keeps: bool) -> Self {
+        Self {
+            policy: Mutex::new(Rank::Leaf, S3Fifo::new(frames)),
+            drop_behind: DropBehind::new(frames, reader_keeps),
+            detached: Detached::default(),
         }
     }
 
-    fn free_detached(&self, slot: SlotIndex, frame: FrameIndex) -> bool {
-        let is_free = self.table.remove_detached(slot, frame);
-        if is_free {
-            CACHE_PAGES.add(-1);
-            self.free.push(frame);
-        }
-        is_free
+    /// A page came into a frame.
+    pub(super) fn inserted(&self, frame: FrameIndex, key: u64, arrival: Arrival) {
+        self.policy.lock().inserted(frame, mix(key), arrival);
+        self.drop_behind.fetched(key);
     }
 
-    /// Evicts some pages.
-    fn evict(&self) {
+    /// A page has left its frame.
+    pub(super) fn removed(&self, frame: FrameIndex) {
+        self.policy.lock().removed(frame);
+    }
+
+    /// A page has another frame.
+    pub(super) fn moved(&self, from: FrameIndex, to: FrameIndex, key: u64) {
+        let mut policy = self.policy.lock();
+        policy.removed(from);
+        policy.inserted(to, mix(key), Arrival::Demand);
+    }
+
+    /// What `remove` says of some pages that may go: nothing of one that is pinned by now.
+    pub(super) fn evict<T>(
+        &self,
+        frames: &impl Frames,
+        remove: impl Fn(FrameIndex) -> Option<T>,
+    ) -> Vec<T> {
         let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
-        let mut eviction = self.eviction.lock();
+        let mut policy = self.policy.lock();
         let mut refusals = 0;
         while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
-            let Some(frame) = eviction.victim(self) else {
+            let Some(frame) = policy.victim(frames) else {
                 refusals += 1;
                 // The policy looks at some pages and then gives up; others may be free to go.
                 if evicted.is_empty() {
@@ -99,104 +98,51 @@ impl Pages {
                 }
                 break;
             };
-            match self.table.remove(self.owner(frame), frame) {
+            match remove(frame) {
                 Some(page) => evicted.push(page),
                 // It was pinned in the last moment.
-                None => eviction.put_back(frame),
+                None => policy.put_back(frame),
             }
         }
-        drop(eviction);
-        CACHE_EVICTED_PAGES.add(evicted.len() as u64);
-        // What is freed last is taken first: they come out in the order they went, which is that
-        // of their frames when they came in order.
-        for (key, state) in evicted.into_iter().rev() {
-            self.removed(key, state);
-        }
+        evicted
     }
 
-    /// Gives back a page that is not pinned, if all `flags` are set and it was not hit.
-    pub(crate) fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
-        let state = self.table.state(slot);
-        if flags != 0 && (!state.has(flags) || state.heat() > 0) {
-            return false;
-        }
-        let Some((key, state)) = self.table.remove(slot, frame) else {
-            return false;
-        };
-        self.eviction.lock().removed(frame);
-        self.removed(key, state);
-        true
+    /// A page without a name is pinned: its frame is free later.
+    pub(super) fn add_detached(&self, slot: SlotIndex, frame: FrameIndex) {
+        self.detached.add(slot, frame);
     }
 
-    /// A page has left the table.
-    fn removed(&self, key: u64, state: State) {
-        CACHE_PAGES.add(-1);
-        self.objects.page_left(key);
-        self.free.push(state.frame());
-        if state.has(AHEAD) {
-            self.unread.remove(1);
-            self.objects.wasted(key);
-        }
+    /// Forgets those that `free` frees.
+    pub(super) fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
+        self.detached.sweep(free);
     }
 
-    /// Gives back a page; false when it is pinned, or must be kept.
+    /// A stream has left a page behind; `release` gives back the one whose turn has come.
+    pub(super) fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
+        self.drop_behind.left_behind(key, release);
+    }
+
     #[cfg(all(test, not(feature = "loom")))]
-    pub(crate) fn give_up(&self, key: u64) -> bool {
-        let Some((slot, state)) = self.table.locate(key) else {
-            return true;
-        };
-        self.release(slot, state.frame(), 0)
-    }
-
-    /// A stream has left a page behind: gives it back when memory is short, and later when the
-    /// reader keeps it.
-    pub(crate) fn drop_behind(&self, key: u64) {
-        if self.free.len() < self.arena.frames / FREE_SHARE {
-            self.release_read(key);
-        } else {
-            self.drop_behind
-                .left_behind(key, |key| self.release_read(key));
-        }
-    }
-
-    /// Gives back a page that was read once.
-    fn release_read(&self, key: u64) -> bool {
-        let Some(page) = self.find(key) else {
-            return false;
-        };
-        self.table.unpin(page.slot);
-        // Unread pages of another stream keep their frame.
-        !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM)
-    }
-
-    /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
-    /// what is free, and the share of streams, unread. Of more, some would go before it is read.
-    pub(crate) fn ahead_budget_bytes(&self) -> u64 {
-        let size = self.arena.size_bytes();
-        let unread = self.unread.get() * PAGE;
-        // Memory that is free costs nothing.
-        let free = u64::from(self.free.len()) * PAGE;
-        let share = u64::from(self.arena.frames / STREAM_SHARE) * PAGE;
-        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes.get());
-        in_flight.min((share + free).saturating_sub(unread))
+    pub(super) fn drops_behind(&self) -> bool {
+        self.drop_behind.names().is_some()
     }
 }
 
 /// Detached pages that were pinned when last looked at.
 #[derive(Default)]
-pub(super) struct Detached {
+struct Detached {
     frames: Mutex<Vec<(SlotIndex, FrameIndex)>>,
     count: AtomicUsize,
 }
 
 impl Detached {
     /// One more.
-    pub(super) fn add(&self, slot: SlotIndex, frame: FrameIndex) {
+    fn add(&self, slot: SlotIndex, frame: FrameIndex) {
         self.change(|frames| frames.push((slot, frame)));
     }
 
     /// Forgets those that `free` frees.
-    pub(super) fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
+    fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
         if self.count.load(Ordering::Relaxed) > 0 {
             self.change(|frames| frames.retain(|(slot, frame)| !free(*slot, *frame)));
         }
@@ -209,42 +155,6 @@ impl Detached {
     }
 }
 
-/// A cache that ends has lost no frame and nothing is pinned in it: else a thread has memory that
-/// is unmapped now.
-impl Drop for Pages {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        self.sweep();
-        let (frames, free) = (self.arena.frames, self.free.len());
-        let pinned = (0..frames).map(FrameIndex).filter(|frame| {
-            let state = self.table.state(self.owner(*frame));
-            state.has(PRESENT) && state.frame() == *frame && state.pins() > 0
-        });
-        assert_eq!(pinned.count(), 0, "pinned, of {frames} frames, {free} free");
-    }
-}
-
-impl Frames for Pages {
-    fn is_evictable(&self, frame: FrameIndex) -> bool {
-        let state = self.table.state(self.owner(frame));
-        state.has(PRESENT) && state.frame() == frame && state.pins() == 0 && !state.has(DIRTY)
-    }
-
-    fn heat(&self, frame: FrameIndex) -> u8 {
-        self.table.state(self.owner(frame)).heat()
-    }
-
-    fn cool(&self, frame: FrameIndex, heat: u8) {
-        let slot = self.owner(frame);
-        let state = self.table.state(slot);
-        if state.frame() == frame {
-            self.table.heat(slot, state, heat);
-        }
-    }
-}
-
 /// One part of the cache in this many is left behind and waits: of 4 GiB, 64 MiB, and a reader of a
 /// mount has one or two on their way to it.
 const LAG_SHARE: u32 = 64;
@@ -252,7 +162,7 @@ const LAG_SHARE: u32 = 64;
 const WANTED_PAGES: u32 = 64;
 
 /// Pages that were given back although there was memory. See the module.
-pub(crate) struct DropBehind {
+struct DropBehind {
     /// `None`: nothing is.
     names: Option<Mutex<Names>>,
     wanted_pages: AtomicU32,
@@ -276,7 +186,7 @@ impl Names {
 
 impl DropBehind {
     /// For a cache of so many pages.
-    pub(crate) fn new(frames: u32, reader_keeps: bool) -> Self {
+    fn new(frames: u32, reader_keeps: bool) -> Self {
         let names = || Names {
             waiting: VecDeque::new(),
             waiting_max: (frames / LAG_SHARE) as usize,
@@ -295,7 +205,7 @@ impl DropBehind {
     }
 
     /// A stream has left a page behind; `release` gives back the one whose turn has come.
-    pub(crate) fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
+    fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
         let Some(names) = self.names() else {
             return;
         };
@@ -306,7 +216,7 @@ impl DropBehind {
     }
 
     /// A page came into the cache.
-    pub(crate) fn fetched(&self, key: u64) {
+    fn fetched(&self, key: u64) {
         if let Some(names) = self.names()
             && names.lock().given_back.take(mix(key))
         {
@@ -367,6 +277,6 @@ mod tests {
         }
         let once = read(&device, 0);
         assert!(once < 64 * MIB / crate::PAGE_BYTES as u64, "{once}");
-        assert!(device.reader.own.pages.drop_behind.names().is_some());
+        assert!(device.reader().own().pages().drops_behind());
     }
 }

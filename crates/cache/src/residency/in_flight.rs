@@ -17,9 +17,9 @@ use crate::sync::{Condvar, Guard, Mutex, Rank, Shards, Tally};
 /// Units of one page that one request brings.
 pub(crate) struct Fetch {
     /// Which units.
-    pub(crate) units: Units,
+    units: Units,
     /// Bytes that read-ahead asked for when nobody waited for them.
-    pub(crate) ahead_bytes: Option<u64>,
+    ahead_bytes: Option<u64>,
     /// The request at the device's queue; 0 before it has one.
     request: AtomicU64,
     /// A reader waits for what was a guess.
@@ -46,6 +46,15 @@ impl Fetch {
             end: Mutex::default(),
             arrival: Condvar::default(),
         }
+    }
+
+    pub(crate) fn units(&self) -> Units {
+        self.units
+    }
+
+    /// Whether read-ahead asked for it when no reader waited for it.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.ahead_bytes.is_some()
     }
 
     /// Says which request brings it.
@@ -105,9 +114,9 @@ impl Fetch {
 #[derive(Default)]
 pub(crate) struct Fetches {
     /// Made for it.
-    pub(crate) ours: Vec<Arc<Fetch>>,
+    pub ours: Vec<Arc<Fetch>>,
     /// Made for others.
-    pub(crate) joined: Vec<Arc<Fetch>>,
+    pub joined: Vec<Arc<Fetch>>,
 }
 
 impl Fetches {
@@ -126,7 +135,7 @@ impl Fetches {
 pub(crate) struct InFlight {
     shards: Shards<HashMap<u32, Vec<Arc<Fetch>>>>,
     /// Bytes of read-ahead among them.
-    pub(super) ahead_bytes: Tally,
+    ahead_bytes: Tally,
 }
 
 /// The fetches into one frame. While a thread has this, none begins and none ends.
@@ -141,6 +150,11 @@ impl InFlight {
             shards: Shards::new(Rank::InFlight),
             ahead_bytes: Tally::default(),
         }
+    }
+
+    /// Bytes of read-ahead that are in flight.
+    pub(crate) fn ahead_bytes(&self) -> u64 {
+        self.ahead_bytes.get()
     }
 
     /// The fetches into a frame, locked.

@@ -28,51 +28,54 @@
 //! looked at, while no page changes its frame.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pagewell_base::mix::mix;
-use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_PAGES};
-use pagewell_policy::eviction::{Arrival, FrameIndex, S3Fifo};
+use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_EVICTED_PAGES, CACHE_PAGES};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, STREAM_SHARE};
 use rustix::io::Errno;
 
 use crate::frame::{Arena, FreeList};
-use crate::page::{Units, key_of, object_of, page_of};
-use crate::residency::eviction::{Detached, DropBehind};
+use crate::page::{PAGE, Units, key_of, object_of, page_of};
+use crate::residency::eviction::Evictor;
 use crate::residency::in_flight::InFlight;
-use crate::residency::objects::{LISTED, Objects};
-use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards, Tally};
+use crate::residency::objects::{LISTED, Objects, Streams};
+use crate::sync::{AtomicU32, Guard, Moves, Ordering, Rank, Shards, Tally};
 use crate::table::locality::Locality;
 use crate::table::{
-    AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, PageTable, Pinned, SlotIndex, State, extent_of,
+    AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, PageTable, Pinned, STREAM, SlotIndex, State,
+    extent_of,
 };
 
 /// The memory of a cache and the pages in it, of all objects.
 pub(crate) struct Pages {
-    pub(crate) arena: Arena,
-    pub(crate) table: PageTable,
-    pub(crate) locality: Locality,
-    pub(crate) in_flight: InFlight,
-    pub(crate) objects: Objects,
-    pub(crate) free: FreeList,
-    pub(super) eviction: Mutex<S3Fifo>,
-    pub(super) drop_behind: DropBehind,
-    pub(super) detached: Detached,
-    pub(super) moves: Moves,
+    arena: Arena,
+    table: PageTable,
+    locality: Locality,
+    in_flight: InFlight,
+    objects: Objects,
+    free: FreeList,
+    evictor: Evictor,
+    moves: Moves,
     /// Pages that read-ahead fetched and that nobody has read.
-    pub(crate) unread: Tally,
+    unread: Tally,
     /// Pages that are pinned for payloads. Apart from what each hit reads.
-    pub(super) in_payloads: Box<Tally>,
+    in_payloads: Box<Tally>,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
     insertions: Shards<()>,
     page_locks: Shards<()>,
 }
 
+/// Memory is short when fewer frames than one of this many are free.
+const FREE_SHARE: u32 = 8;
+
 /// A pinned page; the caller that gets it owes an unpin.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    pub(crate) slot: SlotIndex,
+    pub slot: SlotIndex,
     /// Before it was pinned; of a page just made, without a unit.
-    pub(crate) state: State,
+    pub state: State,
 }
 
 impl Found {
@@ -84,7 +87,7 @@ impl Found {
 impl Pages {
     /// No page in all frames of an arena.
     pub(crate) fn new(arena: Arena, reader_keeps: bool) -> Result<Self, Errno> {
-        let frames = arena.frames;
+        let frames = arena.frames();
         let zeros = || (0..frames).map(|_| AtomicU32::new(0)).collect();
         Ok(Self {
             arena,
@@ -93,9 +96,7 @@ impl Pages {
             in_flight: InFlight::new(),
             objects: Objects::new(),
             free: FreeList::new(frames),
-            eviction: Mutex::new(Rank::Leaf, S3Fifo::new(frames)),
-            drop_behind: DropBehind::new(frames, reader_keeps),
-            detached: Detached::default(),
+            evictor: Evictor::new(frames, reader_keeps),
             moves: Moves::default(),
             unread: Tally::default(),
             in_payloads: Box::default(),
@@ -106,8 +107,57 @@ impl Pages {
         })
     }
 
-    pub(crate) fn owner(&self, frame: FrameIndex) -> SlotIndex {
-        SlotIndex(self.owners[frame.0 as usize].load(Ordering::Acquire))
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &PageTable {
+        &self.table
+    }
+
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    /// A number for one more object, whose pages are listed or not.
+    pub(crate) fn add_object(&self, streams: &Arc<Streams>, is_listed: bool) -> u32 {
+        self.objects.add(streams, is_listed)
+    }
+
+    /// Where a page may be; any frame, there or not.
+    #[inline]
+    pub(crate) fn guess(&self, key: u64) -> Option<FrameIndex> {
+        self.locality.guess(key)
+    }
+
+    /// A page that read-ahead fetched was read.
+    pub(crate) fn was_read(&self) {
+        self.unread.remove(1);
+    }
+
+    /// Counts so many pages as pinned for payloads, unless more than half of all would be: the
+    /// rest is for those that read.
+    pub(super) fn pin_for_payload(&self, pages: u64) -> bool {
+        let is_granted = self.in_payloads.add(pages) <= u64::from(self.arena.frames() / 2);
+        if !is_granted {
+            self.in_payloads.remove(pages);
+        }
+        is_granted
+    }
+
+    /// They are pinned no more.
+    pub(super) fn unpin_of_payload(&self, pages: u64) {
+        self.in_payloads.remove(pages);
+    }
+
+    /// Gives back a frame that has no page after all.
+    pub(crate) fn give_back(&self, frame: FrameIndex) {
+        self.free.push(frame);
+    }
+
+    fn owner(&self, frame: FrameIndex) -> SlotIndex {
+        SlotIndex::of(self.owners[frame.0 as usize].load(Ordering::Acquire))
     }
 
     /// Units of a page that have been fetched.
@@ -204,8 +254,7 @@ impl Pages {
         });
         Some(slot.map(|slot| {
             // Before the page can be detached.
-            self.eviction.lock().inserted(frame, mix(key), arrival);
-            self.drop_behind.fetched(key);
+            self.evictor.inserted(frame, key, arrival);
             let state = State::new(frame, flags);
             Found { slot, state }
         }))
@@ -223,7 +272,8 @@ impl Pages {
         self.valid[frame.0 as usize].store(valid, Ordering::Release);
         self.objects.page_comes(key);
         // A thread that looks at every frame finds what is there: the frame knows its page first.
-        let own = |slot: SlotIndex| self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
+        let own =
+            |slot: SlotIndex| self.owners[frame.0 as usize].store(slot.number(), Ordering::Release);
         let Some(slot) = self.table.insert_with(key, frame, flags, own) else {
             self.objects.page_left(key);
             return None;
@@ -248,10 +298,10 @@ const MOVED: u64 = DIRTY | AHEAD | MARKER;
 
 /// Bytes of a page in a frame that nobody else knows.
 pub(crate) struct PageCopy {
-    pub(crate) frame: FrameIndex,
-    pub(crate) valid: Units,
+    pub frame: FrameIndex,
+    pub valid: Units,
     /// All units of the page are.
-    pub(crate) is_full: bool,
+    pub is_full: bool,
 }
 
 impl Pages {
@@ -280,10 +330,7 @@ impl Pages {
         CACHE_PAGES.add(1);
         // The name is in the list once more than it was.
         self.objects.page_left(key);
-        let mut eviction = self.eviction.lock();
-        eviction.removed(old.1);
-        eviction.inserted(frame, mix(key), Arrival::Demand);
-        drop(eviction);
+        self.evictor.moved(old.1, frame, key);
         let state = State::new(frame, 0);
         Some(Found { slot, state })
     }
@@ -308,7 +355,7 @@ impl Pages {
         let moved = self.insert(key, copy.frame, flags, copy.valid);
         if moved.is_none() {
             self.table.rename(slot);
-            self.table.set(slot, before.0 & MOVED);
+            self.table.set(slot, before.flags(MOVED));
         }
         moved
     }
@@ -333,14 +380,14 @@ impl Pages {
         if before.has(AHEAD) {
             self.unread.remove(1);
         }
-        self.eviction.lock().removed(frame);
+        self.evictor.removed(frame);
     }
 }
 
 impl Pages {
     /// The pages of an object that have a frame, and the state of each.
     fn of_object(&self, number: u32) -> impl Iterator<Item = (u64, State)> {
-        (0..self.arena.frames).filter_map(move |index| {
+        (0..self.arena.frames()).filter_map(move |index| {
             let slot = self.owner(FrameIndex(index));
             let (key, state) = (self.table.key(slot), self.table.state(slot));
             let is_here = state.has(PRESENT) && state.frame().0 == index;
@@ -353,7 +400,7 @@ impl Pages {
         if number & LISTED != 0 {
             return self.objects.pages(number, range);
         }
-        if range.end - range.start <= u64::from(self.arena.frames) {
+        if range.end - range.start <= u64::from(self.arena.frames()) {
             return range.collect();
         }
         // Else a page may change its frame just behind the eyes of this thread.
@@ -371,7 +418,7 @@ impl Pages {
             }
             return;
         }
-        for index in 0..self.arena.frames {
+        for index in 0..self.arena.frames() {
             let slot = self.owner(FrameIndex(index));
             // A page with the flag stays where it is; another may be another object's by now.
             let key = self.table.key(slot);
@@ -418,7 +465,7 @@ impl Pages {
     }
 
     fn forget_unlisted(&self, number: u32) {
-        for index in 0..self.arena.frames {
+        for index in 0..self.arena.frames() {
             let frame = FrameIndex(index);
             let slot = self.owner(frame);
             // As above.
@@ -433,55 +480,161 @@ impl Pages {
     }
 }
 
-#[cfg(all(test, not(feature = "loom")))]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use pagewell_device::RamDevice;
-
-    use crate::{Cache, CacheOptions, ReadMode, WriteMode};
-
-    const MOVES: u32 = 2000;
-    /// A thread that looks keeps others from moving: not more often for each move, so that they
-    /// come to it.
-    const LOOKS: u32 = 500;
-
-    /// A page that is pinned moves at each write. It is in memory all the time.
-    #[test]
-    fn a_page_that_moves_is_always_found() {
-        let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
-        let device = cache.open(Arc::new(RamDevice::new("ram", 64 << 20)));
-        let own = device.reader.own.clone();
-        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
-        device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
-        let missed = std::thread::scope(|scope| {
-            let mover = scope.spawn(|| {
-                for moves in 1..=MOVES {
-                    let pinned = device.pin_all(0, 65_536, ReadMode::WAIT).unwrap();
-                    begun.store(moves, Ordering::Release);
-                    device.write_at(0, &[2; 16], WriteMode::WAIT).unwrap();
-                    ended.store(moves, Ordering::Release);
-                    drop(pinned);
-                }
-            });
-            let (mut missed, mut seen) = (0, 0);
-            while seen < MOVES && !mover.is_finished() {
-                let moves = begun.load(Ordering::Acquire);
-                if moves == seen {
-                    std::thread::yield_now();
-                    continue;
-                }
-                seen = moves;
-                let mut looks = 0;
-                while looks < LOOKS && ended.load(Ordering::Acquire) < seen {
-                    looks += 1;
-                    let found = own.pages.resident(own.layout.number, 0..1 << 20);
-                    missed += usize::from(found.is_empty());
-                }
-            }
-            missed
+impl Pages {
+    /// A frame without a page.
+    pub(crate) fn allocate(&self) -> Option<FrameIndex> {
+        let taken = self.free.pop().or_else(|| {
+            self.sweep();
+            self.free.pop()
         });
-        assert_eq!(missed, 0);
+        taken.or_else(|| {
+            self.evict();
+            self.free.pop()
+        })
+    }
+
+    /// Frees the frames of detached pages that nobody has pinned any more.
+    pub(crate) fn sweep(&self) {
+        self.evictor
+            .sweep(|slot, frame| self.free_detached(slot, frame));
+    }
+
+    /// Frees the frame of a detached page, now or when nobody has pinned it any more.
+    pub(crate) fn free_when_unpinned(&self, slot: SlotIndex, frame: FrameIndex) {
+        if !self.free_detached(slot, frame) {
+            self.evictor.add_detached(slot, frame);
+        }
+    }
+
+    fn free_detached(&self, slot: SlotIndex, frame: FrameIndex) -> bool {
+        let is_free = self.table.remove_detached(slot, frame);
+        if is_free {
+            CACHE_PAGES.add(-1);
+            self.free.push(frame);
+        }
+        is_free
+    }
+
+    /// Evicts some pages.
+    fn evict(&self) {
+        let remove = |frame| self.table.remove(self.owner(frame), frame);
+        let evicted = self.evictor.evict(self, remove);
+        CACHE_EVICTED_PAGES.add(evicted.len() as u64);
+        // What is freed last is taken first: they come out in the order they went, which is that
+        // of their frames when they came in order.
+        for (key, state) in evicted.into_iter().rev() {
+            self.removed(key, state);
+        }
+    }
+
+    /// Gives back a page that is not pinned, if all `flags` are set and it was not hit.
+    pub(crate) fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
+        let state = self.table.state(slot);
+        if flags != 0 && (!state.has(flags) || state.heat() > 0) {
+            return false;
+        }
+        let Some((key, state)) = self.table.remove(slot, frame) else {
+            return false;
+        };
+        self.evictor.removed(frame);
+        self.removed(key, state);
+        true
+    }
+
+    /// A page has left the table.
+    fn removed(&self, key: u64, state: State) {
+        CACHE_PAGES.add(-1);
+        self.objects.page_left(key);
+        self.free.push(state.frame());
+        if state.has(AHEAD) {
+            self.unread.remove(1);
+            self.objects.wasted(key);
+        }
+    }
+
+    /// Whether what streams leave behind is given back although there is memory.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn drops_behind(&self) -> bool {
+        self.evictor.drops_behind()
+    }
+
+    /// Gives back a page; false when it is pinned, or must be kept.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn give_up(&self, key: u64) -> bool {
+        let Some((slot, state)) = self.table.locate(key) else {
+            return true;
+        };
+        self.release(slot, state.frame(), 0)
+    }
+
+    /// A stream has left a page behind: gives it back when memory is short, and later when the
+    /// reader keeps it.
+    pub(crate) fn drop_behind(&self, key: u64) {
+        if self.free.len() < self.arena.frames() / FREE_SHARE {
+            self.release_read(key);
+        } else {
+            self.evictor.left_behind(key, |key| self.release_read(key));
+        }
+    }
+
+    /// Gives back a page that was read once.
+    fn release_read(&self, key: u64) -> bool {
+        let Some(page) = self.find(key) else {
+            return false;
+        };
+        self.table.unpin(page.slot);
+        // Unread pages of another stream keep their frame.
+        !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM)
+    }
+
+    /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
+    /// what is free, and the share of streams, unread. Of more, some would go before it is read.
+    pub(crate) fn ahead_budget_bytes(&self) -> u64 {
+        let size = self.arena.size_bytes();
+        let unread = self.unread.get() * PAGE;
+        // Memory that is free costs nothing.
+        let free = u64::from(self.free.len()) * PAGE;
+        let share = u64::from(self.arena.frames() / STREAM_SHARE) * PAGE;
+        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
+        in_flight.min((share + free).saturating_sub(unread))
     }
 }
+
+/// A cache that ends has lost no frame and nothing is pinned in it: else a thread has memory that
+/// is unmapped now.
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.sweep();
+        let (frames, free) = (self.arena.frames(), self.free.len());
+        let pinned = (0..frames).map(FrameIndex).filter(|frame| {
+            let state = self.table.state(self.owner(*frame));
+            state.has(PRESENT) && state.frame() == *frame && state.pins() > 0
+        });
+        assert_eq!(pinned.count(), 0, "pinned, of {frames} frames, {free} free");
+    }
+}
+
+impl Frames for Pages {
+    fn is_evictable(&self, frame: FrameIndex) -> bool {
+        let state = self.table.state(self.owner(frame));
+        state.has(PRESENT) && state.frame() == frame && state.pins() == 0 && !state.has(DIRTY)
+    }
+
+    fn heat(&self, frame: FrameIndex) -> u8 {
+        self.table.state(self.owner(frame)).heat()
+    }
+
+    fn cool(&self, frame: FrameIndex, heat: u8) {
+        let slot = self.owner(frame);
+        let state = self.table.state(slot);
+        if state.frame() == frame {
+            self.table.heat(slot, state, heat);
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -15,17 +15,38 @@ use crate::table::{Pinned, SlotIndex};
 
 /// The pages of one object. They go when the last user of the object and the last pin are gone.
 pub(crate) struct OwnPages {
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) layout: Layout,
+    pages: Arc<Pages>,
+    layout: Layout,
     /// Where its requests go.
-    pub(crate) object: Arc<dyn Object>,
+    object: Arc<dyn Object>,
 }
 
 impl OwnPages {
+    pub(crate) fn new(pages: Arc<Pages>, layout: Layout, object: Arc<dyn Object>) -> Self {
+        Self {
+            pages,
+            layout,
+            object,
+        }
+    }
+
+    pub(crate) fn pages(&self) -> &Arc<Pages> {
+        &self.pages
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Where its requests go.
+    pub(crate) fn object(&self) -> &Arc<dyn Object> {
+        &self.object
+    }
+
     /// Where a request for the object goes that is made now.
     pub(crate) fn destination(&self) -> Destination {
         Destination {
-            number: self.layout.number,
+            number: self.layout.number(),
             length_bytes: self.layout.length_bytes(),
             object: self.object.clone(),
         }
@@ -44,7 +65,7 @@ impl OwnPages {
     /// work in it.
     pub(crate) fn pin_locked(self: &Arc<Self>, page: u64) -> Option<OwnedPin> {
         loop {
-            match self.pages.table.pin(self.layout.key(page)) {
+            match self.pages.table().pin(self.layout.key(page)) {
                 Pinned::Yes(slot, state) => return Some(self.own(Found { slot, state })),
                 Pinned::Absent => return None,
                 // So many readers at this moment.
@@ -56,21 +77,29 @@ impl OwnPages {
 
 impl Drop for OwnPages {
     fn drop(&mut self) {
-        self.pages.forget(self.layout.number);
+        self.pages.forget(self.layout.number());
     }
 }
 
 /// A pin on a page, anywhere and for as long as this lives.
 pub(crate) struct OwnedPin {
     own: Arc<OwnPages>,
-    pub(crate) slot: SlotIndex,
-    pub(crate) frame: FrameIndex,
+    slot: SlotIndex,
+    frame: FrameIndex,
 }
 
 impl OwnedPin {
+    pub(crate) fn slot(&self) -> SlotIndex {
+        self.slot
+    }
+
+    pub(crate) fn frame(&self) -> FrameIndex {
+        self.frame
+    }
+
     /// One more pin on the same page.
     pub(crate) fn again(&self) -> Self {
-        self.own.pages.table.pin_again(self.slot);
+        self.own.pages.table().pin_again(self.slot);
         Self {
             own: self.own.clone(),
             slot: self.slot,
@@ -80,7 +109,7 @@ impl OwnedPin {
 
     /// One more pin, to be let go of by what gets this.
     pub(crate) fn again_kept(&self) -> (SlotIndex, FrameIndex) {
-        self.own.pages.table.pin_again(self.slot);
+        self.own.pages.table().pin_again(self.slot);
         (self.slot, self.frame)
     }
 
@@ -92,26 +121,33 @@ impl OwnedPin {
         // SAFETY: the page stays in its frame while it is pinned. No fetch writes to bytes that are
         // valid, and a writer needs to be alone in the page: while this pin is there it changes a
         // copy instead.
-        unsafe { self.own.pages.arena.bytes(self.frame, start, length) }
+        unsafe { self.own.pages.arena().bytes(self.frame, start, length) }
     }
 }
 
 impl Drop for OwnedPin {
     fn drop(&mut self) {
-        self.own.pages.table.unpin(self.slot);
+        self.own.pages.table().unpin(self.slot);
     }
 }
 
 /// Bytes of one page, pinned for as long as this lives and only to be read.
 pub struct PinnedPage<'a> {
     pages: &'a Pages,
-    pub(crate) slot: SlotIndex,
-    pub(crate) frame: FrameIndex,
+    slot: SlotIndex,
+    frame: FrameIndex,
     start: u32,
     length: u32,
 }
 
 impl<'a> PinnedPage<'a> {
+    /// Where the page is, for what takes over the pin.
+    pub(crate) fn into_kept(self) -> (SlotIndex, FrameIndex) {
+        let page = (self.slot, self.frame);
+        std::mem::forget(self);
+        page
+    }
+
     /// Some bytes of a pinned page.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // inside a page
@@ -138,7 +174,7 @@ impl std::ops::Deref for PinnedPage<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let (start, length) = (self.start as usize, self.length as usize);
-        let address = self.pages.arena.address(self.frame);
+        let address = self.pages.arena().address(self.frame);
         // SAFETY: inside a page that is pinned, so it stays; these bytes are valid, so no fetch
         // writes to them, and a writer needs to be alone in the page: it sees this pin, and
         // changes a copy instead.
@@ -148,7 +184,7 @@ impl std::ops::Deref for PinnedPage<'_> {
 
 impl Drop for PinnedPage<'_> {
     fn drop(&mut self) {
-        self.pages.table.unpin(self.slot);
+        self.pages.table().unpin(self.slot);
     }
 }
 
@@ -163,9 +199,7 @@ impl PinLease {
     /// For so many pages, unless more than half of all would be pinned so: the rest is for those
     /// that read.
     pub(crate) fn take(own: &Arc<OwnPages>, pages: u64) -> Option<Arc<Self>> {
-        let in_payloads = &own.pages.in_payloads;
-        if in_payloads.add(pages) > u64::from(own.pages.arena.frames / 2) {
-            in_payloads.remove(pages);
+        if !own.pages.pin_for_payload(pages) {
             return None;
         }
         CACHE_PINNED_PAGES.add(pages);
@@ -176,7 +210,7 @@ impl PinLease {
 
 impl Drop for PinLease {
     fn drop(&mut self) {
-        self.own.pages.in_payloads.remove(self.pages);
+        self.own.pages.unpin_of_payload(self.pages);
         CACHE_UNPINNED_PAGES.add(self.pages);
     }
 }
@@ -210,7 +244,7 @@ impl PagePin {
 
 impl AsRef<[u8]> for PagePin {
     fn as_ref(&self) -> &[u8] {
-        let arena = &self.lease.own.pages.arena;
+        let arena = self.lease.own.pages.arena();
         // SAFETY: the bytes were there when the page was pinned. The page stays in its frame while
         // it is pinned; no fetch writes to bytes that are valid, and a writer needs to be alone in
         // the page: while this pin is there it changes a copy instead.
@@ -220,6 +254,6 @@ impl AsRef<[u8]> for PagePin {
 
 impl Drop for PagePin {
     fn drop(&mut self) {
-        self.lease.own.pages.table.unpin(self.slot);
+        self.lease.own.pages.table().unpin(self.slot);
     }
 }

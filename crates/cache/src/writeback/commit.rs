@@ -37,10 +37,8 @@
 //! name that of another range; the offset in it is right.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pagewell_base::waits;
 use pagewell_counters::names::CACHE_COMMIT_ERRORS;
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
@@ -49,7 +47,8 @@ use rustix::io::Errno;
 
 use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
 use crate::dirty::written::Active;
-use crate::writeback::Writer;
+use crate::writeback::flush::Flushes;
+use crate::writeback::submit::Submitter;
 use crate::{Error, Result};
 
 /// So often a commit writes again what the device has lost: for a minute, about.
@@ -61,10 +60,16 @@ const REPLAY_DOUBLINGS: u32 = 7;
 /// A commit that waits.
 struct Committing<'a>(&'a DirtySet);
 
+impl<'a> Committing<'a> {
+    fn new(dirty: &'a DirtySet) -> Self {
+        dirty.lock().waiting.commits += 1;
+        Self(dirty)
+    }
+}
+
 impl Drop for Committing<'_> {
     fn drop(&mut self) {
-        let mut dirty = self.0.lock();
-        dirty.committers -= 1;
+        self.0.lock().waiting.commits -= 1;
     }
 }
 
@@ -73,44 +78,57 @@ struct TagWaiter<'a>(&'a DirtySet);
 
 impl Drop for TagWaiter<'_> {
     fn drop(&mut self) {
-        self.0.lock().waiters -= 1;
+        self.0.lock().waiting.others -= 1;
     }
 }
 
-impl Writer {
-    /// Waits until what was written to a range before is durable.
-    pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
-        self.commit_within(self.inside(offset, length), self.timeout)
+/// One commit of a range, by a thread with this patience.
+pub(crate) struct Commit<'a> {
+    submitter: &'a Arc<Submitter>,
+    dirty: &'a DirtySet,
+    flushes: &'a Arc<Flushes>,
+    extent: Extent,
+    patience: Duration,
+}
+
+impl<'a> Commit<'a> {
+    pub(crate) fn new(submitter: &'a Arc<Submitter>, extent: Extent, patience: Duration) -> Self {
+        Self {
+            submitter,
+            dirty: submitter.dirty(),
+            flushes: submitter.flushes(),
+            extent,
+            patience,
+        }
     }
 
-    /// Waits until what was written to a range before is at the device.
-    pub(crate) fn write_out(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
-        let extent = self.inside(offset, length);
-        if extent.length == 0 || !self.dirty.has_started() {
+    /// Whether nothing of the range can be dirty, or not durable.
+    fn is_idle(&self) -> bool {
+        self.extent.length == 0 || !self.dirty.has_started()
+    }
+
+    /// Waits until what was written to the range before is at the device.
+    pub(crate) fn write_out(&self) -> Result<()> {
+        match self.is_idle() {
+            true => Ok(()),
+            false => self.write_all(self.extent),
+        }
+    }
+
+    /// Waits until what was written to the range before is durable.
+    pub(crate) fn run(&self) -> Result<()> {
+        if self.is_idle() {
             return Ok(());
         }
-        self.write_all(extent, self.timeout)
-    }
-
-    /// What of a range is on the device.
-    pub(crate) fn inside(&self, offset: u64, length: u64) -> Extent {
-        let length = length.min(self.own.layout.length_bytes().saturating_sub(offset));
-        Extent { offset, length }
-    }
-
-    fn commit_within(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
-        if extent.length == 0 || !self.dirty.has_started() {
-            return Ok(());
-        }
+        let extent = self.extent;
         if self.dirty.has_given_up() {
             CACHE_COMMIT_ERRORS.add(1);
             return Err(abandoned(extent.offset));
         }
-        self.dirty.lock().committers += 1;
-        let committing = Committing(&self.dirty);
+        let committing = Committing::new(self.dirty);
         let mut result = Ok(());
         for attempt in 0..REPLAYS_MAX {
-            result = self.commit_once(extent, patience);
+            result = self.once();
             // The device lost what was written meanwhile: it has to be done again. Other errors are
             // reported, whatever came after them. The device that says so may be a part of this
             // one, with a name of its own.
@@ -122,7 +140,8 @@ impl Writer {
             }
             // The first is most likely the last: the server has only just come back.
             if attempt > 0 {
-                self.rest(REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS)));
+                self.dirty
+                    .rest(REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS)));
             }
         }
         drop(committing);
@@ -134,53 +153,44 @@ impl Writer {
         result
     }
 
-    fn commit_once(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
-        let (losses, replays) = self.settled(extent, patience);
-        let written = self.write_all(extent, patience);
+    fn once(&self) -> Result<()> {
+        let (losses, replays) = self.settled();
+        let written = self.write_all(self.extent);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
-        self.make_durable(extent, patience).and(written)?;
+        let durable = self.flushes.make_durable(self.extent, self.patience);
+        durable.and(written)?;
         let dirty = self.dirty.lock();
         // A flush that another thread made may have failed after these bytes were written and
         // before they were looked at here.
-        if losses != Some(self.dirty.losses.load(Ordering::Acquire)) {
-            return Err(self.lost(dirty.loss.clone()));
+        if losses != Some(self.dirty.losses()) {
+            return Err(self.flushes.lost(dirty.unflushed.loss()));
         }
-        if dirty.replays != replays {
-            let device = self.queue.name();
-            return Err(self.lost(Some(DeviceError::Replay { device })));
+        if dirty.unflushed.replays() != replays {
+            let device = self.submitter.queue().name().to_owned();
+            return Err(self.flushes.lost(Some(DeviceError::Replay { device })));
         }
         Ok(())
-    }
-
-    /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.
-    pub(crate) fn rest(&self, pause: Duration) {
-        let began = Instant::now();
-        let mut dirty = self.dirty.lock();
-        while !self.dirty.is_abandoned() {
-            let Some(left) = pause.checked_sub(began.elapsed()) else {
-                return;
-            };
-            dirty = waits::timed(|| self.dirty.wait(dirty, left));
-        }
     }
 
     /// Makes dirty again what memory still has of what was lost of a range: what is not dirty yet
     /// would not be waited for, and not be missed either. Where there is no room for all of it,
     /// what is dirty is written first. How often something was lost until now, or nothing when
     /// that did not get to its end; and how often it was to be done again.
-    fn settled(self: &Arc<Self>, extent: Extent, patience: Duration) -> (Option<u64>, u64) {
-        let all = self.inside(0, self.own.layout.length_bytes());
+    fn settled(&self) -> (Option<u64>, u64) {
+        let (extent, patience) = (self.extent, self.patience);
+        let all = self.submitter.own().layout().all();
         let (mut left, mut least, mut since) = (u64::MAX, u64::MAX, Instant::now());
         loop {
-            self.settle();
+            self.flushes.settle();
             let dirty = self.dirty.lock();
-            let losses = self.dirty.losses.load(Ordering::Acquire);
-            if !dirty.unrecovered.overlaps(extent.offset, extent.end()) {
-                return (Some(losses), dirty.replays);
+            let losses = self.dirty.losses();
+            let unrecovered = dirty.unflushed.unrecovered();
+            if !unrecovered.overlaps(extent.offset, extent.end()) {
+                return (Some(losses), dirty.unflushed.replays());
             }
-            let before = std::mem::replace(&mut left, dirty.unrecovered.bytes());
-            let replays = dirty.replays;
+            let before = std::mem::replace(&mut left, unrecovered.bytes());
+            let replays = dirty.unflushed.replays();
             drop(dirty);
             // As long as it becomes less it goes on. What a flush loses anew meanwhile, and is less
             // again then, is no progress: that might never end.
@@ -189,13 +199,13 @@ impl Writer {
             } else if since.elapsed() >= patience {
                 return (None, replays);
             }
-            let written = self.write_all(all, patience);
+            let written = self.write_all(all);
             if left >= before {
                 if written.is_err() {
                     return (None, replays);
                 }
                 // Others took the room.
-                self.rest(TICK);
+                self.dirty.rest(TICK);
             }
         }
     }
@@ -206,23 +216,24 @@ impl Writer {
     /// that never ends must not keep its commit for ever because other requests do. So what counts
     /// is, too, how far this commit is: when it stands still, and a request that it waits for is
     /// out for that long, it is over.
-    fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
+    fn write_all(&self, extent: Extent) -> Result<()> {
+        let patience = self.patience;
         let mut dirty = self.dirty.lock();
         let tag = dirty.policy.tag(extent, self.dirty.now());
-        let mut taken = Still::new(self.dirty.store.taken());
+        let mut taken = Still::new(self.dirty.store().taken());
         let mut left = Still::new(dirty.policy.tag_left(tag));
-        dirty.waiters += 1;
+        dirty.waiting.others += 1;
         drop(dirty);
-        let _waiting = TagWaiter(&self.dirty);
+        let _waiting = TagWaiter(self.dirty);
         loop {
-            self.submit();
+            self.submitter.submit();
             let mut dirty = self.dirty.lock();
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
                 TagState::Failed => {
-                    let device = self.queue.store.name();
+                    let device = self.submitter.queue().name();
                     let unknown = || DeviceError::failed(device, extent.offset, Errno::IO);
-                    return Err(dirty.failure.clone().unwrap_or_else(unknown).into());
+                    return Err(dirty.sends.failure().unwrap_or_else(unknown).into());
                 }
                 TagState::Pending => {}
             }
@@ -235,24 +246,38 @@ impl Writer {
             let out = out_since.map(|since| self.dirty.now().saturating_sub(since));
             let is_hung = out.is_some_and(|out| out >= patience);
             let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
-            let now = self.dirty.store.taken();
+            let now = self.dirty.store().taken();
             if taken.time(now) >= patience || is_hung && is_still {
                 dirty.policy.untag(tag);
                 self.dirty.let_others_go_on(dirty);
-                return Err(self.no_answer(extent.offset, patience).into());
+                return Err(self.flushes.no_answer(extent.offset, patience).into());
             }
             drop(self.dirty.wait(dirty, TICK));
         }
     }
+}
+
+impl Submitter {
+    /// Waits until what was written to a range before is durable.
+    pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
+        let extent = self.own().layout().inside(offset, length);
+        Commit::new(self, extent, self.flushes().timeout()).run()
+    }
+
+    /// Waits until what was written to a range before is at the device.
+    pub(crate) fn write_out(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
+        let extent = self.own().layout().inside(offset, length);
+        Commit::new(self, extent, self.flushes().timeout()).write_out()
+    }
 
     /// No caller can write any more: commits, and gives up what cannot be written.
     pub(crate) fn close(self: &Arc<Self>) {
-        if !self.dirty.has_started() || self.dirty.is_abandoned() {
+        if !self.dirty().has_started() || self.dirty().is_abandoned() {
             return;
         }
-        let bytes = self.close_within(self.timeout);
+        let bytes = self.close_within(self.flushes().timeout());
         if bytes > 0 {
-            let name = self.queue.name();
+            let name = self.queue().name();
             tracing::error!(
                 name,
                 bytes,
@@ -261,17 +286,11 @@ impl Writer {
         }
     }
 
-    /// [`Self::commit`] of everything, with another patience.
-    pub(crate) fn commit_all_within(self: &Arc<Self>, patience: Duration) -> Result<()> {
-        let all = self.inside(0, self.own.layout.length_bytes());
-        self.commit_within(all, patience)
-    }
-
     /// Commits everything, and gives up what is left when nothing has got any further for so long.
     /// Says how many bytes that were.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
-        let committed = self.commit_all_within(patience);
-        let bytes = self.dirty.abandon();
+        let committed = Commit::new(self, self.own().layout().all(), patience).run();
+        let bytes = self.dirty().abandon();
         if let Err(error) = committed {
             tracing::error!("{error}");
         }
@@ -279,41 +298,43 @@ impl Writer {
     }
 }
 
-impl Active for Writer {
+/// An object as its store sees it.
+impl Active for Submitter {
     fn drive(self: Arc<Self>) {
         self.submit();
-        self.dirty.retire();
+        self.dirty().retire();
     }
 
     fn due_at(&self) -> Option<Instant> {
-        self.dirty.due_at()
+        self.dirty().due_at()
     }
 
     fn notify(&self) {
         // A thread that has looked, and is about to wait, has the lock.
-        drop(self.dirty.lock());
-        self.dirty.notify();
+        drop(self.dirty().lock());
+        self.dirty().notify();
     }
 
     fn replay(&self, error: DeviceError) {
-        self.replay_flushes(error);
+        self.flushes().replay(error);
     }
 
     fn commit_all(self: Arc<Self>, patience: Option<Duration>) -> Result<()> {
-        self.commit_all_within(patience.unwrap_or(self.timeout))
+        let patience = patience.unwrap_or(self.flushes().timeout());
+        Commit::new(&self, self.own().layout().all(), patience).run()
     }
 
     fn abandon(&self) -> u64 {
-        self.dirty.abandon()
+        self.dirty().abandon()
     }
 
     fn dirty_bytes(&self) -> u64 {
-        self.dirty.bytes()
+        self.dirty().bytes()
     }
 
     fn has_uncommitted(&self) -> bool {
-        let all = self.inside(0, self.own.layout.length_bytes());
-        let dirty = self.dirty.lock();
-        dirty.policy.is_dirty(all) || dirty.flush_needed(all).is_some()
+        let all = self.own().layout().all();
+        let dirty = self.dirty().lock();
+        dirty.policy.is_dirty(all) || dirty.unflushed.needed(all).is_some()
     }
 }

@@ -75,8 +75,8 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
     let both = vec![1; 2 * 65_536];
     device.write_at(0, &both, WriteMode::WAIT).unwrap();
     device.write_out(0, MIB).unwrap();
-    let own = &device.reader.own;
-    let second = own.pages.lock_page(own.layout.key(1));
+    let own = device.reader().own();
+    let second = own.pages().lock_page(own.layout().key(1));
     faulty.holds.store(true, Ordering::SeqCst);
     let results = std::thread::scope(|scope| {
         let first = scope.spawn(|| device.commit(0, MIB));
@@ -138,7 +138,7 @@ fn lost_when_closed(patience: Duration) -> u64 {
     let began = Instant::now();
     let bytes = device.close_within(patience);
     assert!(began.elapsed() > patience, "{:?}", began.elapsed());
-    assert_eq!(device.writer.dirty.has_given_up(), bytes > 0);
+    assert_eq!(device.writer().dirty().has_given_up(), bytes > 0);
     bytes
 }
 
@@ -146,33 +146,33 @@ fn lost_when_closed(patience: Duration) -> u64 {
 #[test]
 fn a_rest_is_as_long_as_it_is_to_be() {
     let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
-    let (writer, end) = (&device.writer, AtomicBool::new(false));
+    let (writer, end) = (device.writer(), AtomicBool::new(false));
     let pause = Duration::from_millis(30);
     let rested = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !end.load(Ordering::Relaxed) {
-                writer.dirty.notify();
+                writer.dirty().notify();
                 std::thread::yield_now();
             }
         });
         let began = Instant::now();
-        writer.rest(pause);
+        writer.dirty().rest(pause);
         end.store(true, Ordering::Relaxed);
         began.elapsed()
     });
     assert!(rested >= pause);
-    writer.dirty.abandon();
+    writer.dirty().abandon();
     // Given up: there is nothing to wait for.
-    writer.rest(Duration::from_secs(3600));
+    writer.dirty().rest(Duration::from_secs(3600));
 }
 
 /// The writer is past the place where it would have been told.
 #[test]
 fn a_write_that_meets_the_end_of_its_device_is_not_called_durable() {
     let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
-    let (writer, losses) = (&device.writer, device.loss_epoch());
-    writer.dirty.start();
-    writer.dirty.abandon();
+    let (writer, losses) = (device.writer(), device.loss_epoch());
+    writer.dirty().start();
+    writer.dirty().abandon();
     let (page, start, length) = (0, 0, 10);
     let part = Part {
         page,

@@ -28,27 +28,59 @@ use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Admission;
 
-use crate::dirty::set::{Dirty, Flush, Flushing, LazyDirty, SPANS_MAX};
-use crate::dirty::set::{TICK, abandoned};
+use crate::dirty::set::{Dirty, DirtySet, Flush, LazyDirty, TICK, abandoned};
 use crate::page::{PAGE, Part};
+use crate::read::claim::Fetcher;
+use crate::residency::pins::OwnPages;
 use crate::sync::Guard;
-use crate::writeback::Writer;
 use crate::{Error, Result};
 
-impl Writer {
+/// Flushes of one object.
+pub(crate) struct Flushes {
+    fetcher: Arc<Fetcher>,
+    /// What was written stays in memory until a flush was good.
+    keeps: bool,
+    timeout: Duration,
+}
+
+impl Flushes {
+    pub(crate) fn new(fetcher: Arc<Fetcher>, keeps: bool, timeout: Duration) -> Self {
+        Self {
+            fetcher,
+            keeps,
+            timeout,
+        }
+    }
+
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// How long a device may take that is not dead.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn own(&self) -> &Arc<OwnPages> {
+        self.fetcher.own()
+    }
+
+    fn dirty(&self) -> &DirtySet {
+        self.fetcher.dirty()
+    }
+
     /// Flushes, or waits for the flush that covers what was written of the range until now.
-    pub(super) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
+    pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
-        let mut dirty = self.dirty.lock();
-        let needed = dirty.flush_needed(extent);
+        let mut dirty = self.dirty().lock();
+        let needed = dirty.unflushed.needed(extent);
         let mut is_first = true;
         while let Some(needed) = needed.as_ref().filter(|flush| !flush.has_ended()) {
-            if self.dirty.is_abandoned() {
+            if self.dirty().is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
-            if dirty.flushing.is_none() {
+            if !dirty.unflushed.is_flushing() {
                 // It has not ended: it is the next one.
-                debug_assert!(Arc::ptr_eq(needed, &dirty.next_flush));
                 is_first = false;
                 self.start_flush(dirty);
             } else {
@@ -57,34 +89,33 @@ impl Writer {
                 drop(dirty);
             }
             self.settle();
-            dirty = self.dirty.lock();
-            if needed.has_ended() || dirty.has_answer() {
+            dirty = self.dirty().lock();
+            if needed.has_ended() || dirty.unflushed.has_answer() {
                 continue;
             }
             // A commit may have less patience than the device has time.
-            let is_old = |flushing: &Flushing| flushing.since.elapsed() >= patience;
-            if began.elapsed() >= patience && dirty.flushing.as_ref().is_some_and(is_old) {
+            if began.elapsed() >= patience && dirty.unflushed.is_flushing_for(patience) {
                 return Err(self.no_answer(0, patience).into());
             }
-            dirty = self.dirty.wait(dirty, TICK);
+            dirty = self.dirty().wait(dirty, TICK);
         }
         match needed.and_then(|flush| flush.failure()) {
-            None if !dirty.lost.overlaps(extent.offset, extent.end()) => Ok(()),
-            failure => Err(self.lost(failure.or_else(|| dirty.loss.clone()))),
+            None if !dirty.unflushed.has_lost(extent) => Ok(()),
+            failure => Err(self.lost(failure.or_else(|| dirty.unflushed.loss()))),
         }
     }
 
     /// Flushes though no commit waits, when the policy wants it or there is much to remember, and
     /// ends a flush that was answered.
-    pub(super) fn tend(self: &Arc<Self>) {
-        if !self.dirty.has_started() {
+    pub(crate) fn tend(self: &Arc<Self>) {
+        if !self.dirty().has_started() {
             return;
         }
         self.settle();
-        let dirty = self.dirty.lock();
-        let is_free = dirty.flushing.is_none() && !self.dirty.is_abandoned();
-        let is_much = dirty.unflushed.count() > SPANS_MAX / 2;
-        if is_free && (is_much || dirty.policy.wants_flush(self.dirty.now())) {
+        let dirty = self.dirty().lock();
+        let is_free = !dirty.unflushed.is_flushing() && !self.dirty().is_abandoned();
+        let is_much = dirty.unflushed.is_much();
+        if is_free && (is_much || dirty.policy.wants_flush(self.dirty().now())) {
             self.start_flush(dirty);
             // It may have been answered at once.
             self.settle();
@@ -98,27 +129,22 @@ impl Writer {
         let request = Request::flush(Issuer::Flusher, move |outcome| {
             this.flush_answered(&flush, outcome.result);
         });
-        self.own.object.submit(request);
+        self.own().object().submit(request);
     }
 
     fn flush_answered(&self, flush: &Arc<Flush>, answer: Result<(), DeviceError>) {
-        let mut dirty = self.dirty.lock();
-        let is_waited_for = dirty.committers > 0;
-        match dirty.flushing.as_mut() {
-            Some(flushing) if Arc::ptr_eq(&flushing.flush, flush) => {
-                flushing.answer = Some(answer);
-            }
-            _ => {
-                if let Err(error) = answer {
-                    self.failed_late(&mut dirty, error);
-                }
-            }
+        let mut dirty = self.dirty().lock();
+        let is_waited_for = dirty.waiting.commits > 0;
+        if !dirty.unflushed.answered(flush, &answer)
+            && let Err(error) = answer
+        {
+            self.failed_late(&mut dirty, error);
         }
-        let is_waited_for = is_waited_for && dirty.unrecovered.is_empty();
+        let is_waited_for = is_waited_for && dirty.unflushed.unrecovered().is_empty();
         drop(dirty);
-        self.dirty.notify();
+        self.dirty().notify();
         if !is_waited_for {
-            self.dirty.store.flusher.wake();
+            self.dirty().store().flusher().wake();
         }
     }
 
@@ -127,81 +153,75 @@ impl Writer {
     /// it was to cover is lost.
     fn failed_late(&self, dirty: &mut Dirty, error: DeviceError) {
         CACHE_FLUSH_ERRORS.add(1);
-        let mut spans = std::mem::take(&mut dirty.unflushed);
-        let is_flushing = dirty.flushing.is_some();
-        if let Some(flushing) = &dirty.flushing {
-            spans.extend(flushing.spans.clone());
-        }
+        let mut spans = dirty.unflushed.take_written();
+        spans.extend(dirty.unflushed.covered());
         self.flush_failed(dirty, spans, error);
-        if is_flushing {
+        if dirty.unflushed.is_flushing() {
             dirty.policy.flush_goes_on();
         }
     }
 
     /// Another object has found out that the store lost what was not flushed.
-    pub(super) fn replay_flushes(&self, error: DeviceError) {
-        let mut dirty = self.dirty.lock();
-        if dirty.unflushed.is_empty() && dirty.flushing.is_none() {
+    pub(crate) fn replay(&self, error: DeviceError) {
+        let mut dirty = self.dirty().lock();
+        if dirty.unflushed.is_settled() {
             return;
         }
         self.failed_late(&mut dirty, error);
-        self.dirty.show(&mut dirty);
+        self.dirty().show(&mut dirty);
         drop(dirty);
-        self.dirty.notify();
-        self.dirty.store.flusher.wake();
+        self.dirty().notify();
+        self.dirty().store().flusher().wake();
     }
 
     /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
     /// Of what failed flushes have lost, makes dirty again what there is room for.
-    pub(super) fn settle(&self) {
-        let mut dirty = self.dirty.lock();
+    pub(crate) fn settle(&self) {
+        let mut dirty = self.dirty().lock();
         let ended = self.end_flush(&mut dirty);
-        let is_lost = !dirty.unrecovered.is_empty();
+        let is_lost = !dirty.unflushed.unrecovered().is_empty();
         let has_ended = ended.is_some();
         match ended {
             Some(Err(error @ DeviceError::Replay { .. })) => {
                 drop(dirty);
-                self.dirty
-                    .store
-                    .replay_others(self.own.layout.number, &error);
+                self.dirty()
+                    .store()
+                    .replay_others(self.own().layout().number(), &error);
             }
             // Room for other objects, too.
-            Some(_) => self.dirty.let_others_go_on(dirty),
+            Some(_) => self.dirty().let_others_go_on(dirty),
             None => drop(dirty),
         }
         let has_changed = is_lost && self.write_again();
         if has_ended || has_changed {
-            self.dirty.notify();
+            self.dirty().notify();
         }
     }
 
     /// Ends the flush on its way if that is over; how.
     fn end_flush(&self, dirty: &mut Dirty) -> Option<Result<(), DeviceError>> {
         let limit = self.timeout;
-        let is_over = |flushing: &mut Flushing| {
-            flushing.answer.is_some() || flushing.since.elapsed() >= limit
-        };
-        let flushing = dirty.flushing.take_if(is_over)?;
+        let ended = dirty.unflushed.take_ended(limit)?;
         let late = || Err(self.no_answer(0, limit));
-        let answer = flushing.answer.unwrap_or_else(late);
+        let answer = ended.answer.unwrap_or_else(late);
         match &answer {
             Ok(()) => {
                 for extent in dirty.policy.flush_succeeded() {
-                    self.dirty.mark_clean(dirty, extent);
+                    self.dirty().mark_clean(dirty, extent);
                 }
             }
             Err(error) => {
                 CACHE_FLUSH_ERRORS.add(1);
-                let mut spans = flushing.spans;
+                let mut spans = ended.spans;
                 // A device tells of an error once: it may have been one of a write that has
                 // ended since.
-                spans.extend(std::mem::take(&mut dirty.unflushed));
+                spans.extend(dirty.unflushed.take_written());
                 self.flush_failed(dirty, spans, error.clone());
             }
         }
-        self.dirty.store.note_taken(answer.is_ok());
-        flushing.flush.end(answer.clone());
-        self.dirty.show(dirty);
+        self.dirty().store().note_taken(answer.is_ok());
+        ended.flush.end(answer.clone());
+        self.dirty().show(dirty);
         Some(answer)
     }
 
@@ -211,9 +231,9 @@ impl Writer {
     fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
-            dirty.policy.flush_failed(is_replay, self.dirty.now());
+            dirty.policy.flush_failed(is_replay, self.dirty().now());
             if is_replay {
-                dirty.replays += 1;
+                dirty.unflushed.replay();
                 return;
             }
         } else {
@@ -221,17 +241,18 @@ impl Writer {
             // on its way it may be as lost as what was there before.
             for (start, end) in spans.clone().iter() {
                 let written = dirty.policy.dirty_in(Extent::of((start, end)));
-                for extent in written.filter(|extent| !self.is_at_device(dirty, *extent)) {
+                let is_at_device = |extent: &Extent| {
+                    let blocks = self.own().layout().widened(*extent);
+                    dirty.sends.is_at_device(blocks)
+                };
+                for extent in written.filter(|extent| !is_at_device(extent)) {
                     spans.take(extent.offset, extent.end());
                 }
             }
-            dirty.lost.extend(spans.clone());
-            dirty.lost.melt(SPANS_MAX);
-            dirty.unrecovered.extend(spans);
-            dirty.unrecovered.melt(SPANS_MAX);
+            dirty.unflushed.lose(spans);
         }
-        dirty.loss = Some(error);
-        self.dirty.lose();
+        dirty.unflushed.set_loss(error);
+        self.dirty().lose();
     }
 
     /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page,
@@ -241,7 +262,7 @@ impl Writer {
     fn write_again(&self) -> bool {
         let mut has_changed = false;
         loop {
-            let first = self.dirty.lock().unrecovered.iter().next();
+            let first = self.dirty().lock().unflushed.unrecovered().iter().next();
             if !first.is_some_and(|(start, _)| self.write_page_again(start / PAGE)) {
                 return has_changed;
             }
@@ -251,44 +272,45 @@ impl Writer {
 
     /// False when there is no room.
     fn write_page_again(&self, page: u64) -> bool {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let (pages, layout) = (self.own().pages(), self.own().layout());
         let extent = Part::whole(page).extent();
         let _page = pages.lock_page(layout.key(page));
-        let Some(pin) = self.own.pin_locked(page) else {
-            let mut dirty = self.dirty.lock();
-            dirty.unrecovered.take(extent.offset, extent.end());
+        let Some(pin) = self.own().pin_locked(page) else {
+            self.dirty().lock().unflushed.forget_unrecovered(extent);
             return true;
         };
         // Pauses are for writers: writers that go on after a pause would leave no room for ever.
-        let admission = self.dirty.admit(extent, false);
+        let admission = self.dirty().admit(extent, false);
         if !matches!(admission, Admission::Granted | Admission::Paused(_)) {
             return false;
         }
         let mut held = Spans::default();
-        for (_, unit) in layout.each(pages.valid(pin.frame)) {
+        for (_, unit) in layout.each(pages.valid(pin.frame())) {
             let [start, end] = [unit.start, unit.end].map(|at| extent.offset + at as u64);
             held.insert(start, end);
         }
         // After that: units that are fetched meanwhile are none of it any more.
-        let dirty = self.dirty.lock();
-        let lost = dirty.unrecovered.within(extent.offset, extent.end());
+        let dirty = self.dirty().lock();
+        let lost = dirty.unflushed.unrecovered();
+        let lost = lost.within(extent.offset, extent.end());
         let lost: Vec<_> = lost.collect();
         drop(dirty);
         for (start, end) in lost {
             for span in held.within(start, end) {
                 let extent = Extent::of(span);
-                self.dirty.note_written(pin.slot, extent, [None, None]);
+                self.dirty().note_written(pin.slot(), extent, [None, None]);
             }
             // What memory has not stays lost.
-            self.dirty.lock().unrecovered.take(start, end);
+            let lost = Extent::of((start, end));
+            self.dirty().lock().unflushed.forget_unrecovered(lost);
         }
         true
     }
 
     /// The error when the device said this, or nothing, of what it has lost.
-    pub(super) fn lost(&self, reason: Option<DeviceError>) -> Error {
+    pub(crate) fn lost(&self, reason: Option<DeviceError>) -> Error {
         Error::Lost {
-            device: self.queue.name(),
+            device: self.fetcher.queue().name().to_owned(),
             reason: reason.unwrap_or(DeviceError::Abandoned { offset: 0 }),
         }
     }
@@ -296,7 +318,7 @@ impl Writer {
     /// The error when the device has not answered in time.
     pub(crate) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
         CACHE_TIMEOUTS.add(1);
-        self.queue.timed_out(offset, time)
+        self.fetcher.queue().timed_out(offset, time)
     }
 }
 

@@ -34,13 +34,14 @@ use pagewell_device::{Buffer, Error as DeviceError, Issuer, Operation, Segment};
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Write;
 
-use crate::dirty::set::{Dirty, DirtySet, Postponed, SPANS_MAX};
-use crate::io_queue::Transfer;
+use crate::dirty::set::{DirtySet, Postponed};
+use crate::io_queue::{IoQueue, Transfer};
 use crate::page::{Part, Units, parts};
-use crate::read::claim::{Claims, Wanted, gaps};
+use crate::read::claim::{Claims, Fetcher, Wanted, gaps};
 use crate::residency::in_flight::Fetches;
+use crate::residency::pins::OwnPages;
 use crate::sync::Mutex;
-use crate::writeback::Writer;
+use crate::writeback::flush::Flushes;
 
 /// A thread in the loop sends so often what others have brought meanwhile; then it is the
 /// flusher's, which sees to other devices in between.
@@ -59,25 +60,57 @@ impl Drop for Submitting<'_> {
             for write in self.chosen.by_ref() {
                 self.dirty.refuse(&mut dirty, write);
             }
-            dirty.submitting = false;
+            dirty.sends.leave();
             drop(dirty);
             self.dirty.notify();
         }
     }
 }
 
-impl Writer {
+/// Sends what is dirty of one object to its device.
+pub(crate) struct Submitter {
+    fetcher: Arc<Fetcher>,
+    flushes: Arc<Flushes>,
+    staging: Arc<Staging>,
+}
+
+impl Submitter {
+    pub(crate) fn new(
+        fetcher: Arc<Fetcher>,
+        flushes: Arc<Flushes>,
+        staging: Arc<Staging>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            fetcher,
+            flushes,
+            staging,
+        })
+    }
+
+    pub(crate) fn own(&self) -> &Arc<OwnPages> {
+        self.fetcher.own()
+    }
+
+    pub(crate) fn dirty(&self) -> &DirtySet {
+        self.fetcher.dirty()
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<IoQueue> {
+        self.fetcher.queue()
+    }
+
+    pub(crate) fn flushes(&self) -> &Arc<Flushes> {
+        &self.flushes
+    }
+
     /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
-        self.tend();
-        let mut dirty = self.dirty.lock();
-        if std::mem::replace(&mut dirty.submitting, true) {
-            dirty.again = true;
+        self.flushes.tend();
+        if !self.dirty().lock().sends.enter() {
             return;
         }
-        drop(dirty);
         let mut guard = Submitting {
-            dirty: &self.dirty,
+            dirty: self.dirty(),
             chosen: Vec::new().into_iter(),
         };
         for round in 1.. {
@@ -87,19 +120,19 @@ impl Writer {
             for write in guard.chosen.by_ref() {
                 self.send(write, is_single);
             }
-            let mut dirty = self.dirty.lock();
-            let again = std::mem::take(&mut dirty.again);
-            if again && (round < ROUNDS_MAX || !self.dirty.store.flusher.is_running()) {
+            let mut dirty = self.dirty().lock();
+            let again = dirty.sends.take_again();
+            if again && (round < ROUNDS_MAX || !self.dirty().store().flusher().is_running()) {
                 continue;
             }
-            dirty.submitting = false;
-            if self.dirty.is_abandoned() {
+            dirty.sends.leave();
+            if self.dirty().is_abandoned() {
                 // The thread that closes the device waits for this.
-                self.dirty.notify();
+                self.dirty().notify();
             }
             drop(dirty);
             if again {
-                self.dirty.store.flusher.wake();
+                self.dirty().store().flusher().wake();
             }
             return;
         }
@@ -108,31 +141,31 @@ impl Writer {
     /// All that may go now, and whether it is one write that a commit waits for and nothing else
     /// is to be made durable: then it can be so by itself, without a flush.
     pub(super) fn choose(&self) -> (Vec<Write>, bool) {
-        let now = self.dirty.now();
-        let mut dirty = self.dirty.lock();
-        let dirty = &mut *dirty;
+        let now = self.dirty().now();
+        let mut dirty = self.dirty().lock();
+        let dirty = &mut **dirty;
         let mut chosen = Vec::new();
-        let postponed = std::mem::take(&mut dirty.postponed);
-        if self.dirty.is_abandoned() {
+        let postponed = dirty.sends.take_postponed();
+        if self.dirty().is_abandoned() {
             for one in postponed {
-                self.dirty.refuse(dirty, one.write);
+                self.dirty().refuse(dirty, one.write);
             }
             return (chosen, false);
         }
         for one in postponed {
             if one.fetches.all().any(|(fetch, _)| !fetch.has_ended()) {
-                dirty.postponed.push(one);
+                dirty.sends.postpone(one);
                 continue;
             }
             // When a fetch of another thread failed, this write has one of its own made.
             let mut ours = one.fetches.ours.iter();
             if let Some(error) = ours.find_map(|fetch| fetch.outcome()?.err()) {
                 CACHE_WRITE_ERRORS.add(1);
-                dirty.failure = Some(error);
-                self.dirty.refuse(dirty, one.write);
-                self.dirty.notify();
-            } else if self.is_at_device(dirty, one.write.extent) {
-                dirty.postponed.push(one);
+                dirty.sends.fail(error);
+                self.dirty().refuse(dirty, one.write);
+                self.dirty().notify();
+            } else if dirty.sends.is_at_device(self.blocks_of(&one.write)) {
+                dirty.sends.postpone(one);
             } else {
                 chosen.push(one.write);
             }
@@ -140,51 +173,39 @@ impl Writer {
         while let Some(write) = dirty.policy.next(now) {
             chosen.push(write);
         }
-        self.dirty.show(dirty);
-        let is_alone = dirty.at_device.is_empty() && dirty.postponed.is_empty();
-        let is_settled = dirty.unflushed.is_empty() && dirty.flushing.is_none();
-        let is_single = chosen.len() == 1 && dirty.committers > 0 && is_alone && is_settled;
+        self.dirty().show(dirty);
+        let is_alone = dirty.sends.is_empty() && dirty.unflushed.is_settled();
+        let is_single = chosen.len() == 1 && dirty.waiting.commits > 0 && is_alone;
         (chosen, is_single)
     }
 
-    /// Whether a write of a block of a range is at the device.
-    pub(super) fn is_at_device(&self, dirty: &Dirty, extent: Extent) -> bool {
-        let wide = self.widened(extent);
-        let before = dirty.at_device.range(..wide.end()).next_back();
-        before.is_some_and(|(_, end)| *end > wide.offset)
-    }
-
-    /// A range to the ends of its blocks.
-    fn widened(&self, extent: Extent) -> Extent {
-        let layout = &self.own.layout;
-        let offset = extent.offset - extent.offset % layout.grain_bytes;
-        let end = extent.end().next_multiple_of(layout.grain_bytes);
-        let length = end.min(layout.blocks_end()).saturating_sub(offset);
-        Extent { offset, length }
+    /// The blocks that a write is of.
+    fn blocks_of(&self, write: &Write) -> Extent {
+        self.own().layout().widened(write.extent)
     }
 
     /// Sends one write, or puts it off.
     pub(super) fn send(self: &Arc<Self>, write: Write, durable: bool) {
-        let mut dirty = self.dirty.lock();
-        if self.dirty.is_abandoned() {
-            self.dirty.refuse(&mut dirty, write);
+        let mut dirty = self.dirty().lock();
+        if self.dirty().is_abandoned() {
+            self.dirty().refuse(&mut dirty, write);
             return;
         }
-        if self.is_at_device(&dirty, write.extent) {
+        let wide = self.blocks_of(&write);
+        if dirty.sends.is_at_device(wide) {
             let fetches = Fetches::default();
-            dirty.postponed.push(Postponed { write, fetches });
+            dirty.sends.postpone(Postponed { write, fetches });
             return;
         }
         drop(dirty);
-        let wide = self.widened(write.extent);
         if wide.length == 0 {
             // Behind the end of an object that was cut short.
-            let mut dirty = self.dirty.forget(write.extent);
-            return self.dirty.put_back(&mut dirty, write);
+            let mut dirty = self.dirty().forget(write.extent);
+            return self.dirty().put_back(&mut dirty, write);
         }
         #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
         let length = wide.length as usize;
-        let alignment = self.queue.memory_alignment_bytes;
+        let alignment = self.queue().memory_alignment_bytes();
         let mut staged = self.staging.take(length, alignment);
         let missing = self.stage(wide, &mut staged.bytes()[..length]);
         if missing.as_ref().is_some_and(Vec::is_empty) {
@@ -193,7 +214,7 @@ impl Writer {
         self.staging.give(staged);
         match missing {
             Some(missing) => self.fill_first(write, &missing),
-            None => self.dirty.put_back(&mut self.dirty.lock(), write),
+            None => self.dirty().put_back(&mut self.dirty().lock(), write),
         }
     }
 
@@ -202,7 +223,7 @@ impl Writer {
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
     fn stage(&self, wide: Extent, target: &mut [u8]) -> Option<Vec<(u64, Units)>> {
         let mut missing = Vec::new();
-        let end = wide.end().min(self.own.layout.length_bytes());
+        let end = wide.end().min(self.own().layout().length_bytes());
         for part in parts(wide.offset..end) {
             let done = (part.extent().offset - wide.offset) as usize;
             let target = &mut target[done..done + part.length as usize];
@@ -222,14 +243,14 @@ impl Writer {
     /// Copies a part of a page, or says which units have bytes that are not there; `None` when the
     /// page was purged.
     pub(crate) fn copy_out(&self, part: &Part, target: &mut [u8]) -> Option<Units> {
-        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let (pages, layout) = (self.own().pages(), self.own().layout());
         let touched = layout.units_of(part);
         let _page = pages.lock_page(layout.key(part.page));
         // A part of it is under write-back, so it is there unless it was purged. It keeps its
         // frame under the lock of the page, and, if it is another page by now, as it is pinned.
-        let pin = self.own.pin_locked(part.page)?;
-        let unknown = touched & !pages.valid(pin.frame);
-        let known = (unknown != 0).then(|| self.dirty.in_page(part));
+        let pin = self.own().pin_locked(part.page)?;
+        let unknown = touched & !pages.valid(pin.frame());
+        let known = (unknown != 0).then(|| self.dirty().in_page(part));
         let (known, wanted) = (known.unwrap_or_default(), part.range());
         let missing = layout.each(unknown).filter(|(_, unit)| {
             let unit = unit.start.max(wanted.start)..unit.end.min(wanted.end);
@@ -251,21 +272,19 @@ impl Writer {
         let mut staged = staged;
         #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
         let segment = staged.segment(wide.length as usize);
-        let mut dirty = self.dirty.lock();
+        let mut dirty = self.dirty().lock();
         if dirty.policy.is_cut(write.id) {
             // What was copied may be none of its bytes.
-            self.dirty.put_back(&mut dirty, write);
+            self.dirty().put_back(&mut dirty, write);
             drop(dirty);
             self.staging.give(staged);
             return;
         }
-        let other = dirty.at_device.insert(wide.offset, wide.end());
-        // The elevator may bring either last.
-        assert!(other.is_none(), "two writes of a block at {}", wide.offset);
+        dirty.sends.begin(wide);
         drop(dirty);
         let this = self.clone();
         let transfer = Transfer {
-            destination: self.own.destination(),
+            destination: self.own().destination(),
             operation: Operation::Write,
             durable,
             extent: wide,
@@ -276,10 +295,10 @@ impl Writer {
                 this.ended(write, wide, durable, (transferred as u64, result));
             }),
         };
-        let id = self.queue.name_request();
+        let id = self.queue().name_request();
         // SAFETY: the memory is the staging buffer's, which its completion owns, and which nobody
         // else knows.
-        unsafe { self.queue.submit(vec![(id, transfer)]) };
+        unsafe { self.queue().submit(vec![(id, transfer)]) };
     }
 
     /// A write has ended.
@@ -291,33 +310,34 @@ impl Writer {
         (transferred, result): (u64, Result<(), DeviceError>),
     ) {
         // The last block may reach past the end.
-        let length_bytes = self.own.layout.length_bytes();
+        let length_bytes = self.own().layout().length_bytes();
         let needed = wide.end().min(length_bytes).saturating_sub(wide.offset);
         let is_written = transferred >= needed;
-        let now = self.dirty.now();
-        let mut dirty = self.dirty.lock();
-        dirty.at_device.remove(&wide.offset);
-        self.dirty.store.note_taken(is_written);
+        let now = self.dirty().now();
+        let mut dirty = self.dirty().lock();
+        dirty.sends.end(wide);
+        self.dirty().store().note_taken(is_written);
         if !is_written {
             CACHE_WRITE_ERRORS.add(1);
             let error = result.err();
-            dirty.failure = Some(error.unwrap_or_else(|| self.queue.short(wide.offset)));
+            let short = || self.queue().short(wide.offset);
+            dirty.sends.fail(error.unwrap_or_else(short));
         } else if !durable {
-            dirty.unflushed.insert(wide.offset, wide.offset + needed);
-            dirty.unflushed.melt(SPANS_MAX);
+            let (offset, length) = (wide.offset, needed);
+            dirty.unflushed.written(Extent { offset, length });
         }
-        if is_written && !durable && self.keeps {
+        if is_written && !durable && self.flushes.keeps() {
             dirty.policy.finished_unflushed(write.id, now);
         } else {
             dirty.policy.finished(write.id, is_written, now);
         }
-        if !self.dirty.is_abandoned() {
-            self.dirty.mark_clean(&dirty, write.extent);
+        if !self.dirty().is_abandoned() {
+            self.dirty().mark_clean(&dirty, write.extent);
         }
-        self.dirty.show(&mut dirty);
+        self.dirty().show(&mut dirty);
         let is_due = dirty.policy.next_at(now).is_some_and(|next| next <= now);
-        let is_due = is_due || !dirty.postponed.is_empty();
-        self.dirty.go_on(dirty, is_due);
+        let is_due = is_due || dirty.sends.has_postponed();
+        self.dirty().go_on(dirty, is_due);
     }
 
     /// Has units filled, and the write wait for them.
@@ -325,22 +345,24 @@ impl Writer {
         let mut claims = Claims::default();
         for (page, units) in missing {
             // It may be busy with a writer, or have been given another frame: then again later.
-            if let Some(found) = self.own.pages.find(self.own.layout.key(*page)) {
-                let wanted = Wanted::new(&self.own, found, *page, *units);
-                self.reader.claim(&wanted, false, false, &mut claims);
+            if let Some(found) = self.own().pages().find(self.own().layout().key(*page)) {
+                let wanted = Wanted::new(self.own(), found, *page, *units);
+                self.fetcher.claim(&wanted, false, false, &mut claims);
             }
         }
         let fetches = claims.fetches();
-        let mut dirty = self.dirty.lock();
-        if self.dirty.is_abandoned() {
-            self.dirty.refuse(&mut dirty, write);
+        let mut dirty = self.dirty().lock();
+        if self.dirty().is_abandoned() {
+            self.dirty().refuse(&mut dirty, write);
         } else {
             // What was filled meanwhile ends no more.
-            dirty.again |= fetches.is_empty();
-            dirty.postponed.push(Postponed { write, fetches });
+            if fetches.is_empty() {
+                dirty.sends.ask_again();
+            }
+            dirty.sends.postpone(Postponed { write, fetches });
         }
         drop(dirty);
-        self.reader.send(claims.ours, Issuer::Flusher);
+        self.fetcher.send(claims.ours, Issuer::Flusher);
     }
 }
 

@@ -8,6 +8,7 @@ use pagewell_device::{Device, Geometry, Operation};
 use rustix::io::Errno;
 
 use super::*;
+use crate::dirty::set::SPANS_MAX;
 use crate::sync::Mutex;
 use crate::{Cache, CacheOptions, CachedDevice, ReadMode, WriteMode};
 
@@ -72,6 +73,10 @@ impl Hanging {
     }
 }
 
+fn flushes_of(device: &CachedDevice) -> &Arc<Flushes> {
+    device.writer().submitter().flushes()
+}
+
 /// A page was written, and its flush given up; it was written again. That flush hangs still.
 fn with_a_flush_that_was_given_up() -> (Cache, CachedDevice, Arc<Hanging>, Request) {
     let hanging = Arc::new(Hanging::default());
@@ -79,12 +84,13 @@ fn with_a_flush_that_was_given_up() -> (Cache, CachedDevice, Arc<Hanging>, Reque
     let device = cache.open(hanging.clone());
     device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
     device.write_out(0, MIB).unwrap();
-    let (dirty_set, flushes) = (&device.writer.dirty, &device.writer);
+    let (dirty_set, flushes) = (device.writer().dirty(), flushes_of(&device));
     flushes.start_flush(dirty_set.lock());
     let given_up = hanging.flush();
     let no_answer = flushes.no_answer(0, Duration::from_secs(30));
     let mut dirty = dirty_set.lock();
-    dirty.flushing.as_mut().unwrap().answer = Some(Err(no_answer));
+    let flush = dirty.unflushed.needed(Extent::of((0, MIB))).unwrap();
+    assert!(dirty.unflushed.answered(&flush, &Err(no_answer)));
     drop(dirty);
     flushes.settle();
     while hanging.writes() < 2 {
@@ -111,12 +117,12 @@ fn fail(flush: Request) {
 #[test]
 fn a_flush_that_fails_after_it_was_given_up_is_not_made_good_by_the_next() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
-    device.writer.start_flush(device.writer.dirty.lock());
+    flushes_of(&device).start_flush(device.writer().dirty().lock());
     let next = hanging.flush();
     fail(given_up);
     let committed = std::thread::scope(|scope| {
         let commit = scope.spawn(|| device.commit(0, MIB));
-        while device.writer.dirty.lock().committers == 0 && !commit.is_finished() {
+        while device.writer().dirty().lock().waiting.commits == 0 && !commit.is_finished() {
             std::thread::yield_now();
         }
         next.succeed();
@@ -150,14 +156,14 @@ fn what_a_late_failure_may_have_lost_is_written_again() {
 #[test]
 fn what_is_discarded_after_a_late_failure_is_not_written_again() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
-    let mut dirty = device.writer.dirty.lock();
-    let spans = std::mem::take(&mut dirty.unflushed);
+    let mut dirty = device.writer().dirty().lock();
+    let spans = dirty.unflushed.take_written();
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.flush_failed(&mut dirty, spans, error);
+    flushes_of(&device).flush_failed(&mut dirty, spans, error);
     drop(dirty);
     device.discard(0, MIB);
-    let dirty = device.writer.dirty.lock();
-    assert!(dirty.unrecovered.is_empty() && dirty.lost.is_empty());
+    let (all, dirty) = (Extent::of((0, MIB)), device.writer().dirty().lock());
+    assert!(dirty.unflushed.unrecovered().is_empty() && !dirty.unflushed.has_lost(all));
     drop(dirty);
     drop(given_up);
     hanging.go_on();
@@ -168,14 +174,14 @@ fn what_is_discarded_after_a_late_failure_is_not_written_again() {
 #[test]
 fn what_is_discarded_while_the_lost_is_written_again_is_not() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
-    let mut dirty = device.writer.dirty.lock();
-    let spans = std::mem::take(&mut dirty.unflushed);
+    let mut dirty = device.writer().dirty().lock();
+    let spans = dirty.unflushed.take_written();
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.flush_failed(&mut dirty, spans, error);
+    flushes_of(&device).flush_failed(&mut dirty, spans, error);
     drop(dirty);
     device.discard(4096, 8192);
     device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
-    device.writer.write_again();
+    flushes_of(&device).write_again();
     assert!(device.has_dirty(0, 4096) && device.has_dirty(12_288, MIB));
     assert!(!device.has_dirty(4096, 8192));
     drop(given_up);
@@ -187,15 +193,15 @@ fn what_is_discarded_while_the_lost_is_written_again_is_not() {
 #[test]
 fn what_was_lost_and_is_read_anew_is_not_written_again() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
-    let mut dirty = device.writer.dirty.lock();
-    let spans = std::mem::take(&mut dirty.unflushed);
+    let mut dirty = device.writer().dirty().lock();
+    let spans = dirty.unflushed.take_written();
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.flush_failed(&mut dirty, spans, error);
+    flushes_of(&device).flush_failed(&mut dirty, spans, error);
     drop(dirty);
-    let own = &device.reader.own;
-    assert!(own.pages.give_up(own.layout.key(0)));
+    let own = device.reader().own();
+    assert!(own.pages().give_up(own.layout().key(0)));
     device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
-    device.writer.write_again();
+    flushes_of(&device).write_again();
     assert!(!device.has_dirty(0, MIB));
     drop(given_up);
     hanging.go_on();
@@ -206,15 +212,15 @@ fn what_was_lost_and_is_read_anew_is_not_written_again() {
 #[test]
 fn what_was_lost_and_is_not_dirty_yet_is_lost_for_good_with_its_device() {
     let (_cache, device, _hanging, given_up) = with_a_flush_that_was_given_up();
-    let mut dirty = device.writer.dirty.lock();
-    let spans = std::mem::take(&mut dirty.unflushed);
+    let mut dirty = device.writer().dirty().lock();
+    let spans = dirty.unflushed.take_written();
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.flush_failed(&mut dirty, spans, error);
+    flushes_of(&device).flush_failed(&mut dirty, spans, error);
     drop(dirty);
     let losses = device.loss_epoch();
     assert_eq!(device.abandon(), 65_536);
     assert_eq!(device.loss_epoch(), losses + 1);
-    assert!(device.writer.dirty.has_given_up());
+    assert!(device.writer().dirty().has_given_up());
     assert_eq!(device.abandon(), 0);
     drop(given_up);
 }
@@ -224,7 +230,9 @@ fn what_was_lost_and_is_not_dirty_yet_is_lost_for_good_with_its_device() {
 fn what_was_lost_and_is_dirty_again_is_counted_once() {
     let (_cache, device, _hanging, given_up) = with_a_flush_that_was_given_up();
     device.write_at(100, &[2; 50], WriteMode::WAIT).unwrap();
-    device.writer.dirty.lock().unrecovered.insert(0, 120);
+    let mut lost = Spans::default();
+    lost.insert(0, 120);
+    device.writer().dirty().lock().unflushed.lose(lost);
     assert_eq!(device.abandon(), 150);
     drop(given_up);
 }
@@ -235,7 +243,7 @@ fn what_was_lost_and_is_dirty_again_is_counted_once() {
 fn what_was_lost_does_not_pause_as_writers_do() {
     let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
     hanging.0.lock().holds = true;
-    let dirty_set = &device.writer.dirty;
+    let dirty_set = device.writer().dirty();
     let page = |number| Part::whole(number).extent();
     // The policy's time never goes back: it stands still from here on, however late threads are.
     let hour = Duration::from_hours(1);
@@ -252,11 +260,11 @@ fn what_was_lost_does_not_pause_as_writers_do() {
     };
     assert!(matches!(admission, Admission::Paused(_)), "{admission:?}");
     let mut dirty = dirty_set.lock();
-    let spans = std::mem::take(&mut dirty.unflushed);
+    let spans = dirty.unflushed.take_written();
     let error = DeviceError::Abandoned { offset: 0 };
-    device.writer.flush_failed(&mut dirty, spans, error);
+    flushes_of(&device).flush_failed(&mut dirty, spans, error);
     drop(dirty);
-    device.writer.write_again();
+    flushes_of(&device).write_again();
     assert!(device.has_dirty(0, 65_536));
     drop(given_up);
     hanging.go_on();
@@ -271,11 +279,11 @@ fn what_is_written_anew_before_its_flush_fails_is_not_lost() {
     let device = cache.open(hanging.clone());
     device.write_at(0, &[1; 10], WriteMode::WAIT).unwrap();
     device.write_out(0, MIB).unwrap();
-    device.writer.start_flush(device.writer.dirty.lock());
+    flushes_of(&device).start_flush(device.writer().dirty().lock());
     let flush = hanging.flush();
     device.write_at(0, &[2; 10], WriteMode::WAIT).unwrap();
     fail(flush);
-    device.writer.settle();
+    flushes_of(&device).settle();
     hanging.go_on();
     device.sync().unwrap();
 }
@@ -286,13 +294,16 @@ fn a_device_is_flushed_when_much_is_written_here_and_there() {
     let hanging = Arc::new(Hanging::default());
     let device = Cache::new(CacheOptions::new(4 << 20)).unwrap();
     let device = device.open(hanging.clone());
-    device.writer.dirty.start();
-    let mut dirty = device.writer.dirty.lock();
+    device.writer().dirty().start();
+    let mut dirty = device.writer().dirty().lock();
     for at in 0..=SPANS_MAX as u64 / 2 {
-        dirty.unflushed.insert(at * 2, at * 2 + 1);
+        dirty.unflushed.written(Extent {
+            offset: at * 2,
+            length: 1,
+        });
     }
     drop(dirty);
-    device.writer.tend();
+    flushes_of(&device).tend();
     drop(hanging.flush());
     hanging.go_on();
 }
