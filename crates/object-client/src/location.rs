@@ -273,4 +273,19 @@ mod tests {
         let refused = parse("http://h:x/?token=secret").expect_err("a port");
         assert!(!refused.to_string().contains("secret"));
     }
+
+    #[test]
+    fn any_url_is_parsed_or_refused() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            for protocol in PROTOCOLS {
+                if let Ok(Location::Web { path_and_query, .. }) =
+                    parse(&format!("{protocol}{text}"))
+                {
+                    assert!(path_and_query.starts_with('/') && path_and_query.is_ascii());
+                }
+            }
+            let _ = parse(&text);
+        });
+    }
 }

@@ -292,4 +292,16 @@ mod tests {
         headers.retain(|(name, _)| *name != "content-length");
         assert!(matches!(judge(&headers), Verdict::Wrong(_)));
     }
+
+    #[test]
+    fn any_content_range_is_read_or_refused() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            for text in [text.to_string(), format!("bytes {text}")] {
+                if let Some((range, _)) = content_range(&text) {
+                    assert!(!range.is_empty());
+                }
+            }
+        });
+    }
 }

@@ -218,4 +218,14 @@ mod tests {
             assert_eq!(error_of(body), None, "{body}");
         }
     }
+
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let _ = error(bytes);
+            if let Ok(element) = parse(bytes) {
+                assert!(element.text.len() <= bytes.len());
+            }
+        });
+    }
 }

@@ -238,4 +238,13 @@ mod tests {
         };
         assert!(settings(&wrong, &[]).is_err());
     }
+
+    #[test]
+    fn any_file_is_read() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            let config = format!("[default]\n{text}");
+            let _ = Settings::of(&Options::default(), |_| None, &config, &text);
+        });
+    }
 }

@@ -192,4 +192,17 @@ mod tests {
         assert!(page(b"<html></html>", &QUERY, false).is_err());
         assert!(page(b"<ListBucketResult>", &QUERY, false).is_err());
     }
+
+    #[test]
+    fn any_keys_are_read_or_refused() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let text = xml::escaped(&String::from_utf8_lossy(bytes));
+            for encoding in ["", "<EncodingType>url</EncodingType>"] {
+                if let Ok(page) = listed(&format!("{encoding}{}", object(&text))) {
+                    assert_eq!(page.objects.len(), 1);
+                }
+            }
+            let _ = page(bytes, &QUERY, false);
+        });
+    }
 }

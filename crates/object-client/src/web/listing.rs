@@ -237,4 +237,21 @@ mod tests {
             assert!(of_json(body, "").is_err());
         }
     }
+
+    #[test]
+    fn any_list_is_read_or_refused() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let _ = of_json(bytes, "d/");
+            let text = xml::escaped(&String::from_utf8_lossy(bytes));
+            let body = format!(
+                "<multistatus><response><href>/d/{text}</href><propstat><prop>\
+                 <getcontentlength>1</getcontentlength></prop></propstat></response></multistatus>"
+            );
+            let page = of_dav(body.as_bytes(), "d/").expect("a list");
+            for object in page.objects {
+                let name = object.key.strip_prefix("d/").expect("of this folder");
+                assert!(!name.is_empty() && !name.contains('/'));
+            }
+        });
+    }
 }
