@@ -47,7 +47,6 @@ impl Cache {
         &self.pages
     }
 
-    /// A cache with this memory.
     pub(crate) fn with(options: CacheOptions, arena: Arena) -> Result<Self, CreateError> {
         let size_bytes = arena.size_bytes();
         let reader_keeps = options.free_behind && options.reader_keeps;
@@ -60,8 +59,7 @@ impl Cache {
         })
     }
 
-    /// Puts a device behind the cache. Each call makes a device of its own: what one has in
-    /// memory the other has not.
+    /// Puts a device behind the cache. Each call makes one of its own, with memory of its own.
     pub fn open(&self, device: Arc<dyn Device>) -> CachedDevice {
         self.open_with(device, self.open_options())
     }
@@ -81,7 +79,6 @@ impl Cache {
         CachedStore::new(parts)
     }
 
-    /// What the objects of a store share; of one that is a device, with its length.
     fn store(
         &self,
         store: Arc<dyn Store>,
@@ -143,9 +140,9 @@ impl Cache {
         self.pages.arena().page_size()
     }
 
-    /// The file that the memory is too, when [that was asked for](CacheOptions::memory_is_file);
-    /// [`crate::PinnedPage::memory_offset`] says where in it bytes are. It can only be read and
-    /// mapped to be read. What of it is not pinned may change at any time.
+    /// The file that the memory is too, when [that was asked for](CacheOptions::memory_is_file),
+    /// only to be read; [`crate::PinnedPage::memory_offset`] says where in it bytes are. What is
+    /// not pinned may change at any time.
     #[must_use]
     pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
         self.pages.arena().file()

@@ -13,9 +13,9 @@ use crate::read::reader::Reader;
 use crate::write::Writer;
 use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
-/// An object of a store seen through the cache. Cloning shares it; when the last clone and all that
-/// was pinned are gone, its pages are. When the last clone goes, what was written and is not
-/// durable is [committed](Self::commit), which may wait.
+/// An object of a store seen through the cache. Cloning shares it; its pages go with the last clone
+/// and the last pin. With the last clone what was written is [committed](Self::commit), which may
+/// wait.
 #[derive(Clone)]
 pub struct CachedObject {
     reader: Arc<Reader>,
@@ -44,9 +44,9 @@ impl DirtyLimit {
         Self(store)
     }
 
-    /// Has writers of all objects of the store wait when so much memory has something that is not
-    /// there; `None`: what the store was opened with ([`crate::OpenOptions::dirty_bytes_max`], and
-    /// its bounds). What is above it goes as it is written.
+    /// Has writers of all objects wait when so much memory is dirty; `None`: what the store was
+    /// opened with ([`crate::OpenOptions::dirty_bytes_max`]). What is above it goes as it is
+    /// written.
     pub fn set(&self, bytes_max: Option<u64>) {
         self.0.limit(bytes_max);
     }
@@ -98,10 +98,9 @@ impl CachedObject {
         self.reader.own().layout().length_bytes()
     }
 
-    /// Moves its end, at the most to 256 TiB. What memory has behind the new one is forgotten,
-    /// dirty or not, as by [`Self::discard`]; what comes before it stays. To be called when the
-    /// store has the new length, and while no caller writes to the object: what is read meanwhile
-    /// is of the old length or of the new one.
+    /// Moves its end, at the most to 256 TiB. What memory has behind it is forgotten, as by
+    /// [`Self::discard`]. To be called when the store has the new length, while no caller writes;
+    /// reads meanwhile are of the old length or of the new one.
     pub fn set_length(&self, length_bytes: u64) {
         self.writer.set_length(length_bytes);
     }
@@ -153,9 +152,8 @@ impl CachedObject {
         self.reader.pin(offset, length, mode)
     }
 
-    /// Pins the bytes from `offset` for a payload, page by page and in order. `None` when too many
-    /// pages are pinned so already, or when not all of them have a frame at the same time: copy
-    /// then.
+    /// Pins the bytes from `offset` for a payload, page by page. `None` when too many pages are
+    /// pinned so, or not all of these have a frame at a time: copy then.
     pub fn pin_all(
         &self,
         offset: u64,
@@ -181,16 +179,15 @@ impl CachedObject {
         self.reader.ahead().prefetch(offset, length);
     }
 
-    /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been
-    /// written. It is in memory when this returns; [`Self::commit`] says whether it is on the
-    /// device. Reads that begin afterwards see it; one that runs at the same time may see any mix
-    /// of old and new. What is pinned already does not change.
+    /// Writes `source` at `offset`: all of it, or an error, and then any part of it. It is in
+    /// memory when this returns; [`Self::commit`] says whether it is durable. Reads that begin
+    /// afterwards see it, those that run meanwhile any mix. What is pinned does not change.
     pub fn write_at(&self, offset: u64, source: &[u8], mode: WriteMode) -> Result<()> {
         self.writer.write(offset, source, mode, &mut 0)
     }
 
-    /// [`Self::write_at`], and tells how many bytes were `changed`, counted from the first. That is
-    /// true of a write that fails, too, and of one that would have to wait in its middle.
+    /// [`Self::write_at`]; how many bytes were `changed`, from the first on, also when it fails or
+    /// would have to wait.
     pub fn write_counting(
         &self,
         offset: u64,
@@ -212,8 +209,7 @@ impl CachedObject {
         self.writer.submitter().commit(offset, length)
     }
 
-    /// Waits until everything that was written to this range before is at the device, durable or
-    /// not. The range may reach past the end.
+    /// [`Self::commit`], but durable or not.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
         self.writer.submitter().write_out(offset, length)
     }
@@ -223,34 +219,29 @@ impl CachedObject {
         self.commit(0, self.length_bytes())
     }
 
-    /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
-    /// left is lost. Says how many bytes that were. No caller can write any more.
+    /// [`Self::sync`], and [`Self::abandon`] when nothing has got any further for so long; how many
+    /// bytes are lost. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
         self.writer.submitter().close_within(patience)
     }
 
-    /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What
-    /// is not durable is lost, or not known to be. Says how many bytes that are. All that wait for
-    /// the device are told that it is abandoned, within a moment; so are those that write, or read
-    /// what is not in memory. Requests at the device end when it ends them, and their memory stays
-    /// until then.
+    /// Gives up a device that does not answer; how many bytes are lost. All that wait for it fail
+    /// within a moment, and so do writes, and reads of what is not in memory. Memory of its
+    /// requests stays until they end.
     pub fn abandon(&self) -> u64 {
         self.writer.dirty().abandon()
     }
 
-    /// Forgets what memory has of a range, what is dirty of it included: later reads ask the
-    /// device. What is on its way from the device does not come into memory; what is on its way to
-    /// it may arrive. What is pinned does not change. Waits for writers of the same pages, never
-    /// for the device. The range may reach past the end.
-    ///
-    /// The cost is that of the pages that are in memory.
+    /// Forgets what memory has of a range, dirty or not: later reads ask the device. What comes
+    /// from the device meanwhile is lost; what is on its way to it may arrive. What is pinned does
+    /// not change. Waits for writers of the same pages, never for the device. The cost is that of
+    /// the pages that are in memory.
     pub fn discard(&self, offset: u64, length: u64) {
         self.writer.purge(offset, length);
     }
 
-    /// Changes whenever data that was written with success may have been lost: when a flush
-    /// failed, or data could not be written before the device was closed. A server that
-    /// promised anything about such data has to ask for it again.
+    /// Changes whenever data that was written with success may have been lost. A server that
+    /// promised anything about it has to ask for it again.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
         self.writer.dirty().losses()

@@ -1,21 +1,16 @@
 //! Frames: the memory of the cache, mapped once, in huge pages where the system has them; and which
 //! frames hold no page.
 //!
-//! **Problem.** A cache that maps a page at each use pays for page tables and for telling every
-//! processor to forget the old mapping; the Solaris report measured that at half of the cost of a
-//! read. **Rule.** One mapping for the life of the cache; the address of a page is arithmetic:
-//! start + frame x page size. Huge pages make it a few hundred entries of the processor's address
-//! cache instead of hundreds of thousands.
+//! A cache that maps a page at each use pays for page tables and for telling every processor to
+//! forget the old mapping: half of the cost of a read, as was measured of Solaris. Here the address
+//! of a page is arithmetic, and huge pages make it a few hundred entries of the processor's address
+//! cache. Those that were set aside are tried first where the size was asked for. Memory that is a
+//! file too is in ordinary pages.
 //!
-//! Reserved huge pages (hugetlbfs) are tried first where the size was asked for, then transparent
-//! ones; which came is counted and can be asked for. Memory that is a file too, to be mapped once
-//! more by others, is in ordinary pages.
-//!
-//! The frames without a page are a stack without a lock: Treiber's stack over indexes. The head
-//! carries a tag that changes at every push and pop, so that a head which left and came back (ABA)
-//! is noticed. Last freed, first used: what was freed last is most likely still in the processor's
-//! cache. Known weakness: all threads meet at one head; a frame is taken once per fetched page, and
-//! fetching a page costs a thousand times more.
+//! Free frames are Treiber's stack over indexes, without a lock. A tag in the head changes at every
+//! push and pop, so that ABA is noticed. What was freed last is used first: it is most likely still
+//! in the processor's cache. Known weakness: all threads meet at one head, once for each fetched
+//! page.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,16 +52,13 @@ impl std::fmt::Display for PageSize {
     }
 }
 
-/// Pages of memory.
 pub(crate) struct Arena {
     mapping: Arc<Mapping>,
-    /// Pages in all.
     frames: u32,
     /// Which pages the system gave.
     page_size: PageSize,
-    /// When it is a file too.
     file: Option<OwnedFd>,
-    /// What threads do with each block of memory, so that loom sees it.
+    /// So that loom sees what threads do with each block.
     #[cfg(feature = "loom")]
     watched: Watched,
 }
@@ -102,9 +94,8 @@ impl Drop for Mapping {
 }
 
 impl Arena {
-    /// Maps `frames` pages, in huge pages that were set aside only where the size was asked for.
-    /// `populate_bytes` of the memory are taken now instead of at first use, as far as there is;
-    /// [`u64::MAX`]: all of it, or there is no arena.
+    /// Takes `populate_bytes` of the memory now, as far as there is; [`u64::MAX`]: all of it, or
+    /// there is no arena.
     pub(crate) fn new(frames: u32, options: &CacheOptions) -> Result<Self, Errno> {
         let populate_bytes = options.populate_bytes;
         let reserved = options.size_bytes_min.is_none();
@@ -134,8 +125,7 @@ impl Arena {
         }
     }
 
-    /// Maps `frames` pages of memory that is a file too, in ordinary pages. Through the file it can
-    /// only be read.
+    /// Through the file it can only be read.
     pub(crate) fn new_in_file(frames: u32) -> Result<Self, Errno> {
         let bytes = frames as usize * PAGE_BYTES;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -157,7 +147,6 @@ impl Arena {
         Ok(Self::of(mapping, frames, PageSize::Ordinary, Some(file)))
     }
 
-    /// Pages in all.
     pub(crate) fn frames(&self) -> u32 {
         self.frames
     }
@@ -167,12 +156,10 @@ impl Arena {
         self.page_size
     }
 
-    /// The file that the memory is too.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// Bytes in all.
     pub(crate) fn size_bytes(&self) -> u64 {
         u64::from(self.frames) * PAGE_BYTES as u64
     }
@@ -204,15 +191,14 @@ impl Arena {
         }
     }
 
-    /// First byte of a page.
     pub(crate) fn address(&self, frame: FrameIndex) -> NonNull<u8> {
         assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
         // SAFETY: inside the mapping, by the assertion.
         unsafe { self.mapping.start.add(frame.0 as usize * PAGE_BYTES) }
     }
 
-    /// Asks the processor to bring a part of a page nearer: where it begins, and where it enters
-    /// the next 4 KiB, which hardware does not look across. Any frame is fine.
+    /// Asks the processor for a part of a page: where it begins, and where it enters the next 4
+    /// KiB, which hardware does not look across. Any frame is fine.
     #[inline]
     pub(crate) fn prefetch(&self, frame: FrameIndex, range: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
@@ -234,7 +220,6 @@ impl Arena {
         let _ = (frame, range);
     }
 
-    /// All of it, for devices that prepare memory.
     pub(crate) fn memory(&self) -> pagewell_device::Memory {
         let length = self.frames as usize * PAGE_BYTES;
         // SAFETY: the keeper is the mapping, which unmaps only when it is dropped.
@@ -248,7 +233,7 @@ impl Drop for Arena {
     }
 }
 
-/// Blocks of memory: loom ends a test where one thread writes to a block while another uses it.
+/// Loom ends a test where a thread writes to a block that another uses.
 #[cfg(feature = "loom")]
 struct Watched(Box<[loom::cell::UnsafeCell<()>]>);
 
@@ -290,7 +275,6 @@ impl Watched {
     }
 }
 
-/// Takes the first bytes of the memory.
 fn populate(mapping: &Mapping, bytes: usize) -> Result<(), Errno> {
     if bytes == 0 {
         return Ok(());
@@ -312,7 +296,6 @@ fn check_populated(populated: Result<(), Errno>, is_needed: bool) -> Result<(), 
     }
 }
 
-/// Counts pages of memory that were taken, or given back.
 fn count(pages: i64) {
     CACHE_ARENA_BYTES.add(pages * PAGE_BYTES as i64);
     CACHE_ARENA_PAGES.add(pages);
@@ -368,9 +351,8 @@ fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
 
 const NONE: u32 = u32::MAX;
 
-/// Free frames of an arena.
 pub(crate) struct FreeList {
-    /// Tag in the upper half, index of the first free frame (or `NONE`) in the lower.
+    /// A tag, and the index of the first free frame or `NONE`.
     head: AtomicU64,
     next: Box<[AtomicU32]>,
     count: AtomicU32,
@@ -387,7 +369,6 @@ impl FreeList {
         }
     }
 
-    /// Takes a frame.
     pub(crate) fn pop(&self) -> Option<FrameIndex> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
@@ -421,7 +402,6 @@ impl FreeList {
         }
     }
 
-    /// How many are free, about.
     pub(crate) fn len(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }

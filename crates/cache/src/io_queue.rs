@@ -1,14 +1,11 @@
 //! The elevator at work: between the parts that want bytes moved and a store.
 //!
-//! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs to
-//! be said about: the memory, what is completed, and the objects. No caller has a thread for it. A
-//! thread that brings a request or completes one sends on what may go now (*pumps*). Only one
-//! thread pumps at a time, and one that completes requests inside `submit` does not pump again from
-//! there, so devices that answer at once cannot make it recurse.
+//! The policy ([`pagewell_policy::elevator`]) says what goes next. A thread that brings a request
+//! or completes one sends on what may go now (*pumps*), one at a time; it does not pump from inside
+//! `submit`, so devices that answer at once cannot make it recurse.
 //!
-//! When a merged request fails, its pieces are made again one by one, as the failure may be that of
-//! one of them. They go past the elevator, at once. For it the request has not ended before they
-//! have: a read of these bytes that waits for a write does not pass it.
+//! When a merged request fails, its pieces are made again one by one, at once. Until they have
+//! ended the elevator holds back what overlaps them.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,13 +25,12 @@ use pagewell_policy::readahead::LeastLatency;
 
 use crate::sync::{Mutex, Rank};
 
-/// Runs when a request has ended: bytes transferred, and the error when not all were.
+/// Gets the bytes transferred, and the error when not all were.
 pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
 
 /// An object, as a request sees it.
 #[derive(Clone)]
 pub(crate) struct Destination {
-    /// In the names of its pages.
     pub number: u32,
     /// When the request was made.
     pub length_bytes: u64,
@@ -43,37 +39,30 @@ pub(crate) struct Destination {
 
 /// Bytes of an object to be read into memory, or written from it.
 pub(crate) struct Transfer {
-    /// Whose.
     pub destination: Destination,
-    /// Which bytes.
     pub extent: Extent,
-    /// A read or a write.
     pub operation: Operation,
     /// A write that is to be durable when it is complete.
     pub durable: bool,
     /// The memory; together as long as the extent.
     pub segments: Vec<Segment>,
-    /// For whom.
     pub issuer: Issuer,
     /// What then. What keeps the memory valid is inside it.
     pub completion: Completion,
 }
 
-/// The requests of one store.
 pub(crate) struct IoQueue {
     store: Arc<dyn Store>,
-    /// Addresses of memory are multiples of this.
     memory_alignment_bytes: usize,
     state: Mutex<State>,
-    /// Requests that have a name.
     named: AtomicU64,
     /// [`State::latency`] in nanoseconds; 0 before it is known.
     least_latency: AtomicU64,
     origin: Instant,
 }
 
-/// A dispatch of which pieces are made again, each by itself. Until the last of them has ended the
-/// elevator holds back what overlaps it.
+/// Pieces of a dispatch are made again. Until the last has ended the elevator holds back what
+/// overlaps it.
 struct Unended {
     queue: Arc<IoQueue>,
     id: DispatchId,
@@ -99,15 +88,13 @@ impl Drop for Pumping<'_> {
     }
 }
 
-/// An object and requests for it.
 type Batch = (Arc<dyn Object>, Vec<Request>);
 
 struct State {
     elevator: Elevator,
     waiting: HashMap<RequestId, Transfer>,
-    /// How long reads took at the device.
     latency: LeastLatency,
-    /// A thread is sending requests; what comes meanwhile is its to send.
+    /// A thread sends requests, and what comes meanwhile.
     pumping: bool,
 }
 
@@ -131,12 +118,10 @@ impl IoQueue {
         }
     }
 
-    /// Of the store.
     pub(crate) fn name(&self) -> &str {
         self.store.name()
     }
 
-    /// Addresses of memory are multiples of this.
     pub(crate) fn memory_alignment_bytes(&self) -> usize {
         self.memory_alignment_bytes
     }
@@ -155,13 +140,11 @@ impl IoQueue {
         }
     }
 
-    /// The least time that the device took for a read lately.
     pub(crate) fn least_latency(&self) -> Option<Duration> {
         let nanoseconds = self.least_latency.load(Ordering::Relaxed);
         (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds))
     }
 
-    /// A name for a request to come.
     pub(crate) fn name_request(&self) -> RequestId {
         RequestId(self.named.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -196,7 +179,6 @@ impl IoQueue {
         self.pump();
     }
 
-    /// A reader waits for what were only guesses.
     pub(crate) fn promote(self: &Arc<Self>, requests: &[RequestId]) {
         if requests.is_empty() {
             return;
@@ -225,8 +207,7 @@ impl IoQueue {
         }
     }
 
-    /// All that may go now, for one object after the other; when that is nothing, the pumping has
-    /// ended.
+    /// All that may go now; when that is nothing, the pumping has ended.
     fn next_requests(self: &Arc<Self>) -> Option<Vec<Batch>> {
         let mut state = self.state.lock();
         let mut batches: Vec<Batch> = Vec::new();
@@ -251,7 +232,6 @@ impl IoQueue {
         state.pumping.then_some(batches)
     }
 
-    /// Makes one request of a dispatch, and says whose it is.
     fn request(
         self: &Arc<Self>,
         waiting: &mut HashMap<RequestId, Transfer>,
@@ -348,7 +328,6 @@ impl IoQueue {
         self.pump();
     }
 
-    /// The device has answered after so long.
     pub(crate) fn note_latency(&self, took: Duration) {
         let mut state = self.state.lock();
         state.latency.note(took, self.origin.elapsed());
@@ -357,7 +336,7 @@ impl IoQueue {
         self.least_latency.store(least, Ordering::Relaxed);
     }
 
-    /// Makes pieces of a dispatch again: what failed may be another's part of the way.
+    /// Makes pieces again: the failure may be that of one of them.
     fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<Transfer>) {
         if pieces.is_empty() {
             return;
@@ -372,7 +351,6 @@ impl IoQueue {
         }
     }
 
-    /// A dispatch is over for the elevator.
     fn end(&self, id: DispatchId) {
         let known = self.state.lock().elevator.complete(id);
         CACHE_REQUESTS_IN_QUEUE.add(-1);
@@ -434,7 +412,6 @@ fn append(segments: &mut Vec<Segment>, part: Segment) {
     segments.push(part);
 }
 
-/// The most urgent issuer stands for all.
 fn issuer_of(transfers: &[Transfer]) -> Issuer {
     use Issuer::{Flusher, Metadata, ReadAhead, Reader};
     let is_one = |issuer: &Issuer| transfers.iter().any(|transfer| transfer.issuer == *issuer);

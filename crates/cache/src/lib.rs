@@ -2,10 +2,9 @@
 //! written late, in large pieces and in order.
 //!
 //! What is cached are *objects*: a device, a file of a server. An object has a length, which may
-//! move, its pages, what is dirty of it, and flushes. It belongs to a *store*: a mount, or a
-//! device, which is the only object of its own. Objects of a store share its queue, the quota of
-//! dirty memory, and what is learnt of bandwidth and latency. So a commit or a purge is of one
-//! object, and costs what that has; how much may be dirty and how fast it goes is the store's.
+//! move, pages, dirty bytes and flushes. It belongs to a *store*, a mount or a device, whose
+//! objects share a queue, a quota of dirty memory, and what is learnt of bandwidth and latency. So
+//! a commit or a purge costs what its object has.
 //!
 //! ```text
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
@@ -15,20 +14,16 @@
 //!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
-//! A read looks each page up in the page table, which pins it in the same step; if its bytes are
-//! there, they are copied and the pin is taken back. If not, the pages get frames
-//! ([`pagewell_policy::eviction`] says whose), the units that no thread fetches yet are claimed,
-//! and become requests that the elevator orders and merges ([`pagewell_policy::elevator`]). Misses
-//! and touches of marked pages are noted with the read-ahead policy
-//! ([`pagewell_policy::readahead`]).
+//! A read looks each page up in the page table, which pins it in the same step. What is missing
+//! gets frames ([`pagewell_policy::eviction`] says whose), is claimed unless a thread fetches it
+//! already, and becomes requests that the elevator orders and merges
+//! ([`pagewell_policy::elevator`]).
 //!
-//! A write asks the write-back policy ([`pagewell_policy::writeback`]) whether its quota allows it,
-//! which may make it pause. Each page gets a frame without being read; the writer becomes alone in
-//! it, or in a copy that takes its name; then the bytes are copied and noted as dirty. When there
-//! is a reason, memory, age or a commit, the policy hands out runs of dirty bytes; they are staged,
-//! blocks that are not whole are filled first, and the elevator sends them. A commit tags what is
-//! dirty, waits for it, and flushes the object together with all that wait. What fails stays dirty;
-//! what is lost is reported.
+//! A write asks the write-back policy ([`pagewell_policy::writeback`]) whether its quota allows it.
+//! The writer becomes alone in each page, or in a copy that takes its name; the bytes are copied,
+//! and dirty. For memory, age or a commit, runs of dirty bytes are staged and sent. A commit tags
+//! what is dirty, waits for it, and flushes the object together with all that wait. What fails
+//! stays dirty; what is lost is reported.
 //!
 //! # Folders
 //!

@@ -43,16 +43,14 @@ pub fn memory_bytes() -> u64 {
     least(machine, &groups, |path| read(path, LIMIT_BYTES_MAX))
 }
 
-/// The memory that programs can still have without any of them being pushed out, in bytes;
-/// [`u64::MAX`] when it cannot be told. Caches that take a part of it never have all of a machine
-/// together, however many there are.
+/// The memory that programs can still have without any being pushed out, in bytes; [`u64::MAX`]
+/// when it cannot be told. Caches that take a part of it never have all of a machine.
 #[must_use]
 pub fn memory_available_bytes() -> u64 {
     let text = read(Path::new(INFORMATION), GROUPS_BYTES_MAX).unwrap_or_default();
     available(&text).unwrap_or(u64::MAX)
 }
 
-/// The line `MemAvailable:  123 kB`.
 fn available(information: &str) -> Option<u64> {
     let mut lines = information.lines();
     let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -60,7 +58,6 @@ fn available(information: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The beginning of a file.
 fn read(path: &Path, bytes_max: u64) -> Option<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path).ok()?;
@@ -104,8 +101,7 @@ fn limit_files(line: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A limit in bytes. `None`: there is none. Nobody runs with 0: that is written to give memory
-/// back.
+/// A limit in bytes. `None`: there is none, or it is 0, which is written to give memory back.
 fn limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|bytes| *bytes > 0)
 }

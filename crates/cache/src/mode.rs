@@ -6,13 +6,12 @@ use pagewell_policy::readahead::Bounds;
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadMode {
-    /// Whether to wait for the device; else what is not in memory gives
-    /// [`Error::WouldBlock`](crate::Error::WouldBlock), and is fetched meanwhile.
+    /// Else what is not in memory gives [`Error::WouldBlock`](crate::Error::WouldBlock), and is
+    /// fetched meanwhile.
     pub may_block: bool,
     /// For whom: a reader, or the structure of a file system.
     pub issuer: Issuer,
-    /// Where the file lies that is read, on the device: read-ahead stays inside until a reader goes
-    /// on into what follows. `None` where nothing is known.
+    /// Where the file lies on the device: read-ahead stays inside until a reader goes on behind it.
     pub bounds: Option<Bounds>,
 }
 
@@ -34,8 +33,8 @@ impl ReadMode {
 /// How to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteMode {
-    /// Whether to wait, for memory, for a device that is behind, for a fetch of the same bytes;
-    /// else what would have to wait gives [`Error::WouldBlock`](crate::Error::WouldBlock).
+    /// Else what would have to wait, for memory, a device, or a fetch of the same bytes, gives
+    /// [`Error::WouldBlock`](crate::Error::WouldBlock).
     pub may_block: bool,
 }
 

@@ -16,19 +16,17 @@ use crate::residency::objects::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
-/// What every stream may come to: 40 ms at 100 MB/s, and four requests of 1 MiB, so that a server
-/// whose threads are held up for a moment has others. And where growth ends: 50 ms at 1.3 GB/s.
+/// What each stream may come to: 40 ms at 100 MB/s, and four requests of 1 MiB for a server that is
+/// held up; and where growth ends: 50 ms at 1.3 GB/s.
 const REMOTE_DISTANCE_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 
-/// Longer blocks than this are no blocks of anybody.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
-/// Requests of read-ahead at a time at a server, which has no head: it may take all but what
-/// is kept for readers that wait.
+/// A server has no head: read-ahead may take all but what is kept for readers that wait.
 const REMOTE_READ_AHEAD_DEPTH: Depth = Depth {
     minimum: 4,
     maximum: 48,
 };
-/// Requests of readers that wait, that read-ahead never stands before.
+/// Requests of readers that wait.
 const REMOTE_READ_DEPTH: Depth = Depth {
     minimum: 16,
     maximum: 64,
@@ -49,8 +47,7 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
-    /// How long the device takes to answer at least, where that is known before the first read:
-    /// mounting has asked a server. `None`: the first reads show it.
+    /// The least time of an answer, where it is known before the first read. `None`: reads show it.
     pub latency: Option<Duration>,
 }
 
@@ -68,7 +65,7 @@ impl OpenOptions {
         }
     }
 
-    /// The read-ahead of a device, or of a store of objects, of no length.
+    /// Without a length: of a store of objects.
     pub(crate) fn streams(
         &self,
         length_bytes: Option<u64>,
@@ -107,7 +104,6 @@ impl OpenOptions {
         })
     }
 
-    /// The elevator of a device.
     pub(crate) fn elevator(
         &self,
         options: &CacheOptions,

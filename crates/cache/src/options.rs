@@ -24,8 +24,7 @@ pub enum ReadAheadRule {
         /// It answers requests of this length best.
         request_bytes: u64,
     },
-    /// Always so many blocks behind the one that a stream is in, as clients of NFS do, once it has
-    /// read a quarter as much. None: nothing.
+    /// Always so many blocks behind a stream that has read a quarter as much, as clients of NFS do.
     Blocks {
         /// Bytes of a block. Counted are whole pages of the cache.
         block_bytes: u64,
@@ -41,11 +40,11 @@ pub enum ReadAheadRule {
 pub struct CacheOptions {
     /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
     pub size_bytes: u64,
-    /// Nobody asked for the size: where the system has no memory for it, half of it will do, and
-    /// so on down to this; and huge pages that were set aside are left to caches that ask for them.
+    /// The size was not asked for: with too little memory half of it will do, and so on down to
+    /// this; and huge pages that were set aside are left to others.
     pub size_bytes_min: Option<u64>,
-    /// So much memory is taken at once, from the beginning, instead of at first use, as far as
-    /// there is; [`u64::MAX`]: all of it, or there is no cache.
+    /// So much memory is taken at once, as far as there is; [`u64::MAX`]: all of it, or there is no
+    /// cache.
     pub populate_bytes: u64,
     /// Which rule guesses what will be read.
     pub read_ahead: ReadAheadRule,
@@ -55,9 +54,8 @@ pub struct CacheOptions {
     pub merge: bool,
     /// Give back what a stream has left behind when memory is short.
     pub free_behind: bool,
-    /// The reader keeps what it has read, as the kernel does for a mount. With `free_behind`,
-    /// what a stream has left behind is given back also while there is memory, until some of that
-    /// is asked for again.
+    /// The reader keeps what it has read, as the kernel does for a mount. With `free_behind`, what
+    /// a stream has left behind is given back at once, until some of that is asked for again.
     pub reader_keeps: bool,
     /// Bytes of the pieces that are fetched one by one or together: at least the blocks of the
     /// device, and at most a page; a power of two from 2 KiB on.
@@ -88,13 +86,12 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The part of the machine's memory that the cache of a remote export has, and the most.
 const REMOTE_SHARE: u64 = 6;
 const REMOTE_BYTES_MAX: u64 = 16 << 30;
-/// A call costs a server nearly the same for a page and for one block of it. So what would take
-/// longest half full takes a small part of that when it has gathered, if it may.
+/// A call costs a server nearly the same for a page and for a block of it: what takes longest half
+/// full is to gather first.
 const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
 /// At most one part of so many of what other programs leave.
 const AVAILABLE_SHARE: u64 = 4;
-/// Large enough for the rate of any device at depth, small enough that a reader that joins a
-/// request does not wait long.
+/// Enough for any device at depth; a reader that joins a request does not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 impl CacheOptions {
@@ -121,12 +118,10 @@ impl CacheOptions {
         }
     }
 
-    /// The cache of a mount of a server's export. Of this size, or else of a sixth of [the
-    /// memory](crate::memory_bytes), and less where there is not so much: it stands for the
-    /// system's own page cache, which would take all of it, and a gigabyte that is written in
-    /// random order on a machine of 24 is to be gathered before it goes. Five sixteenths of it may
-    /// be dirty (a quarter in common, and what is for certain), as far as other devices leave that,
-    /// and for longer than on a device; memory is taken as it is used.
+    /// The cache of a mount of a server's export: of this size, or a sixth of [the
+    /// memory](crate::memory_bytes), and less where there is not so much. It stands for the
+    /// system's page cache, which would take all of it. Five sixteenths of it may be dirty, for
+    /// longer than on a device.
     #[must_use]
     pub fn remote(size_bytes: Option<u64>) -> Self {
         let usual = || Self::usual_bytes(REMOTE_BYTES_MAX, REMOTE_SHARE);
@@ -140,7 +135,7 @@ impl CacheOptions {
         }
     }
 
-    /// The size of a cache that nobody asked for: `most`, but at most one part of `share` of [the
+    /// The usual size: `most`, but at most one part of `share` of [the
     /// memory](crate::memory_bytes), and a part of [what is left](crate::memory_available_bytes).
     #[must_use]
     pub fn usual_bytes(most: u64, share: u64) -> u64 {
@@ -155,8 +150,7 @@ impl CacheOptions {
         self.frames().map(|_| ())
     }
 
-    /// Makes something of this size; when there is no memory for it and nobody asked for the size,
-    /// of half of it, and so on.
+    /// Makes something of this size, or, if the size was not asked for, of half of it, and so on.
     pub(crate) fn make<T>(
         mut self,
         make: impl Fn(Self) -> Result<T, CreateError>,

@@ -1,9 +1,8 @@
 //! How an object is divided: pages and their names, parts of them, the units that they are fetched
 //! in, and blocks.
 //!
-//! The end of an object may move. A unit that has the end in it is valid when it has all bytes up
-//! to there; what is behind them in memory is anything. So whatever moves the end purges that unit
-//! afterwards (`write.rs`), and what was fetched for the old end is lost with it.
+//! A unit with the end of the object in it is valid when it has all bytes up to there. So whatever
+//! moves the end purges that unit afterwards, and what was fetched for the old end is lost with it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,19 +17,16 @@ use crate::options::CacheOptions;
 pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
 /// The lower bits of a key are the page, the others the number of the object.
 pub(crate) const PAGE_BITS: u32 = 32;
-/// Bytes of the longest object whose pages have names, 256 TiB; what is behind that cannot be read.
+/// The longest object whose pages have names: 256 TiB.
 pub const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
 
-/// Smallest piece that is fetched.
 pub(crate) const UNIT_BYTES: u64 = 4096;
 /// The same without page chunks: a sector of a disc.
 const UNIT_BYTES_MIN: u64 = 2048;
 const _: () = assert!(PAGE / UNIT_BYTES_MIN == Units::BITS as u64);
 
-/// Units of one page, one bit each, first unit lowest.
 pub(crate) type Units = u32;
 
-/// The name of a page.
 pub(crate) fn key_of(object: u32, page: u64) -> u64 {
     debug_assert!(page >> PAGE_BITS == 0);
     u64::from(object) << PAGE_BITS | page
@@ -55,7 +51,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// All bytes that a page can have.
     pub(crate) fn whole(page: u64) -> Self {
         let (start, length) = (0, PAGE);
         Self {
@@ -80,7 +75,6 @@ impl Part {
     }
 }
 
-/// The first page's part of a range that is not empty.
 pub(crate) fn first_part(range: &Range<u64>) -> Part {
     let (page, start) = (range.start / PAGE, range.start % PAGE);
     let length = (PAGE - start).min(range.end - range.start);
@@ -91,7 +85,6 @@ pub(crate) fn first_part(range: &Range<u64>) -> Part {
     }
 }
 
-/// What a range has of each page.
 pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
     std::iter::from_fn(move || {
         let part = (!range.is_empty()).then(|| first_part(&range))?;
@@ -102,17 +95,16 @@ pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
 
 /// The numbers of one object behind a cache.
 pub(crate) struct Layout {
-    /// Of the object, in the names of its pages.
     number: u32,
     length_bytes: AtomicU64,
     /// Bytes of a unit: what one bit of [`Units`] stands for.
     unit_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
     block_bytes: u64,
-    /// Writes are whole pieces of so many bytes: blocks, and what memory has to be aligned to.
+    /// What is written are whole pieces of so many bytes.
     grain_bytes: u64,
     request_bytes_max: u64,
-    /// It is one of many: those that read its first byte mostly read on.
+    /// One of many: those that read its first byte mostly read on.
     is_file: bool,
 }
 
@@ -146,7 +138,6 @@ impl Layout {
         }
     }
 
-    /// Of the object, in the names of its pages.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -163,18 +154,16 @@ impl Layout {
         self.request_bytes_max
     }
 
-    /// Bytes of the object now.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
     }
 
-    /// Moves the end; where it was. What memory has of the last unit is not true any more.
+    /// Moves the end; where it was.
     pub(crate) fn set_length(&self, length_bytes: u64) -> u64 {
         let length_bytes = length_bytes.min(LENGTH_BYTES_MAX);
         self.length_bytes.swap(length_bytes, Ordering::AcqRel)
     }
 
-    /// The name of a page of this object.
     pub(crate) fn key(&self, page: u64) -> u64 {
         key_of(self.number, page)
     }
@@ -186,12 +175,10 @@ impl Layout {
         mask(end) & !mask(first)
     }
 
-    /// The units that hold a part of a page.
     pub(crate) fn units_of(&self, part: &Part) -> Units {
         self.units(part.start, part.length)
     }
 
-    /// The units of which a part has all bytes.
     pub(crate) fn whole_units_of(&self, part: &Part) -> Units {
         let first = part.start.div_ceil(self.unit_bytes);
         let end = part.start + part.length;
@@ -224,13 +211,11 @@ impl Layout {
         self.length_bytes().next_multiple_of(self.block_bytes)
     }
 
-    /// What of a range is inside.
     pub(crate) fn inside(&self, offset: u64, length: u64) -> Extent {
         let length = length.min(self.length_bytes().saturating_sub(offset));
         Extent { offset, length }
     }
 
-    /// All of it.
     pub(crate) fn all(&self) -> Extent {
         self.inside(0, self.length_bytes())
     }
@@ -243,12 +228,10 @@ impl Layout {
         Extent { offset, length }
     }
 
-    /// Whether it is one of many.
     pub(crate) fn is_file(&self) -> bool {
         self.is_file
     }
 
-    /// Whether a file begins at `offset`.
     pub(crate) fn begins_file_at(&self, offset: u64) -> bool {
         self.is_file && offset == 0
     }

@@ -27,7 +27,6 @@ use crate::writeback::flush::Flushes;
 use crate::writeback::submit::{Staging, Submitter};
 use crate::{CacheOptions, DirtyLimit, OpenOptions, Result};
 
-/// What the objects of a store share.
 pub(crate) struct StoreParts {
     pub pages: Arc<Pages>,
     pub staging: Arc<Staging>,
@@ -37,13 +36,12 @@ pub(crate) struct StoreParts {
     pub cache_options: CacheOptions,
     pub options: OpenOptions,
     pub geometry: Geometry,
-    /// What was written stays in memory until a flush was good.
+    /// Memory keeps what was written until a flush was good.
     pub keeps: bool,
 }
 
 impl StoreParts {
-    /// An object of the store with `length_bytes`; `None`: nothing is known of its end. Makes the
-    /// parts of the object, from those that others know to those that know others.
+    /// `None`: nothing is known of its end. Parts come before those that know them.
     pub(crate) fn open(
         self: &Arc<Self>,
         object: Arc<dyn Object>,
@@ -71,8 +69,7 @@ impl StoreParts {
     }
 }
 
-/// A store seen through the cache: objects that share a queue, a quota of dirty memory, and what is
-/// known of how fast it is. Cloning shares it.
+/// A store seen through the cache. Cloning shares it.
 #[derive(Clone)]
 pub struct CachedStore {
     parts: Arc<StoreParts>,
@@ -89,9 +86,8 @@ impl CachedStore {
         self.parts.queue.name()
     }
 
-    /// Puts an object of the store behind the cache, of `length_bytes`, or of an unknown length:
-    /// then all up to 256 TiB can be read and written. Each call makes an object of its own: what
-    /// one has in memory the other has not.
+    /// Puts an object behind the cache, of `length_bytes`, or of an unknown length: up to 256 TiB.
+    /// Each call makes an object of its own, with memory of its own.
     pub fn open(&self, object: Arc<dyn Object>, length_bytes: Option<u64>) -> CachedObject {
         self.parts.open(object, length_bytes, true)
     }
@@ -101,8 +97,8 @@ impl CachedStore {
         self.parts.written.commit_each(None).into_iter().collect()
     }
 
-    /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
-    /// left is lost. Says how many bytes that were. No caller can write any more.
+    /// [`Self::sync`], and [`Self::abandon`] when nothing has got any further for so long; how many
+    /// bytes are lost. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
         let committed = self.parts.written.commit_each(Some(patience));
         let bytes = self.abandon();
@@ -125,7 +121,7 @@ impl CachedStore {
         self.parts.written.losses()
     }
 
-    /// Bytes in memory that are not at the store yet, those on their way included, of all objects.
+    /// Bytes of all objects that are not at the store yet.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.parts.written.dirty_bytes()

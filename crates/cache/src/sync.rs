@@ -12,32 +12,24 @@ use std::time::Duration;
 
 pub(crate) use primitives::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The order of locks: a thread takes only what comes after everything that it has. The crate's
-/// first file says what each guards.
+/// A thread takes only what comes after all that it has; see the crate's first file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// The name of a page.
     Page,
-    /// Names of pages that are about to come.
     Insertion,
-    /// A page changes its frame.
     Move,
-    /// Fetches on their way into frames.
     InFlight,
-    /// What one object has dirty.
     Dirty,
     /// Under these no other is taken.
     Leaf,
 }
 
-/// A lock with a rank. A panic elsewhere cannot leave what it guards half changed: nothing foreign
-/// is called under it. So it is never poisoned.
+/// A lock with a rank, never poisoned: nothing foreign is called under it.
 pub(crate) struct Mutex<T> {
     rank: Rank,
     inner: primitives::Mutex<T>,
 }
 
-/// What a lock guards, for as long as this lives.
 pub(crate) struct Guard<'a, T> {
     inner: primitives::MutexGuard<'a, T>,
     held: Held,
@@ -51,7 +43,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Waits for the lock. A debug build panics where that could wait for ever.
+    /// A debug build panics where this could wait for ever.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let held = Held::new(self.rank);
         pagewell_base::sync::note(self);
@@ -62,7 +54,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A leaf.
 impl<T: Default> Default for Mutex<T> {
     fn default() -> Self {
         Self::new(Rank::Leaf, T::default())
@@ -82,7 +73,6 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-/// Lets threads wait for what a lock guards.
 pub(crate) struct Condvar(primitives::Condvar);
 
 impl Default for Condvar {
@@ -92,7 +82,6 @@ impl Default for Condvar {
 }
 
 impl Condvar {
-    /// Waits until it is notified, at most so long.
     pub(crate) fn wait<'a, T>(&self, guard: Guard<'a, T>, most: Duration) -> Guard<'a, T> {
         let Guard { inner, held } = guard;
         let waited = self.0.wait_timeout(inner, most);
@@ -109,7 +98,7 @@ impl Condvar {
     }
 }
 
-/// Locks for many things, each of which has one of them.
+/// Locks for many things.
 pub(crate) struct Shards<T>(Box<[Mutex<T>]>);
 
 impl<T: Default> Shards<T> {
@@ -121,7 +110,6 @@ impl<T: Default> Shards<T> {
         Self((0..Self::COUNT).map(shard).collect())
     }
 
-    /// The lock of a thing with this number or hash.
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     pub(crate) fn lock(&self, number: u64) -> Guard<'_, T> {
         // Of a power of two, so that it is not a division.
@@ -139,7 +127,6 @@ impl Default for Moves {
 }
 
 impl Moves {
-    /// To be kept while something moves.
     pub(crate) fn moving(&self) -> impl Sized + '_ {
         let held = Held::new(Rank::Move);
         (self.0.read().unwrap_or_else(PoisonError::into_inner), held)
@@ -152,18 +139,16 @@ impl Moves {
     }
 }
 
-/// How much of something is in use.
 #[derive(Default)]
 pub(crate) struct Tally(std::sync::atomic::AtomicU64);
 
 impl Tally {
-    /// How much it is with so much more.
+    /// How much it is then.
     #[inline]
     pub(crate) fn add(&self, amount: u64) -> u64 {
         self.0.fetch_add(amount, Ordering::Relaxed) + amount
     }
 
-    /// So much is in use no more.
     #[inline]
     pub(crate) fn remove(&self, amount: u64) {
         let before = self.0.fetch_sub(amount, Ordering::Relaxed);
@@ -176,10 +161,8 @@ impl Tally {
     }
 }
 
-/// Whether the order of locks is checked.
 const IS_CHECKED: bool = cfg!(all(debug_assertions, not(feature = "loom")));
 
-/// A lock that this thread has.
 struct Held(Rank);
 
 thread_local! {

@@ -1,19 +1,21 @@
 //! The page table: from a page's name to its frame, with pins, without a lock.
 //!
-//! **Problem.** A hit must cost about as much as the memory it touches. A lock, a reference count
-//! on another cache line and a list move each cost as much again, and make threads wait for each
-//! other. And the table itself is memory: where it is larger than the processor's second cache, a
-//! pin takes half as long again.
+//! **Problem.** A hit must cost about as much as the memory it touches. A lock, a count on another
+//! cache line and a list move each cost as much again, and make threads wait for each other.
 //!
 //! **Rule.** Pages that lie side by side are mostly in memory together. So seven of them, an
 //! *extent*, have one cache line and one name; which of the seven words is a page's follows from
-//! its number. The word is a [`State`]: frame, flags, heat and pins, so that finding and pinning
-//! a page is one changed word on one line.
+//! its number. Finding and pinning a page is one changed word on one line:
 //!
 //! ```text
 //!           +------+--------+--------+--------+- ... -+--------+
 //!   a line  | name | page 0 | page 1 | page 2 |       | page 6 |     8 words of 8 bytes
 //!           +------+--------+--------+--------+- ... -+--------+
+//!
+//!  63                    52 51  48 47            16 15      0
+//! +------------------------+------+----------------+---------+
+//! |         flags          | heat |     frame      |  pins   |      the word of a page
+//! +------------------------+------+----------------+---------+
 //!
 //! pin:     name == e?  state += PIN, was it PRESENT?  name still == e?     -> pinned
 //! remove:  state (PRESENT, 0 pins) -> 1 pin   which page is it?   state (1 pin) -> 0
@@ -21,45 +23,30 @@
 //!          lock    name = e    state += PRESENT | frame | 1 pin    unlock
 //! ```
 //!
-//! An extent may be in one of sixteen lines: eight pairs of neighbours, which its hash chooses.
-//! Those of one pair belong to extents that lie side by side, as processors fetch lines in pairs. A
-//! line keeps its name when its last page goes, until another extent wants it; so a line without a
-//! name never had one, and a lookup ends there.
+//! An extent may be in one of sixteen lines: eight pairs of neighbours, as processors fetch lines
+//! in pairs. A line keeps its name until another extent wants it; a lookup ends at one that never
+//! had one.
 //!
-//! All changes of a state are relative or compare-and-swap: a reader that came too late may add a
-//! pin to a word that is no longer its page's, sees so and takes it back, and nobody overwrites
-//! that. There is no ABA: a name changes only under the line's lock (a bit of the name) and when
-//! no page is PRESENT, PRESENT comes only under that lock, and a pinned page stays PRESENT. So a
-//! thread that has pinned a PRESENT page and then finds its name has that page, whatever came and
-//! went before. One that removes a page pins it while it looks which one it is. Names are compared
-//! whole: two extents cannot be taken for one another.
+//! All changes of a state are relative or compare-and-swap: a thread that came too late may add a
+//! pin to a word that is no longer its page's, sees so and takes it back. There is no ABA: a name
+//! changes only under the line's lock (a bit of the name) and when no page is PRESENT, PRESENT
+//! comes only under that lock, and a pinned page stays PRESENT. So a thread that has pinned a
+//! PRESENT page and then finds its name has that page. One that removes a page pins it while it
+//! looks which it is.
 //!
-//! A writer of bytes that readers may use sets [`WRITING`] in the same word as the pins: either
-//! its change comes first, and a later pin sees it, is taken back and tried again; or the pin comes
-//! first, and the writer sees it. When it sees that no other thread has pinned the page, none does
-//! or will. Where others pin it for long, it gives its name to a copy instead
-//! ([`PageTable::unname`]): the word gets [`DETACHED`] and is skipped from then on; it stays
-//! theirs until all pins are gone. The copy has its word in another line of the same name.
+//! A writer sets [`WRITING`] in the word of the pins: either a later pin sees it and is taken back,
+//! or the pin comes first, and the writer sees it. When the writer's pin is the only one, it stays
+//! so. Where others pin the page for long, its name goes to a copy ([`PageTable::unname`]) in
+//! another line, and its word, with [`DETACHED`], is skipped until all pins are gone.
 //!
-//! **Constants.** Seven states and a name are a line. Three lines for two pages: where no two
-//! pages lie side by side, each has a line to itself, and sixteen choices are taken so rarely all
-//! (six pages of 4096) that the pages of one of them may go for it (counted as a conflict). That is
-//! 96 bytes for a page of 64 KiB; of a file in order ten are used.
+//! **Constants.** Three lines for two pages: where no two pages lie side by side, each has a line
+//! to itself, and sixteen choices are taken so rarely all (six pages of 4096) that the pages of one
+//! may go for it (a conflict). That is 96 bytes for a page of 64 KiB; of a file in order ten are
+//! used.
 //!
 //! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
-//! outside. A page can be pinned 32,767 times at most; attempts beyond that are refused, and the
-//! field has room for as many again that have not yet stepped back. Where no two pages lie side by
-//! side, the table is four times as large as it would be with a name for each. A look for a page
-//! that is not there may take sixteen lines, but then the reader goes to a device.
-//!
-//! What one word says about a page:
-//!
-//! ```text
-//!  63      56 55 54    52 51  48 47            16 15      0
-//! +----------+--+--------+------+----------------+---------+
-//! |   flags              | heat |     frame      |  pins   |
-//! +----------+--+--------+------+----------------+---------+
-//! ```
+//! outside. A page can be pinned 32,767 times at most. A look for a page that is not there may take
+//! sixteen lines.
 
 pub(crate) mod locality;
 #[cfg(all(test, feature = "loom"))]
@@ -80,14 +67,13 @@ const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
 const PAIRS_MIN: usize = 2;
 /// The key of no page: devices are counted from 1.
 pub(crate) const NAMELESS: u64 = 1;
-/// Spreads extents that lie side by side evenly (2^64 divided by the golden ratio).
+/// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Which word of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotIndex(u32);
 
-/// Words of a line, the name too: it is none of a slot's, but dividing by eight costs nothing.
+/// With the name: dividing by eight costs nothing.
 const SLOTS_PER_LINE: usize = 8;
 
 impl SlotIndex {
@@ -106,31 +92,24 @@ impl SlotIndex {
     }
 }
 
-/// How a pin in one line went.
 enum Attempt {
     Pinned(State),
     /// Not in this line, or about to leave or to come; another may have it.
     Elsewhere,
-    /// In none.
     Nowhere,
     /// The line has become another extent's.
     Changed,
-    /// A thread writes to it.
     Writing,
     Refused,
 }
 
-/// How a pin went.
 pub(crate) enum Pinned {
-    /// Pinned; the state before that.
     Yes(SlotIndex, State),
-    /// Not in the table.
     Absent,
     /// Pinned too often at this moment.
     Refused,
 }
 
-/// The page table.
 pub(crate) struct PageTable {
     lines: Lines,
     /// Lines and their neighbours.
@@ -138,7 +117,6 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    /// A table for `pages` pages.
     pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
         let pairs = (pages * 3).div_ceil(4).max(PAIRS_MIN);
         Ok(Self {
@@ -185,14 +163,12 @@ impl PageTable {
         &line.states[at]
     }
 
-    /// Finds a page and pins it.
     pub(crate) fn pin(&self, key: u64) -> Pinned {
         self.pin_with_hint(key, |_| {})
     }
 
-    /// [`Self::pin`]; `hint` learns the state a little earlier, when it may still be of another
-    /// page. A pin is a locked instruction, which what follows it has to wait for: memory that is
-    /// asked for before it comes while it is made.
+    /// [`Self::pin`]; `hint` learns the state, perhaps of another page, before the pin: a locked
+    /// instruction, for which what follows has to wait.
     #[inline]
     pub(crate) fn pin_with_hint(&self, key: u64, hint: impl Fn(State)) -> Pinned {
         let mut round = 0;
@@ -205,8 +181,8 @@ impl PageTable {
         }
     }
 
-    /// [`Self::pin`] that does not wait for a writer: `None` while the page is being written. For
-    /// threads that have a lock that the writer may need.
+    /// `None` while the page is being written: for threads that have a lock that the writer may
+    /// need.
     pub(crate) fn try_pin(&self, key: u64) -> Option<Pinned> {
         self.try_pin_with_hint(key, &|_| {})
     }
@@ -244,7 +220,6 @@ impl PageTable {
         (Attempt::Nowhere, 0)
     }
 
-    /// Pins a page if it is in this line.
     #[inline]
     fn try_line(&self, index: usize, extent: u64, at: usize, hint: &impl Fn(State)) -> Attempt {
         let line = &self.lines[index];
@@ -278,13 +253,11 @@ impl PageTable {
         attempt
     }
 
-    /// One more pin on a page that is pinned.
     pub(crate) fn pin_again(&self, index: SlotIndex) {
         let before = State(self.slot(index).fetch_add(PIN, Ordering::Relaxed));
         debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
     }
 
-    /// Takes a pin back.
     #[inline]
     pub(crate) fn unpin(&self, index: SlotIndex) {
         let before = State(self.slot(index).fetch_sub(PIN, Ordering::Release));
@@ -296,9 +269,8 @@ impl PageTable {
         self.insert_with(key, frame, flags, |_| {})
     }
 
-    /// Adds a page, pinned once, and says where; `None` when its lines are taken. `note` learns
-    /// where before anybody can find the page. The caller sees to it that nobody else adds the
-    /// same key and that it is not in the table.
+    /// Adds a page, pinned once; `None` when its lines are taken. `note` learns where before the
+    /// page can be found. The caller keeps others from adding the key, which is not in the table.
     pub(crate) fn insert_with(
         &self,
         key: u64,
@@ -320,7 +292,7 @@ impl PageTable {
         near.find_map(put).or_else(|| free.find_map(put))
     }
 
-    /// Adds a page to a line, if the line is its extent's, or can be, and has no such page.
+    /// False when the line is not the extent's, or has the page.
     fn put(line: &Line, extent: u64, at: usize, state: u64, note: impl Fn()) -> bool {
         let name = line.lock();
         let fits = if name == extent {
@@ -342,13 +314,11 @@ impl PageTable {
         true
     }
 
-    /// Removes the page of a slot if nobody has pinned it and it has nothing that must be kept: its
-    /// key, and its last state.
+    /// Removes a page that is not pinned or dirty: its key and last state.
     pub(crate) fn remove(&self, index: SlotIndex, frame: FrameIndex) -> Option<(u64, State)> {
         self.remove_if(index, frame, |state| state.0 & (DIRTY | DETACHED) == 0)
     }
 
-    /// Removes a page without a name if nobody has pinned it.
     pub(crate) fn remove_detached(&self, index: SlotIndex, frame: FrameIndex) -> bool {
         let removed = self.remove_if(index, frame, |state| state.has(DETACHED));
         removed.is_some()
@@ -386,8 +356,7 @@ impl PageTable {
         }
     }
 
-    /// The pages that stand in the way of a key whose lines are taken: those of one line must all
-    /// go. The fewest first.
+    /// The pages in the lines of a key: those of one line must all go. The fewest first.
     pub(crate) fn rivals(&self, key: u64) -> Vec<Vec<(SlotIndex, FrameIndex)>> {
         let (extent, _) = extent_of(key);
         let pages = |index: usize| {
@@ -402,13 +371,11 @@ impl PageTable {
         rivals
     }
 
-    /// The state of a slot now.
     pub(crate) fn state(&self, index: SlotIndex) -> State {
         State(self.slot(index).load(Ordering::Acquire))
     }
 
-    /// The key of the page in a slot now: [`NAMELESS`] of one without a name, 0 where there is
-    /// none.
+    /// [`NAMELESS`] of a page without a name, 0 where there is none.
     pub(crate) fn key(&self, index: SlotIndex) -> u64 {
         let (line, at) = self.word(index);
         match line.state(at) {
@@ -418,20 +385,17 @@ impl PageTable {
         }
     }
 
-    /// Sets flags of a pinned page; the state before.
     pub(crate) fn set(&self, index: SlotIndex, flags: u64) -> State {
         State(self.slot(index).fetch_or(flags, Ordering::AcqRel))
     }
 
-    /// Clears flags of a pinned page; the state before.
     pub(crate) fn clear(&self, index: SlotIndex, flags: u64) -> State {
         State(self.slot(index).fetch_and(!flags, Ordering::AcqRel))
     }
 
-    /// Where a page is, without a pin; `None` when it is not in the table. Absent pages are asked
-    /// for too: a line keeps the name of an extent that has left it, and may become another's at
-    /// any time. So the name is looked at once more behind the state, as it is for a pin. The
-    /// answer holds for as long as the caller keeps the page from leaving.
+    /// Where a page is, without a pin. A line may become another extent's at any time, so the name
+    /// is looked at behind the state once more, as for a pin. True for as long as the caller keeps
+    /// the page from leaving.
     pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
         let (extent, at) = extent_of(key);
         self.choices(extent).find_map(|index| {
@@ -443,9 +407,9 @@ impl PageTable {
         })
     }
 
-    /// Takes a flag from a page, if it is in the table and has it. The page is pinned for a moment,
-    /// whatever thread writes to it: whatever becomes of its line, no other page loses the flag.
-    /// The caller keeps a page that has the flag from leaving, and others from setting it.
+    /// Takes a flag from a page that is there and has it, which is pinned for a moment: no other
+    /// page loses the flag, whatever becomes of the line. The caller keeps the page from leaving,
+    /// and others from setting the flag.
     pub(crate) fn clear_of(&self, key: u64, flag: u64) {
         let (extent, at) = extent_of(key);
         for index in self.choices(extent) {
@@ -466,8 +430,8 @@ impl PageTable {
         }
     }
 
-    /// Takes the name away from a page that is being written; it stays for those that have pinned
-    /// it. The caller has a pin, and sees to it that nobody adds the same key meanwhile.
+    /// The page stays for those that pinned it. The caller has a pin, and keeps others from adding
+    /// the key.
     pub(crate) fn unname(&self, index: SlotIndex) {
         debug_assert!(self.state(index).has(PRESENT | WRITING));
         self.slot(index).fetch_or(DETACHED, Ordering::AcqRel);
@@ -478,7 +442,7 @@ impl PageTable {
         self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
     }
 
-    /// Counts a hit of a page that this thread has pinned; its state before that.
+    /// Counts a hit of a pinned page; its state before the pin.
     #[inline]
     pub(crate) fn warm(&self, index: SlotIndex, before: State) {
         let heat = before.heat();
@@ -487,7 +451,7 @@ impl PageTable {
         }
     }
 
-    /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.
+    /// Lost when anything has changed since `state`.
     pub(crate) fn heat(&self, index: SlotIndex, state: State, heat: u8) {
         let slot = self.slot(index);
         let changed = state.with_heat(heat).0;
@@ -500,47 +464,40 @@ const FRAME_SHIFT: u32 = 16;
 const HEAT_SHIFT: u32 = 48;
 const HEAT_BITS: u64 = 0xf;
 
-/// One more pin.
 pub(crate) const PIN: u64 = 1;
-/// A page may be pinned so often at a time; the rest of the field is room for attempts that see
-/// the limit and step back.
+/// The rest of the field is for attempts that see the limit and step back.
 pub(crate) const PINS_MAX: u64 = 0x7fff;
 const PINS: u64 = 0xffff;
 
-/// The slot holds a page; without it the other fields mean nothing.
+/// Without it the other fields mean nothing.
 pub(crate) const PRESENT: u64 = 1 << 52;
-/// Every byte of the page has been fetched.
 pub(crate) const FULL: u64 = 1 << 53;
 /// The first touch is to be noted with the read-ahead policy.
 pub(crate) const MARKER: u64 = 1 << 54;
 /// Read-ahead fetched it and nobody has touched it.
 pub(crate) const AHEAD: u64 = 1 << 55;
-/// Read-ahead fetched it for a stream: only hits of its first byte are heat, once for each pass.
+/// Fetched for a stream: only hits of its first byte are heat.
 pub(crate) const STREAM: u64 = 1 << 56;
 
-/// It holds bytes that are not on the device, or are on their way there: it stays.
+/// Bytes are dirty, on their way, or kept: it stays.
 pub(crate) const DIRTY: u64 = 1 << 57;
-/// A writer changes bytes of it that readers may use: a thread that wants to pin it waits a moment.
+/// A writer changes bytes that readers may use: pins wait a moment.
 pub(crate) const WRITING: u64 = 1 << 58;
-/// Another page has taken its name; it stays for those that have pinned it.
+/// It has lost its name, and stays for those that pinned it.
 pub(crate) const DETACHED: u64 = 1 << 59;
 
-/// The word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
 impl State {
-    /// Of a page that has just come.
     pub(crate) fn new(frame: FrameIndex, flags: u64) -> Self {
         Self(PRESENT | flags | u64::from(frame.0) << FRAME_SHIFT)
     }
 
-    /// Whether all of `flags` are set.
     pub(crate) fn has(self, flags: u64) -> bool {
         self.0 & flags == flags
     }
 
-    /// Which of `flags` are set.
     #[inline]
     pub(crate) fn flags(self, flags: u64) -> u64 {
         self.0 & flags
@@ -552,18 +509,15 @@ impl State {
         self.0 & (PRESENT | DETACHED) == PRESENT
     }
 
-    /// Where the page is.
     #[allow(clippy::cast_possible_truncation)] // the field has 32 bits
     pub(crate) fn frame(self) -> FrameIndex {
         FrameIndex((self.0 >> FRAME_SHIFT) as u32)
     }
 
-    /// Heat and flags.
     pub(crate) fn kept(self) -> u64 {
         self.0 >> HEAT_SHIFT << HEAT_SHIFT
     }
 
-    /// How many have pinned it.
     pub(crate) fn pins(self) -> u64 {
         self.0 & PINS
     }
@@ -574,15 +528,13 @@ impl State {
         ((self.0 >> HEAT_SHIFT & HEAT_BITS) as u8).min(HEAT_MAX)
     }
 
-    /// The same with another heat.
     pub(crate) fn with_heat(self, heat: u8) -> Self {
         Self(self.0 & !(HEAT_BITS << HEAT_SHIFT) | u64::from(heat) << HEAT_SHIFT)
     }
 }
 
-/// Pages of an extent: what fits into a line beside its name. Fewer where every order is tried.
+/// What fits into a line beside its name; fewer for loom.
 pub(crate) const EXTENT_PAGES: u64 = if cfg!(feature = "loom") { 2 } else { 7 };
-/// A line that never had a name.
 pub(crate) const EMPTY: u64 = 0;
 /// The bits of a name that count extents of an object; two bits of the pages' are left.
 const EXTENTS: u64 = (1 << (PAGE_BITS - 2)) - 1;
@@ -600,7 +552,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whose pages these are, if there are any.
     #[inline]
     pub(crate) fn name(&self) -> u64 {
         self.name.load(Ordering::Acquire) & !LOCKED
@@ -647,14 +598,12 @@ pub(crate) fn extent_of(key: u64) -> (u64, usize) {
     (extent, (page % EXTENT_PAGES) as usize)
 }
 
-/// The page of an extent.
 pub(crate) fn key_in(extent: u64, at: usize) -> u64 {
     let object = extent >> PAGE_BITS << PAGE_BITS;
     object | ((extent & EXTENTS) * EXTENT_PAGES + at as u64)
 }
 
-/// Lines in huge pages: a lookup misses the processor's caches for a large table, and should not
-/// miss its address cache too.
+/// In huge pages: a lookup should not miss the processor's address cache too.
 #[cfg(not(feature = "loom"))]
 pub(crate) struct Lines {
     mapping: crate::frame::Mapping,

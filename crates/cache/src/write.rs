@@ -1,10 +1,9 @@
 //! Writing: bytes into pages, without reading what is not needed and without waiting for a device;
 //! and purging: bytes in memory that are not the true ones any more.
 //!
-//! **Rule.** A write goes page by page. Under its lock the page gets a frame; a unit that is in
-//! flight from the device is waited for, as it would overwrite what is new; where readers may use
-//! what is to be changed, the writer is alone in the page ([`Alone`]); then
-//! the bytes are copied, the policy is notified, and the page is dirty.
+//! **Rule.** Page by page, under its lock: the page gets a frame; a unit in flight from the device
+//! is waited for, as it would overwrite what is new; where readers may use what is to be changed,
+//! the writer becomes [alone](Alone) in the page; then the bytes are copied, and dirty.
 //!
 //! ```text
 //!   a page     |  valid  | not valid | not valid |  valid  |      units
@@ -12,51 +11,32 @@
 //!   afterwards |  valid  |   valid   | dirty only|  valid  |
 //! ```
 //!
-//! A unit that is written wholly becomes valid. One that is written in part does not: only its
-//! dirty bytes mean something, and a reader of it has the rest filled in. So a write never reads,
-//! but for one case: a unit in which too many small ranges have gathered is filled, so that they
-//! become one.
-//!
-//! A page under write-back is written like any other: what is on its way is a copy. No write ever
-//! waits for a write-back, but for its quota of dirty memory
-//! ([`pagewell_policy::writeback::Admission`]).
+//! Of a unit that is written in part only the dirty bytes mean something; a reader has the rest
+//! filled in. So a write never reads, but where too many small ranges have gathered in a unit. And
+//! it never waits for a write-back, whose bytes are a copy, but for its quota of dirty memory.
 //!
 //! # Copy-on-write
 //!
-//! **Problem.** A page is pinned: sockets, payloads and slices have its bytes for as long as they
-//! like, and nothing they have may change. A writer may not wait for them either: one slow
-//! receiver would stop every writer of the page.
-//!
-//! **Rule.** The writer has the lock of the page, so it is the only writer of it, and sets
-//! [`WRITING`], so that nobody new gets a pin. Those that have one are waited for a moment: most
-//! only copy. If they stay, the page is *detached*: its bytes go to a new frame, which takes the
-//! name; the old frame stays with those that have pinned it, and is free when the last pin goes.
+//! What is pinned may not change, and no writer may wait for a slow receiver. The writer sets
+//! [`WRITING`], so that no new pin comes, and waits a moment: most pins are of copies. If they
+//! stay, the page is *detached*: what means something, valid units and dirty bytes, goes to a new
+//! frame with the name; the old one is free when the last pin goes. A fetch into that ends there
+//! and is lost; a reader that waits for it claims again.
 //!
 //! ```text
 //!   alone:     name ──> slot ──> frame          written in place
-//!
 //!   detached:  name ──> slot' ──> frame'        a copy, written in place
 //!                       slot ──> frame          as it was, for those that have pinned it
 //! ```
 //!
-//! What is copied is what means something: the units that are valid, and the dirty bytes of the
-//! others. A fetch on its way into the old frame ends there and is lost. A reader that waits for
-//! it there sees that the page has no name any more when it next claims, and starts again.
-//!
-//! **Weakness.** A page with a fetch in flight, or pinned at the time of every write, is copied
-//! each time: 64 KiB of memory traffic, counted.
+//! **Weakness.** A page that is pinned at each write is copied each time, counted.
 //!
 //! # Purging
 //!
-//! **Problem.** Another client changed a file on the server, or it was cut short. From now on no
-//! reader may see what memory has of it; and bytes that are on their way from the device, asked
-//! for before, must not come in through the back door. But readers have pages pinned, sockets send
-//! them, and nobody waits for a device here.
-//!
-//! **Rule.** Page by page, under its lock, so no writer is at work in it. What is dirty of the
-//! range is forgotten by the policy. Then the page loses its name, and is free when the last pin
-//! goes: what a fetch brings ends in it and is lost. Of a page that the range covers in part, the
-//! other bytes stay:
+//! Another client changed a file, or it was cut short: no reader may see what memory has of it, nor
+//! what was asked for before. No device is waited for. Page by page, under its lock, the policy
+//! forgets what is dirty of the range, and the page loses its name; fetches end in it and are lost.
+//! Of a page that the range covers in part the other bytes stay:
 //!
 //! ```text
 //!   no other thread has pinned it:  in place, the units of the range are not valid any more
@@ -64,12 +44,9 @@
 //!   else:                           a copy of the rest takes its name
 //! ```
 //!
-//! Only what is in memory is looked at: pages of a device that
-//! [wants it](pagewell_device::Device::keeps_until_flush) are listed in order, so a range of a
-//! terabyte with three pages costs three pages.
-//!
-//! **What it does not do.** A write that is at the device already may still come after it. The
-//! elevator keeps requests that overlap in order, so a later read reads what it wrote.
+//! Of objects that list their pages a range costs the pages that are there. A write at the device
+//! may still come after a purge; a later read, which the elevator keeps behind it, reads what it
+//! wrote.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,25 +75,21 @@ use crate::{Error, ReadMode, Result, WriteMode};
 /// Ranges of dirty bytes in one unit that is not valid.
 const RANGES_MAX: usize = 8;
 
-/// One page's part of a write.
 pub(crate) struct Piece<'a> {
     pub part: Part,
     pub source: &'a [u8],
 }
 
-/// How an attempt at a piece ended.
 pub(crate) enum Attempt {
     Done(Urgency),
     /// These bytes are on their way from the device.
     Fetching(Arc<Fetch>),
-    /// Too many ranges: this unit first.
     Scattered,
     /// No frame, or others have pinned the page and there is none for a copy.
     NoMemory,
 }
 
-/// Changes what memory has of one object. When the last user of the object has gone, what was
-/// written is committed.
+/// Changes what memory has of one object. With its last user what was written is committed.
 pub(crate) struct Writer {
     reader: Arc<Reader>,
     submitter: Arc<Submitter>,
@@ -149,7 +122,7 @@ impl Writer {
         self.submitter.flushes().timeout()
     }
 
-    /// Writes `source` at `offset`, and tells how many bytes were `changed`.
+    /// Says how many bytes were `changed`.
     pub(crate) fn write(
         &self,
         offset: u64,
@@ -217,8 +190,8 @@ impl Writer {
         }
     }
 
-    /// Waits until the policy lets a writer in, for as long as the device takes anything: others
-    /// may be let in before, and a slow device is not a dead one.
+    /// Waits until the policy grants a write, as long as the device takes anything: a slow device
+    /// is not a dead one.
     fn admit(&self, extent: Extent, mode: WriteMode) -> Result<()> {
         let mut taken: Option<Still<u64>> = None;
         loop {
@@ -250,8 +223,8 @@ impl Writer {
         }
     }
 
-    /// Waits until something has ended in any object of the store, or a little; false when the
-    /// store has taken nothing for too long. `progress` is that of before the writer was refused.
+    /// Waits until something has ended in the store; false when that has taken nothing for too
+    /// long. `progress` is that of before the refusal.
     fn wait_for_quota(&self, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
         let store = self.dirty().store();
         let before = store.taken();
@@ -294,8 +267,7 @@ impl Writer {
         }
     }
 
-    /// Whether one more range would be too many for a unit of these, which are not valid, that is
-    /// written in part.
+    /// Whether a unit that is not valid would have too many ranges.
     fn is_scattered(&self, pin: &OwnedPin, part: &Part, missing: Units) -> bool {
         let layout = self.own().layout();
         let mut partial = layout.each(missing & !layout.whole_units_of(part));
@@ -310,7 +282,7 @@ impl Writer {
         self.own().pages().table().state(pin.slot()).has(DIRTY) && partial.any(is_full)
     }
 
-    /// The blocks of valid units of which only a part is written: the first and the last.
+    /// The first and the last block, if only a part of them is written, and they are valid.
     fn partial_blocks(&self, extent: Extent, valid: Units) -> [Option<Extent>; 2] {
         let layout = self.own().layout();
         let grain = layout.grain_bytes();
@@ -323,8 +295,7 @@ impl Writer {
         })
     }
 
-    /// Copies the bytes into the page and notes that they are dirty; `None` when the writer must
-    /// be alone in it for that, and is not.
+    /// Copies the bytes into the page; `None` when the writer must be alone in it for that.
     fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
         let (pages, layout, part) = (self.own().pages(), self.own().layout(), &piece.part);
         // Claims are made under this lock: no fetch of these units begins before they are valid,
@@ -365,7 +336,6 @@ impl Writer {
         Some(Attempt::Done(urgency))
     }
 
-    /// Does what the policy wants done after a write.
     fn see_to(&self, urgency: Urgency) {
         if urgency == Urgency::Later {
             return;
@@ -378,11 +348,11 @@ impl Writer {
     }
 }
 
-/// Looks at the pins before the page is detached; the last few give the processor away, so that a
-/// reader that lost it in the middle of a copy can end it.
+/// Looks at the pins before a page is detached; the last few give the processor away, to a reader
+/// that lost it in the middle of a copy.
 const ROUNDS: u32 = if cfg!(feature = "loom") { 1 } else { 204 };
 
-/// A page whose readable bytes this thread alone may touch until it is dropped.
+/// A page whose readable bytes are this thread's until this is dropped.
 pub(crate) struct Alone<'a> {
     pages: &'a Pages,
     slot: SlotIndex,
@@ -395,11 +365,9 @@ impl Drop for Alone<'_> {
 }
 
 impl Writer {
-    /// Makes this thread the only one that can touch the readable bytes of a page that it has
-    /// pinned. `pin` may become another frame with the same bytes. `None` when others have pinned
-    /// the page and there is no memory for a copy.
-    ///
-    /// The caller has the lock of the page, and `pin` has its name.
+    /// Becomes alone in a pinned page; `pin` may become another frame with the same bytes. `None`:
+    /// others have pinned it, and there is no memory for a copy. The caller has the lock of the
+    /// page, and `pin` has its name.
     pub(crate) fn exclude(&self, pin: &mut OwnedPin, page: u64) -> Option<Alone<'_>> {
         let (alone, is_alone) = self.try_alone(pin);
         if is_alone {
@@ -408,7 +376,7 @@ impl Writer {
         self.move_out(alone, pin, page, Units::MAX)
     }
 
-    /// Keeps all others from pinning a page that this thread has pinned.
+    /// Keeps others from pinning a page.
     pub(crate) fn write_alone(&self, pin: &OwnedPin) -> Alone<'_> {
         let pages = &**self.own().pages();
         pages.table().set(pin.slot(), WRITING);
@@ -416,7 +384,7 @@ impl Writer {
         Alone { pages, slot }
     }
 
-    /// The same, and waits a moment for those that have a pin; whether they have let go.
+    /// The same, and waits a moment for pins; whether they have gone.
     pub(crate) fn try_alone(&self, pin: &OwnedPin) -> (Alone<'_>, bool) {
         let alone = self.write_alone(pin);
         for round in 0..ROUNDS {
@@ -431,8 +399,8 @@ impl Writer {
         (alone, false)
     }
 
-    /// Gives the name of a page that is being written to a copy, which `pin` becomes: of its
-    /// valid units only the `kept` ones. `None` when there is no frame for it.
+    /// Gives the name of a page to a copy, which `pin` becomes: of its valid units the `kept` ones.
+    /// `None`: there is no frame.
     pub(crate) fn move_out<'a>(
         &'a self,
         alone: Alone<'a>,
@@ -462,7 +430,6 @@ impl Writer {
         Some(Alone { pages, slot })
     }
 
-    /// Copies what means something.
     fn copy(&self, pin: &OwnedPin, page: u64, valid: Units, frame: FrameIndex) {
         let layout = self.own().layout();
         let units = layout.each(valid).map(|(_, unit)| unit);
@@ -480,8 +447,8 @@ impl Writer {
 }
 
 impl Writer {
-    /// Moves the end of the object. The unit with the old end in it, or with the new one, is not
-    /// what it was: after the end has moved, so that what is fetched for the old one is lost.
+    /// Moves the end. The units with the old and the new end are purged after that, so that what is
+    /// fetched for the old one is lost.
     pub(crate) fn set_length(&self, length_bytes: u64) {
         let before = self.own().layout().set_length(length_bytes);
         let now = self.own().layout().length_bytes();
@@ -497,7 +464,6 @@ impl Writer {
         }
     }
 
-    /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
         let extent = self.own().layout().inside(offset, length);
         if extent.length > 0 {
@@ -505,7 +471,6 @@ impl Writer {
         }
     }
 
-    /// Forgets all from `offset` to `end`, wherever the object ends.
     fn purge_to(&self, offset: u64, end: u64) {
         let extent = Extent::of((offset, end));
         if self.dirty().has_started() {
@@ -568,7 +533,7 @@ impl Writer {
         }
     }
 
-    /// Forgets what is dirty of a part of a page; whether something else of the page is.
+    /// Whether something else of the page is dirty.
     fn forget_dirty(&self, part: &Part) -> bool {
         if !self.dirty().has_started() {
             return false;
@@ -578,13 +543,13 @@ impl Writer {
         dirty.policy.dirty_in(whole).next().is_some()
     }
 
-    /// Takes the flag of dirty pages from a page that has nothing dirty any more.
+    /// Takes the flag from a page with nothing dirty.
     fn clear_if_clean(&self, page: u64) {
         let dirty = self.dirty().lock();
         self.dirty().mark_clean(&dirty, Part::whole(page).extent());
     }
 
-    /// Takes the name from a page, and what is dirty in a part of it, at a stroke.
+    /// Takes a page's name, and what is dirty of a part, at a stroke.
     fn drop_page(&self, pin: OwnedPin, part: &Part) {
         let (pages, key) = (self.own().pages(), self.own().layout().key(part.page));
         let (slot, frame) = (pin.slot(), pin.frame());

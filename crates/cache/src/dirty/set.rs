@@ -1,12 +1,9 @@
 //! What of one object is dirty: what its writers, its write-back and its commits share.
 //!
 //! One lock holds the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
-//! what it does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same as the policy, in
-//! one bit, to threads that look for a page that may go; it is set and cleared under this lock
-//! only.
-//!
-//! What is known of an object under that lock: which bytes are dirty, which writes are at the
-//! device, which have to wait for something, what is written but not durable, and what was lost.
+//! what that does not know ([`Dirty`]): what is at the device, what waits, what is not durable,
+//! what was lost. The flag [`DIRTY`] of a page says the same in one bit, to threads that look for a
+//! page that may go; it is set and cleared under this lock only.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -30,14 +27,11 @@ use crate::residency::pins::OwnPages;
 use crate::sync::{Condvar, Guard, Mutex, Rank};
 use crate::table::{DIRTY, SlotIndex};
 
-/// How often a thread that waits for the device looks by itself: it may have been given up, the
-/// wait after a failure may be over, or the flusher be busy with another device.
+/// A thread that waits for the device looks so often by itself.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// A thread that closes a device waits so long for the submit loop, which has only to hand in what
-/// it has at hand, unless the device does not take it.
+/// A close waits so long for the submit loop, which has only to hand in what it has.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// A number that should change, and since when it has not.
 pub(crate) struct Still<T> {
     number: T,
     since: Instant,
@@ -49,7 +43,6 @@ impl<T: PartialEq> Still<T> {
         Self { number, since }
     }
 
-    /// For how long it has been what it is now.
     pub(crate) fn time(&mut self, number: T) -> Duration {
         if number != self.number {
             *self = Self::new(number);
@@ -58,23 +51,18 @@ impl<T: PartialEq> Still<T> {
     }
 }
 
-/// See the module.
 pub(crate) struct DirtySet {
     own: Arc<OwnPages>,
     store: Arc<WrittenStore>,
-    /// Which writes what is dirty here.
     writer: OnceLock<Weak<dyn Active>>,
-    /// Whether the object is among the active ones of its store. When not, nothing is dirty, and no
-    /// lock is taken. Changed under the lock.
+    /// The object is active in its store. If not, nothing is dirty, and no lock is taken.
     started: AtomicBool,
-    /// Something was lost when it was given up, or written too late.
+    /// Something was lost as it was given up, or was written too late.
     gave_up: AtomicBool,
-    /// What is dirty was given up, under the lock: nothing is written any more, and what comes back
-    /// from the device is not looked at.
+    /// Given up, under the lock: nothing is written any more.
     abandoned: AtomicBool,
     losses: AtomicU64,
     state: Mutex<LazyDirty>,
-    /// A write ended, or a flush, or a pause.
     progress: Condvar,
 }
 
@@ -93,23 +81,19 @@ impl DirtySet {
         }
     }
 
-    /// The pages.
     pub(crate) fn own(&self) -> &Arc<OwnPages> {
         &self.own
     }
 
-    /// Says which writer writes what is dirty here.
     pub(crate) fn belong_to(&self, writer: Weak<dyn Active>) {
         // The thread that makes both sets it, once.
         let _ = self.writer.set(writer);
     }
 
-    /// What it has in common with the other objects of its store.
     pub(crate) fn store(&self) -> &Arc<WrittenStore> {
         &self.store
     }
 
-    /// How often something that was written may have been lost.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
@@ -118,12 +102,12 @@ impl DirtySet {
         self.state.lock()
     }
 
-    /// Whether anything may be dirty, or not durable.
+    /// Whether anything may be dirty or not durable.
     pub(crate) fn has_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Makes the object one of the active ones of its store. The caller has the lock.
+    /// Makes the object active. The caller has the lock.
     pub(crate) fn start(&self) {
         if let Some(writer) = self.writer.get()
             && !self.started.swap(true, Ordering::AcqRel)
@@ -133,7 +117,7 @@ impl DirtySet {
         }
     }
 
-    /// Takes it from them when there is nothing in it that is not durable.
+    /// Ends that when all is durable.
     pub(crate) fn retire(&self) {
         let mut dirty = self.lock();
         if dirty.is_idle() && self.started.swap(false, Ordering::AcqRel) {
@@ -145,19 +129,16 @@ impl DirtySet {
         }
     }
 
-    /// Something that was written may be lost.
     pub(crate) fn lose(&self) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         self.store.lose();
     }
 
-    /// Bytes that are not at the device yet, those on their way included.
     pub(crate) fn bytes(&self) -> u64 {
         let dirty = self.lock();
         dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
     }
 
-    /// Waits for an end of anything, at most so long.
     pub(crate) fn wait<'a>(
         &self,
         dirty: Guard<'a, LazyDirty>,
@@ -166,7 +147,7 @@ impl DirtySet {
         self.progress.wait(dirty, most)
     }
 
-    /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.
+    /// Lets so much time pass, unless the device is given up.
     pub(crate) fn rest(&self, pause: Duration) {
         let began = Instant::now();
         let mut dirty = self.lock();
@@ -178,7 +159,7 @@ impl DirtySet {
         }
     }
 
-    /// Has all objects of the store looked at, if one of them waits for what has ended in this one.
+    /// Wakes the other objects of the store, if one waits for what ended here.
     pub(crate) fn let_others_go_on(&self, mut dirty: Guard<'_, LazyDirty>) {
         let is_waited_for = dirty.policy.take_waiting();
         drop(dirty);
@@ -187,22 +168,20 @@ impl DirtySet {
         }
     }
 
-    /// Something ended.
     pub(crate) fn notify(&self) {
         self.progress.notify_all();
     }
 
-    /// Whether anything was lost when it was given up, or was written too late.
+    /// Whether anything was lost as it was given up.
     pub(crate) fn has_given_up(&self) -> bool {
         self.gave_up.load(Ordering::Acquire)
     }
 
-    /// Whether the device was given up.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Acquire) || self.store.is_abandoned()
     }
 
-    /// Waits for a fetch; `None` when it has not ended by then, or the device was given up.
+    /// Waits for a fetch; `None`: too long, or given up.
     pub(crate) fn wait_for(
         &self,
         fetch: &Fetch,
@@ -219,18 +198,15 @@ impl DirtySet {
         }
     }
 
-    /// The time of the policies of this store.
     pub(crate) fn now(&self) -> Duration {
         self.store.now()
     }
 
-    /// When the policy may have something again, if nothing else happens.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let next = self.lock().policy.next_at(self.now())?;
         self.store.instant(next)
     }
 
-    /// Whether a writer may go on, as far as the quota of this store is concerned.
     pub(crate) fn admit(&self, extent: Extent, may_block: bool) -> Admission {
         let allowance = self.store.allowance();
         let mut dirty = self.lock();
@@ -238,7 +214,7 @@ impl DirtySet {
         dirty.policy.admit(extent, may_block, self.now())
     }
 
-    /// Brings the gauges up to date, and what other devices may have.
+    /// Brings the gauges and the quota up to date.
     pub(crate) fn show(&self, dirty: &mut Dirty) {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let bytes = number(dirty.policy.dirty_bytes() + dirty.policy.flight_bytes());
@@ -253,8 +229,7 @@ impl DirtySet {
         (dirty.shown.bytes, dirty.shown.pages, dirty.shown.kept) = (bytes, pages, kept);
     }
 
-    /// Notes that bytes of a page have been changed in memory, and which blocks that they are a
-    /// part of are there as a whole. The caller has pinned the page.
+    /// Bytes of a pinned page were changed, and these blocks around them are whole in memory.
     pub(crate) fn note_written(
         &self,
         slot: SlotIndex,
@@ -281,8 +256,7 @@ impl DirtySet {
         urgency
     }
 
-    /// Takes the flag from pages of a range that have no byte any more that is dirty, on its way to
-    /// the device, or kept until a flush.
+    /// Takes the flag from pages of a range that have nothing dirty, on its way or kept.
     pub(crate) fn mark_clean(&self, dirty: &Dirty, extent: Extent) {
         for part in parts(extent.offset..extent.end()) {
             if dirty.policy.is_dirty(Part::whole(part.page).extent()) {
@@ -295,7 +269,7 @@ impl DirtySet {
         }
     }
 
-    /// The dirty bytes, and those under write-back, of a part of a page, as bytes of the page.
+    /// What of a part of a page is dirty or under write-back, as bytes of the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn in_page(&self, part: &Part) -> Vec<Range<usize>> {
         if !self.has_started() {
@@ -308,22 +282,20 @@ impl DirtySet {
             .collect()
     }
 
-    /// Bytes are about to be fetched: memory has nothing any more of what a failed flush has lost
-    /// of them, and what the device says may be older.
+    /// Bytes are about to be fetched: what was lost of them is not in memory any more.
     pub(crate) fn note_fetch(&self, extent: Extent) {
         if self.losses() > 0 {
             self.lock().unflushed.forget_unrecovered(extent);
         }
     }
 
-    /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
+    /// Forgets what is dirty of a range.
     pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, LazyDirty> {
         let mut dirty = self.lock();
         dirty.policy.discard(extent);
         dirty
     }
 
-    /// Ends a write that will not go to the device.
     pub(crate) fn refuse(&self, dirty: &mut Dirty, write: Write) {
         dirty.policy.finished(write.id, false, self.now());
         if !self.is_abandoned() {
@@ -332,7 +304,7 @@ impl DirtySet {
         self.show(dirty);
     }
 
-    /// A part of a write was purged before it was sent: what is left is chosen anew.
+    /// A part of a write was purged before it was sent: the rest is chosen anew.
     pub(crate) fn put_back(&self, dirty: &mut Dirty, write: Write) {
         dirty.policy.put_back(write.id, self.now());
         self.mark_clean(dirty, write.extent);
@@ -341,14 +313,13 @@ impl DirtySet {
         self.notify();
     }
 
-    /// A fetch has ended that a write may have waited for.
     pub(crate) fn fetch_ended(&self) {
         let dirty = self.lock();
         let is_due = dirty.sends.has_postponed();
         self.go_on(dirty, is_due);
     }
 
-    /// Tells threads that wait, and wakes the flusher if there may be something to send.
+    /// Wakes threads that wait, and the flusher if there may be something to send.
     pub(crate) fn go_on(&self, mut dirty: Guard<'_, LazyDirty>, is_due: bool) {
         let is_submitting = dirty.sends.is_submitting();
         if is_submitting {
@@ -362,12 +333,9 @@ impl DirtySet {
         }
     }
 
-    /// Drops everything that is dirty, or was lost and is to be dirty again: it will not be
-    /// written. Says how many bytes that were.
-    ///
-    /// The submit loop may be about to copy a page that only its flag keeps in its frame. It sees
-    /// that the device is closed at its next write; if it does not come to it, the pages keep
-    /// their flag, and their memory, until it lets go of the device.
+    /// Gives up what is dirty or was lost; how many bytes that were. The submit loop may be about
+    /// to copy a page that only its flag keeps: it sees the end at its next write, and otherwise
+    /// the pages stay until it leaves the device.
     pub(crate) fn abandon(&self) -> u64 {
         let mut dirty = self.lock();
         self.abandoned.store(true, Ordering::Release);
@@ -420,26 +388,22 @@ impl Drop for DirtySet {
     }
 }
 
-/// Nothing is known yet of an object of a store.
 fn nothing(store: &Arc<WrittenStore>) -> LazyDirty {
     let store = store.clone();
     let make = move || Box::new(Dirty::new(store.write_back()));
     LazyDirty::new(Box::new(make))
 }
 
-/// What those get that still want something of a device that was given up.
+/// The error of all that want something of a device that was given up.
 pub(crate) fn abandoned(offset: u64) -> Error {
     Error::Device(DeviceError::Abandoned { offset })
 }
 
-/// More spans than this of what is not durable, or was lost, become one. Then bytes between them
-/// are lost with them that were never written: when half of it is reached, a flush is due.
+/// More spans than this become one, with the bytes between them: at half of it a flush is due.
 pub(crate) const SPANS_MAX: usize = 65_536;
 
-/// A write that cannot go yet.
 pub(crate) struct Postponed {
     pub write: Write,
-    /// What has to end first.
     pub fetches: Fetches,
 }
 
@@ -458,7 +422,6 @@ impl Flush {
         self.0.get().is_some()
     }
 
-    /// Why it failed, if it did.
     pub(crate) fn failure(&self) -> Option<DeviceError> {
         self.0.get()?.clone().err()
     }
@@ -467,7 +430,6 @@ impl Flush {
 /// A flush at the device.
 pub(crate) struct Flushing {
     pub flush: Arc<Flush>,
-    /// What it covers.
     pub spans: Spans,
     pub since: Instant,
     pub answer: Option<Result<(), DeviceError>>,
@@ -476,15 +438,13 @@ pub(crate) struct Flushing {
 /// Writes of an object on their way to the device.
 #[derive(Default)]
 pub(crate) struct Sends {
-    /// At the device, widened to blocks: first byte and the byte after the last.
+    /// At the device, in whole blocks: first byte and the byte after the last.
     at_device: BTreeMap<u64, u64>,
-    /// Handed out by the policy, and not to go yet.
+    /// Chosen, and waiting for something.
     postponed: Vec<Postponed>,
-    /// A thread is in the submit loop; those that come meanwhile leave it to that one.
+    /// A thread is in the submit loop.
     is_submitting: bool,
-    /// One came meanwhile.
     again: bool,
-    /// Why the last write that failed did.
     failure: Option<DeviceError>,
 }
 
@@ -493,19 +453,17 @@ impl Sends {
         self.is_empty() && !self.is_submitting
     }
 
-    /// Whether nothing is at the device or waits for something.
     pub(crate) fn is_empty(&self) -> bool {
         self.at_device.is_empty() && self.postponed.is_empty()
     }
 
-    /// A thread enters the submit loop; false when another is there, which goes round again.
+    /// Enters the submit loop; false: a thread is there, and goes round again.
     pub(crate) fn enter(&mut self) -> bool {
         let is_first = !std::mem::replace(&mut self.is_submitting, true);
         self.again |= !is_first;
         is_first
     }
 
-    /// The thread in the submit loop leaves it.
     pub(crate) fn leave(&mut self) {
         self.is_submitting = false;
     }
@@ -514,12 +472,10 @@ impl Sends {
         self.is_submitting
     }
 
-    /// The submit loop goes round once more.
     pub(crate) fn ask_again(&mut self) {
         self.again = true;
     }
 
-    /// Whether it was to go round once more.
     pub(crate) fn take_again(&mut self) -> bool {
         std::mem::take(&mut self.again)
     }
@@ -536,13 +492,11 @@ impl Sends {
         std::mem::take(&mut self.postponed)
     }
 
-    /// Whether a write of one of these blocks is at the device.
     pub(crate) fn is_at_device(&self, blocks: Extent) -> bool {
         let before = self.at_device.range(..blocks.end()).next_back();
         before.is_some_and(|(_, end)| *end > blocks.offset)
     }
 
-    /// A write of these blocks goes to the device.
     pub(crate) fn begin(&mut self, blocks: Extent) {
         let other = self.at_device.insert(blocks.offset, blocks.end());
         // The elevator may bring either last.
@@ -553,17 +507,14 @@ impl Sends {
         );
     }
 
-    /// It has ended.
     pub(crate) fn end(&mut self, blocks: Extent) {
         self.at_device.remove(&blocks.offset);
     }
 
-    /// A write has failed.
     pub(crate) fn fail(&mut self, error: DeviceError) {
         self.failure = Some(error);
     }
 
-    /// Why the last write that failed did.
     pub(crate) fn failure(&self) -> Option<DeviceError> {
         self.failure.clone()
     }
@@ -574,17 +525,13 @@ impl Sends {
 pub(crate) struct Unflushed {
     /// What writes that were complete left to a flush.
     spans: Spans,
-    /// The flush at the device.
     flushing: Option<Flushing>,
-    /// The flush after that.
     next: Arc<Flush>,
-    /// What was not durable when a flush failed, and has not been written since.
+    /// Not durable when a flush failed, and not written since.
     lost: Spans,
-    /// What of that memory may still have, and is to be made dirty again when there is room.
+    /// What memory may still have of that, to be made dirty again when there is room.
     unrecovered: Spans,
-    /// Why the last flush that failed did.
     loss: Option<DeviceError>,
-    /// How often the device said that it lost what was not flushed.
     replays: u64,
 }
 
@@ -593,7 +540,6 @@ impl Unflushed {
         self.is_settled() && self.lost.is_empty() && self.unrecovered.is_empty()
     }
 
-    /// Whether no flush is needed and none is at the device.
     pub(crate) fn is_settled(&self) -> bool {
         self.spans.is_empty() && self.flushing.is_none()
     }
@@ -602,18 +548,18 @@ impl Unflushed {
         self.flushing.is_some()
     }
 
-    /// Whether there is so much to remember that a flush is due.
+    /// So much is to be remembered that a flush is due.
     pub(crate) fn is_much(&self) -> bool {
         self.spans.count() > SPANS_MAX / 2
     }
 
-    /// Whether the flush at the device was answered, and no thread has looked.
+    /// Answered, and no thread has looked.
     pub(crate) fn has_answer(&self) -> bool {
         let flushing = self.flushing.as_ref();
         flushing.is_some_and(|flushing| flushing.answer.is_some())
     }
 
-    /// Whether there is a flush at the device, for so long already.
+    /// A flush is at the device, for so long.
     pub(crate) fn is_flushing_for(&self, time: Duration) -> bool {
         let flushing = self.flushing.as_ref();
         flushing.is_some_and(|flushing| flushing.since.elapsed() >= time)
@@ -629,7 +575,6 @@ impl Unflushed {
         is_covered.then(|| flushing.flush.clone())
     }
 
-    /// The next flush begins.
     fn begin(&mut self) -> Arc<Flush> {
         assert!(self.flushing.is_none(), "one flush at a time");
         let flush = std::mem::take(&mut self.next);
@@ -642,7 +587,7 @@ impl Unflushed {
         flush
     }
 
-    /// The device has answered a flush; false when it is not the one at the device any more.
+    /// False when that flush is not the one at the device any more.
     pub(crate) fn answered(
         &mut self,
         flush: &Arc<Flush>,
@@ -656,24 +601,21 @@ impl Unflushed {
         true
     }
 
-    /// The flush at the device, if it was answered or has had so much time.
+    /// The flush, if it was answered or has had so much time.
     pub(crate) fn take_ended(&mut self, time: Duration) -> Option<Flushing> {
         let is_over = self.has_answer() || self.is_flushing_for(time);
         self.flushing.take_if(|_| is_over)
     }
 
-    /// Bytes were written, and a flush is to make them durable.
     pub(crate) fn written(&mut self, extent: Extent) {
         self.spans.insert(extent.offset, extent.end());
         self.spans.melt(SPANS_MAX);
     }
 
-    /// What was left to the next flush.
     pub(crate) fn take_written(&mut self) -> Spans {
         std::mem::take(&mut self.spans)
     }
 
-    /// What the flush at the device covers.
     pub(crate) fn covered(&self) -> Spans {
         let flushing = self.flushing.as_ref();
         flushing
@@ -681,7 +623,6 @@ impl Unflushed {
             .unwrap_or_default()
     }
 
-    /// A flush of these has failed.
     pub(crate) fn lose(&mut self, spans: Spans) {
         self.lost.extend(spans.clone());
         self.lost.melt(SPANS_MAX);
@@ -689,7 +630,6 @@ impl Unflushed {
         self.unrecovered.melt(SPANS_MAX);
     }
 
-    /// Why the last flush that failed did.
     pub(crate) fn loss(&self) -> Option<DeviceError> {
         self.loss.clone()
     }
@@ -698,12 +638,10 @@ impl Unflushed {
         self.loss = Some(error);
     }
 
-    /// Whether something of a range was lost, and not written since.
     pub(crate) fn has_lost(&self, extent: Extent) -> bool {
         self.lost.overlaps(extent.offset, extent.end())
     }
 
-    /// How often the device said that it lost what was not flushed.
     pub(crate) fn replays(&self) -> u64 {
         self.replays
     }
@@ -712,17 +650,16 @@ impl Unflushed {
         self.replays += 1;
     }
 
-    /// What was lost and memory may still have.
     pub(crate) fn unrecovered(&self) -> &Spans {
         &self.unrecovered
     }
 
-    /// Memory has nothing more of what was lost of a range.
+    /// Memory has nothing more of a range that was lost.
     pub(crate) fn forget_unrecovered(&mut self, extent: Extent) {
         self.unrecovered.take(extent.offset, extent.end());
     }
 
-    /// Memory has other bytes of a range than those that were lost.
+    /// Memory has other bytes than those that were lost.
     fn rewritten(&mut self, extent: Extent) {
         self.lost.take(extent.offset, extent.end());
         self.unrecovered.take(extent.offset, extent.end());
@@ -738,7 +675,6 @@ impl Unflushed {
 /// Threads that wait in an object.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// For a commit.
     pub commits: usize,
     /// For a tag, or for room.
     pub others: usize,
@@ -752,11 +688,9 @@ pub(crate) struct Shown {
     kept: i64,
 }
 
-/// What is known of an object, once something is: most objects of a store are only read, and many
-/// more are known than are written at a time.
+/// Made at the first write: most objects of a store are only read.
 pub(crate) type LazyDirty = LazyCell<Box<Dirty>, Box<dyn FnOnce() -> Box<Dirty> + Send>>;
 
-/// See the module.
 pub(crate) struct Dirty {
     pub policy: WriteBack,
     pub sends: Sends,
@@ -776,15 +710,13 @@ impl Dirty {
         }
     }
 
-    /// Whether nothing is dirty or on its way, nothing waits to become durable, was lost or is
-    /// waited for.
+    /// Nothing is dirty, on its way, waits, or was lost.
     fn is_idle(&self) -> bool {
         let is_clean = self.policy.dirty_pages() == 0 && self.policy.flight_bytes() == 0;
         let is_alone = self.waiting.commits == 0 && self.waiting.others == 0;
         is_clean && is_alone && self.sends.is_idle() && self.unflushed.is_idle()
     }
 
-    /// The next flush begins.
     pub(crate) fn begin_flush(&mut self) -> Arc<Flush> {
         let flush = self.unflushed.begin();
         self.policy.flush_begins();

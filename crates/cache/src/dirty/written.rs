@@ -2,30 +2,24 @@
 //! share, and which of them are *active*, as something in them is not durable.
 //!
 //! The flusher looks at active objects, and a sync, a close and an end of the store is about them.
-//! An object becomes active under the lock of its dirty set, and is no more when the flusher finds
-//! nothing in it that was not made durable. So the many objects of a store that are only read cost
-//! nothing here.
+//! The many objects that are only read cost nothing here.
 //!
 //! # The dirty quota
 //!
-//! **Problem.** Each store may have a share of the memory dirty. Five that are stuck would have
-//! all of it, and nobody could read.
+//! **Problem.** Five stores that are stuck, each with its share of memory dirty, would have all of
+//! it.
 //!
 //! **Rule.** All together have at most half of the cache. Half of that is divided among the stores
-//! that are written, as if there were four at least: so much each has for certain, whatever the
-//! others do. The other half is for those that come first.
+//! that are written, as if there were four at least; the other half is for those that come first.
+//! What a store may have is its policy's limit, so it writes earlier when there is less.
 //!
 //! ```text
 //!   half of the cache:  | store 1  | store 2  | store 3  |        in common         |
 //!                         for certain, each the same       3 3 3 1 1 1 1 1 . . . . .
 //! ```
 //!
-//! What a store may have is given to its policy as its limit, so that it begins to write earlier
-//! when there is less ([`pagewell_policy::writeback`]), and is not slowed at a limit of others.
-//!
-//! **Weakness.** With the fifth store and every one after it what each has for certain falls; what
-//! is above it counts as common, and goes only as it is written. Until then all together have more.
-//! Purged pages count until their writes end, so there can even be more than the cache has.
+//! **Weakness.** From the fifth store on what each has for certain falls, and what is above it goes
+//! only as it is written: until then all together have more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -43,42 +37,36 @@ use crate::sync::{Mutex, Rank};
 /// So many objects are committed at a time when all are.
 const COMMITTED_AT_ONCE: usize = 16;
 
-/// An object in which something was written, as its store sees it.
+/// An object as its store sees it.
 pub(crate) trait Active: Send + Sync {
-    /// Sends what may go now, and leaves the active objects when nothing is left.
+    /// Sends what may go, and retires when nothing is left.
     fn drive(self: Arc<Self>);
     /// When there may be something to send, if nothing else happens.
     fn due_at(&self) -> Option<Instant>;
     /// The threads that wait in it look again.
     fn notify(&self);
-    /// Another object has found out that the store lost what was not flushed.
+    /// The store lost what was not flushed.
     fn replay(&self, error: DeviceError);
     /// Waits until everything of it is durable; `None`: with its own patience.
     fn commit_all(self: Arc<Self>, patience: Option<Duration>) -> Result<()>;
-    /// Gives up what is dirty; how many bytes that were.
+    /// Gives up what is dirty; how many bytes.
     fn abandon(&self) -> u64;
-    /// Bytes that are not at the store.
     fn dirty_bytes(&self) -> u64;
-    /// Whether anything is not durable.
     fn has_uncommitted(&self) -> bool;
 }
 
-/// See the module.
 pub(crate) struct WrittenStore {
     quota: Arc<Quota>,
     flusher: Arc<Flusher>,
-    /// What the write-back of all objects has in common, and the settings of each.
+    /// What the write-back of all objects shares.
     share: StoreShare,
     settings: Settings,
-    /// When the time of its policies began.
     origin: Instant,
-    /// In the quota.
     number: u32,
-    /// Most memory of pages with something dirty, if no other store has any, and as it was opened.
+    /// Most dirty memory, if no other store has any; now, and as opened.
     bytes_max: AtomicU64,
     bytes_max_usual: Option<u64>,
     active: Mutex<BTreeMap<u32, Weak<dyn Active>>>,
-    /// The flusher knows the store.
     is_enlisted: AtomicBool,
     is_abandoned: AtomicBool,
     losses: AtomicU64,
@@ -89,7 +77,7 @@ pub(crate) struct WrittenStore {
 }
 
 impl WrittenStore {
-    /// Of which nothing is written. The settings are those of each object, but for the limit.
+    /// The settings are those of each object.
     pub(crate) fn new(
         quota: Arc<Quota>,
         flusher: Arc<Flusher>,
@@ -129,34 +117,28 @@ impl WrittenStore {
         &self.flusher
     }
 
-    /// The write-back of one more object.
     pub(crate) fn write_back(&self) -> WriteBack {
         WriteBack::of_store(self.settings, &self.share)
     }
 
-    /// The time of its policies.
     pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
     }
 
-    /// When that time will be, if ever.
     pub(crate) fn instant(&self, time: Duration) -> Option<Instant> {
         self.origin.checked_add(time)
     }
 
-    /// How much memory may have something dirty now.
     pub(crate) fn allowance(&self) -> u64 {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         self.quota.allowance(self.number, bytes_max)
     }
 
-    /// So much memory has something dirty.
     pub(crate) fn note_memory(&self, bytes: u64) {
         self.quota.set(self.number, bytes);
     }
 
-    /// Writers may have so much from now on; `None`: as when the store was opened. Those that wait
-    /// look again.
+    /// The limit from now on; `None`: as opened. Writers that wait look again.
     pub(crate) fn limit(&self, bytes_max: Option<u64>) {
         let wanted = bytes_max.or(self.bytes_max_usual);
         let bytes_max = self.quota.store_bytes_max(wanted);
@@ -170,7 +152,7 @@ impl WrittenStore {
         self.active.lock().insert(number, object.clone());
     }
 
-    /// It is active no more. The caller has the lock of its dirty set, or is its end.
+    /// It is active no more.
     pub(crate) fn retire(&self, number: u32) {
         self.active.lock().remove(&number);
     }
@@ -180,20 +162,18 @@ impl WrittenStore {
         active.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// An object of the store had to wait, and may try again: the flusher looks at all of them, and
-    /// so do the threads that wait in them.
+    /// Objects that had to wait try again.
     pub(crate) fn go_on(&self) {
         self.progress.fetch_add(1, Ordering::AcqRel);
         self.active().iter().for_each(|object| object.notify());
         self.flusher.wake();
     }
 
-    /// A write or a flush of an object has ended.
     pub(crate) fn note_taken(&self, is_taken: bool) {
         self.taken.fetch_add(is_taken.into(), Ordering::AcqRel);
     }
 
-    /// How much the store has taken: while that changes, it is slow and not dead.
+    /// While this changes, the store is slow and not dead.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
@@ -203,8 +183,7 @@ impl WrittenStore {
         self.progress.load(Ordering::Acquire)
     }
 
-    /// The store said of an object that it has lost what was not flushed. That is known of it; of
-    /// the others what is kept is dirty again: none of it is there any more.
+    /// An object found that the store lost what was not flushed: what others keep is dirty again.
     pub(crate) fn replay_others(&self, number: u32, error: &DeviceError) {
         let active = self.active.lock();
         let others = active.iter().filter(|(other, _)| **other != number);
@@ -215,7 +194,6 @@ impl WrittenStore {
         }
     }
 
-    /// Something that was written to an object may be lost.
     pub(crate) fn lose(&self) {
         self.losses.fetch_add(1, Ordering::AcqRel);
     }
@@ -292,7 +270,6 @@ impl Work for WrittenStore {
 /// So many stores may begin to be written without taking anything from those before.
 const STORES_MIN: u64 = 4;
 
-/// Dirty memory by store.
 pub(crate) struct Quota {
     size_bytes: u64,
     total: AtomicU64,
@@ -301,7 +278,6 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// For a cache of this size.
     pub(crate) fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
@@ -311,26 +287,23 @@ impl Quota {
         }
     }
 
-    /// A number for one more store.
     pub(crate) fn add(&self) -> u32 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Most memory of pages with something dirty, of a store that wants so much.
+    /// The limit of a store that wants so much.
     pub(crate) fn store_bytes_max(&self, wanted_bytes: Option<u64>) -> u64 {
         let wanted_bytes = wanted_bytes.unwrap_or(self.size_bytes / 5);
         wanted_bytes.clamp(PAGE, self.size_bytes / 2)
     }
 
-    /// A store has so much dirty memory now; purged pages whose writes are under way count too,
-    /// so it may be more than there is.
+    /// Purged pages count until their writes end, so it may be more than there is.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
         let mut stores = self.stores.lock();
         stores.insert(number, bytes);
         self.total.store(stores.values().sum(), Ordering::Relaxed);
     }
 
-    /// A store is gone.
     pub(crate) fn remove(&self, number: u32) {
         let mut stores = self.stores.lock();
         stores.remove(&number);

@@ -1,21 +1,14 @@
 //! Claims: runs of units of one page that one thread has taken upon itself to fetch.
 //!
 //! A page is claimed under the lock of the fetches into its frame, so a unit is fetched by one
-//! request. Adjacent claims travel together. When the request ends, the units that came become
-//! valid, then the fetch is in flight no more, then the threads that wait are woken; a claim that
-//! is given up ends all the same.
+//! request. When the request ends, the units that came become valid, then the fetch is in flight no
+//! more, then the threads that wait are woken; also when a claim is given up.
 //!
-//! # Fills
-//!
-//! **Problem.** A unit was written in part, and now the rest is wanted: by a reader, or by a
-//! write-back that has to write whole blocks. The device's bytes must not come over the new ones.
-//!
-//! **Rule.** The unit is claimed like any that is missing, so writers of it wait for the fetch.
-//! Its bytes do not go straight into the page but into a buffer, and from there to where nothing
-//! was dirty *when it was claimed*. That is enough: bytes that were dirty or under write-back then
-//! are in the page and newer; all others are on the device, as every write of them was complete
-//! before this read was sent; and until it ends no thread writes to this unit in memory. What is
-//! written meanwhile is in the page all the same.
+//! **Fills.** A unit was written in part, and the rest is wanted by a reader, or by a write of
+//! whole blocks. It is claimed like any, so writers of it wait. The bytes come into a buffer, and
+//! from there to where nothing was dirty *when it was claimed*. That is enough: all that was not
+//! dirty or under write-back then is on the device, and until the fetch ends no thread writes to
+//! the unit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,17 +28,15 @@ use crate::residency::pages::Found;
 use crate::residency::pins::{OwnPages, OwnedPin};
 use crate::table::{DIRTY, FULL, State};
 
-/// A page that is wanted, and which units of it.
 pub(crate) struct Wanted {
     pub page: u64,
     pub units: Units,
     pub pin: OwnedPin,
-    /// Before it was pinned.
     pub state: State,
 }
 
 impl Wanted {
-    /// Units of a page that was found, and whose pin this takes over.
+    /// Takes over the pin of a page that was found.
     pub(crate) fn new(own: &Arc<OwnPages>, found: Found, page: u64, units: Units) -> Self {
         Self {
             page,
@@ -64,23 +55,19 @@ pub(crate) struct Claim {
     pin: OwnedPin,
     page: u64,
     fetch: Arc<Fetch>,
-    /// The bytes do not go straight into the page.
     fill: Option<Fill>,
 }
 
-/// What has to be done for some pages.
 #[derive(Default)]
 pub(crate) struct Claims {
     pub ours: Vec<Claim>,
-    /// What other threads fetch.
     pub joined: Vec<Arc<Fetch>>,
     /// Another page has the name by now: pin that, and claim again.
     pub stale: bool,
 }
 
 impl Claims {
-    /// What has to end before the pages have what is wanted. To be taken before the claims are
-    /// sent.
+    /// What is to be waited for. To be taken before the claims are sent.
     pub(crate) fn fetches(&mut self) -> Fetches {
         let ours = self.ours.iter().map(|claim| claim.fetch.clone());
         Fetches {
@@ -90,13 +77,11 @@ impl Claims {
     }
 }
 
-/// Fetches units of the pages of one object.
 pub(crate) struct Fetcher {
     own: Arc<OwnPages>,
     dirty: Arc<DirtySet>,
     queue: Arc<IoQueue>,
-    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
-    /// byte.
+    /// A second miss in a page fetches the rest of it; so does the first of a file's first byte.
     widens: bool,
 }
 
@@ -122,10 +107,9 @@ impl Fetcher {
         &self.queue
     }
 
-    /// Finds out, for the wanted units of a page, which are in flight and which are ours. With
-    /// `widen`, where it is worth it, a page that is met again is fetched to its ends. So is the
-    /// first of a file when its first byte is wanted: most that begin there go on, and then it is
-    /// one request, not two.
+    /// Finds out which of the wanted units are in flight, and claims the others. With `widen` a
+    /// page that is met again is fetched to its ends, and so is the first of a file: most that
+    /// begin there go on, and then it is one request, not two.
     pub(crate) fn claim(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -172,7 +156,6 @@ impl Fetcher {
         }
     }
 
-    /// Dirty bytes of a page, and which of the missing units have some.
     fn partly_dirty(&self, wanted: &Wanted, missing: Units) -> (Vec<Range<usize>>, Units) {
         if missing == 0 || !self.own.pages().table().state(wanted.pin.slot()).has(DIRTY) {
             return (Vec::new(), 0);
@@ -217,7 +200,7 @@ impl Fetcher {
         }
     }
 
-    /// Makes requests of claims, adjacent ones of one file together, and sends them.
+    /// Sends claims, adjacent ones of one file together.
     pub(crate) fn send(self: &Arc<Self>, claims: Vec<Claim>, issuer: Issuer) {
         if claims.is_empty() {
             return;
@@ -300,7 +283,6 @@ impl Fetcher {
         Segment::new(start, length)
     }
 
-    /// Everything before `end` has come.
     fn arrived(&self, group: Vec<Claim>, end: u64, result: Result<(), DeviceError>) {
         let layout = self.own.layout();
         for mut claim in group {
@@ -322,13 +304,11 @@ impl Fetcher {
 }
 
 impl Claim {
-    /// Which units.
     #[cfg(all(test, feature = "loom"))]
     pub(crate) fn units(&self) -> Units {
         self.fetch.units()
     }
 
-    /// Ends it: these units have come.
     pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
         let (pages, layout) = (self.fetcher.own.pages(), &self.fetcher.own.layout());
         let (dirty, frame) = (&self.fetcher.dirty, self.pin.frame());
@@ -347,7 +327,7 @@ impl Claim {
     }
 }
 
-/// Nobody waits for ever for a claim that was given up, whatever the reason.
+/// No thread waits for ever for a claim that was given up.
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.fetch.has_ended() {
@@ -375,10 +355,9 @@ fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
     runs
 }
 
-/// Where the bytes of a run of units come, and what stays as it is.
+/// Where the bytes of a run come, and what stays as it is.
 pub(crate) struct Fill {
     buffer: Buffer,
-    /// First byte of the run in the page.
     start: usize,
     /// Dirty bytes of the page, ascending.
     kept: Vec<Range<usize>>,

@@ -1,26 +1,14 @@
 //! Read-ahead at work: telling the policy of reads, and doing what it plans.
 //!
-//! The policy belongs to the store, as what it learns of one object, how late answers come, is true
-//! of the next. It sees all objects in one address space ([`seen_from`]) and plans inside of the
-//! one that is read.
+//! The policy belongs to the store, as what it learns of one object is true of the next. It sees
+//! all objects in one address space ([`seen_from`]) and plans inside of the one that is read.
 //!
-//! # Problem
+//! A request of 1 MiB fills sixteen pages. On a virtual disk sequential reads were 6 % faster with
+//! one piece of memory for each request. So frames are taken many at a time and handed out in the
+//! order of their addresses: what streams left behind comes back as one run, mostly backward.
 //!
-//! A request of 1 MiB fills sixteen pages. When they lie apart the device gets sixteen pieces of
-//! memory, and each costs it something. On a virtual disk sequential reads were 6 % faster with
-//! one piece for each request.
-//!
-//! # Rule
-//!
-//! Frames for pages that will be fetched together are taken from the free list many at a time and
-//! handed out in the order of their addresses. Drop-behind and eviction give back pages in the
-//! order in which a stream has read them, and the free list is a stack: what comes out together was
-//! put in together, mostly backward. Sorting turns that into one run.
-//!
-//! # Weakness
-//!
-//! Nothing is moved: where random reads have scattered the free frames, they stay scattered. A
-//! plan of which a part is in memory already may evict as many pages too early.
+//! **Weakness.** Where random reads have scattered the free frames, they stay scattered. A plan of
+//! which a part is in memory already may evict as many pages too early.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -40,14 +28,12 @@ use crate::residency::pages::Pages;
 use crate::residency::pins::OwnPages;
 use crate::table::{AHEAD, FULL, MARKER, STREAM, SlotIndex};
 
-/// Frames taken at a time: with 16 the pages of a request came in five pieces, with 64 in three,
-/// with 256 in two, half of them in one.
+/// With 16 the pages of a request came in five pieces, with 64 in three, with 256 in two.
 const TAKEN_AT_ONCE: usize = 256;
 
 /// Frames on their way from the free list to pages. What is left goes back.
 struct Batch<'a> {
     pages: &'a Pages,
-    /// The lowest last.
     taken: Vec<FrameIndex>,
 }
 
@@ -84,11 +70,9 @@ impl Drop for Batch<'_> {
     }
 }
 
-/// One read, however many parts it is made in.
 pub(crate) struct Reading {
     pub mode: ReadMode,
-    /// When the policy of read-ahead was told of its first part: it takes parts with the same time
-    /// for one access.
+    /// The policy takes parts with the same time for one access.
     pub told: OnceCell<Duration>,
 }
 
@@ -99,11 +83,9 @@ impl Reading {
     }
 }
 
-/// Fetches what will be wanted of an object.
 pub(crate) struct ReadAhead {
     fetcher: Arc<Fetcher>,
     streams: Arc<Streams>,
-    /// Of what a stream has left behind memory is given back.
     drops_behind: bool,
     rotational: bool,
 }
@@ -127,12 +109,10 @@ impl ReadAhead {
         self.fetcher.own()
     }
 
-    /// What the policy has seen and done.
     pub(crate) fn counts(&self) -> Counts {
         self.streams.lock().counts()
     }
 
-    /// Tells the policy of a part of a read, and does what it plans.
     pub(crate) fn note(&self, offset: u64, length: u64, kind: AccessKind, reading: &Reading) {
         let now = *reading.told.get_or_init(|| self.fetcher.dirty().now());
         let base = seen_from(self.own().layout().number());
@@ -154,7 +134,6 @@ impl ReadAhead {
         self.run_plan(plan, base);
     }
 
-    /// What the policy may plan for a read.
     fn bounds(&self, base: u64, reading: &Reading) -> Option<Bounds> {
         let moved = |bounds: Bounds| Bounds {
             start: base + bounds.start,
@@ -170,7 +149,7 @@ impl ReadAhead {
         bounds.map(moved)
     }
 
-    /// A page with a mark was touched. Says whether the policy wants to hear of it.
+    /// Whether the policy wants to hear of the touch of a page.
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
         let before = self.own().pages().table().clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
@@ -184,7 +163,7 @@ impl ReadAhead {
         before.has(MARKER)
     }
 
-    /// Begins to fetch a range that will be wanted, as far as memory allows.
+    /// Begins to fetch a range, as far as memory allows.
     pub(crate) fn prefetch(&self, offset: u64, length: u64) {
         let length = length.min(self.own().pages().ahead_budget_bytes());
         let end = offset.saturating_add(length);

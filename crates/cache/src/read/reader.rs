@@ -1,12 +1,10 @@
 //! Reads of a range: of each page a hit, or a miss for as much as is missing.
 //!
-//! **The hit**: bytes that are in memory already, found and copied or pinned. Everything a cached
-//! read costs is here and in [`crate::table`]: a lookup, a pin, at most one copy, a
-//! look at the heat. A hit takes no memory and no lock, and waits for one thing only: a writer that
-//! is at work in the same page, for as long as it copies its bytes. The first touch of what
-//! read-ahead has fetched is noted with its policy, and that takes a lock.
+//! **The hit** takes no memory and no lock: a lookup and a pin ([`crate::table`]), at most one
+//! copy, a look at the heat. It waits for one thing only: a writer that copies bytes in the same
+//! page. The first touch of what was fetched ahead is noted with the policy, and that takes a lock.
 //!
-//! **The miss**: bringing bytes into pages, once however many threads want them.
+//! **The miss** brings bytes into pages, once however many threads want them:
 //!
 //! ```text
 //! obtain ──> pin pages ──> claim units ──> send requests ──> streams ──> wait
@@ -14,9 +12,8 @@
 //!                              └─ in flight: join the fetch
 //! ```
 //!
-//! What is missing becomes [claims](crate::read::claim). A read whose request failed is made again
-//! without what was only fetched along, so an error reaches nobody but those that asked for the
-//! bad place.
+//! A read whose request failed is made again without what was only fetched along: an error is for
+//! those that asked for the bad place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +37,7 @@ use crate::residency::pins::{OwnPages, OwnedPin, PagePin, PinLease, PinnedPage};
 use crate::table::{AHEAD, FULL, MARKER, Pinned, STREAM, SlotIndex, State};
 use crate::{Error, ReadMode, Result};
 
-/// Reads of one object: hits, and misses, for which units are claimed and fetched.
+/// Reads of one object.
 pub(crate) struct Reader {
     /// Those of `own`: a hit follows one pointer less.
     pages: Arc<Pages>,
@@ -77,7 +74,6 @@ impl Reader {
         self.fetcher.dirty()
     }
 
-    /// Refuses a range that is not inside.
     pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
         let end = offset.checked_add(length as u64);
         if end.is_some_and(|end| end <= self.own.layout().length_bytes()) {
@@ -87,7 +83,6 @@ impl Reader {
         Err(DeviceError::past_end(device, offset, length).into())
     }
 
-    /// Fills `target`; `waited` becomes true if anything was not in memory.
     pub(crate) fn read(
         &self,
         offset: u64,
@@ -125,7 +120,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one.
     pub(crate) fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
         // At least one byte: there is no page for none.
         let length = length.max(1);
@@ -145,9 +139,8 @@ impl Reader {
         Ok(PinnedPage::new(pages, pin.slot(), pin.frame(), &part))
     }
 
-    /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
-    /// memory. `None` when too many pages are pinned already, or when not all of these have a frame
-    /// at the same time.
+    /// `None` when too many pages are pinned already, or when not all of these have a frame at the
+    /// same time.
     pub(crate) fn pin_all(
         &self,
         offset: u64,
@@ -201,14 +194,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The hit: pins bytes of a page that are there.
     fn pin_hit(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let found = self.pages.find(self.own.layout().key(part.page))?;
         self.accept(found.slot, found.state, part, reading)
     }
 
-    /// [`Self::pin_hit`] for a reader that will read all the bytes at once: asks the processor for
-    /// them before the page is found, by a guess, or else before it is pinned.
+    /// Asks the processor for the bytes before the page is found, by a guess, or else before it is
+    /// pinned.
     #[inline]
     fn pin_to_copy(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let prefetch = |frame| self.pages.arena().prefetch(frame, part.range());
@@ -225,12 +217,11 @@ impl Reader {
         self.accept(slot, state, part, reading)
     }
 
-    /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
+    /// The pin is to be let go of by what gets this.
     fn pin_kept(&self, part: &Part, reading: &Reading) -> Option<(SlotIndex, FrameIndex)> {
         self.pin_hit(part, reading).map(PinnedPage::into_kept)
     }
 
-    /// Takes a pinned page if the bytes are there, else lets go of it.
     #[inline]
     fn accept(
         &self,
@@ -260,25 +251,20 @@ impl Reader {
     }
 }
 
-/// Bytes obtained for one reader at a time.
 const OBTAINED_BYTES_MAX: u64 = 1 << 20;
-/// Longer than anybody waits.
 const LONG: Duration = Duration::from_secs(365 * 86_400);
-/// How long to sleep when there is no frame.
 pub(crate) const MEMORY_TICK: Duration = Duration::from_millis(1);
 
-/// How waiting ended.
 enum Settled {
     Complete,
-    /// What we asked for did not come.
     Failed(DeviceError),
-    /// What another thread asked for, and we wanted a part of, did not come.
+    /// What another thread asked for did not come.
     OthersFailed,
 }
 
 impl Reader {
-    /// Pins the pages of a range with all its bytes in them, and says whether any was missing. Of a
-    /// long range only the first of them, and of any when memory is short, but at least one.
+    /// Pins the pages of a range with all its bytes in them, and says whether any was missing; of a
+    /// long range, and when memory is short, the first ones.
     pub(crate) fn obtain(
         &self,
         range: &Range<u64>,
@@ -325,8 +311,8 @@ impl Reader {
         }
     }
 
-    /// Where that portion of a range ends that is obtained at a time: with the range, or else with
-    /// a page. Of the last page obtained nothing else than what was asked for is there.
+    /// Where the portion ends that is obtained at a time: with the range, or else with a page, of
+    /// which nothing more is there than what was asked for.
     fn portion_end(&self, range: &Range<u64>) -> u64 {
         let most = OBTAINED_BYTES_MAX.min(self.pages.arena().size_bytes() / 8);
         let end = range.start + most;
@@ -336,7 +322,7 @@ impl Reader {
         end - end % PAGE
     }
 
-    /// Sees that everything wanted is there or in flight, unless a page has another frame by now.
+    /// All that is wanted is there or in flight afterwards, unless a page has another frame by now.
     fn launch(&self, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
         for one in wanted {
@@ -350,7 +336,6 @@ impl Reader {
         (fetches, claims.stale)
     }
 
-    /// Waits for fetches and says whether the wanted units have come.
     fn settle(
         &self,
         wanted: &[Wanted],
@@ -420,7 +405,7 @@ impl Reader {
         Ok(wanted)
     }
 
-    /// Lets a moment pass in which a page may come free, unless the time is up.
+    /// Lets a moment pass, unless the time is up.
     pub(crate) fn wait_for_memory(
         &self,
         offset: u64,
@@ -442,8 +427,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a read of these pages is to the read-ahead policy: nothing when it found everything
-    /// and no page had a marker.
+    /// What the read is to the read-ahead policy: nothing when all was there, without a marker.
     fn kind_of(&self, wanted: &[Wanted], fetches: &Fetches) -> Option<AccessKind> {
         let mut marked = false;
         for one in wanted {
@@ -462,7 +446,6 @@ impl Reader {
     }
 }
 
-/// When a thread gives up that may wait so long.
 pub(crate) fn deadline_after(timeout: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(timeout).unwrap_or(now + LONG)

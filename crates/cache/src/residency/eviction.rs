@@ -1,33 +1,24 @@
-//! Which page goes when another comes, when the frame of one without a name is free, and what
-//! read-ahead may bring.
+//! Which page goes when another comes, and when the frame of one without a name is free.
 //!
 //! # Drop-behind
 //!
-//! **Problem.** The kernel keeps what it reads through a mount. To keep it here too takes twice the
-//! memory, and the second half is of no use: while the kernel has a page it does not ask for it. It
-//! costs time as well. New memory has to be filled with zeros, or even to be taken back by a
-//! machine that runs this one as a guest (0.4 GB/s was measured), and what comes from a socket into
-//! memory that was used a moment ago is still in the processor's cache when it goes on to the
-//! kernel.
-//!
-//! But not every reader keeps everything: one in a container with little memory reads a file
-//! through us again and again.
+//! **Problem.** The kernel keeps what it reads through a mount: the second copy here is of no use,
+//! and new memory costs time: it is filled with zeros, or taken back by the host of a guest (0.4
+//! GB/s was measured). But a reader in a small container reads a file through us again and again.
 //!
 //! **Rule.** Where the reader is said to keep what it has read ([`CacheOptions::reader_keeps`]),
-//! what a stream has left behind is given back although there is memory. Not at once: that a page
-//! was asked for is known before it is there and before it is delivered, so one part in
-//! [`LAG_SHARE`] of the cache waits. The names of as many pages as the cache has are remembered.
-//! When [`WANTED_PAGES`] of those have been fetched again, the reader does not keep them: nothing
-//! more is given back before memory is short.
+//! what a stream has left behind is given back although there is memory; one part in [`LAG_SHARE`]
+//! of the cache waits before that, as it may not be delivered yet. As many names as the cache has
+//! pages are remembered. When [`WANTED_PAGES`] of those were fetched again, the reader does not
+//! keep them: nothing more is given back before memory is short.
 //!
 //! ```text
 //!   behind ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on
 //! ```
 //!
-//! **Weaknesses.** What such a reader reads the second time comes from the device once more. A file
-//! that another client has changed is fetched again, too, and is taken for that. It is never found
-//! out that a reader has begun to keep, and writing over a page that was given back is taken for it
-//! too. A page that is pinned, hot or unread when its turn comes stays.
+//! **Weaknesses.** What such a reader reads the second time comes from the device once more. Files
+//! that another client has changed, and writes over a page that was given back, are taken for it
+//! too. That a reader has begun to keep is not seen.
 //!
 //! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 
@@ -40,9 +31,9 @@ use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, Ghost, S3Fifo};
 use crate::sync::{Mutex, Rank};
 use crate::table::SlotIndex;
 
-/// Pages evicted at a time, so that the lock of the policy is not taken for each.
+/// Pages evicted under one lock.
 const EVICTED_AT_ONCE: usize = 8;
-/// How often the policy is asked again when it finds no page that can go.
+/// So often the policy may find no page that can go.
 const REFUSALS_MAX: u32 = 8;
 
 /// Which page goes next, and what waits for that.
@@ -53,7 +44,6 @@ pub(super) struct Evictor {
 }
 
 impl Evictor {
-    /// For a cache of so many pages.
     pub(super) fn new(frames: u32, reader_keeps: bool) -> Self {
         Self {
             policy: Mutex::new(Rank::Leaf, S3Fifo::new(frames)),
@@ -62,18 +52,15 @@ impl Evictor {
         }
     }
 
-    /// A page came into a frame.
     pub(super) fn inserted(&self, frame: FrameIndex, key: u64, arrival: Arrival) {
         self.policy.lock().inserted(frame, mix(key), arrival);
         self.drop_behind.fetched(key);
     }
 
-    /// A page has left its frame.
     pub(super) fn removed(&self, frame: FrameIndex) {
         self.policy.lock().removed(frame);
     }
 
-    /// A page has another frame.
     pub(super) fn moved(&self, from: FrameIndex, to: FrameIndex, key: u64) {
         let mut policy = self.policy.lock();
         policy.removed(from);
@@ -107,12 +94,10 @@ impl Evictor {
         evicted
     }
 
-    /// A page without a name is pinned: its frame is free later.
     pub(super) fn add_detached(&self, slot: SlotIndex, frame: FrameIndex) {
         self.detached.add(slot, frame);
     }
 
-    /// Forgets those that `free` frees.
     pub(super) fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
         self.detached.sweep(free);
     }
@@ -136,12 +121,10 @@ struct Detached {
 }
 
 impl Detached {
-    /// One more.
     fn add(&self, slot: SlotIndex, frame: FrameIndex) {
         self.change(|frames| frames.push((slot, frame)));
     }
 
-    /// Forgets those that `free` frees.
     fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
         if self.count.load(Ordering::Relaxed) > 0 {
             self.change(|frames| frames.retain(|(slot, frame)| !free(*slot, *frame)));
@@ -155,28 +138,25 @@ impl Detached {
     }
 }
 
-/// One part of the cache in this many is left behind and waits: of 4 GiB, 64 MiB, and a reader of a
-/// mount has one or two on their way to it.
+/// Of 4 GiB, 64 MiB wait: a reader of a mount has one or two on their way.
 const LAG_SHARE: u32 = 64;
 /// Pages fetched again: 4 MiB, more than a reader steps back by chance.
 const WANTED_PAGES: u32 = 64;
 
-/// Pages that were given back although there was memory. See the module.
+/// See the module.
 struct DropBehind {
-    /// `None`: nothing is.
     names: Option<Mutex<Names>>,
     wanted_pages: AtomicU32,
 }
 
 struct Names {
-    /// Those that wait, the first left first, and how many may.
+    /// Oldest first, and how many may wait.
     waiting: VecDeque<u64>,
     waiting_max: usize,
     given_back: Ghost,
 }
 
 impl Names {
-    /// A page that was left behind waits; the one whose turn has come for it.
     fn wait(&mut self, key: u64) -> Option<u64> {
         self.waiting.push_back(key);
         let is_over = self.waiting.len() > self.waiting_max;
@@ -185,7 +165,6 @@ impl Names {
 }
 
 impl DropBehind {
-    /// For a cache of so many pages.
     fn new(frames: u32, reader_keeps: bool) -> Self {
         let names = || Names {
             waiting: VecDeque::new(),
@@ -215,7 +194,6 @@ impl DropBehind {
         }
     }
 
-    /// A page came into the cache.
     fn fetched(&self, key: u64) {
         if let Some(names) = self.names()
             && names.lock().given_back.take(mix(key))

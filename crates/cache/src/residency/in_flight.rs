@@ -16,23 +16,20 @@ use crate::sync::{Condvar, Guard, Mutex, Rank, Shards, Tally};
 
 /// Units of one page that one request brings.
 pub(crate) struct Fetch {
-    /// Which units.
     units: Units,
-    /// Bytes that read-ahead asked for when nobody waited for them.
+    /// Bytes of a guess of read-ahead.
     ahead_bytes: Option<u64>,
     /// The request at the device's queue; 0 before it has one.
     request: AtomicU64,
-    /// A reader waits for what was a guess.
     wanted: AtomicBool,
     end: Mutex<End>,
     arrival: Condvar,
 }
 
-/// The end of a fetch, and whether a thread waits for it.
 #[derive(Default)]
 struct End {
     outcome: Option<Result<(), DeviceError>>,
-    /// Waking nobody is a system call too; read-ahead would make one for each page.
+    /// Waking no thread is a system call too, one for each page.
     is_awaited: bool,
 }
 
@@ -52,32 +49,29 @@ impl Fetch {
         self.units
     }
 
-    /// Whether read-ahead asked for it when no reader waited for it.
+    /// Whether it was a guess.
     pub(crate) fn is_ahead(&self) -> bool {
         self.ahead_bytes.is_some()
     }
 
-    /// Says which request brings it.
     pub(crate) fn name(&self, request: RequestId) {
         self.request.store(request.0, Ordering::SeqCst);
     }
 
-    /// A reader waits for what was a guess: the request to make urgent, once it has a name. When
-    /// it has none yet, the thread that sends it sees that it is [urgent](Fetch::urgent).
+    /// A reader waits for a guess: the request to make urgent, if it has a name; else the thread
+    /// that sends it sees that it is [urgent](Fetch::urgent).
     pub(crate) fn want(&self) -> Option<RequestId> {
         self.ahead_bytes?;
         self.wanted.store(true, Ordering::SeqCst);
         self.urgent()
     }
 
-    /// The request, if a reader waits for what was a guess.
     pub(crate) fn urgent(&self) -> Option<RequestId> {
         let request = self.request.load(Ordering::SeqCst);
         let is_urgent = request > 0 && self.wanted.load(Ordering::SeqCst);
         is_urgent.then_some(RequestId(request))
     }
 
-    /// Ends it for all that wait.
     fn end(&self, result: Result<(), DeviceError>) {
         let mut end = self.end.lock();
         end.outcome = Some(result);
@@ -88,12 +82,10 @@ impl Fetch {
         }
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.end.lock().outcome.is_some()
     }
 
-    /// How it ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Result<(), DeviceError>> {
         self.end.lock().outcome.clone()
     }
@@ -110,7 +102,6 @@ impl Fetch {
     }
 }
 
-/// Fetches that a thread waits for, or a write.
 #[derive(Default)]
 pub(crate) struct Fetches {
     /// Made for it.
@@ -124,7 +115,6 @@ impl Fetches {
         self.ours.is_empty() && self.joined.is_empty()
     }
 
-    /// All of them, and whether each is ours.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<Fetch>, bool)> {
         let ours = self.ours.iter().map(|fetch| (fetch, true));
         ours.chain(self.joined.iter().map(|fetch| (fetch, false)))
@@ -134,7 +124,6 @@ impl Fetches {
 /// All fetches that are in flight, by the frame that they fill.
 pub(crate) struct InFlight {
     shards: Shards<HashMap<u32, Vec<Arc<Fetch>>>>,
-    /// Bytes of read-ahead among them.
     ahead_bytes: Tally,
 }
 
@@ -152,7 +141,6 @@ impl InFlight {
         }
     }
 
-    /// Bytes of read-ahead that are in flight.
     pub(crate) fn ahead_bytes(&self) -> u64 {
         self.ahead_bytes.get()
     }
@@ -163,13 +151,12 @@ impl InFlight {
         FrameFetches { shard, frame }
     }
 
-    /// One more fetch of a frame that is locked.
     pub(crate) fn add(&self, frame: &mut FrameFetches<'_>, fetch: Arc<Fetch>) {
         self.ahead_bytes.add(fetch.ahead_bytes.unwrap_or(0));
         frame.shard.entry(frame.frame.0).or_default().push(fetch);
     }
 
-    /// A fetch has ended: it is in flight no more, then all that wait are woken.
+    /// First it is in flight no more, then threads that wait are woken.
     pub(crate) fn end(&self, frame: FrameIndex, fetch: &Fetch, outcome: Result<(), DeviceError>) {
         let mut fetches = self.lock(frame);
         if let Some(here) = fetches.shard.get_mut(&frame.0) {
@@ -185,7 +172,6 @@ impl InFlight {
 }
 
 impl FrameFetches<'_> {
-    /// The fetches.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Fetch>> {
         self.shard.get(&self.frame.0).into_iter().flatten()
     }

@@ -1,18 +1,15 @@
 //! The objects that share a cache: their numbers, the read-ahead policies that learn what became
 //! of pages, and which pages each has.
 //!
-//! **Problem.** The table finds a page by its name; it cannot say which pages of a range it has.
-//! Asking for each page number of a range costs its length, looking at every frame the size of the
-//! cache. A client that purges 50,000 small files one after the other can afford neither.
+//! **Problem.** The table cannot say which pages of a range it has: asking for each costs the
+//! length of the range, looking at every frame the size of the cache. A client that purges 50,000
+//! small files can afford neither.
 //!
-//! **Rule.** An object that is one of many has its pages in a list of its own, in order (its number
-//! says so). A page is counted before it comes into the table, and taken off after it has left: one
-//! that is there is always in the list, and one that is in the list may just have gone. Counts, as
-//! the name may be given anew before the page that left was taken off. A device alone in its store
-//! has no list: it has most of the frames, and is seldom purged.
-//!
-//! A number is given out again only after the last page with it has left the table, and the one
-//! that was free for longest first: what policies remember by number is old by then.
+//! **Rule.** An object that is one of many lists its pages (its number says so). A page is counted
+//! before it comes into the table and taken off after it has left; counts, as the name may be given
+//! anew in between. A device alone in its store has no list: it has most of the frames, and is
+//! seldom purged. A number is given out again after its last page has left, the one free for
+//! longest first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -24,21 +21,17 @@ use pagewell_policy::readahead::{Adaptive, Feedback};
 use crate::page::{PAGE, object_of, page_of};
 use crate::sync::{Mutex, Rank, Shards};
 
-/// The read-ahead policy of a store.
 pub(crate) type Streams = Mutex<Adaptive>;
 
 /// The bit of the number of an object whose pages are listed.
 pub(crate) const LISTED: u32 = 1 << 31;
-/// The lower bits of a number that say where the policy of read-ahead sees the object, and how
-/// much it sees of each.
+/// So many objects have places of their own for the policy of read-ahead, of so many bytes.
 const SEEN_BITS: u32 = 15;
 pub(crate) const SEEN_BYTES: u64 = 1 << 48;
-/// All of them.
 pub(crate) const SEEN_FROM_BYTES_MAX: u64 = SEEN_BYTES << SEEN_BITS;
 
-/// Where the policy of read-ahead of a store sees the first byte of an object: it knows one address
-/// space. Of more than 32,768 objects some share a place; then one may be taken for the other,
-/// which costs a guess.
+/// Where the policy of read-ahead, which knows one address space, sees the first byte of an object.
+/// Of more than 32,768 objects some share a place, which costs a guess.
 pub(crate) fn seen_from(number: u32) -> u64 {
     match number & LISTED {
         0 => 0,
@@ -46,16 +39,14 @@ pub(crate) fn seen_from(number: u32) -> u64 {
     }
 }
 
-/// See the module.
 pub(crate) struct Objects {
     known: Shards<HashMap<u32, Known>>,
     numbers: Mutex<Numbers>,
 }
 
-/// An object.
 struct Known {
     streams: Weak<Streams>,
-    /// How often each page is in the table, or about to come or go.
+    /// How often each page is in the table, or about to be.
     pages: BTreeMap<u64, u32>,
 }
 
@@ -100,8 +91,7 @@ impl Objects {
         self.numbers.lock().free.push_back(number & !LISTED);
     }
 
-    /// Tells the policy of its store of a page that read-ahead fetched, and that went before
-    /// anything was read of it.
+    /// Tells the policy of a page that was fetched ahead and never read.
     pub(crate) fn wasted(&self, key: u64) {
         let number = object_of(key);
         let known = self.known.lock(number.into());
@@ -114,7 +104,6 @@ impl Objects {
         }
     }
 
-    /// A page is about to come.
     pub(crate) fn page_comes(&self, key: u64) {
         let number = object_of(key);
         if number & LISTED != 0
@@ -124,7 +113,6 @@ impl Objects {
         }
     }
 
-    /// A page has left, or has not come after all.
     pub(crate) fn page_left(&self, key: u64) {
         let (number, page) = (object_of(key), page_of(key));
         if number & LISTED == 0 {

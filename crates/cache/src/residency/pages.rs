@@ -8,24 +8,18 @@
 //! ```
 //!
 //! A key is the number of the object and of the page in it. A page comes into the table before its
-//! bytes do: `valid` says which units are there, and [`FULL`] that all
-//! are. A thread that fetches has a pin until the bytes have come.
+//! bytes do: `valid` says which units are there, and [`FULL`] that all are. A thread that fetches
+//! has a pin until the bytes have come.
 //!
-//! # Names
+//! A pinned page may lose its name: to a copy, or to nothing. What goes along with the name changes
+//! under three locks, so that the page is found before or after, and never in between:
 //!
-//! A page may lose its name while others have it pinned: to a copy, or to nothing. What goes along
-//! with the name changes under three locks, so that each of those that look for a page by its name
-//! finds it before or after, and never in between:
+//! - that of insertions, for threads that add pages;
+//! - that of the fetches into the frame, for claims: what one fetches is lost with the old frame;
+//! - that of the dirty set, for threads that take [`DIRTY`] away.
 //!
-//! - a thread that adds pages, under that of insertions;
-//! - a claim, under that of the fetches into the frame: it comes before, and what it fetches is
-//!   lost with the old frame, or sees that there is no name any more;
-//! - a thread that takes [`DIRTY`] away, under that of the dirty set.
-//!
-//! # Objects
-//!
-//! Where the pages of an object are not [listed](super::objects), every frame is
-//! looked at, while no page changes its frame.
+//! Where the pages of an object are not [listed](super::objects), every frame is looked at, while
+//! no page changes its frame.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,9 +51,9 @@ pub(crate) struct Pages {
     free: FreeList,
     evictor: Evictor,
     moves: Moves,
-    /// Pages that read-ahead fetched and that nobody has read.
+    /// Pages fetched ahead and not read.
     unread: Tally,
-    /// Pages that are pinned for payloads. Apart from what each hit reads.
+    /// Pages pinned for payloads; apart from what each hit reads.
     in_payloads: Box<Tally>,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
@@ -85,7 +79,6 @@ impl Found {
 }
 
 impl Pages {
-    /// No page in all frames of an arena.
     pub(crate) fn new(arena: Arena, reader_keeps: bool) -> Result<Self, Errno> {
         let frames = arena.frames();
         let zeros = || (0..frames).map(|_| AtomicU32::new(0)).collect();
@@ -120,7 +113,6 @@ impl Pages {
         &self.in_flight
     }
 
-    /// A number for one more object, whose pages are listed or not.
     pub(crate) fn add_object(&self, streams: &Arc<Streams>, is_listed: bool) -> u32 {
         self.objects.add(streams, is_listed)
     }
@@ -131,13 +123,11 @@ impl Pages {
         self.locality.guess(key)
     }
 
-    /// A page that read-ahead fetched was read.
     pub(crate) fn was_read(&self) {
         self.unread.remove(1);
     }
 
-    /// Counts so many pages as pinned for payloads, unless more than half of all would be: the
-    /// rest is for those that read.
+    /// Refuses when more than half of all would be pinned so: the rest is for readers.
     pub(super) fn pin_for_payload(&self, pages: u64) -> bool {
         let is_granted = self.in_payloads.add(pages) <= u64::from(self.arena.frames() / 2);
         if !is_granted {
@@ -146,12 +136,10 @@ impl Pages {
         is_granted
     }
 
-    /// They are pinned no more.
     pub(super) fn unpin_of_payload(&self, pages: u64) {
         self.in_payloads.remove(pages);
     }
 
-    /// Gives back a frame that has no page after all.
     pub(crate) fn give_back(&self, frame: FrameIndex) {
         self.free.push(frame);
     }
@@ -160,32 +148,28 @@ impl Pages {
         SlotIndex::of(self.owners[frame.0 as usize].load(Ordering::Acquire))
     }
 
-    /// Units of a page that have been fetched.
     pub(crate) fn valid(&self, frame: FrameIndex) -> Units {
         self.valid[frame.0 as usize].load(Ordering::Acquire)
     }
 
-    /// Marks units as fetched; those that are now.
+    /// The units that are fetched now.
     pub(crate) fn validate(&self, frame: FrameIndex, units: Units) -> Units {
         self.valid[frame.0 as usize].fetch_or(units, Ordering::AcqRel) | units
     }
 
-    /// Marks units as not fetched.
     pub(crate) fn invalidate(&self, frame: FrameIndex, units: Units) {
         self.valid[frame.0 as usize].fetch_and(!units, Ordering::AcqRel);
     }
 
-    /// Keeps other writers, and copies for write-back, out of a page.
+    /// Keeps writers, purges and staging out of a page.
     pub(crate) fn lock_page(&self, key: u64) -> Guard<'_, ()> {
         self.page_locks.lock(mix(key))
     }
 
-    /// Keeps others from adding a key.
     pub(super) fn lock_insertion(&self, key: u64) -> Guard<'_, ()> {
         self.insertions.lock(mix(extent_of(key).0))
     }
 
-    /// Pins a page that is in the table.
     pub(crate) fn find(&self, key: u64) -> Option<Found> {
         match self.table.pin(key) {
             Pinned::Yes(slot, state) => Some(Found { slot, state }),
@@ -193,12 +177,12 @@ impl Pages {
         }
     }
 
-    /// Pins a page, giving it a frame when it has none; `None` when there is no frame now.
+    /// `None`: there is no frame now.
     pub(crate) fn find_or_make(&self, key: u64, arrival: Arrival, flags: u64) -> Option<Found> {
         self.find_or_make_in(key, arrival, flags, || self.allocate())
     }
 
-    /// [`Self::find_or_make`] with a frame that comes from elsewhere, if one is needed.
+    /// [`Self::find_or_make`] with a frame from elsewhere.
     pub(crate) fn find_or_make_in(
         &self,
         key: u64,
@@ -232,8 +216,8 @@ impl Pages {
         made
     }
 
-    /// Puts a page into a frame, unless it has one by now: `Some(None)` when there is no slot for
-    /// it. `None` when the page is being written: its writer may need the lock that this has.
+    /// `Some(None)`: there is no slot. `None`: the page is being written, and its writer may need
+    /// the lock that this has.
     fn make(
         &self,
         key: u64,
@@ -260,8 +244,7 @@ impl Pages {
         }))
     }
 
-    /// Puts a page with these valid units into the table, pinned once. The caller has the lock of
-    /// insertions.
+    /// Adds a page with these valid units, pinned once. The caller has the lock of insertions.
     pub(super) fn insert(
         &self,
         key: u64,
@@ -282,7 +265,6 @@ impl Pages {
         Some(slot)
     }
 
-    /// Evicts the pages that stand in the way of a key.
     pub(super) fn evict_rivals(&self, key: u64) {
         CACHE_CONFLICTS.add(1);
         let mut lines = self.table.rivals(key).into_iter();
@@ -293,21 +275,19 @@ impl Pages {
     }
 }
 
-/// What goes along with the name.
 const MOVED: u64 = DIRTY | AHEAD | MARKER;
 
 /// Bytes of a page in a frame that nobody else knows.
 pub(crate) struct PageCopy {
     pub frame: FrameIndex,
     pub valid: Units,
-    /// All units of the page are.
     pub is_full: bool,
 }
 
 impl Pages {
     /// Gives the name of a page that is being written to its copy, pinned and being written too.
     /// The caller has the lock of the page and its pin; `lock_dirty` takes that of the dirty set.
-    /// `None` when there is no slot: then nothing has changed, and the frame of the copy is free.
+    /// `None`: there is no slot, nothing has changed, and the frame of the copy is free.
     pub(crate) fn detach<L>(
         &self,
         key: u64,
@@ -335,7 +315,7 @@ impl Pages {
         Some(Found { slot, state })
     }
 
-    /// Takes the name from a page and gives it to another, or changes nothing.
+    /// Changes nothing when there is no slot.
     fn move_name<L>(
         &self,
         key: u64,
@@ -385,7 +365,6 @@ impl Pages {
 }
 
 impl Pages {
-    /// The pages of an object that have a frame, and the state of each.
     fn of_object(&self, number: u32) -> impl Iterator<Item = (u64, State)> {
         (0..self.arena.frames()).filter_map(move |index| {
             let slot = self.owner(FrameIndex(index));
@@ -409,8 +388,7 @@ impl Pages {
         pages.filter(|page| range.contains(page)).collect()
     }
 
-    /// Takes the flag of dirty pages from all pages of an object. The caller has the lock under
-    /// which they get it.
+    /// The caller has the lock under which pages get the flag.
     pub(crate) fn clean_all(&self, number: u32) {
         if number & LISTED != 0 {
             for page in self.objects.pages(number, 0..u64::MAX) {
@@ -428,7 +406,7 @@ impl Pages {
         }
     }
 
-    /// Pages that hold something now, and those that hold all of it.
+    /// Pages that hold something, and all.
     pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
         let states = self.of_object(number).map(|(_, state)| state);
         states.fold((0, 0), |(pages, full), state| {
@@ -436,13 +414,11 @@ impl Pages {
         })
     }
 
-    /// Whether an object has pages: of one that lists them.
     pub(crate) fn has_pages(&self, number: u32) -> bool {
         self.objects.has_pages(number)
     }
 
-    /// Forgets an object and all its pages, so that its number is free. Nobody has a pin on one of
-    /// them.
+    /// Frees the number of an object of which no page is pinned.
     pub(crate) fn forget(&self, number: u32) {
         if number & LISTED != 0 {
             for page in self.objects.pages(number, 0..u64::MAX) {
@@ -481,7 +457,6 @@ impl Pages {
 }
 
 impl Pages {
-    /// A frame without a page.
     pub(crate) fn allocate(&self) -> Option<FrameIndex> {
         let taken = self.free.pop().or_else(|| {
             self.sweep();
@@ -493,13 +468,12 @@ impl Pages {
         })
     }
 
-    /// Frees the frames of detached pages that nobody has pinned any more.
     pub(crate) fn sweep(&self) {
         self.evictor
             .sweep(|slot, frame| self.free_detached(slot, frame));
     }
 
-    /// Frees the frame of a detached page, now or when nobody has pinned it any more.
+    /// Frees the frame of a detached page, now or later.
     pub(crate) fn free_when_unpinned(&self, slot: SlotIndex, frame: FrameIndex) {
         if !self.free_detached(slot, frame) {
             self.evictor.add_detached(slot, frame);
@@ -515,7 +489,6 @@ impl Pages {
         is_free
     }
 
-    /// Evicts some pages.
     fn evict(&self) {
         let remove = |frame| self.table.remove(self.owner(frame), frame);
         let evicted = self.evictor.evict(self, remove);
@@ -527,7 +500,7 @@ impl Pages {
         }
     }
 
-    /// Gives back a page that is not pinned, if all `flags` are set and it was not hit.
+    /// Gives back a page that is not pinned; with `flags` only if all are set and it was not hit.
     pub(crate) fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
         let state = self.table.state(slot);
         if flags != 0 && (!state.has(flags) || state.heat() > 0) {
@@ -541,7 +514,6 @@ impl Pages {
         true
     }
 
-    /// A page has left the table.
     fn removed(&self, key: u64, state: State) {
         CACHE_PAGES.add(-1);
         self.objects.page_left(key);
@@ -567,8 +539,7 @@ impl Pages {
         self.release(slot, state.frame(), 0)
     }
 
-    /// A stream has left a page behind: gives it back when memory is short, and later when the
-    /// reader keeps it.
+    /// Gives a page back when memory is short, or when the reader keeps it.
     pub(crate) fn drop_behind(&self, key: u64) {
         if self.free.len() < self.arena.frames() / FREE_SHARE {
             self.release_read(key);
@@ -577,7 +548,6 @@ impl Pages {
         }
     }
 
-    /// Gives back a page that was read once.
     fn release_read(&self, key: u64) -> bool {
         let Some(page) = self.find(key) else {
             return false;
@@ -587,8 +557,8 @@ impl Pages {
         !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM)
     }
 
-    /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
-    /// what is free, and the share of streams, unread. Of more, some would go before it is read.
+    /// Bytes that may be fetched ahead now: at most an eighth of the cache in flight; and unread,
+    /// what is free and the share of streams. Of more, some would go before it is read.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;
@@ -600,8 +570,7 @@ impl Pages {
     }
 }
 
-/// A cache that ends has lost no frame and nothing is pinned in it: else a thread has memory that
-/// is unmapped now.
+/// Else a thread has memory that is unmapped now.
 impl Drop for Pages {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -17,7 +17,6 @@ use crate::table::{Pinned, SlotIndex};
 pub(crate) struct OwnPages {
     pages: Arc<Pages>,
     layout: Layout,
-    /// Where its requests go.
     object: Arc<dyn Object>,
 }
 
@@ -38,12 +37,11 @@ impl OwnPages {
         &self.layout
     }
 
-    /// Where its requests go.
     pub(crate) fn object(&self) -> &Arc<dyn Object> {
         &self.object
     }
 
-    /// Where a request for the object goes that is made now.
+    /// Where a request goes that is made now.
     pub(crate) fn destination(&self) -> Destination {
         Destination {
             number: self.layout.number(),
@@ -52,7 +50,6 @@ impl OwnPages {
         }
     }
 
-    /// Takes a pinned page over.
     pub(crate) fn own(self: &Arc<Self>, page: Found) -> OwnedPin {
         OwnedPin {
             own: self.clone(),
@@ -61,8 +58,7 @@ impl OwnPages {
         }
     }
 
-    /// Pins a page if it is in memory. The caller has the lock of the page, so that no writer is at
-    /// work in it.
+    /// The caller has the lock of the page: no writer is at work in it.
     pub(crate) fn pin_locked(self: &Arc<Self>, page: u64) -> Option<OwnedPin> {
         loop {
             match self.pages.table().pin(self.layout.key(page)) {
@@ -97,7 +93,6 @@ impl OwnedPin {
         self.frame
     }
 
-    /// One more pin on the same page.
     pub(crate) fn again(&self) -> Self {
         self.own.pages.table().pin_again(self.slot);
         Self {
@@ -148,7 +143,6 @@ impl<'a> PinnedPage<'a> {
         page
     }
 
-    /// Some bytes of a pinned page.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn new(pages: &'a Pages, slot: SlotIndex, frame: FrameIndex, part: &Part) -> Self {
@@ -188,16 +182,13 @@ impl Drop for PinnedPage<'_> {
     }
 }
 
-/// What the pages that are pinned for one payload need as long as one of them is pinned. All of
-/// them share it, and nothing else that other threads use is touched for each page.
+/// Shared by the pages of one payload: nothing else that threads share is touched for each.
 pub(crate) struct PinLease {
     own: Arc<OwnPages>,
     pages: u64,
 }
 
 impl PinLease {
-    /// For so many pages, unless more than half of all would be pinned so: the rest is for those
-    /// that read.
     pub(crate) fn take(own: &Arc<OwnPages>, pages: u64) -> Option<Arc<Self>> {
         if !own.pages.pin_for_payload(pages) {
             return None;

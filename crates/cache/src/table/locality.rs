@@ -1,14 +1,12 @@
-//! Locality where a page is, before the page table has said so.
+//! Where a page probably is, before the page table has said so.
 //!
-//! **Problem.** The slot of a page in a large table is not in the processor's caches, and the
-//! bytes of the page cannot be asked for before it has come: two trips to memory, one after the
-//! other. A copy of 8 KiB takes as long as ten of them, so the second costs more than all else a
-//! hit does.
+//! **Problem.** The slot of a page in a large table is not in the processor's caches, and its bytes
+//! cannot be asked for before it has come: two trips to memory, one after the other.
 //!
-//! **Rule.** Pages that were read in order lie in order: frame minus page is the same for all of
-//! them. One word for an extent of pages keeps that difference, and how often it was right in a
-//! row; if it was lately, the processor is asked for the bytes at the guessed place while the slot
-//! is on its way. A guess is a hint: nobody uses the bytes before the page table has agreed.
+//! **Rule.** Pages that were read in order lie in order: frame minus page is the same. One word for
+//! an extent of pages keeps that difference, and how often it was right in a row; if it was lately,
+//! the processor is asked for the bytes while the slot is on its way. Only insertions teach, so
+//! that hits write nothing that processors share.
 //!
 //! ```text
 //!  31                      2 1          0
@@ -17,15 +15,12 @@
 //! +-------------------------+------------+
 //! ```
 //!
-//! Only insertions teach, so that hits write nothing that other processors read.
-//!
 //! **Constants.** An extent is 128 pages: the words for 4 GiB are 2 KiB, which stay near the
-//! processor while 8 KiB reads pass through its caches. A word for each page (256 KiB) would not:
-//! between two uses of a line of it as many bytes pass as the largest cache has. Confidence goes
-//! from 0 to 3, and 2 are enough: one page that lies elsewhere does not end guessing, two do.
+//! processor while 8 KiB reads pass through its caches. Confidence goes to 3, and 2 are enough: one
+//! page that lies elsewhere does not end guessing, two do.
 //!
 //! **Known weaknesses.** Pages that came at random are not guessed, nor those that two readers
-//! brought in turn. Extents with the same word (of another device) teach it different things.
+//! brought in turn. Extents that share a word teach it different things.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -5,36 +5,26 @@
 //!               │ all that is dirty now; what comes later does not count
 //! ```
 //!
-//! **Group flush.** A device's flush covers every write that was complete before it. So one commit
-//! flushes, the others wait, and those that came too late for it are covered by the next one,
-//! all together. Which flush a commit needs is decided once: what others write meanwhile cannot
-//! make it wait for another. There is none when nothing of the range was written since the last
-//! good flush. A single write with nothing else to be made durable goes as a durable write instead
-//! ([`crate::writeback::submit`]).
+//! **Group flush.** A flush covers every write that was complete before it. One commit flushes, the
+//! others wait, and those that came too late share the next one. Which flush a commit needs is
+//! decided once. A single write with nothing else to be made durable is sent as a durable write
+//! instead.
 //!
 //! **Replay.** A device that wants its writes kept ([`pagewell_device::Device::keeps_until_flush`])
 //! may answer a flush with the wish to have them once more. Then the commit writes and flushes
 //! again, with pauses, and fails only when that does not end.
 //!
-//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. No caller is
-//! notified of a failure in the background: it is counted, and as long as the bytes are in memory
-//! nothing has happened that a later write cannot make good. A commit tries at once, without
-//! waiting for the end of the pause, and says what the device said; one that succeeds says so,
-//! whatever failed before: nothing was lost. A *flush* that fails is another matter. Any write
-//! since the last good flush may be gone, though the device had taken it, and no later flush says
-//! more. Every commit that needed this flush, or runs meanwhile, fails, and the loss epoch
-//! changes for those that do not commit. What memory still has of those bytes is dirty again, so
-//! that a later commit writes it once more and can say with truth that it is durable; what it has
-//! not stays lost, and commits of it fail, until it is written anew. That is made dirty as far as
-//! the device may have memory dirty, and the rest as that is written; until then it may go from
-//! memory, and is lost with that. A commit brings what there is of its range to an end first: it is
-//! about what is dirty when it begins.
+//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again; failures in the
+//! background are counted. A commit tries at once, and says what the device said. When a *flush*
+//! fails, any write since the last good one may be gone, and no later flush says more: commits that
+//! needed it, or run meanwhile, fail, and the loss epoch changes. What memory still has of those
+//! bytes becomes dirty again, as room allows, so that a later commit is true; what it has not stays
+//! lost, and commits of it fail, until it is written anew.
 //!
-//! **Close.** The last user of a device commits it. What cannot be written then is lost, counted,
-//! and said on standard error.
+//! **Close.** The last user of a device commits it. What cannot be written then is lost and logged.
 //!
-//! **Known weakness.** Of the writes that fail only the last error is kept. A commit that fails may
-//! name that of another range; the offset in it is right.
+//! **Known weakness.** Of writes that fail only the last error is kept: a commit may name that of
+//! another range, with its offset.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,13 +41,12 @@ use crate::writeback::flush::Flushes;
 use crate::writeback::submit::Submitter;
 use crate::{Error, Result};
 
-/// So often a commit writes again what the device has lost: for a minute, about.
+/// So often a commit writes again: for a minute, about.
 const REPLAYS_MAX: u32 = 64;
-/// The pause before that, at first; it doubles to a second.
+/// Doubles to a second.
 const REPLAY_PAUSE: Duration = Duration::from_millis(10);
 const REPLAY_DOUBLINGS: u32 = 7;
 
-/// A commit that waits.
 struct Committing<'a>(&'a DirtySet);
 
 impl<'a> Committing<'a> {
@@ -73,7 +62,6 @@ impl Drop for Committing<'_> {
     }
 }
 
-/// A thread that waits for a tag.
 struct TagWaiter<'a>(&'a DirtySet);
 
 impl Drop for TagWaiter<'_> {
@@ -102,7 +90,6 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// Whether nothing of the range can be dirty, or not durable.
     fn is_idle(&self) -> bool {
         self.extent.length == 0 || !self.dirty.has_started()
     }
@@ -173,10 +160,9 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// Makes dirty again what memory still has of what was lost of a range: what is not dirty yet
-    /// would not be waited for, and not be missed either. Where there is no room for all of it,
-    /// what is dirty is written first. How often something was lost until now, or nothing when
-    /// that did not get to its end; and how often it was to be done again.
+    /// Makes dirty again what memory has of what was lost of the range: else it would not be waited
+    /// for. Where there is no room, what is dirty is written first. How often something was lost,
+    /// `None` when this did not end; and was to be done again.
     fn settled(&self) -> (Option<u64>, u64) {
         let (extent, patience) = (self.extent, self.patience);
         let all = self.submitter.own().layout().all();
@@ -210,12 +196,9 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// Waits until all that is dirty now is written.
-    ///
-    /// A slow device is not a dead one: while it takes anything, no commit gives up. But a request
-    /// that never ends must not keep its commit for ever because other requests do. So what counts
-    /// is, too, how far this commit is: when it stands still, and a request that it waits for is
-    /// out for that long, it is over.
+    /// Waits until all that is dirty now is written. While the device takes anything, no commit
+    /// gives up, but for one that stands still and whose request is out for that long: a request
+    /// that never ends must not keep its commit because others do.
     fn write_all(&self, extent: Extent) -> Result<()> {
         let patience = self.patience;
         let mut dirty = self.dirty.lock();
@@ -258,19 +241,17 @@ impl<'a> Commit<'a> {
 }
 
 impl Submitter {
-    /// Waits until what was written to a range before is durable.
     pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         let extent = self.own().layout().inside(offset, length);
         Commit::new(self, extent, self.flushes().timeout()).run()
     }
 
-    /// Waits until what was written to a range before is at the device.
     pub(crate) fn write_out(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         let extent = self.own().layout().inside(offset, length);
         Commit::new(self, extent, self.flushes().timeout()).write_out()
     }
 
-    /// No caller can write any more: commits, and gives up what cannot be written.
+    /// Commits, and gives up what cannot be written.
     pub(crate) fn close(self: &Arc<Self>) {
         if !self.dirty().has_started() || self.dirty().is_abandoned() {
             return;
@@ -286,8 +267,7 @@ impl Submitter {
         }
     }
 
-    /// Commits everything, and gives up what is left when nothing has got any further for so long.
-    /// Says how many bytes that were.
+    /// Gives up what is left when nothing has got any further for so long; how many bytes.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
         let committed = Commit::new(self, self.own().layout().all(), patience).run();
         let bytes = self.dirty().abandon();
@@ -298,7 +278,6 @@ impl Submitter {
     }
 }
 
-/// An object as its store sees it.
 impl Active for Submitter {
     fn drive(self: Arc<Self>) {
         self.submit();

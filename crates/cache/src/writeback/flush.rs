@@ -1,23 +1,15 @@
 //! Flushes: one at a time for an object, shared by all that wait, begun by them or by the flusher.
 //!
-//! A flush is sent and answered like any request; no thread is kept by it. One that waits for it
-//! looks for the answer and does what follows; where none waits, the flusher does. There are two
-//! kinds of devices:
+//! A thread that waits for a flush looks for the answer and does what follows; where none waits,
+//! the flusher does. An ordinary device has the bytes, which may be gone when a flush fails (see
+//! [`crate::writeback::commit`]). Of one that [wants them
+//! kept](pagewell_device::Device::keeps_until_flush) memory has all until the flush, and a failure
+//! costs writing again; so that memory does not fill up, the policy says when to flush.
 //!
-//! - An ordinary one has the bytes. When a flush fails they may be gone, see
-//!   [`crate::writeback::commit`].
-//! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
-//!   anything before the flush, and memory has all of it until then: a failed flush costs nothing
-//!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nothing is
-//!   reported. So that memory does not fill up with what is kept, the policy says when to flush
-//!   although no commit waits ([`pagewell_policy::writeback`]).
-//!
-//! **Known weaknesses**, all of ordinary devices. A flush that was given up and is good in the end
-//! changes nothing: what memory has not any more of what it covers stays lost until it is written
-//! anew. A write that is at the device while a flush fails is trusted when it succeeds. So is what
-//! was read from the device after it was written and before its flush failed: a device that had
-//! lost it by then has what is older written once more. And when 65,536 ranges and more are lost,
-//! they become one, with the bytes between them.
+//! **Known weaknesses**, of ordinary devices. A flush that was given up and is good in the end
+//! changes nothing: what memory has not of it stays lost. A write at the device while a flush fails
+//! is trusted when it succeeds, and so is what was read after it was written and before its flush
+//! failed. When 65,536 ranges and more are lost, they become one, with the bytes between them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,10 +27,9 @@ use crate::residency::pins::OwnPages;
 use crate::sync::Guard;
 use crate::{Error, Result};
 
-/// Flushes of one object.
 pub(crate) struct Flushes {
     fetcher: Arc<Fetcher>,
-    /// What was written stays in memory until a flush was good.
+    /// Memory keeps what was written until a flush was good.
     keeps: bool,
     timeout: Duration,
 }
@@ -56,7 +47,6 @@ impl Flushes {
         self.keeps
     }
 
-    /// How long a device may take that is not dead.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -69,7 +59,7 @@ impl Flushes {
         self.fetcher.dirty()
     }
 
-    /// Flushes, or waits for the flush that covers what was written of the range until now.
+    /// Flushes, or waits for the flush that covers a range.
     pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
         let mut dirty = self.dirty().lock();
@@ -105,8 +95,7 @@ impl Flushes {
         }
     }
 
-    /// Flushes though no commit waits, when the policy wants it or there is much to remember, and
-    /// ends a flush that was answered.
+    /// Flushes though no commit waits, when that is due; ends a flush that was answered.
     pub(crate) fn tend(self: &Arc<Self>) {
         if !self.dirty().has_started() {
             return;
@@ -148,9 +137,8 @@ impl Flushes {
         }
     }
 
-    /// A flush that was given up has failed. Then what was written meanwhile is not known either;
-    /// and the device tells of an error once, so a flush that is on its way may be good though what
-    /// it was to cover is lost.
+    /// A flush that was given up has failed. The device tells of an error once, so a flush at the
+    /// device may be good though what it covers is lost.
     fn failed_late(&self, dirty: &mut Dirty, error: DeviceError) {
         CACHE_FLUSH_ERRORS.add(1);
         let mut spans = dirty.unflushed.take_written();
@@ -161,7 +149,6 @@ impl Flushes {
         }
     }
 
-    /// Another object has found out that the store lost what was not flushed.
     pub(crate) fn replay(&self, error: DeviceError) {
         let mut dirty = self.dirty().lock();
         if dirty.unflushed.is_settled() {
@@ -174,8 +161,7 @@ impl Flushes {
         self.dirty().store().flusher().wake();
     }
 
-    /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
-    /// Of what failed flushes have lost, makes dirty again what there is room for.
+    /// Ends a flush that is over, and makes dirty again, of what was lost, what there is room for.
     pub(crate) fn settle(&self) {
         let mut dirty = self.dirty().lock();
         let ended = self.end_flush(&mut dirty);
@@ -198,7 +184,6 @@ impl Flushes {
         }
     }
 
-    /// Ends the flush on its way if that is over; how.
     fn end_flush(&self, dirty: &mut Dirty) -> Option<Result<(), DeviceError>> {
         let limit = self.timeout;
         let ended = dirty.unflushed.take_ended(limit)?;
@@ -225,9 +210,8 @@ impl Flushes {
         Some(answer)
     }
 
-    /// A flush that had to cover these bytes has failed. A device may say so at any time, and
-    /// making them dirty again takes locks that others have while they wait for it: it is left to
-    /// the threads that settle flushes.
+    /// A flush of these bytes has failed. The device may say so at any time, and making them dirty
+    /// again takes locks: that is left to threads that settle.
     fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
@@ -255,10 +239,8 @@ impl Flushes {
         self.dirty().lose();
     }
 
-    /// Makes dirty again, of what failed flushes have lost, what memory still has: page by page,
-    /// as long as there is room below the hard limit, as other devices need memory too. What was
-    /// written anew or purged meanwhile is lost no more: of that, memory has other bytes. Whether
-    /// it got further.
+    /// Makes dirty again what memory has of what was lost, as long as there is room below the hard
+    /// limit; whether it got further.
     fn write_again(&self) -> bool {
         let mut has_changed = false;
         loop {
@@ -270,7 +252,6 @@ impl Flushes {
         }
     }
 
-    /// False when there is no room.
     fn write_page_again(&self, page: u64) -> bool {
         let (pages, layout) = (self.own().pages(), self.own().layout());
         let extent = Part::whole(page).extent();
@@ -307,7 +288,6 @@ impl Flushes {
         true
     }
 
-    /// The error when the device said this, or nothing, of what it has lost.
     pub(crate) fn lost(&self, reason: Option<DeviceError>) -> Error {
         Error::Lost {
             device: self.fetcher.queue().name().to_owned(),
@@ -315,7 +295,6 @@ impl Flushes {
         }
     }
 
-    /// The error when the device has not answered in time.
     pub(crate) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
         CACHE_TIMEOUTS.add(1);
         self.fetcher.queue().timed_out(offset, time)

@@ -6,26 +6,20 @@
 //!     └──────────┴──────────────────── something may go now <──────────────┘
 //! ```
 //!
-//! Any thread with a reason submits: the flusher, a commit, a writer that waits. One at a time does
-//! so for a device, so that what was copied first is queued first; one that comes meanwhile leaves
-//! it to that one. It does so for a bounded number of rounds, then the flusher goes on: no commit
-//! is kept by what others write.
+//! Any thread with a reason submits, one at a time for an object, so that what was copied first is
+//! queued first; a thread that comes meanwhile leaves it to that one, for a bounded number of
+//! rounds.
 //!
-//! **Staging.** The bytes are copied under the lock of each page, so no half of a write is sent.
-//! From then on the page can be read and written as before, and all that get the request see the
-//! same.
+//! **Staging.** The bytes are copied under the lock of each page, so no half of a write is sent,
+//! and all that get the request see the same. The policy limits how much; large buffers are kept
+//! for the next request, as fresh memory costs more than the copy.
 //!
-//! **Whole blocks.** A device takes whole blocks. Where dirty bytes end inside one, the write is
-//! widened to its ends if the rest is in memory, and waits for a [fetch](crate::read::claim) of the
-//! rest if not.
+//! **Whole blocks.** Where dirty bytes end inside a block, the write is widened to its ends if the
+//! rest is in memory, and waits for a [fetch](crate::read::claim) of the rest if not.
 //!
-//! **Order.** Two writes of one block are never at the device at the same time: neither the
-//! elevator nor a request that is made again after a failure can bring the older one last. And no
-//! read passes a write that has not ended: what is dirty or under write-back is in memory, its page
-//! cannot go, and fills leave its bytes alone.
-//!
-//! How much is staged at a time is the policy's limit for bytes under write-back. Large buffers are
-//! kept for the next request: fresh memory costs more than the copy.
+//! **Order.** Two writes of one block are never at the device at a time: neither the elevator nor a
+//! request that is made again could bring the older one last. No read passes a write: what is dirty
+//! or under write-back is in memory, and fills leave its bytes alone.
 
 use std::sync::Arc;
 
@@ -43,11 +37,10 @@ use crate::residency::pins::OwnPages;
 use crate::sync::Mutex;
 use crate::writeback::flush::Flushes;
 
-/// A thread in the loop sends so often what others have brought meanwhile; then it is the
-/// flusher's, which sees to other devices in between.
+/// A thread in the loop goes round so often; then the flusher does, which sees to other objects.
 const ROUNDS_MAX: u32 = 8;
 
-/// Lets others submit when something panics, and gives back what was chosen and not sent.
+/// When something panics: lets others submit, and gives back what was chosen.
 struct Submitting<'a> {
     dirty: &'a DirtySet,
     chosen: std::vec::IntoIter<Write>,
@@ -67,7 +60,6 @@ impl Drop for Submitting<'_> {
     }
 }
 
-/// Sends what is dirty of one object to its device.
 pub(crate) struct Submitter {
     fetcher: Arc<Fetcher>,
     flushes: Arc<Flushes>,
@@ -103,7 +95,6 @@ impl Submitter {
         &self.flushes
     }
 
-    /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
         self.flushes.tend();
         if !self.dirty().lock().sends.enter() {
@@ -138,8 +129,8 @@ impl Submitter {
         }
     }
 
-    /// All that may go now, and whether it is one write that a commit waits for and nothing else
-    /// is to be made durable: then it can be so by itself, without a flush.
+    /// All that may go now; and whether it is one write for a commit, with nothing else to be made
+    /// durable: it can be durable by itself.
     pub(super) fn choose(&self) -> (Vec<Write>, bool) {
         let now = self.dirty().now();
         let mut dirty = self.dirty().lock();
@@ -179,12 +170,10 @@ impl Submitter {
         (chosen, is_single)
     }
 
-    /// The blocks that a write is of.
     fn blocks_of(&self, write: &Write) -> Extent {
         self.own().layout().widened(write.extent)
     }
 
-    /// Sends one write, or puts it off.
     pub(super) fn send(self: &Arc<Self>, write: Write, durable: bool) {
         let mut dirty = self.dirty().lock();
         if self.dirty().is_abandoned() {
@@ -218,8 +207,8 @@ impl Submitter {
         }
     }
 
-    /// Copies a range out of the pages, and says which units must be filled first. `None` when a
-    /// page was purged.
+    /// Copies a range out of the pages, or says which units must be filled first. `None`: a page
+    /// was purged.
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
     fn stage(&self, wide: Extent, target: &mut [u8]) -> Option<Vec<(u64, Units)>> {
         let mut missing = Vec::new();
@@ -240,8 +229,7 @@ impl Submitter {
         Some(missing)
     }
 
-    /// Copies a part of a page, or says which units have bytes that are not there; `None` when the
-    /// page was purged.
+    /// The units to be filled first; `None`: the page was purged.
     pub(crate) fn copy_out(&self, part: &Part, target: &mut [u8]) -> Option<Units> {
         let (pages, layout) = (self.own().pages(), self.own().layout());
         let touched = layout.units_of(part);
@@ -301,7 +289,6 @@ impl Submitter {
         unsafe { self.queue().submit(vec![(id, transfer)]) };
     }
 
-    /// A write has ended.
     fn ended(
         &self,
         write: Write,
@@ -340,7 +327,6 @@ impl Submitter {
         self.dirty().go_on(dirty, is_due);
     }
 
-    /// Has units filled, and the write wait for them.
     fn fill_first(self: &Arc<Self>, write: Write, missing: &[(u64, Units)]) {
         let mut claims = Claims::default();
         for (page, units) in missing {
@@ -366,12 +352,9 @@ impl Submitter {
     }
 }
 
-/// Smaller ones are not worth keeping.
 const KEPT_BYTES_MIN: usize = 128 << 10;
-/// Bytes kept in all.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// Buffers that were used and will be.
 #[derive(Default)]
 pub(crate) struct Staging(Mutex<Kept>);
 
@@ -381,14 +364,12 @@ struct Kept {
     bytes: usize,
 }
 
-/// A buffer.
 pub(crate) struct Staged {
     buffer: Buffer,
     alignment_bytes: usize,
     in_use: Option<InUse>,
 }
 
-/// Bytes counted as in use for as long as this lives.
 struct InUse(i64);
 
 impl InUse {
@@ -406,7 +387,7 @@ impl Drop for InUse {
 }
 
 impl Staging {
-    /// A buffer for at least `length` bytes; what is in it is anything.
+    /// At least `length` bytes of anything.
     pub(crate) fn take(&self, length: usize, alignment_bytes: usize) -> Staged {
         let mut kept = self.0.lock();
         let fits = |staged: &Staged| {
@@ -435,7 +416,6 @@ impl Staging {
         }
     }
 
-    /// Keeps a buffer for the next, if it is worth it.
     pub(crate) fn give(&self, mut staged: Staged) {
         staged.in_use = None;
         let length = staged.buffer.len();
@@ -448,13 +428,11 @@ impl Staging {
 }
 
 impl Staged {
-    /// The bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
 
-    /// The first `length` bytes as memory of a request; the caller sees to it that this
-    /// outlives it.
+    /// The caller sees to it that this outlives the request.
     pub(crate) fn segment(&mut self, length: usize) -> Segment {
         assert!(length <= self.buffer.len());
         Segment::new(self.buffer.as_segment().start(), length)
