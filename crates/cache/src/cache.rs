@@ -7,9 +7,7 @@ use pagewell_device::{Device, OneObject, Store};
 use pagewell_policy::writeback::Settings;
 
 use crate::cached_object::CachedDevice;
-use crate::dirty::written::Quota;
-use crate::dirty::written::WrittenStore;
-use crate::flusher::Flusher;
+use crate::dirty::written::{Flusher, Quota, WrittenStore};
 use crate::frame::{Arena, PageSize};
 use crate::io_queue::IoQueue;
 use crate::page::{Layout, PAGE};

@@ -34,12 +34,12 @@
 //! | `frame` | memory for pages, which of it is free |
 //! | `table` | the page table, and a guess of where a page is |
 //! | `residency` | which page has which frame, pins, what is valid or in flight, what goes |
-//! | `dirty` | what is not durable of an object, what a store has of that, and its quota |
+//! | `dirty` | what is not durable of an object, what a store has of that, its quota, the flusher |
 //! | `read` | hit, miss, claim, read-ahead |
 //! | `writeback` | submit loop, staging, flush, commit |
 //! | `write` | writes into pages, copy-on-write, purges |
 //!
-//! `page`, `sync`, `io_queue` and `flusher` are below what uses them; `store` and `cache` put the
+//! `page`, `sync` and `io_queue` are below what uses them; `store` and `cache` put the
 //! parts of an object and of a store together.
 //!
 //! # Who may touch which byte when
@@ -115,7 +115,6 @@ mod cache;
 mod cached_object;
 mod dirty;
 mod error;
-mod flusher;
 mod frame;
 mod io_queue;
 mod memory_limit;

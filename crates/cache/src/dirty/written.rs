@@ -4,6 +4,10 @@
 //! The flusher looks at active objects, and a sync, a close and an end of the store is about them.
 //! The many objects that are only read cost nothing here.
 //!
+//! **The flusher** is one thread for each cache, for what is written because time has passed or
+//! memory fills up. It starts with the first write, ends with the cache, and keeps nothing: neither
+//! the cache nor a store stays because of it.
+//!
 //! # The dirty quota
 //!
 //! **Problem.** Five stores that are stuck, each with its share of memory dirty, would have all of
@@ -22,6 +26,7 @@
 //! only as it is written: until then all together have more.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -30,9 +35,8 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::writeback::{Settings, StoreShare, WriteBack};
 
 use crate::Result;
-use crate::flusher::{Flusher, Work};
 use crate::page::PAGE;
-use crate::sync::{Mutex, Rank};
+use crate::sync::{Condvar, Mutex, Rank};
 
 /// So many objects are committed at a time when all are.
 const COMMITTED_AT_ONCE: usize = 16;
@@ -254,8 +258,9 @@ impl Drop for WrittenStore {
     }
 }
 
-impl Work for WrittenStore {
-    fn run(self: Arc<Self>) {
+/// What the flusher does.
+impl WrittenStore {
+    fn run(&self) {
         for object in self.active() {
             object.drive();
         }
@@ -325,6 +330,111 @@ impl Quota {
         let others = stores.iter().filter(|(other, _)| **other != number);
         let taken: u64 = others.map(|(_, bytes)| bytes.saturating_sub(certain)).sum();
         wanted_bytes.min(certain + common.saturating_sub(taken))
+    }
+}
+
+/// It looks so often, whatever has woken it.
+const TICK: Duration = Duration::from_secs(5);
+/// And not more often, unless it is woken.
+const TICK_MIN: Duration = Duration::from_millis(1);
+
+/// The thread, as its cache sees it.
+#[derive(Default)]
+pub(crate) struct Flusher {
+    signals: Arc<Signals>,
+}
+
+#[derive(Default)]
+struct Signals {
+    orders: Mutex<Orders>,
+    arrival: Condvar,
+    running: AtomicBool,
+}
+
+#[derive(Default)]
+struct Orders {
+    stores: Vec<Weak<WrittenStore>>,
+    started: bool,
+    wake: bool,
+    stop: bool,
+}
+
+impl Flusher {
+    /// Takes care of one more store; the first starts the thread.
+    pub(crate) fn enlist(&self, store: Weak<WrittenStore>) {
+        let mut orders = self.signals.orders.lock();
+        orders.stores.push(store);
+        if std::mem::replace(&mut orders.started, true) {
+            return;
+        }
+        let signals = self.signals.clone();
+        let thread = std::thread::Builder::new().name("cache-flusher".to_owned());
+        match thread.spawn(move || signals.run()) {
+            Ok(_) => self.signals.running.store(true, Ordering::Release),
+            // Writers do its work, and nothing is written because of its age alone.
+            Err(error) => {
+                tracing::warn!(%error, "no thread for write-back: {error}");
+            }
+        }
+    }
+
+    /// Whether there is a thread.
+    pub(crate) fn is_running(&self) -> bool {
+        self.signals.running.load(Ordering::Acquire)
+    }
+
+    /// Something is due.
+    pub(crate) fn wake(&self) {
+        let mut orders = self.signals.orders.lock();
+        if !std::mem::replace(&mut orders.wake, true) {
+            self.signals.arrival.notify_one();
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.signals.orders.lock().stop = true;
+        self.signals.arrival.notify_one();
+    }
+}
+
+impl Signals {
+    fn run(&self) {
+        while let Some(stores) = self.wait_until(self.next()) {
+            for store in stores {
+                // A store that panics costs its own requests, not the thread of the others.
+                let _ = catch_unwind(AssertUnwindSafe(|| store.run()));
+            }
+        }
+    }
+
+    /// When something will be due.
+    fn next(&self) -> Instant {
+        let now = Instant::now();
+        let stores = self.orders.lock().stores.clone();
+        // One at a time, so that none stays because of the others.
+        let times = stores.iter().filter_map(|store| store.upgrade()?.due_at());
+        let next = times.min().unwrap_or(now + TICK);
+        next.clamp(now + TICK_MIN, now + TICK)
+    }
+
+    /// Waits until then, or until it is woken; `None` when it is time to end.
+    fn wait_until(&self, next: Instant) -> Option<Vec<Arc<WrittenStore>>> {
+        let mut orders = self.orders.lock();
+        while !orders.stop && !orders.wake {
+            let Some(left) = next.checked_duration_since(Instant::now()) else {
+                break;
+            };
+            orders = self.arrival.wait(orders, left);
+        }
+        orders.wake = false;
+        if orders.stop {
+            return None;
+        }
+        orders.stores.retain(|store| store.strong_count() > 0);
+        let stores = orders.stores.iter().filter_map(Weak::upgrade).collect();
+        Some(stores)
     }
 }
 

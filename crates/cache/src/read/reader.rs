@@ -205,7 +205,7 @@ impl Reader {
     fn pin_to_copy(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let prefetch = |frame| self.pages.arena().prefetch(frame, part.range());
         let key = self.own.layout().key(part.page);
-        let guess = self.pages.guess(key);
+        let guess = self.pages.table().guess(key);
         guess.into_iter().for_each(prefetch);
         let hint = |state: State| match state.frame() {
             frame if guess == Some(frame) => {}

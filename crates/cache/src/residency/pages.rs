@@ -35,7 +35,6 @@ use crate::residency::eviction::Evictor;
 use crate::residency::in_flight::InFlight;
 use crate::residency::objects::{LISTED, Objects, Streams};
 use crate::sync::{AtomicU32, Guard, Moves, Ordering, Rank, Shards, Tally};
-use crate::table::locality::Locality;
 use crate::table::{
     AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, PageTable, Pinned, STREAM, SlotIndex, State,
     extent_of,
@@ -45,7 +44,6 @@ use crate::table::{
 pub(crate) struct Pages {
     arena: Arena,
     table: PageTable,
-    locality: Locality,
     in_flight: InFlight,
     objects: Objects,
     free: FreeList,
@@ -85,7 +83,6 @@ impl Pages {
         Ok(Self {
             arena,
             table: PageTable::new(frames as usize)?,
-            locality: Locality::new(frames),
             in_flight: InFlight::new(),
             objects: Objects::new(),
             free: FreeList::new(frames),
@@ -115,12 +112,6 @@ impl Pages {
 
     pub(crate) fn add_object(&self, streams: &Arc<Streams>, is_listed: bool) -> u32 {
         self.objects.add(streams, is_listed)
-    }
-
-    /// Where a page may be; any frame, there or not.
-    #[inline]
-    pub(crate) fn guess(&self, key: u64) -> Option<FrameIndex> {
-        self.locality.guess(key)
     }
 
     pub(crate) fn was_read(&self) {
@@ -261,7 +252,6 @@ impl Pages {
             self.objects.page_left(key);
             return None;
         };
-        self.locality.learn(key, frame);
         Some(slot)
     }
 

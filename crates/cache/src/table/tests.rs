@@ -211,3 +211,68 @@ mod threads {
         }
     }
 }
+
+#[cfg(not(feature = "loom"))]
+mod words {
+    use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
+
+    use crate::table::{AHEAD, FULL, MARKER, PIN, PINS_MAX, PRESENT, State};
+
+    #[test]
+    fn the_fields_do_not_touch_each_other() {
+        let state = State::new(FrameIndex(u32::MAX), FULL | MARKER);
+        assert_eq!(state.frame(), FrameIndex(u32::MAX));
+        assert_eq!((state.pins(), state.heat()), (0, 0));
+        let state = State(state.0 + PINS_MAX * PIN).with_heat(3);
+        assert_eq!((state.pins(), state.heat()), (PINS_MAX, 3));
+        assert!(state.has(PRESENT | FULL | MARKER) && !state.has(AHEAD));
+        assert_eq!(state.with_heat(15).heat(), HEAT_MAX);
+        assert_eq!(state.with_heat(0).frame(), FrameIndex(u32::MAX));
+    }
+}
+
+#[cfg(not(feature = "loom"))]
+mod locality {
+    use pagewell_policy::eviction::FrameIndex;
+
+    use crate::page::key_of;
+    use crate::table::Locality;
+
+    #[test]
+    fn pages_in_order_are_guessed_and_two_elsewhere_end_that() {
+        let guesses = Locality::new(4096);
+        let key = |page| key_of(1, page);
+        assert_eq!(guesses.guess(key(300)), None);
+        for page in 300..304 {
+            guesses.learn(key(page), FrameIndex(1000 + u32::try_from(page).unwrap()));
+        }
+        assert_eq!(
+            guesses.guess(key(383)),
+            Some(FrameIndex(1383)),
+            "its extent"
+        );
+        assert_eq!(guesses.guess(key(384)), None, "the next one");
+        assert_eq!(guesses.guess(key_of(2, 300)), None, "another device");
+        guesses.learn(key(310), FrameIndex(7));
+        assert_eq!(guesses.guess(key(311)), Some(FrameIndex(1311)));
+        guesses.learn(key(320), FrameIndex(9));
+        assert_eq!(guesses.guess(key(311)), None);
+    }
+
+    #[test]
+    fn an_extent_may_begin_before_the_first_frame() {
+        let guesses = Locality::new(64);
+        (0..4).for_each(|at| guesses.learn(100 + u64::from(at), FrameIndex(at)));
+        assert_eq!(guesses.guess(105), Some(FrameIndex(5)));
+    }
+
+    #[test]
+    fn pages_at_random_are_not_guessed() {
+        let guesses = Locality::new(4096);
+        for page in 0..128u32 {
+            let elsewhere = FrameIndex(page.wrapping_mul(0x9e37_79b9) % 4096);
+            guesses.learn(u64::from(page), elsewhere);
+            assert_eq!(guesses.guess(u64::from(page)), None, "{page}");
+        }
+    }
+}

@@ -102,7 +102,7 @@ fn where_a_stream_longer_than_the_cache_lies_is_guessed() {
         for key in range.map(|page| key_of(1, page)) {
             if let Some(page) = pages.find(key) {
                 resident += 1;
-                right += u64::from(pages.locality.guess(key) == Some(page.frame()));
+                right += u64::from(pages.table.guess(key) == Some(page.frame()));
                 pages.table.unpin(page.slot);
             }
         }
