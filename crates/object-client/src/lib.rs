@@ -22,6 +22,8 @@ mod activity;
 mod date;
 mod error;
 mod fetch;
+#[cfg(test)]
+mod histories;
 mod inspect;
 mod location;
 mod open;

@@ -36,14 +36,14 @@ impl Seen {
     }
 }
 
-/// Makes an answer of the requests so far, the last of which it is for.
-pub(crate) type Answerer = Box<dyn Fn(&[Seen]) -> Vec<u8> + Send>;
+/// Makes a step of the requests so far, the last of which it is for.
+pub(crate) type Answerer = Box<dyn FnMut(&[Seen]) -> Step + Send>;
 
 /// What the server does with a request.
 pub(crate) enum Step {
     /// Sends bytes, and waits for the next request.
     Send(Vec<u8>),
-    /// The same with bytes that depend on the request.
+    /// What depends on the request.
     Answer(Answerer),
     /// Sends bytes, and closes.
     Cut(Vec<u8>),
@@ -57,6 +57,7 @@ pub(crate) enum Step {
 #[derive(Default)]
 pub(crate) struct Script {
     steps: Mutex<VecDeque<Step>>,
+    always: Mutex<Option<Answerer>>,
     seen: Mutex<Vec<Seen>>,
     connections: Mutex<usize>,
     refusals: Mutex<usize>,
@@ -66,6 +67,14 @@ impl Script {
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Arc<Self> {
         Arc::new(Self {
             steps: Mutex::new(steps.into_iter().collect()),
+            ..Self::default()
+        })
+    }
+
+    /// A server that answers all requests by one rule.
+    pub(crate) fn of(rule: impl FnMut(&[Seen]) -> Step + Send + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            always: Mutex::new(Some(Box::new(rule))),
             ..Self::default()
         })
     }
@@ -91,6 +100,19 @@ impl Script {
         self.steps.lock().is_empty()
     }
 
+    fn step(&self, seen: Seen) -> Step {
+        let mut all = self.seen.lock();
+        all.push(seen);
+        let next = self.steps.lock().pop_front();
+        match (next, &mut *self.always.lock()) {
+            (Some(Step::Answer(mut make)), _) => make(&all),
+            (Some(step), _) => step,
+            (None, Some(rule)) => rule(&all),
+            // Nothing that a client takes for success or tries again.
+            (None, None) => Step::Send(reply(418, &[], b"the script is over")),
+        }
+    }
+
     async fn serve(self: Arc<Self>, mut stream: DuplexStream, connection: usize, url: String) {
         while let Some(mut seen) = read_head(&mut stream).await {
             seen.connection = connection;
@@ -99,17 +121,7 @@ impl Script {
             if !is_early && read_body(&mut stream, &mut seen).await.is_none() {
                 return;
             }
-            let step = {
-                let mut all = self.seen.lock();
-                all.push(seen);
-                let step = self.steps.lock().pop_front();
-                match step {
-                    Some(Step::Answer(make)) => Step::Send(make(&all)),
-                    Some(step) => step,
-                    // Nothing that a client takes for success or tries again.
-                    None => Step::Send(reply(418, &[], b"the script is over")),
-                }
-            };
+            let step = self.step(seen);
             match step {
                 Step::Send(bytes) => {
                     if stream.write_all(&bytes).await.is_err() {
@@ -124,7 +136,7 @@ impl Script {
                     let _ = stream.write_all(&bytes).await;
                     std::future::pending::<()>().await;
                 }
-                Step::Answer(_) => unreachable!("made into bytes above"),
+                Step::Answer(_) => return,
             }
         }
     }

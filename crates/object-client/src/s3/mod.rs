@@ -35,6 +35,8 @@ use crate::version::Version;
 use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
 use config::Settings;
 use credentials::Credentials;
+#[cfg(test)]
+pub(crate) use write::put;
 
 /// Bytes of a key.
 const KEY_BYTES_MAX: usize = 1024;
@@ -373,4 +375,4 @@ impl WritableRemote for BucketRemote {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

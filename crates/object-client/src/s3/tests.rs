@@ -4,7 +4,7 @@ use crate::testing::{Collector, Script, Scripted, Seen, Step, part, reply};
 
 const TAG: &str = "\"900150983cd24fb0d6963f7d28e17f72\"";
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         endpoint: Some("http://store:9000".to_owned()),
         keys: Some(Keys {
@@ -16,7 +16,7 @@ fn options() -> Options {
     }
 }
 
-fn bucket_of(script: &Arc<Script>, options: &Options) -> Arc<Bucket> {
+pub(crate) fn bucket_of(script: &Arc<Script>, options: &Options) -> Arc<Bucket> {
     let transport = Transport::over(Box::new(Scripted(Arc::clone(script))), options);
     let settings = Settings {
         endpoint: options.endpoint.clone(),
@@ -54,7 +54,7 @@ fn own() -> Step {
             ("Content-Length", "3"),
             ("x-amz-meta-pagewell-write", token.unwrap_or("none")),
         ];
-        reply(200, &headers, b"")
+        Step::Send(reply(200, &headers, b""))
     }))
 }
 
@@ -333,6 +333,14 @@ async fn a_write_knows_itself() {
         put(vec![lost(), failed(), others()], &is).await.0,
         Err(Error::Changed)
     );
+    // Where nothing tells whose the object is, it is not said that another has made it.
+    let denied = || error(403, "AccessDenied");
+    let (open, _) = put(
+        vec![lost(), failed(), denied(), denied()],
+        &Condition::Absent,
+    )
+    .await;
+    assert!(matches!(open, Err(Error::Denied(_))), "{open:?}");
     // Without a doubt nothing is asked.
     let (made, seen) = put(vec![lost(), done()], &Condition::Always).await;
     assert_eq!((made, seen.len()), (Ok(version()), 2));

@@ -153,12 +153,14 @@ pub(crate) async fn settled(
         Ok(answer) => return Ok(Settled::Answered(answer)),
         Err(error) => error,
     };
-    if ended.is_unclear
-        && let Ok(Some(version)) = settle(bucket, key, token).await
-    {
-        return Ok(Settled::Made(version));
+    if !ended.is_unclear {
+        return Err(unmet(error, condition));
     }
-    Err(unmet(error, condition))
+    // Where that cannot be learned, a failed condition may be this change itself.
+    match settle(bucket, key, token).await? {
+        Some(version) => Ok(Settled::Made(version)),
+        None => Err(unmet(error, condition)),
+    }
 }
 
 pub(crate) async fn put(
@@ -207,7 +209,8 @@ pub(crate) async fn delete(bucket: &Bucket, key: &str, wanted: &Condition) -> Re
         Err(Error::NotFound) if *wanted == Condition::Always || ended.is_unclear => Ok(()),
         Err(Error::Changed) if ended.is_unclear => match bucket.head(key).await {
             Err(Error::NotFound) => Ok(()),
-            Ok(_) | Err(_) => Err(Error::Changed),
+            Ok(_) => Err(Error::Changed),
+            Err(error) => Err(error),
         },
         Err(error) => Err(error),
     }
