@@ -637,6 +637,7 @@ async fn a_server_is_asked_what_it_refuses() {
 #[tokio::test(start_paused = true)]
 async fn an_early_refusal_is_heard() {
     let script = Script::new([Step::Early(reply(403, &[], b"")), done()]);
+    let began = tokio::time::Instant::now();
     let bucket = bucket_of(&script, &options());
     let body = Bytes::from(vec![7; 1_000_000]);
     let metadata = Metadata::new();
@@ -646,4 +647,5 @@ async fn an_early_refusal_is_heard() {
     let made = write::put(&bucket, "k", body, &Condition::Always, &metadata).await;
     assert_eq!(made, Ok(version()));
     assert_eq!(script.seen()[1].connection, 2);
+    assert_eq!(began.elapsed(), std::time::Duration::ZERO);
 }

@@ -284,6 +284,16 @@ async fn a_connection_is_kept_and_one_that_was_closed_is_replaced() {
         (activity.gets, activity.retries, activity.connections),
         (4, 0, 2)
     );
+    // It may close while the request is on its way.
+    let script = Script::new([
+        Step::Send(right()),
+        Step::Cut(Vec::new()),
+        Step::Send(right()),
+    ]);
+    let web = self::web(&script, URL);
+    assert_whole(&fetched(&web, 100..150_000).await);
+    assert_whole(&fetched(&web, 100..150_000).await);
+    assert_eq!(web.transport.activity().retries, 0);
     // A connection that was idle for long is not used again.
     let script = Script::new([Step::Send(right()), Step::Send(right())]);
     let web = self::web(&script, URL);
