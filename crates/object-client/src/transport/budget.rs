@@ -41,6 +41,11 @@ impl Budget {
         self.tries = 0;
     }
 
+    /// How much of it is used.
+    pub(crate) fn used(&self, now: Instant) -> Duration {
+        self.limit - self.deadline.saturating_duration_since(now).min(self.limit)
+    }
+
     /// How long to pause before the next try, or nothing when there is none.
     pub(crate) fn pause(
         &mut self,
@@ -100,7 +105,9 @@ mod tests {
         let mut budget = Budget::new(Duration::from_secs(1), 7, now);
         let late = now + Duration::from_secs(2);
         assert_eq!(budget.pause(None, late), None);
+        assert_eq!(budget.used(late), Duration::from_secs(1));
         budget.renew(late);
+        assert_eq!(budget.used(late), Duration::ZERO);
         assert!(budget.pause(None, late).is_some());
     }
 }

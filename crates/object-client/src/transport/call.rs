@@ -83,6 +83,11 @@ impl Call {
         !matches!(self.kind, Kind::Put | Kind::Delete)
     }
 
+    /// Whether it or its answer has a body of objects.
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self.kind, Kind::Get) || !self.body.is_empty()
+    }
+
     /// A failure names what it is about.
     pub(crate) fn failed(&self, text: &str) -> Failure {
         Failure::not_sent(format!("{}: {text}", self.target.shown()))

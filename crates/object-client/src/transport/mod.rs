@@ -44,6 +44,8 @@ use pool::{Connection, Host};
 /// Hosts that redirects may lead to.
 const HOSTS_MAX: usize = 32;
 const REDIRECTS_MAX: usize = 5;
+/// How long a host is tried that was never reached: its name or port may be wrong.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 /// Kept connections that may turn out to be closed, one after the other.
 const CLOSED_MAX: usize = 8;
 const AGENT: &str = concat!("pagewell/", env!("CARGO_PKG_VERSION"));
@@ -133,13 +135,16 @@ impl Transport {
         if !failure.is_passing {
             return Err(failure.error);
         }
-        let Some(pause) = budget.pause(failure.retry_after, Instant::now()) else {
+        let now = Instant::now();
+        let Some(pause) = budget.pause(failure.retry_after, now) else {
             return Err(failure.error);
         };
+        let host = self.host(origin).map_err(|failure| failure.error)?;
+        if !host.was_reached() && budget.used(now) > STRANGER_PATIENCE {
+            return Err(failure.error);
+        }
         self.counts.retry();
-        if failure.is_throttled
-            && let Ok(host) = self.host(origin)
-        {
+        if failure.is_throttled {
             host.pause(pause);
         }
         tokio::time::sleep(pause).await;
@@ -168,7 +173,7 @@ impl Transport {
     async fn attempt(&self, call: &Call) -> Result<Reply, Failure> {
         let host = self.host(&call.target.origin)?;
         host.wait_pause().await;
-        let mut slot = host.slot().await?;
+        let mut slot = host.slot(call.has_body()).await?;
         self.counts.request(call.kind, call.body.len() as u64);
         for _ in 0..CLOSED_MAX {
             let connection = host

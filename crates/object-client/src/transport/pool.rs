@@ -1,7 +1,8 @@
-//! The connections of one host: so many at most, kept for the next request, and the pause that the
-//! host has asked for.
+//! The connections of one host: so many at most, and a quarter as many for small answers; kept for
+//! the next request. And the pause that the host has asked for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::client::conn::http1::{self, SendRequest};
@@ -86,7 +87,10 @@ impl Connection {
 /// One host.
 pub(crate) struct Host {
     origin: Origin,
-    slots: Arc<Semaphore>,
+    /// For bodies, and apart from them for what waits for no body: a listing should not wait until
+    /// all that is read ahead has come.
+    slots: [Arc<Semaphore>; 2],
+    was_reached: AtomicBool,
     idle: Mutex<Vec<Idle>>,
     paused_until: Mutex<Option<Instant>>,
 }
@@ -95,7 +99,9 @@ impl Host {
     pub(crate) fn new(origin: Origin, connections_max: usize) -> Arc<Self> {
         Arc::new(Self {
             origin,
-            slots: Arc::new(Semaphore::new(connections_max.max(1))),
+            slots: [connections_max, connections_max.div_ceil(4)]
+                .map(|slots| Arc::new(Semaphore::new(slots.max(1)))),
+            was_reached: AtomicBool::new(false),
             idle: Mutex::new(Vec::new()),
             paused_until: Mutex::new(None),
         })
@@ -119,9 +125,15 @@ impl Host {
         }
     }
 
-    /// Waits for the right to have a connection.
-    pub(crate) async fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await;
+    /// Whether there was a connection to it.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.was_reached.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the right to have a connection, for a body or not.
+    pub(crate) async fn slot(&self, is_body: bool) -> Result<OwnedSemaphorePermit, Failure> {
+        let slots = &self.slots[usize::from(!is_body)];
+        let slot = Arc::clone(slots).acquire_owned().await;
         slot.map_err(|_| Failure::lasting(Error::Unreachable("the client ends".to_owned())))
     }
 
@@ -146,6 +158,7 @@ impl Host {
             }
         }
         let stream = connect.connect(&self.origin).await?;
+        self.was_reached.store(true, Ordering::Relaxed);
         counts.connection();
         let handshake = http1::Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)

@@ -256,10 +256,46 @@ async fn the_budget_ends() {
     );
     assert!(script.seen().len() > 8 && script.seen().len() < 100);
 
-    let script = Script::new([]);
-    script.refuse(1000);
-    let error = assert_none(&fetched(&web(&script, URL), 100..150_000).await);
-    assert!(matches!(error, Error::Unreachable(_)), "{error}");
+    // A host that was never there is not waited for as long as one that has gone.
+    let script = Script::new([Step::Send(right())]);
+    let web = self::web(&script, URL);
+    let waited = async || {
+        script.refuse(1000);
+        let began = Instant::now();
+        let error = assert_none(&fetched(&web, 100..150_000).await);
+        assert!(matches!(error, Error::Unreachable(_)), "{error}");
+        began.elapsed().as_secs()
+    };
+    let stranger = waited().await;
+    assert!((4..14).contains(&stranger), "{stranger}");
+    script.refuse(0);
+    assert_whole(&fetched(&web, 100..150_000).await);
+    // Longer than a connection is kept.
+    tokio::time::sleep(Duration::from_secs(26)).await;
+    let known = waited().await;
+    assert!((50..62).contains(&known), "{known}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_answers_do_not_wait_for_bodies() {
+    let stalled = (0..64).map(|_| Step::Stall(begin(&right(), 1)));
+    let script = Script::new(stalled.chain([Step::Send(reply(200, &[("ETag", TAG)], b""))]));
+    let web = web(&script, URL);
+    let fetches: Vec<_> = (0..70)
+        .map(|_| {
+            let web = Arc::clone(&web);
+            tokio::spawn(async move { fetched(&web, 100..150_000).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // As many connections as there may be are waiting for bytes.
+    assert_eq!(script.seen().len(), 64);
+    let began = Instant::now();
+    web.head(KEY).await.expect("a file");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    for fetch in fetches {
+        fetch.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]
