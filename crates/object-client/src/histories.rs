@@ -21,7 +21,9 @@ const LENGTH: u64 = 100_000;
 
 fn histories() -> u64 {
     let wanted = std::env::var("PAGEWELL_OBJECT_HISTORIES").ok();
-    wanted.and_then(|number| number.parse().ok()).unwrap_or(400)
+    wanted
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(1_000)
 }
 
 /// The bytes of a version: no two have a byte in common at the same place.

@@ -220,9 +220,10 @@ impl Transport {
                 let text = format!("{}: {}", call.target.shown(), failure::reason(&error));
                 Err(match (is_unsent, error.is_parse()) {
                     (true, _) => Failure::not_sent(text),
+                    // What speaks no HTTP will not do so the next time.
                     (false, true) => Failure {
-                        error: Error::Protocol(text.clone()),
-                        ..Failure::lost(text)
+                        is_unclear: true,
+                        ..Failure::lasting(Error::Protocol(text))
                     },
                     (false, false) => Failure::lost(text),
                 })

@@ -378,6 +378,19 @@ async fn redirects_are_followed_and_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_speaks_no_http_is_not_asked_again() {
+    let flood = format!("HTTP/1.1 206 OK\r\nX: {}\r\n\r\n", "x".repeat(300_000));
+    let many = format!("HTTP/1.1 206 OK\r\n{}\r\n", "X: x\r\n".repeat(200));
+    let bad_length = "HTTP/1.1 206 OK\r\nContent-Length: -1\r\n\r\n".to_owned();
+    let other = "SSH-2.0-Some\r\n\r\n".to_owned();
+    for bytes in [flood, many, bad_length, other] {
+        let (collected, _) = tried(vec![Step::Cut(bytes.into_bytes())]).await;
+        let error = assert_none(&collected);
+        assert!(matches!(error, Error::Protocol(_)), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_end_comes_though_a_fetch_is_given_up() {
     let script = Script::new([Step::Stall(Vec::new())]);
     let web = web(&script, URL);
