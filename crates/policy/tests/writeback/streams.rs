@@ -1,8 +1,9 @@
 //! Write-behind: for a first sequential write, and for nothing else.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use pagewell_policy::writeback::WriteBack;
+use pagewell_policy::writeback::{TagState, WriteBack};
 
 use crate::reasons::{MIB, PAGE, delayed, drain, extent, seconds};
 
@@ -26,6 +27,39 @@ fn a_first_sequential_write_is_written_behind_in_whole_writes() {
         assert!(policy.dirty_bytes() <= 2 * MIB, "{piece}");
         assert_eq!(policy.counts().streams, 1);
     }
+}
+
+#[test]
+fn a_commit_after_a_copy_finds_little_that_is_not_written() {
+    const PAGES: u64 = 1024;
+    let mut policy = delayed();
+    let mut now = seconds(1);
+    let mut device = VecDeque::new();
+    let mut free = now;
+    let mut tag = None;
+    // A page comes each millisecond, and takes as long at the device.
+    for page in 0..3 * PAGES {
+        while device.front().is_some_and(|(_, end)| *end <= now) {
+            let (id, _) = device.pop_front().unwrap();
+            policy.finished(id, true, now);
+        }
+        if page < PAGES {
+            policy.wrote(extent(page * PAGE, PAGE), now);
+        }
+        if page == PAGES {
+            tag = Some(policy.tag(extent(0, PAGES * PAGE), now));
+        } else if tag.is_some_and(|tag| policy.tag_state(tag) == TagState::Written) {
+            assert!(page - PAGES < 64, "the commit took {} ms", page - PAGES);
+            return;
+        }
+        while let Some(write) = policy.next(now) {
+            let time = Duration::from_millis(write.extent.length.div_ceil(PAGE));
+            free = free.max(now) + time;
+            device.push_back((write.id, free));
+        }
+        now += Duration::from_millis(1);
+    }
+    panic!("the commit did not end");
 }
 
 #[test]
