@@ -1,12 +1,8 @@
-//! Which page goes when another needs its place? [`S3Fifo`] says.
+//! Which page goes when another needs its place? [`S3Fifo`] decides.
 //!
-//! Three queues, first in first out; what was hit is kept, what passes through goes early.
-//!
-//! Problem: most pages are read once. A policy that gives each of them the same time as the pages
-//! that are read again and again wastes the cache, and one long stream empties it. A hit must not
-//! take a lock or move anything.
-//!
-//! Rule: S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), with one more queue for streams.
+//! Most pages are read once, and one long stream must not empty the cache; a hit must take no lock
+//! and move nothing. S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), and one more queue for
+//! streams:
 //!
 //! ```text
 //!   read on demand ──> small (10 %) ──not hit──> gone, its name goes to the ghosts
@@ -16,28 +12,22 @@
 //!                        └──hit──> main
 //! ```
 //!
-//! The page at the front of a queue is looked at. The stream queue is looked at first when it has
-//! more than its share, then the small queue when it has more than its share, then main. Pages
-//! that a stream brought therefore go first; but up to its share they stay, because read-ahead
-//! comes before its reader, and a window that evicts its own beginning is worse than none.
-//!
-//! Heat is counted by the owner of the pages: a hit by the reader of the stream that brought the
-//! page must not count, else many small reads of one page look like heat.
-//!
-//! A page that cannot go now (pinned, dirty) moves to the end of its queue; at most
-//! [`SKIPS_MAX`] in one search. At most [`SPARED_MAX`] pages are spared for their heat in one
-//! search, then the next that can go does: so the search is bounded when everything is hot.
+//! The stream queue is searched first when it has more than its share, then the small queue when it
+//! has more than its, then main. Up to its share a stream keeps its pages: read-ahead comes before
+//! its reader. The owner of the pages counts heat, not for a hit by the reader of the stream that
+//! brought the page. A page that cannot go moves to the end of its queue, at most [`SKIPS_MAX`] in
+//! a search, which spares at most [`SPARED_MAX`] pages for their heat.
 //!
 //! | constant | value | reason |
 //! |---|---|---|
-//! | small | 10 % | the paper's; pages read once leave it after a tenth of the cache |
+//! | small | 10 % | the paper's |
 //! | stream | 25 % | all that may be read ahead and unread when memory is full |
 //! | heat | at most 3 | two bits, three more rounds in main |
-//! | promotion | heat 1 | pages are counted at most once per pass, so one hit is real |
+//! | promotion | heat 1 | a page is counted once for each reader that comes by |
 //! | ghosts | as many as main | the paper's |
 //!
-//! Weaknesses: a page whose second use comes after its time in the small queue and in the ghosts
-//! is never kept; a loop slightly larger than the cache gains little.
+//! Weaknesses: a page whose second use comes after its time among the ghosts is never kept; a loop
+//! slightly larger than the cache gains little.
 
 use pagewell_base::mix::{STEP, mix};
 
@@ -54,8 +44,7 @@ pub enum Arrival {
     Stream,
 }
 
-/// What the owner of the pages knows of them. Hits are counted by the owner, without a lock and
-/// without telling the policy.
+/// The owner of the pages, which counts hits without a lock and without the policy.
 pub trait Frames {
     /// Whether the page may go: it is neither pinned nor dirty nor being fetched.
     fn is_evictable(&self, frame: FrameIndex) -> bool;
@@ -71,10 +60,10 @@ pub trait Frames {
 /// Hits of a page are counted up to this.
 pub const HEAT_MAX: u8 = 3;
 
-/// So many pages that cannot go are passed over in one search for a victim.
+/// Pages that cannot go, at most, in one search.
 pub const SKIPS_MAX: u32 = 128;
 
-/// So many pages that were hit are spared in one search for a victim; the next that can go goes.
+/// Pages spared for their heat, at most, in one search.
 pub const SPARED_MAX: u32 = 128;
 
 const SMALL: usize = 0;
@@ -84,24 +73,21 @@ const LISTS: usize = 3;
 
 /// One in so many places is the share of the small queue.
 const SMALL_SHARE: u32 = 10;
-/// The same of the stream queue. Read-ahead that is unread is to be no more than that.
+/// The same of the stream queue, which bounds unread read-ahead.
 pub const STREAM_SHARE: u32 = 4;
 
 /// Small, main and ghost queue.
 #[derive(Debug)]
 pub struct S3Fifo {
     links: Links,
-    /// The name of the page in each place.
     keys: Vec<u64>,
     ghost: Ghost,
-    /// What the small queue may hold before it is looked at first.
     small_share: usize,
-    /// The same of the stream queue.
     stream_share: usize,
 }
 
 impl S3Fifo {
-    /// For an arena of so many places. Memory is taken here and never again.
+    /// For an arena of so many places. Takes all its memory.
     #[must_use]
     pub fn new(frames: u32) -> Self {
         let small_share = (frames / SMALL_SHARE).max(1);
@@ -139,12 +125,10 @@ impl S3Fifo {
         self.links.remove(frame);
     }
 
-    /// Chooses a page to go and forgets its place, or `None` when none may go. Work is bounded: it
-    /// gives up after [`SKIPS_MAX`] pages of each queue that cannot go, and goes on with others
-    /// when it is asked again.
+    /// Chooses a page to go and forgets its place. Gives up after [`SKIPS_MAX`] pages of each
+    /// queue that cannot go, and goes on with others next time.
     pub fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
         let mut order = [MAIN, SMALL, STREAM];
-        // Those above their share come to the front, the others stay behind main.
         if self.links.length(SMALL) > self.small_share {
             order = [SMALL, MAIN, STREAM];
         }
@@ -162,7 +146,6 @@ impl S3Fifo {
         self.search(MAIN, frames, &mut 0)
     }
 
-    /// Searches one queue from its front, and spares at most so many pages for their heat.
     fn search(&mut self, list: usize, frames: &dyn Frames, spares: &mut u32) -> Option<FrameIndex> {
         let mut skips = SKIPS_MAX;
         for _ in 0..self.links.length(list).saturating_mul(2) {
@@ -191,14 +174,12 @@ impl S3Fifo {
     }
 }
 
-/// No place.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
     before: u32,
     after: u32,
-    /// The list it is in, or [`Links::lists`] for none.
     list: usize,
 }
 
@@ -209,11 +190,8 @@ struct Ends {
     length: usize,
 }
 
-/// Several lists over the places of one arena, linked through one table. Places that the arena does
-/// not have are ignored.
-///
-/// Each place of the arena has one node with two links, so it is in at most one list, and joining,
-/// leaving and moving take no memory and constant time.
+/// Several lists over the places of one arena. Each place has one node with two links, so all
+/// takes constant time and no memory. Places that the arena does not have are ignored.
 #[derive(Debug)]
 pub struct Links {
     nodes: Vec<Node>,
@@ -319,24 +297,18 @@ const WAYS: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// 0 for an empty slot.
     fingerprint: u32,
     number: u32,
 }
 
-/// Names of pages that went lately, without their data.
 ///
-/// Problem: a page that comes back soon after it went should not have gone. To know it, the names
-/// of as many pages as the main queue holds are kept, in fixed memory and without a list.
+/// Names of pages that went lately: as many as the main queue holds.
 ///
-/// Rule: a table of buckets of [`WAYS`] slots. A slot holds a fingerprint of the name and the
-/// number of the entry, counted up. An entry is old when `capacity` others came after it, which
-/// is what a ring of that size forgets; nothing is ever moved or cleaned. A new entry takes the
-/// oldest slot of its bucket. There are twice as many slots as entries, so that seldom a bucket
-/// forgets one that is not old.
+/// A table of buckets of [`WAYS`] slots, each with a fingerprint and the number of its entry. An
+/// entry is old when `capacity` others came after it; a new one takes the oldest slot of its
+/// bucket. Twice as many slots as entries make it rare that a bucket forgets a young one.
 ///
-/// Weakness: fingerprints have 32 bits; about one lookup in a thousand million is wrong, and costs
-/// one page a place in the wrong queue.
+/// Weakness: of a thousand million lookups about one is wrong, as fingerprints have 32 bits.
 #[derive(Debug)]
 pub struct Ghost {
     slots: Vec<Slot>,
@@ -346,7 +318,7 @@ pub struct Ghost {
 }
 
 impl Ghost {
-    /// Remembers so many at most. Memory is taken here and never again.
+    /// Remembers so many at most. Takes all its memory.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
         let buckets = (capacity as usize * 2).div_ceil(WAYS).next_power_of_two();
@@ -390,7 +362,7 @@ impl Ghost {
         }
     }
 
-    /// Whether the page is remembered; it is forgotten by that.
+    /// Whether the page is remembered; forgets it.
     pub fn take(&mut self, key: u64) -> bool {
         let (next, capacity) = (self.next, self.capacity);
         let (fingerprint, bucket) = self.find(key);

@@ -1,10 +1,8 @@
-//! Read-ahead, elevator, eviction, write-back, polling, limits and the cache of replies
-//! as pure state machines.
+//! Read-ahead, elevator, eviction, write-back, polling, limits and the cache of replies as pure
+//! state machines, without a clock, threads, I/O or randomness.
 //!
-//! There is no clock, no thread, no I/O and no randomness in this crate. Events and the time come
-//! in, actions go out; time is a [`std::time::Duration`] since any fixed moment. So every policy
-//! is tested by properties and by simulation in virtual time, and can be replaced by another
-//! of its trait.
+//! Events and the time come in, actions go out; time is a [`std::time::Duration`] since any fixed
+//! moment. So every policy is tested by properties and by simulation in virtual time.
 //!
 //! - [`readahead`]: which bytes will be wanted next?
 //! - [`elevator`]: in which order, and in which pieces, does a device get its requests?

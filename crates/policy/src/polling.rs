@@ -1,50 +1,34 @@
-//! How long does a thread look for work again and again before it sleeps?
+//! How long does a thread look for work before it sleeps?
 //!
-//! # Problem
-//!
-//! A client that waits for each answer before it sends the next call leaves a server idle between
-//! its calls, for some microseconds. A thread that sleeps then must be woken, and its processor
-//! with it, which takes longer than the call. A thread that *polls* has the next call at once, but
-//! uses a processor that may be wanted: by another program, or even by the client that it waits
-//! for. Which of the two is right depends on the clients and on the machine.
-//!
-//! # Rule
+//! A client that waits for each answer leaves a server idle for some microseconds between its
+//! calls. To wake a thread that sleeps takes longer than the call; a thread that *polls* uses a
+//! processor that a program, or the client itself, may want.
 //!
 //! A wait is *short* when work comes within the limit. After [`TRUSTED`] short waits in a row the
-//! thread polls, for as long as the limit; each poll that finds work keeps it polling. A wait that
-//! is longer ends that: the thread sleeps at once until waits are short again.
+//! thread polls, for as long as the limit; each poll that finds work keeps it polling, a longer
+//! wait ends that. A poll in vain although waits are short says that polling keeps the work away,
+//! or that work comes just too late: it doubles the number of short waits before the next poll, and
+//! one that finds work halves it. A poll without the processor counts as one in vain. A new
+//! connection ends all doubt.
 //!
-//! Polls that find nothing although waits are short say that polling itself keeps the work away
-//! (there is one processor, and the client needs it), or that work comes just too late. Each
-//! such poll doubles the number of short waits that must be seen before the next one, and each
-//! that finds work halves it. A poll during which the thread did not have the processor counts as
-//! one that found nothing.
-//!
-//! What was seen of some clients is not held against another one: a new connection ends all doubt.
-//!
-//! A poll needs a processor, and so does a client on the same machine that is to send what the
-//! poll looks for. A thread is *at work* while its waits are short. While more threads are at work
-//! than half of the processors, which is told from outside, no thread polls: there is work for the
-//! processors, and a thread that sleeps lets go of one.
+//! A thread is *at work* while its waits are short. While more threads are at work than 1/2 of the
+//! processors, no thread polls.
 //!
 //! ```text
 //!   work  x  x  x  x  x  x  x  x           x  x  x  x  x  x
 //!   wait   zz zz zz zz pp pp pp ppp zzzzzzz zz zz zz zz pp      p polls, z sleeps
 //! ```
 //!
-//! # Weaknesses
-//!
-//! One call in a hundred that is late costs one limit of processor time: all gaps are treated
-//! alike, and the limit is not learnt. Clients that come in turn look like one client that is
-//! quick. Clients of other machines leave the processors alone, and many of them are not polled for
-//! nevertheless.
+//! Weaknesses: one late call in a hundred costs one limit of processor time; the limit is not
+//! learnt. Clients that come in turn look like one that is quick. Many clients of other machines
+//! are not polled for, though they leave the processors alone.
 
 use std::time::Duration;
 
 /// Short waits in a row before the first poll.
 pub const TRUSTED: u32 = 4;
 
-/// The most short waits in a row that are asked for after polls in vain.
+/// Short waits that are required after polls in vain, at most.
 pub const DOUBTED_MAX: u32 = 4096;
 
 /// How a wait went.
@@ -64,7 +48,6 @@ pub struct Polling {
     limit: Duration,
     short_waits: u32,
     asked_for: u32,
-    /// The wait that is under way began, or begins, with a poll.
     polls: bool,
     is_at_work: bool,
 }
@@ -82,8 +65,8 @@ impl Polling {
         }
     }
 
-    /// A wait begins: how long to poll before sleeping. `is_crowded`: more threads are at work than
-    /// half of the processors.
+    /// A wait begins: how long to poll. `is_crowded`: more threads are at work than 1/2 of the
+    /// processors.
     #[must_use]
     pub fn begin(&mut self, is_crowded: bool) -> Duration {
         self.polls = self.short_waits >= self.asked_for && !is_crowded && !self.limit.is_zero();

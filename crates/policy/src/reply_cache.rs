@@ -1,21 +1,16 @@
 //! The duplicate-request cache: a call that changes something is done once.
 //!
-//! Problem: a client that lost the reply to a REMOVE (its connection broke) sends the call again.
-//! Done twice, the second gives NOENT, and the program on the client sees a failure that was
-//! none; a WRITE that is done twice destroys what was written in between. But clients also make a
-//! *new* call that equals an old one to the byte: libraries that number their calls from a constant
-//! on each connection, or by the second of the clock. Answered from the cache, such a call was
-//! never made: two programs hold one lock, or a file was "created" that is not there.
+//! A client that lost the reply to a REMOVE sends the call again. Done twice, the second gives
+//! NOENT; a WRITE that is done twice destroys what was written in between. But clients also make
+//! *new* calls that equal old ones to the byte (identifiers numbered from a constant, or by the
+//! clock). Answered from the cache, such a call was never made: two programs hold one lock.
 //!
-//! What equals what: calls of one address with the same identifier, credential and content (the
-//! caller makes the [`Identity`]). The port does not count, as most clients come back from another
-//! one. Over TCP no reply is lost on a connection that works, so a client sends a call again only
-//! when it has no reply and its connection is lost, and then on a connection that it opens for
-//! that (RFC 1813 section 4.5 asks for the cache, RFC 5531 section 9 for identifiers that do not
-//! repeat among the calls under way, and no more). So one question decides: **has the client the
-//! first reply?** A reply *has arrived* when the client's machine has acknowledged it on a
-//! connection that lives or that the client has ended in order. A reset says nothing: what was
-//! acknowledged may never have been read.
+//! Equal are calls of one address with the same identifier, credential and content (the caller
+//! makes the [`Identity`]); the port does not count. Over TCP a client repeats a call only when it
+//! lost the connection before the reply came, and on a new one (RFC 1813 section 4.5; RFC 5531
+//! section 9). So the question is: **has the client the first reply?** A reply *has arrived* when
+//! the client's machine acknowledged it on a connection that lives or that the client ended in
+//! order; a reset proves nothing.
 //!
 //! ```text
 //!  an equal call came ...          first under way   reply arrived   not yet known   reply lost
@@ -27,33 +22,25 @@
 //!                                                    after a while
 //! ```
 //!
-//! *Calls overlap* on a connection that has ever had two under way: its client tells replies apart
-//! by identifiers, which are unique there. *Late* is a call that may have arrived more than
-//! [`GIVEN_UP_AFTER_MIN`] before the answered one, or came on the older of the two connections when
-//! that is over or its calls overlap (one of them may have been given up with another, however
-//! young): it may be an earlier transmission of the answered one. *A while* is [`SETTLED_AFTER`]: a
-//! client that resets a connection and sends the call on another one may be heard there first, as
-//! the two go through different queues. *Not yet known* ends with the
-//! acknowledgement, with the connection, or [`HELD_FOR`] after the reply was made; then the reply
-//! counts as lost.
+//! *Calls overlap* on a connection that ever had two under way: its client needs unique
+//! identifiers. *Late* is a call that may have arrived more than [`GIVEN_UP_AFTER_MIN`] before the
+//! answered one, or on the older of the two connections when that is over or its calls overlap: it
+//! may be an earlier transmission. *A while* is [`SETTLED_AFTER`], as a reset may be overtaken.
+//! *Not yet known* ends with the acknowledgement, with the connection, or [`HELD_FOR`] after the
+//! reply was made, which then counts as lost.
 //!
-//! Others: Linux knfsd compares the port, too, and so knows again only clients that come back from
-//! the same one; nfs-ganesha has a cache for each connection; FreeBSD compares lengths and
-//! checksums across connections and forgets replies once they are acknowledged.
+//! **What is kept** is bounded in bytes. Each address has an equal share, may use what others
+//! leave, and loses its own oldest replies first. Writes push out writes.
 //!
-//! **What is kept** is bounded in bytes. Each address has an equal share; one that makes many
-//! calls uses what others leave, and loses its own oldest replies first. Writes push out writes.
+//! Others: Linux knfsd compares the port, too; nfs-ganesha has a cache for each connection; FreeBSD
+//! compares checksums and forgets acknowledged replies.
 //!
-//! Known weaknesses, which no server can tell from their opposites: the kept reply goes to an equal
-//! call that is new when the first one's connection was reset, when it follows the first one on one
-//! connection with nothing in between, when the first one's client has just lost its connection
-//! (which then has its call done again), when the first one's client had ended its sending before
-//! it had the reply, and when the server has left it unread or waiting for longer than some client
-//! would. A proxy acknowledges what its client may never get, and so does a machine whose program
-//! never reads it. Left by the rule, as clients do not number so: an equal call on a connection
-//! that has had several under way, when that is the older of two, or was silent for long. Besides:
-//! an address that has made so many changes since that a reply was pushed out has its repetition
-//! done again. All is forgotten when the server ends.
+//! Weaknesses: the kept reply goes to an equal call that is new when the first one's connection was
+//! reset, when it follows the first one with nothing in between, when the first one's client has
+//! just lost its connection (its call is then done again) or ended its sending before it had the
+//! reply, and when the server left it unread for long. A proxy acknowledges what its client may
+//! never get. Equal calls that overlap others on the older of two connections count as repetitions.
+//! An address whose reply was pushed out has its repetition done again. A restart forgets all.
 
 #[cfg(test)]
 mod model;
@@ -63,28 +50,25 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// No client gives up a connection that works sooner than this after it has sent a call (the
-/// shortest that is known is 0.8 s, the usual 5 to 60 s).
+/// No client gives up a connection sooner after a call (the shortest known is 0.8 s).
 pub const GIVEN_UP_AFTER_MIN: Duration = Duration::from_millis(500);
 
 /// For so long a reset can be overtaken by what its client sends on another connection.
 pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 
-/// How long after a reply was made its acknowledgement is waited for: machines put it off for up
-/// to 0.2 s, and may by 0.5 s (RFC 9293 section 3.8.6.3).
+/// How long an acknowledgement is waited for: machines put it off for up to 0.2 s, and may by 0.5
+/// s (RFC 9293 section 3.8.6.3).
 pub const HELD_FOR: Duration = Duration::from_secs(1);
 
 /// The longest reply kept; CREATE's, the longest of them, has 300 bytes.
 pub const REPLY_BYTES_MAX: usize = 1024;
 
-/// How long a reply is kept at most: several client timeouts (Linux: 60 s), but short enough that
-/// an identifier that comes around again is not mistaken.
+/// How long a reply is kept: several client timeouts (Linux: 60 s), but no repeated identifier.
 pub const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// How often old replies of all addresses are looked for.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 
-/// What a remembered call takes beside its reply: its entries in the table and the queue.
+/// What a call takes beside its reply.
 const ENTRY_BYTES: usize = 256;
 
 /// What equal calls of one address have in common.
@@ -132,16 +116,15 @@ impl SentAt {
     pub const UNKNOWN: Self = Self::Byte(u64::MAX);
 }
 
-/// A connection, as far as the cache looks at it.
+/// A connection.
 pub trait Line: Clone {
     /// Its number: later connections have larger ones.
     fn token(&self) -> u64;
     /// Whether a reply that was sent there has arrived.
     fn delivery(&self, sent_at: SentAt) -> Delivery;
-    /// When the call that was received last arrived, or a time before that. When calls overlap,
-    /// others may have come with it.
+    /// When the last call arrived at the latest. When calls overlap, others may have come with it.
     fn arrived_after(&self, overlaps: bool, now: Duration) -> Duration;
-    /// Whether its client has neither ended nor lost it, as far as is known.
+    /// Whether its client has neither ended nor lost it, so much is known.
     fn is_live(&self) -> bool;
 }
 
@@ -185,7 +168,6 @@ pub enum Moved {
     No,
 }
 
-/// A call that is under way or was done.
 struct Call<L> {
     /// Where its reply goes, or went last.
     line: L,
@@ -199,11 +181,10 @@ struct Answer {
     reply: Box<[u8]>,
     made_at: Duration,
     sent_at: SentAt,
-    /// Tells it from another call of the same identity, of which a queue still knows.
+    /// Of an equal call a queue may still have another number.
     number: u64,
 }
 
-/// What a call that equals another one comes to.
 enum Equal {
     New,
     InProgress,
@@ -212,7 +193,6 @@ enum Equal {
 }
 
 impl<L: Line> Call<L> {
-    /// The same call again, or another one that equals it.
     fn compare(&mut self, line: &L, place: Place, held: Option<Held>, now: Duration) -> Equal {
         if self.line.token() == line.token() {
             self.on_the_same(place, held, now)
@@ -275,22 +255,18 @@ impl<L: Line> Call<L> {
 /// The cache. Times are since any fixed moment.
 pub struct ReplyCache<L> {
     shares: HashMap<u128, Calls<L>>,
-    /// Of all shares.
     bytes: usize,
     bytes_max: usize,
     swept_at: Option<Duration>,
 }
 
-/// The calls of one address.
 struct Calls<L> {
     calls: HashMap<Identity, Call<L>>,
-    /// Those of writes are the second queue, apart, so that a stream of writes does not push out
-    /// the replies to the others.
+    /// Writes have the second, so that they do not push out other replies.
     queues: [Queue; 2],
     next_number: u64,
 }
 
-/// What was done, oldest first.
 #[derive(Default)]
 struct Queue {
     entries: VecDeque<Entry>,
@@ -315,8 +291,8 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// Looks at a call that came on `line`, and has it under way when it is new. `held` is what an
-    /// earlier look at it gave.
+    /// Looks at a call that came on `line`; a new one is under way. `held` is from an earlier
+    /// look.
     pub fn look(
         &mut self,
         key: &Key,
@@ -350,8 +326,7 @@ impl<L: Line> ReplyCache<L> {
         Verdict::New
     }
 
-    /// A call that was under way is done, and answered. Returns how many older replies were pushed
-    /// out.
+    /// A call is done and answered. Returns how many older replies were pushed out.
     pub fn finish(&mut self, key: &Key, reply: &[u8], sent_at: SentAt, now: Duration) -> usize {
         if reply.len() > REPLY_BYTES_MAX {
             self.abandon(key);
@@ -364,7 +339,7 @@ impl<L: Line> ReplyCache<L> {
         self.push_out(key.share)
     }
 
-    /// Forgets a call that was under way and was not done.
+    /// Forgets a call that was not done.
     pub fn abandon(&mut self, key: &Key) {
         if let Some(share) = self.shares.get_mut(&key.share)
             && let Some(call) = share.calls.get(&key.identity)
@@ -374,7 +349,7 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// The reply to a call that is done, or that moved, was sent on `line`. It may have moved on.
+    /// The reply to a call that is done, or that moved, was sent on `line`.
     pub fn sent(&mut self, key: &Key, line: &L, sent_at: SentAt) {
         let share = self.shares.get_mut(&key.share);
         let call = share.and_then(|share| share.calls.get_mut(&key.identity));
@@ -397,7 +372,6 @@ impl<L: Line> ReplyCache<L> {
         shares.map(|(address, share)| (*address, share.bytes()))
     }
 
-    /// Forgets what is too old, now and then.
     fn sweep(&mut self, now: Duration) {
         let is_due = |at| now.saturating_sub(at) >= SWEEP_PERIOD;
         if self.swept_at.is_some_and(|at| !is_due(at)) {
@@ -411,8 +385,8 @@ impl<L: Line> ReplyCache<L> {
         self.bytes = self.shares.values().map(Calls::bytes).sum();
     }
 
-    /// Brings the bytes below the bound. `latest` is the address that was added to: it loses its
-    /// own unless others have more than their share.
+    /// Brings the bytes below the bound. `latest` loses its own unless others have more than their
+    /// share.
     fn push_out(&mut self, latest: u128) -> usize {
         let mut pushed_out = 0;
         while self.bytes > self.bytes_max {
@@ -451,12 +425,11 @@ impl<L> Default for Calls<L> {
 }
 
 impl<L> Calls<L> {
-    /// Bytes of what was done.
     fn bytes(&self) -> usize {
         self.queues.iter().map(|queue| queue.bytes).sum()
     }
 
-    /// Ends a call that was under way and keeps its reply. Returns the bytes that this takes.
+    /// Ends a call and keeps its reply. Returns the bytes that this takes.
     fn finish(&mut self, key: &Key, reply: &[u8], sent_at: SentAt, now: Duration) -> usize {
         let call = self.calls.get_mut(&key.identity);
         let Some(call) = call.filter(|call| call.answer.is_none()) else {
@@ -482,7 +455,6 @@ impl<L> Calls<L> {
         bytes
     }
 
-    /// Forgets what is too old to be asked for.
     fn forget_old(&mut self, now: Duration) {
         let is_old = |queue: &Queue| {
             let first = queue.entries.front();
@@ -495,7 +467,6 @@ impl<L> Calls<L> {
         }
     }
 
-    /// Forgets the oldest reply of the kind that takes more.
     fn forget_one(&mut self) {
         let [others, writes] = &self.queues;
         self.forget_oldest(usize::from(writes.bytes > others.bytes));

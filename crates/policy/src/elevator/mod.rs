@@ -1,12 +1,11 @@
 //! In which order, and in which pieces, does a device get its requests?
 //!
-//! The life of a request: [`Elevator::insert`] queues it, or lets it stand in line when it
-//! overlaps an earlier one that must be done before it. [`Elevator::dispatch`] chooses where to go
-//! next (`scheduler.rs`, which holds the theory), and takes along what lies beside it. The caller
-//! sends the [`Dispatch`] to the device and gives it back to [`Elevator::complete`].
+//! [`Elevator::insert`] queues a request, or lets it stand in line behind one that it overlaps.
+//! [`Elevator::dispatch`] chooses the next and takes along what lies beside it. The caller gives
+//! the [`Dispatch`] back to [`Elevator::complete`]. The theory is in `scheduler.rs`.
 //!
-//! A store holds many objects. Requests of two of them never overlap and never travel together; in
-//! the order of addresses all of one object come before those of the next.
+//! Requests of two objects of a store never overlap and never travel together; in the order of
+//! addresses all of one object come before those of the next.
 
 mod scheduler;
 mod settings;
@@ -55,8 +54,8 @@ impl Extent {
     }
 }
 
-/// How urgent a request is. Only requests of one class are ever merged or dispatched together,
-/// except that reads of both classes may be one dispatch; it counts as the more urgent one.
+/// How urgent a request is. Only requests of one class are dispatched together, and reads of both,
+/// as the more urgent class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// A reader waits for it.
@@ -85,10 +84,8 @@ impl Class {
 /// How many dispatches of a class may be at the device at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// So many are always granted, however busy the other classes are. Where the minimums of all
-    /// classes are more than [`Settings::depth_max`], the places are dealt one by one, the most
-    /// urgent class first, until none is left: with a single place there is no minimum for
-    /// asynchronous classes.
+    /// So many are granted, however busy the other classes are. If all minimums exceed
+    /// [`Settings::depth_max`], places are dealt one by one, the most urgent class first.
     pub minimum: u32,
     /// Never more; 0 counts as 1.
     pub maximum: u32,
@@ -97,9 +94,9 @@ pub struct Depth {
 /// How to order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Ascending from the last dispatched address, then from the lowest again: C-LOOK.
+    /// C-LOOK.
     CircularLook,
-    /// As they came; for devices without seeks. Adjacent requests are merged all the same.
+    /// As they came. Adjacent requests are merged all the same.
     Arrival,
 }
 
@@ -112,7 +109,7 @@ pub struct Settings {
     pub merge: bool,
     /// Longest dispatch, in bytes. A single request may be longer and goes alone.
     pub transfer_bytes_max: u64,
-    /// Widest hole between two reads that is read over, in bytes; 0 where seeks are free.
+    /// Widest hole that is read over, in bytes; 0 where seeks are free.
     pub read_gap_bytes_max: u64,
     /// A read that has waited this long goes next; `None` switches deadlines off.
     pub read_deadline: Option<Duration>,
@@ -131,7 +128,7 @@ pub enum Reason {
     Order,
     /// Nothing above was left: back to the lowest.
     Wrap,
-    /// The oldest was past its deadline, and was not the next in the order.
+    /// The oldest was overdue, and not the next in the order.
     Deadline,
 }
 
@@ -155,44 +152,43 @@ pub struct Dispatch {
     pub extent: Extent,
     /// The most urgent class of its members.
     pub class: Class,
-    /// The requests, ascending and not overlapping; holes between them are read and thrown away.
+    /// The requests, ascending and apart; holes are read and thrown away.
     pub members: Vec<Member>,
     /// Why it was chosen.
     pub reason: Reason,
 }
 
-/// How often each branch was taken since the elevator was made.
+/// What happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests taken.
     pub inserted: u64,
-    /// Requests refused: empty, past the end of addresses, or their name was queued already.
+    /// Requests refused.
     pub refused: u64,
     /// Queued requests that became more urgent.
     pub promoted: u64,
-    /// Requests that had to stand in line behind an earlier one that they overlap.
+    /// Requests that overlapped an earlier one.
     pub overlapped: u64,
     /// Dispatches.
     pub dispatched: u64,
     /// Dispatches given back.
     pub completed: u64,
-    /// Requests that travelled with another: members beyond the first of each dispatch.
+    /// Members beyond the first of each dispatch.
     pub merged: u64,
     /// Dispatches that went back to the lowest address.
     pub wraps: u64,
-    /// Dispatches that left the order for a request past its deadline.
+    /// Dispatches because of a deadline.
     pub deadline_picks: u64,
-    /// Dispatches while a request was past its deadline but had to wait for the end of a batch.
+    /// Dispatches while an overdue request waited for the end of a batch.
     pub deadline_postponed: u64,
-    /// Dispatches that began below the end of the one before. In C-LOOK order they are at most
-    /// wraps + deadline picks.
+    /// Dispatches below the end of the one before: in C-LOOK at most wraps and deadline picks.
     pub backward_moves: u64,
-    /// Dispatches that carried on where the one before had ended.
+    /// Dispatches at the end of the one before.
     pub run_continuations: u64,
     /// Holes that were read over.
     pub bridged_gaps: u64,
     /// Bytes in them.
     pub bridged_gap_bytes: u64,
-    /// Calls that found requests but no place at the device for them.
+    /// Calls without a place at the device.
     pub depth_refusals: u64,
 }

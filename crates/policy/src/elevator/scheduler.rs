@@ -1,18 +1,17 @@
 //! Which request goes next?
 //!
-//! Problem: a head that moves costs more than the bytes it reads (67 ms on a DVD is 570 KiB of
-//! transfer), so requests must go in the order of their addresses and in long runs; but a reader
-//! that waits must not stand behind read-ahead nobody has asked for yet, and no request may wait
-//! for ever because others keep coming in front of it.
+//! A moving head costs more than the bytes it reads (67 ms on a DVD is 570 KiB), so requests go in
+//! the order of their addresses and in long runs. But a waiting reader must not stand behind
+//! read-ahead, and no request may wait for ever.
 //!
-//! Rule of [`Order::CircularLook`]. The *head* is the end of the last dispatch, a number. Each
-//! class is served C-LOOK: the lowest request at or above the head, else the lowest of all (a
-//! *wrap*). The class, or the request itself, is found by the first of these that applies:
+//! [`Order::CircularLook`]: the *head* is the end of the last dispatch. Each class is served
+//! C-LOOK: the lowest request at or above the head, else the lowest of all (a *wrap*). The first
+//! that applies:
 //!
-//! 1. *Deadline.* The most overdue request whose class has a place goes, if the *batch* since the
-//!    last such pick is done. The order then goes on from there.
-//! 2. *Run.* While fewer than [`RUN_BYTES_MAX`] have gone one behind the other, a request at the
-//!    head (or behind a hole that would be read over) goes on, whatever its class.
+//! 1. *Deadline.* The most overdue request whose class has a place, if the *batch* since the last
+//!    such pick is done.
+//! 2. *Run.* While fewer than [`RUN_BYTES_MAX`] have gone in a row, a request at the head (or
+//!    behind a hole that would be read over), whatever its class.
 //! 3. *Minimum.* The most urgent class that has less at the device than its share.
 //! 4. *Urgency.* The most urgent class that has a place.
 //!
@@ -23,29 +22,21 @@
 //!   b goes on up to RUN_BYTES_MAX, then s, then c if it begins right behind s, else x (wrap)
 //! ```
 //!
-//! Under load everything is overdue. If an overdue request always went first, C-LOOK would become
-//! the order of arrival; that happened to the elevator of HSFS. So a batch lies between two such
-//! picks: [`BATCH_BYTES`] of transfer, where a dispatch that is not adjacent to the last counts
-//! [`SEEK_CHARGE_BYTES`] more. That is a run of 4 MiB, or 16 random reads of 8 KiB. Before the
-//! next pick of read-ahead, more urgent classes get as many dispatches as they had requests queued
-//! at the last pick, for at most one batch more: else streams that are always overdue would leave
-//! nothing to a random reader. An overdue request goes at once when there was no such pick lately,
-//! and at the latest after two batches for each older one and for itself.
+//! Under load everything is overdue, and C-LOOK would become the order of arrival. So between two
+//! picks lies a batch: [`BATCH_BYTES`], where a dispatch that is not adjacent counts
+//! [`SEEK_CHARGE_BYTES`] more. Before the next pick of read-ahead, more urgent classes get as many
+//! dispatches as they had requests at the last pick, within one more batch: else streams that are
+//! always overdue leave nothing to a random reader.
 //!
-//! Because the end of an endless run is its deadline, several streams that are always topped up
-//! take turns of about `read_deadline`, or of [`RUN_BYTES_MAX`] once their readers wait.
+//! [`Order::Arrival`]: 1 and 3, then the oldest that has a place.
 //!
-//! Rule of [`Order::Arrival`]. 1 and 3 as above; then the oldest of all that have a place. There
-//! is no head: adjacent requests are merged, and nothing else is ordered.
-//!
-//! - [`RUN_BYTES_MAX`], 4 MiB: seven DVD seeks, so 0.88 of the time is transfer, and a reader
-//!   elsewhere waits half a second; 28 ms on a disk of 150 MB/s.
-//! - [`BATCH_BYTES`], 4 MiB: a run that begins with a deadline is as long as any other.
+//! - [`RUN_BYTES_MAX`], 4 MiB: seven DVD seeks, so 0.88 of the time is transfer; 28 ms on a disk.
+//! - [`BATCH_BYTES`], 4 MiB: as long as any run.
 //! - [`SEEK_CHARGE_BYTES`], 256 KiB: 16 seeks to a batch, the batch of mq-deadline.
 //!
-//! Weaknesses: bytes are not time, so the turns are short on a fast disk. With one place at the
-//! device, writes go when no reads are queued or at their deadline. A class that is at its maximum
-//! depth misses deadlines.
+//! Weaknesses: bytes are not time: turns are short on a fast disk. With one place at the device,
+//! writes go when no reads are queued or at their deadline. A class at its maximum depth misses
+//! deadlines.
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +48,7 @@ use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
 
-/// So many bytes may go one behind the other before a more urgent class elsewhere gets its turn.
+/// So many bytes may go in a row before a more urgent class gets its turn.
 pub const RUN_BYTES_MAX: u64 = 4 << 20;
 /// So much lies between two requests that go because of their deadline.
 pub const BATCH_BYTES: u64 = 4 << 20;
@@ -70,18 +61,15 @@ const CLASSES: usize = Class::ALL.len();
 /// Extents of a group that are looked at.
 const PROBES: usize = 16;
 
-/// A dispatch at the device.
 #[derive(Debug)]
 struct InFlight {
     class: Class,
     members: Vec<Request>,
 }
 
-/// What the last dispatch left behind.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     is_write: bool,
-    /// Bytes gone one behind the other.
     bytes: u64,
 }
 
@@ -89,22 +77,18 @@ struct Run {
 #[derive(Debug)]
 pub struct Elevator {
     settings: Settings,
-    /// What of the minimum depth of each class there is room for.
+    /// The minimum depth of each class there is room for.
     shares: [u32; CLASSES],
-    /// All that is queued or in line, by name.
     requests: BTreeMap<RequestId, Request>,
     queue: Queue,
     overlap: Overlap,
     in_flight: BTreeMap<DispatchId, InFlight>,
     in_flight_of: [u32; CLASSES],
-    /// The end of the last dispatch.
     head: Place,
     run: Option<Run>,
     /// Bytes and seeks since the last pick because of a deadline.
     batch_bytes: u64,
-    /// The class of that pick.
     pick_class: Class,
-    /// Dispatches that more urgent classes are to get before the next one.
     urgent_owed: usize,
     sequence_next: u64,
     dispatch_next: u64,
@@ -136,8 +120,8 @@ impl Elevator {
         }
     }
 
-    /// Queues a request for bytes of an object that came at `now`. False, and nothing is queued:
-    /// the extent is empty or goes past the end of addresses, or a request of this name is queued.
+    /// Queues a request that came at `now`. False: the extent is empty or past the end of
+    /// addresses, or a request of this name is queued.
     pub fn insert(
         &mut self,
         id: RequestId,
@@ -169,8 +153,8 @@ impl Elevator {
         true
     }
 
-    /// A reader began to wait for a queued read: it takes the class if that is more urgent, and
-    /// keeps its arrival. No effect on writes and on what is not queued.
+    /// A reader waits for a queued read: it takes the class if that is more urgent, and keeps its
+    /// arrival.
     pub fn promote(&mut self, id: RequestId, class: Class) {
         let Some(request) = self.requests.get_mut(&id) else {
             return;
@@ -191,8 +175,7 @@ impl Elevator {
         }
     }
 
-    /// What to send to the device now; `None` when nothing may go before something is completed
-    /// or inserted.
+    /// What to send to the device now, if anything may go.
     pub fn dispatch(&mut self, now: Duration) -> Option<Dispatch> {
         let in_flight = u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX);
         let chosen = if in_flight < self.settings.depth_max {
@@ -215,7 +198,7 @@ impl Elevator {
         Some(self.depart(growth, reason))
     }
 
-    /// A dispatch is done, well or not; false when it is not at the device (any more).
+    /// A dispatch is done; false when it is not at the device.
     pub fn complete(&mut self, id: DispatchId) -> bool {
         let Some(done) = self.in_flight.remove(&id) else {
             return false;
@@ -258,7 +241,6 @@ impl Elevator {
         self.in_flight_of[class as usize] < maximum
     }
 
-    /// The next request and why.
     fn choose(&mut self, now: Duration) -> Option<(Request, Reason)> {
         let in_order = match self.settings.order {
             Order::CircularLook => self.continuation().or_else(|| self.next_in_look()),
@@ -276,7 +258,7 @@ impl Elevator {
         }
     }
 
-    /// Whether the batch since the last pick is done, as far as a request like this is concerned.
+    /// Whether the batch since the last pick is done for such a request.
     fn may_pick(&self, late: &Request) -> bool {
         let mut urgent = Class::ALL.into_iter().filter(|class| *class < late.class);
         let urgent_waits = self.urgent_owed > 0
@@ -285,7 +267,7 @@ impl Elevator {
         done && (self.batch_bytes >= 2 * BATCH_BYTES || !urgent_waits)
     }
 
-    /// Of the oldest of each class that has a place, the one furthest past its deadline.
+    /// The most overdue request of a class with a place.
     fn most_overdue(&self, now: Duration) -> Option<Request> {
         let overdue = Class::ALL.into_iter().filter_map(|class| {
             let deadline = if class.is_write() {
@@ -301,7 +283,7 @@ impl Elevator {
         first.map(|(_, request)| request)
     }
 
-    /// What goes on where the last dispatch ended, within the length of a run.
+    /// What goes on at the head within a run.
     fn continuation(&self) -> Option<(Request, Reason)> {
         let run = self.run.filter(|run| run.bytes < RUN_BYTES_MAX)?;
         let candidates = Class::ALL
@@ -321,7 +303,7 @@ impl Elevator {
         follows && distance.is_some_and(|distance| distance <= gap_bytes_max)
     }
 
-    /// Classes that may go now, those below their share first, then by urgency.
+    /// A class below its share, and all that may go by urgency.
     fn classes(&self) -> (Option<Class>, impl Iterator<Item = Class>) {
         let ready = move || {
             let with_place = Class::ALL.into_iter();
@@ -352,7 +334,6 @@ impl Elevator {
         oldest.map(|request| (request, Reason::Order))
     }
 
-    /// Moves the head and counts.
     fn account(&mut self, growth: &Growth, reason: Reason) {
         let length = growth.end - growth.start;
         let is_write = growth.class.is_write();
@@ -390,7 +371,6 @@ impl Elevator {
         });
     }
 
-    /// Takes the members out of the queue and notes them as being at the device.
     fn depart(&mut self, growth: Growth, reason: Reason) -> Dispatch {
         for member in &growth.members {
             self.queue.remove(member);
@@ -418,7 +398,7 @@ impl Elevator {
     }
 }
 
-/// Deals the places at the device to the minimums, one at a time, the most urgent class first.
+/// Deals the places at the device to the minimums, one by one, the most urgent class first.
 fn shares(settings: &Settings) -> [u32; CLASSES] {
     let least = |depth: Depth| depth.minimum.min(depth.maximum.max(1));
     let minimums = settings.depths.map(least);
@@ -446,12 +426,11 @@ struct Request {
     extent: Extent,
     class: Class,
     arrival: Duration,
-    /// Counts requests; tells those apart that came at the same time or lie at the same address.
+    /// Tells requests of one time or address apart.
     sequence: u64,
 }
 
 impl Request {
-    /// Where it begins.
     fn place(&self) -> Place {
         (self.object, self.extent.offset)
     }
@@ -460,25 +439,19 @@ impl Request {
 /// An object and a byte of it: what is ordered.
 type Place = (u32, u64);
 
-/// The queued requests of one class.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Keyed by first byte and sequence.
     by_place: BTreeMap<(Place, u64), Request>,
-    /// Keyed by arrival and sequence; the value is the first byte.
     by_arrival: BTreeMap<(Duration, u64), Place>,
 }
 
-/// All requests that may be dispatched. Each class has a lane of its own with two ordered maps, so
-/// the next above an address, the nearest below it and the oldest are found in O(log n) and never
-/// by walking.
+/// All requests that may be dispatched, by class.
 #[derive(Debug, Default)]
 struct Queue {
     lanes: [Lane; Class::ALL.len()],
 }
 
 impl Queue {
-    /// Adds a request. Its sequence is not in the queue.
     fn insert(&mut self, request: Request) {
         let lane = &mut self.lanes[request.class as usize];
         let place = request.place();
@@ -487,7 +460,6 @@ impl Queue {
             .insert((request.arrival, request.sequence), place);
     }
 
-    /// Takes a request out; it is in the queue.
     fn remove(&mut self, request: &Request) {
         let lane = &mut self.lanes[request.class as usize];
         lane.by_place.remove(&(request.place(), request.sequence));
@@ -508,33 +480,27 @@ impl Queue {
         found.map(|(_, request)| *request)
     }
 
-    /// The request of the class that came first.
     fn oldest(&self, class: Class) -> Option<Request> {
         let lane = &self.lanes[class as usize];
         let ((_, sequence), place) = lane.by_arrival.first_key_value()?;
         lane.by_place.get(&(*place, *sequence)).copied()
     }
 
-    /// How many requests of the class are queued.
     fn len(&self, class: Class) -> usize {
         self.lanes[class as usize].by_place.len()
     }
 
-    /// Whether the class has nothing queued.
     fn is_empty(&self, class: Class) -> bool {
         self.lanes[class as usize].by_place.is_empty()
     }
 }
 
-/// A dispatch that is being put together.
 #[derive(Debug)]
 struct Growth {
     object: u32,
     start: u64,
     end: u64,
-    /// The most urgent class of the members.
     class: Class,
-    /// Ascending.
     members: Vec<Request>,
     gaps: u64,
     gap_bytes: u64,
@@ -563,18 +529,15 @@ impl Growth {
     }
 }
 
-/// Where and how far a dispatch may grow.
 struct Limits<'a> {
     settings: &'a Settings,
-    /// It does not grow below this place.
     floor: Place,
     /// Which classes, in the order of [`Class::ALL`], have a place at the device.
     has_place: [bool; Class::ALL.len()],
 }
 
 impl Limits<'_> {
-    /// The classes that may join: of the same direction, and if more urgent, so that the dispatch
-    /// comes to count as theirs, with a place for it.
+    /// The classes that may join: of the same direction, and a more urgent one with a place.
     fn joining(&self, class: Class) -> impl Iterator<Item = Class> {
         let has_place = self.has_place;
         Class::ALL.into_iter().filter(move |other| {
@@ -582,29 +545,18 @@ impl Limits<'_> {
         })
     }
 
-    /// Whether so many bytes may be one dispatch.
     fn fits(&self, start: u64, end: u64) -> bool {
         end - start <= self.settings.transfer_bytes_max
     }
 }
 
-/// The dispatch that grows from `seed`. Takes nothing out of the queue.
 ///
-/// Rule: from the chosen request (the seed) a dispatch grows forward and then backward, always by
-/// the nearest request that does not overlap it, as long as all bytes together, holes included,
-/// are at most the longest transfer. The size is tested before a request is added, never after.
-/// Reads step over holes up to `read_gap_bytes_max`; writes over none, because a hole would be
-/// written. All of a dispatch is of one object. In C-LOOK order growth backward stops at the head,
-/// so that a dispatch in order never goes back.
+/// The dispatch that grows from `seed`, forward and then backward, by the nearest request that
+/// does not overlap it, while all bytes with holes fit the longest transfer. Reads step over holes
+/// up to `read_gap_bytes_max`, writes over none. In C-LOOK order growth stops at the head. Takes
+/// nothing out of the queue.
 ///
-/// ```text
-///          head        seed
-///   ...     |     bbbbb SSSS ffff   ffff  FFFFFFFFFFFFF
-///   below it          2   0    1  hole 1   too long: stays
-/// ```
-///
-/// Weakness: backward, of each class only the nearest request is looked at. When that one overlaps
-/// the dispatch, an adjacent one behind it stays for the next dispatch.
+/// Weakness: backward, of each class only the nearest request is looked at.
 fn grow(queue: &Queue, seed: Request, limits: &Limits<'_>) -> Growth {
     let mut growth = Growth::of(seed);
     if limits.settings.merge {
@@ -646,20 +598,16 @@ fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
     (fits && is_narrow).then_some((next, gap_bytes))
 }
 
-/// A set of extents that answers whether one overlaps any of them. Unlike `pagewell_base::spans`,
-/// it keeps extents apart that overlap each other: each goes when its request is done. The value is
-/// the end.
 ///
-/// To find an overlap without walking, [`Spans`] keeps extents by the power of two of their
-/// length. Of one such group, only extents that begin less than twice that power below the
-/// extent in question can reach it, and those that begin within the power below do. What lies
-/// between is narrower than each of its extents, so it holds one extent, or several that overlap
-/// each other. At most [`PROBES`] of them are looked at; if none of these reaches the extent, the
-/// rest is taken for a conflict.
+/// Extents that may overlap each other, and whether one overlaps any of them; the value is the
+/// end.
+///
+/// Kept by the power of two of their length: of one group only extents that begin less than twice
+/// that below the extent in question reach it. At most [`PROBES`] of a group are looked at; more
+/// are taken for a conflict.
 #[derive(Debug, Default)]
 struct Spans(BTreeMap<Key, u64>);
 
-/// Object, group, first byte and sequence.
 type Key = (u32, u32, u64, u64);
 
 fn key(object: u32, extent: Extent, sequence: u64) -> Key {
@@ -695,7 +643,6 @@ impl Spans {
     }
 }
 
-/// Requests by direction.
 #[derive(Debug, Default)]
 struct Directions {
     reads: Spans,
@@ -728,30 +675,22 @@ impl Directions {
     }
 }
 
-/// Keeps requests that overlap in the order in which they came.
 ///
-/// Problem: the elevator reorders, but a read must see the write before it and not the one after
-/// it, and of two writes to one byte the later one must win. Reads may pass each other.
+/// Keeps the order of requests of one object that *conflict*: they overlap, and one of them
+/// writes. *Active* requests (queued, or at the device) never conflict. One that does stands in a
+/// single line, which moves up as active requests are done.
 ///
-/// Rule: two requests of one object *conflict* when they overlap and at least one of them writes.
-/// The *active* requests (queued for dispatch, or at the device) never conflict with each other.
-/// One that conflicts with an active request, or with one that waits, stands in a single line; when
-/// an active request is done, the line moves up until its head conflicts again.
-///
-/// Weaknesses: the line lets a request wait for another that it does not overlap, and more than
-/// [`PROBES`] overlapping reads make a write wait that need not. Both cost time, never order. A
-/// read that waits for a write does not make the write more urgent. All three are rare: the owner
-/// of a page cache does not read what it is writing.
+/// Weaknesses: a request may wait for one that it does not overlap, and a write for more than
+/// [`PROBES`] overlapping reads. A read that waits for a write does not make it more urgent. The
+/// owner of a page cache does not read what it is writing.
 #[derive(Debug, Default)]
 struct Overlap {
     active: Directions,
     waiting: Directions,
-    /// Keyed by sequence.
     line: BTreeMap<u64, Request>,
 }
 
 impl Overlap {
-    /// Makes a new request active, or puts it in line and says false.
     fn admit(&mut self, request: &Request) -> bool {
         if self.active.conflict(request) || self.waiting.conflict(request) {
             self.waiting.insert(request);
@@ -762,13 +701,12 @@ impl Overlap {
         true
     }
 
-    /// An active request is done.
     fn release(&mut self, request: &Request) {
         self.active.remove(request);
     }
 
-    /// The next of the line, if it may become active now; it does. To be called until `None`
-    /// after each [`Overlap::release`].
+    /// The next of the line that may become active. To be called until `None` after each
+    /// [`Overlap::release`].
     fn next_ready(&mut self) -> Option<Request> {
         let (_, request) = self.line.first_key_value()?;
         if self.active.conflict(request) {
@@ -780,8 +718,7 @@ impl Overlap {
         Some(request)
     }
 
-    /// The request in line, to be changed in what does not matter here; `None` when it is not in
-    /// it.
+    /// The request in line, to be changed in what does not matter here.
     fn in_line(&mut self, sequence: u64) -> Option<&mut Request> {
         self.line.get_mut(&sequence)
     }

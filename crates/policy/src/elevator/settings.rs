@@ -1,14 +1,14 @@
-//! The settings that fit kinds of devices.
+//! The settings for kinds of devices.
 //!
 //! | constant | value | reason |
 //! |---|---|---|
-//! | read deadline | 500 ms | what the HSFS elevator promised and mq-deadline keeps |
-//! | write deadline | 5 s | nobody waits for write-back, but memory is held |
+//! | read deadline | 500 ms | what mq-deadline keeps |
+//! | write deadline | 5 s | no caller waits for write-back, but memory is held |
 //! | synchronous read | 10/10 | the class table of the ZFS device queue |
 //! | asynchronous read | 1/3 | read-ahead in long transfers needs little depth |
 //! | asynchronous write | 2/10 | never stops, never takes over |
 //! | flash | all of them x 4 | many channels, no seeks |
-//! | read gap | 32 KiB, flash 0 | below 1 ms of transfer on a disk, far less than a seek |
+//! | read gap | 32 KiB, flash 0 | below 1 ms of transfer on a disk, much less than a seek |
 
 use std::time::Duration;
 
@@ -20,15 +20,13 @@ pub const READ_DEADLINE: Duration = Duration::from_millis(500);
 pub const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// Widest hole that is read over on rotating media.
 pub const ROTATING_READ_GAP_BYTES_MAX: u64 = 32 << 10;
-/// Dispatches at a rotating device: what native command queueing holds. Set
-/// [`Settings::depth_max`] to the depth of the device where it is less.
+/// Dispatches at a rotating device (native command queueing).
 pub const ROTATING_DEPTH_MAX: u32 = 32;
 /// Dispatches at a flash device.
 pub const FLASH_DEPTH_MAX: u32 = 64;
 /// How much deeper than a disk each class goes on flash.
 pub const FLASH_DEPTH_FACTOR: u32 = 4;
 
-/// In the order of [`Class::ALL`].
 const DEPTHS: [Depth; Class::ALL.len()] = [depth(10, 10), depth(1, 3), depth(2, 10)];
 const MINIMUM_SUM: u32 = DEPTHS[0].minimum + DEPTHS[1].minimum + DEPTHS[2].minimum;
 
@@ -40,7 +38,7 @@ const fn depth(minimum: u32, maximum: u32) -> Depth {
 }
 
 impl Settings {
-    /// For disks and optical media, where a seek costs more than anything else.
+    /// For disks and optical media.
     #[must_use]
     pub fn rotating(transfer_bytes_max: u64) -> Self {
         Self {
@@ -55,7 +53,7 @@ impl Settings {
         }
     }
 
-    /// For devices without seeks: requests are merged and otherwise go as they came.
+    /// For devices without seeks.
     #[must_use]
     pub fn flash(transfer_bytes_max: u64) -> Self {
         let deeper = |Depth { minimum, maximum }| {
@@ -70,8 +68,7 @@ impl Settings {
         }
     }
 
-    /// No elevator at all: one request at a time, whole, as they came, whatever their class. The
-    /// baseline of measurements.
+    /// The baseline of measurements: one request at a time, as they came.
     #[must_use]
     pub fn plain() -> Self {
         Self {

@@ -1,11 +1,8 @@
-//! What one client may have: a token bucket.
+//! What one client may have: a token bucket, as the generic cell rate algorithm (ITU-T I.371).
 //!
-//! It holds the time at which everything is paid, as in the generic cell rate algorithm (ITU-T
-//! I.371): a payment moves that time on by what it costs at the rate. What is ahead of now is debt;
-//! [`BURST`] of it is allowed. No tokens are counted, so nothing has to be filled up, and one that
-//! is not in debt is like a new one.
-//!
-//! Sums are exact: what does not come to a whole nanosecond is kept for the next payment.
+//! A payment moves the time at which everything is paid on by its cost at the rate. What is ahead
+//! of now is debt; [`BURST`] of it is allowed. What comes to no whole nanosecond is kept for the
+//! next payment.
 
 use std::num::NonZeroU64;
 use std::time::Duration;

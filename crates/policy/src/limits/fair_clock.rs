@@ -1,14 +1,10 @@
-//! What the clients of an export may have together: each the same part of it, as far as it wants
-//! that.
-//!
-//! # Rule
+//! What the clients of an export may have together: equal parts, as far as each wants its part.
 //!
 //! The clock shows how much a client has had that always wanted its part (the virtual time of
-//! generalised processor sharing: Parekh and Gallager, 1993). With one client in debt it runs at
-//! the rate, with `n` at the `n`th part of it. A payment moves its client's end on from what the
-//! clock shows, or from its last end if that is later, and the connection goes on when the clock is
-//! there. A client whose end the clock has reached is not in debt any more, and the others have
-//! its part.
+//! generalised processor sharing: Parekh and Gallager, 1993). With `n` clients in debt it runs at
+//! the `n`th part of the rate. A payment moves its client's end on from what the clock shows, or
+//! from its last end; the connection goes on when the clock is there, and the client is not in debt
+//! any more.
 //!
 //! ```text
 //!   rate 90     clock:  0 ───────────> 30 ──────────────> 75     A, B and C pay 30, 75 and 75
@@ -16,15 +12,8 @@
 //!   ends:                              A                  B C    B and C 45 in the 2nd
 //! ```
 //!
-//! # Bounds
-//!
-//! A payment, and the end of a debt, cost the logarithm of the clients in debt. [`FLOWS_MAX`] of
-//! them are known apart; more share one part.
-//!
-//! # Weakness
-//!
-//! The wait of a client is computed as if no other came or went. When others go, their part is free
-//! at once, and the client that waits has it when it asks the clock again.
+//! Weaknesses: [`FLOWS_MAX`] clients are known apart; more share one part. A wait is computed as if
+//! no client came or went; one that asks again has what others left.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU64;

@@ -1,40 +1,23 @@
 //! How long must a client wait before its next call, so that it has no more than it may?
 //!
-//! # Problem
-//!
-//! Calls and bytes a second are to be limited: those of each client, and those of an export, which
-//! its clients are to share. What a call costs is known when it is answered. A connection that has
-//! to wait is not read: its client sees a slow server, and no error.
-//!
-//! # Rule
-//!
-//! Calls are let through first and paid afterwards. A payment gives the connection its own time,
-//! from which it may go on, and later payments of others do not change that. So each connection
-//! comes to its turn, however many there are, and may be one call ahead. A new connection waits
-//! until its client has paid for all others, so that connecting anew gains nothing.
-//!
-//! A client has a bucket for calls and one for bytes ([`bucket`]). An export has a clock for
-//! each, by which the clients that want more than their part have equal parts ([`fair_clock`]).
+//! Calls and bytes a second are limited, of each client and of an export that its clients share. A
+//! call's cost is known when it is answered, so calls are let through first and paid afterwards. A
+//! connection that has to wait is not read. A payment gives the connection its own time, which
+//! later payments of others do not change: each comes to its turn. A new connection waits until its
+//! client has paid for all others. A client has a bucket each for calls and bytes ([`bucket`]), an
+//! export a clock for each ([`fair_clock`]).
 //!
 //! ```text
 //!   call ──> answer ──> charge(client, export, cost) ──> Pass ──> wait(Pass): None, go on
 //!                                                                        Some, that long
 //! ```
 //!
-//! Both let a client begin [`BURST`] early: that much of a second's worth is had at once after a
-//! pause, and never more than that and one call over any time.
+//! A client may begin [`BURST`] early. Only debts are kept: of [`CLIENTS_MAX`] clients; more share
+//! one bucket.
 //!
-//! # Bounds
-//!
-//! Only what is in debt is known. Of clients [`CLIENTS_MAX`]; more share one bucket.
-//!
-//! # Weaknesses
-//!
-//! A call that costs more than a second's worth goes through, and is paid for seconds. When clients
-//! of an export come one after the other, each is given its burst of what was its part then: all
-//! together have a few bursts at once. Limits that change forgive debts. The exports that a client
-//! has on one connection wait together, and a new connection waits for the one with the most debt,
-//! whichever it is for.
+//! Weaknesses: a call that costs more than a second's worth goes through. Clients that come one
+//! after the other each have their burst. Changed limits forgive debts. All exports of one
+//! connection wait together; a new connection waits for the one with the most debt.
 
 pub mod bucket;
 pub mod fair_clock;
@@ -52,7 +35,6 @@ pub const BURST: Duration = Duration::from_millis(100);
 /// Clients in debt that are known apart.
 pub const CLIENTS_MAX: usize = 16 << 10;
 
-/// Between two looks for clients that are not in debt any more.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// A client, by its address.
@@ -61,7 +43,6 @@ pub type Client = u128;
 /// An export, by a number of the caller's.
 pub type Export = usize;
 
-/// The clients that are too many to be known apart.
 const OTHERS: Client = Client::MAX;
 
 /// What is allowed a second; nothing: without limit.
@@ -101,7 +82,6 @@ pub struct Pass {
     export: Option<(Export, Tags)>,
 }
 
-/// Where the clocks of an export have to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tags {
     calls: Option<Tag>,
@@ -150,7 +130,7 @@ impl Limiter {
         }
     }
 
-    /// So much the clients of these exports may have from now on. What has not changed goes on.
+    /// So much the clients of these exports may have from now on; unchanged ones go on.
     pub fn limit_exports(&mut self, exports: impl IntoIterator<Item = (Export, Rates)>) {
         self.generation += 1;
         let mut before = std::mem::take(&mut self.exports);
@@ -212,7 +192,6 @@ impl Limiter {
         }
     }
 
-    /// The buckets of a client.
     fn buckets_of(&mut self, now: Duration, client: Client) -> &mut Buckets {
         let is_new = self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client);
         if is_new && now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
@@ -226,7 +205,7 @@ impl Limiter {
         self.clients.entry(client).or_default()
     }
 
-    /// A pass that is new, or of other limits, becomes one by the debts that its client has.
+    /// A new pass, or one of other limits, takes over the debts of its client.
     fn renew(&mut self, now: Duration, client: Client, pass: &mut Pass) {
         if pass.generation == self.generation {
             return;
@@ -278,8 +257,7 @@ impl Limiter {
         }
     }
 
-    /// How long a connection of this client must wait, and why; `None`: it may go on. It is to ask
-    /// again then, and may do so before: others that stop wanting their part leave it more.
+    /// How long a connection must wait, and why. It may ask again before: others may leave more.
     pub fn wait(
         &mut self,
         now: Duration,
@@ -313,12 +291,10 @@ impl Clocks {
     }
 }
 
-/// A time in nanoseconds.
 fn nanoseconds(time: Duration) -> u128 {
     time.as_nanos()
 }
 
-/// So many nanoseconds; more than there can be are the most that there can be.
 fn duration(nanoseconds: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }

@@ -1,11 +1,7 @@
 //! Adaptive read-ahead: several streams of one file, found from offsets alone.
 //!
-//! # Problem
-//!
-//! Many readers share a file, some in order, some at random, over protocols that know no open
-//! files. Each ordered one must find its bytes in memory; the random ones must cost nothing.
-//!
-//! # Rule
+//! Many readers share a file, some in order, some at random, over protocols without open files. The
+//! ordered ones must find their bytes in memory; the random ones must cost nothing.
 //!
 //! ```text
 //!             belongs to a stream? ──yes──> it moves on: window, marker, release (stream, stride)
@@ -16,47 +12,27 @@
 //!                                        no ──> remembered (recent), nothing else
 //! ```
 //!
-//! - An access belongs to the stream whose position is nearest behind it, if it lies in that one's
-//!   window, or so little beyond that three quarters of the way were read. So interleaved
-//!   streams keep their windows (ZFS: up to 8 for each file).
-//! - A new stream that begins up to 16 MiB ahead of one that has been silent since is that reader
-//!   after a skip: it takes over the distance. The old place stays until it is needed.
-//! - A marker that belongs to no stream was set by one that lost its place: its page is in memory,
-//!   so the stream begins again there.
-//! - A place is given away when its stream has come to the end of its file, was silent for 1 s, or
-//!   may be chance (`stream.rs`). Without one no stream begins: more live streams than places would
-//!   only throw each other out.
-//! - Backward streams are forward streams in a mirrored file ([`Space`]). Their bound is where the
-//!   file begins.
-//! - Where files lie apart, nothing outside of the reader's file is planned, whatever a stream
-//!   wants: each plan is cut at both ends of the file.
+//! - An access belongs to the stream with the nearest position behind it, if it lies in its window,
+//!   or beyond by less than 1/4 of the way. So interleaved streams keep their windows (ZFS: up to
+//!   8).
+//! - A new stream up to 16 MiB ahead of a silent one is that reader after a skip, and takes over
+//!   its distance.
+//! - A marker that belongs to no stream is of one that lost its place: the stream begins there
+//!   again.
+//! - A place is free when its stream reached the end of the file, was silent for 1 s, or may be
+//!   chance. Without a free place no stream begins.
+//! - Backward streams are forward streams in a mirrored file ([`Space`]).
+//! - Where files lie apart, each plan is cut at both ends of the reader's file.
 //!
-//! # What streams begin from
+//! **Recent reads.** The last 32 reads of no stream are kept in a ring. A read that begins where
+//! one of them ended, or in its last unit, is the second of a stream. Two reads in a row that each
+//! end where the one before began are a backward stream; one is not enough, as threads that share a
+//! file swap their reads. Parts of one read have the same time and meet at a page boundary, up to 1
+//! MiB.
 //!
-//! A random read must neither cause read-ahead nor cost a stream its place, but the first read of
-//! a stream looks like a random one, and the second comes after those of other readers.
-//!
-//! The last 32 such reads are kept in a ring, apart from the streams. A read that begins where one
-//! of them ended is the second of a stream. Reads fetch whole units, so one that begins in
-//! the last unit of another is adjacent to it: what was between were hits. Two reads in a row that
-//! end where the one before began are a backward stream; one is not enough, because threads that
-//! share a file swap their reads.
-//!
-//! The parts of one read have the same time and meet at a page boundary: they are one read, up to
-//! 1 MiB.
-//!
-//! # Cost
-//!
-//! O(streams + recent reads) for what is told, no memory taken unless something is asked for.
-//!
-//! # Weaknesses
-//!
-//! Hits are not told, so positions are as old as the last marker; readers inside one window look
-//! like one reader. The first read of what is half in memory cannot see that the bytes before it
-//! are there (Linux looks at the cache).
-//!
-//! More than 32 readers that begin at once push each other out. With a coarse clock two reads are
-//! taken for one, and the stream begins a few reads later.
+//! Weaknesses: hits are not reported, so positions are as old as the last marker, and readers
+//! inside one window look like one. More than 32 readers that begin at once push each other out.
+//! With a coarse clock two reads look like one, and the stream begins a few reads later.
 
 #[cfg(test)]
 mod tests;
@@ -77,13 +53,10 @@ const RECENT_MAX: usize = 32;
 /// So many steps down in a row make a backward stream.
 const DESCENTS_MIN: u8 = 2;
 
-/// The file, or its mirror: offset `x` is `mirror - x`, where the mirror is the length rounded up
-/// to a page, so that pages stay pages.
+/// The file, or its mirror: offset `x` is `mirror - x`; the mirror is whole pages.
 #[derive(Clone, Copy, Debug)]
 struct Space {
-    /// In the mirror, its length is that of the mirror.
     settings: Settings,
-    /// Bytes of the file.
     length_bytes: u64,
     is_mirrored: bool,
 }
@@ -105,7 +78,6 @@ impl Space {
         }
     }
 
-    /// The touch as it is seen here.
     fn touch(&self, touch: &Touch) -> Touch {
         if !self.is_mirrored {
             return *touch;
@@ -119,7 +91,6 @@ impl Space {
         }
     }
 
-    /// Where the byte at `offset` is seen.
     fn byte(&self, offset: u64) -> Option<u64> {
         if !self.is_mirrored {
             return Some(offset);
@@ -130,8 +101,7 @@ impl Space {
             .checked_sub(1)
     }
 
-    /// What is told of the file, as it is told here. Of refused bytes `offset` is where the plan
-    /// was cut, not a byte.
+    /// Feedback as it is seen here. Of refused bytes `offset` is where the plan was cut.
     fn feedback(&self, feedback: Feedback) -> Feedback {
         match feedback {
             Feedback::Refused { offset } if self.is_mirrored => Feedback::Refused {
@@ -141,7 +111,6 @@ impl Space {
         }
     }
 
-    /// What is planned here, as a plan for the file.
     fn plan(&self, plan: Plan) -> Plan {
         if !self.is_mirrored {
             return plan;
@@ -170,7 +139,6 @@ impl Space {
     }
 }
 
-/// A read that belongs to no stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     start: u64,
@@ -180,7 +148,6 @@ struct Recent {
     descents: u8,
 }
 
-/// What a read is to the ones before it.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     /// The second of a stream that began with this.
@@ -195,7 +162,6 @@ enum Found {
     New,
 }
 
-/// The ring.
 #[derive(Clone, Debug, Default)]
 struct RecentReads {
     ring: [Recent; RECENT_MAX],
@@ -203,7 +169,6 @@ struct RecentReads {
 }
 
 impl RecentReads {
-    /// Looks for the read before this one, and remembers this one.
     fn take(&mut self, touch: &Touch, settings: &Settings) -> Found {
         if let Some(found) = self.again(touch, settings) {
             return found;
@@ -251,8 +216,7 @@ impl RecentReads {
         Some(self.descend(place, settings).unwrap_or(Found::Same))
     }
 
-    /// Whether the read in `place` ends where another begins. Takes over what that one has
-    /// counted.
+    /// Whether the read in `place` ends where another begins, whose count it takes over.
     fn descend(&mut self, place: usize, settings: &Settings) -> Option<Found> {
         let read = *self.ring.get(place)?;
         let above = self.ring.iter_mut().find(|above| {
@@ -269,7 +233,6 @@ impl RecentReads {
     }
 }
 
-/// Which way a stream goes: the index of its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Forward,
@@ -283,7 +246,6 @@ enum Place {
 }
 
 impl Place {
-    /// The reader has come to the end of its file, or to its beginning.
     fn is_done(&self) -> bool {
         matches!(self, Self::Stream(_, stream) if stream.is_done())
     }
@@ -300,19 +262,17 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     settings: Settings,
-    /// By [`Way`].
     spaces: [Space; 2],
     places: Vec<Place>,
     recent: RecentReads,
     vote: Vote,
     learnt: Learnt,
     counts: Counts,
-    /// When the last access was told.
     told: Duration,
 }
 
 impl Adaptive {
-    /// For a file or device. Settings that do not fit together are taken to the nearest that do.
+    /// Settings that do not fit together are taken to the nearest that do.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let settings = settings.normalised();
@@ -334,7 +294,6 @@ impl Adaptive {
         &self.settings
     }
 
-    /// The place that a touch belongs to.
     fn find(&self, touch: &Touch) -> Option<(usize, Relation)> {
         let seen = self.spaces.each_ref().map(|space| space.touch(touch));
         let relation = |place: &Place| match place {
@@ -349,7 +308,6 @@ impl Adaptive {
         related.min_by_key(|(_, relation)| *relation)
     }
 
-    /// Moves the stream of a place on.
     fn go_on(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
         let settings = self.settings;
         match self.places.get_mut(index) {
@@ -370,7 +328,6 @@ impl Adaptive {
         }
     }
 
-    /// Begins something at a touch that belongs to no stream, if there is a reason to.
     fn begin(&mut self, touch: &Touch) -> Plan {
         if touch.kind == AccessKind::Marker {
             return self.first(Way::Forward, 0, touch);
@@ -402,8 +359,7 @@ impl Adaptive {
         }
     }
 
-    /// A touch that a strided stream would take. If it goes on with the read before it, that is
-    /// the better explanation.
+    /// A touch that a strided stream would take, unless it goes on with the read before it.
     fn strided_or_adjacent(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
         if touch.kind == AccessKind::Miss {
             match self.recent.take(touch, &self.settings) {
@@ -416,13 +372,12 @@ impl Adaptive {
         self.go_on(index, relation, touch)
     }
 
-    /// The second read of a stream.
     fn second(&mut self, recent: &Recent, touch: &Touch) -> Plan {
         let skipped = self.skipped(recent, touch);
         let request = touch.end - touch.offset;
         let request = request.max(touch.offset.saturating_sub(recent.start));
-        let far = touch.far();
-        let mut stream = Stream::new(recent.start, touch.offset, request, far, &self.settings);
+        let needed = touch.needed();
+        let mut stream = Stream::new(recent.start, touch.offset, request, needed, &self.settings);
         if let Some(Place::Stream(_, old)) = skipped.and_then(|index| self.places.get(index)) {
             stream.inherit(old);
         }
@@ -445,7 +400,13 @@ impl Adaptive {
     fn first(&mut self, way: Way, gap: u64, touch: &Touch) -> Plan {
         let space = self.spaces[way as usize];
         let Touch { offset, end, .. } = space.touch(touch);
-        let stream = Stream::new(offset, offset, end - offset, touch.far(), &space.settings);
+        let stream = Stream::new(
+            offset,
+            offset,
+            end - offset,
+            touch.needed(),
+            &space.settings,
+        );
         self.settle(Place::Stream(way, stream.with_gap(gap)), None, touch)
     }
 
@@ -480,7 +441,6 @@ impl Adaptive {
         gaps.min().map(|(_, index)| index)
     }
 
-    /// Puts a new stream into a place, and lets it take its first step.
     fn settle(&mut self, place: Place, skipped: Option<usize>, touch: &Touch) -> Plan {
         let Some(index) = self.vacancy(touch.now).or(skipped) else {
             self.counts.crowded += 1;
@@ -499,9 +459,8 @@ impl Adaptive {
         self.go_on(index, Relation::Inside(0), touch)
     }
 
-    /// A free place, or that of a stream at its end, or that of a doubtful stride (the beginnings
-    /// of streams at equal distances look like one), or of one that has been silent long enough,
-    /// or of a stream that may be chance. Of several the one that has been silent longest.
+    /// A free place, or that of a finished stream, a doubtful stride, a silent stream, or one that
+    /// may be chance; of several the one that has been silent longest.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
@@ -520,7 +479,6 @@ impl Adaptive {
         ranks.min().map(|(.., index)| index)
     }
 
-    /// The place that asked for the bytes at `offset`.
     fn owner(&mut self, offset: u64) -> Option<&mut Place> {
         let (settings, spaces) = (&self.settings, &self.spaces);
         let distance = |place: &Place| match place {
@@ -582,12 +540,17 @@ impl Adaptive {
     /// Tells what became of an earlier plan.
     pub fn feedback(&mut self, feedback: Feedback) {
         let counts = &mut self.counts;
-        let (offset, bytes, count) = match feedback {
-            Feedback::Useful { offset, length } => (offset, length, &mut counts.useful_bytes),
-            Feedback::Wasted { offset, length } => (offset, length, &mut counts.wasted_bytes),
-            Feedback::Refused { offset } => (offset, 1, &mut counts.refused),
+        let offset = match feedback {
+            Feedback::Useful { offset, .. } => offset,
+            Feedback::Wasted { offset, length } => {
+                counts.wasted_bytes = counts.wasted_bytes.saturating_add(length);
+                offset
+            }
+            Feedback::Refused { offset } => {
+                counts.refused += 1;
+                offset
+            }
         };
-        *count = count.saturating_add(bytes);
         let (settings, spaces) = (self.settings, self.spaces);
         let shrunk = match self.owner(offset) {
             Some(Place::Stream(way, stream)) => {
@@ -610,7 +573,6 @@ impl Adaptive {
     }
 }
 
-/// Whether the file ends with this read.
 fn is_whole(touch: &Touch) -> bool {
     touch.bound().is_some_and(|bound| bound <= touch.end)
 }

@@ -1,32 +1,15 @@
-//! How far ahead a stream must be on a device that answers late but many at a time.
+//! How much must be on its way from a device that answers late but many requests at a time?
 //!
-//! # Problem
+//! A server 50 ms away that sends 1 GB/s needs 50 MB on their way. A stream that grows a little
+//! each time it is late has read the file before; one that begins with 50 MB fills memory for a
+//! reader of the first line.
 //!
-//! A server 50 ms away that sends 1 GB/s needs 50 MB on their way. A stream that finds that out by
-//! growing a little each time it is late has read the file before; one that asks for so much from
-//! the beginning fills memory for a reader that wants the first line.
+//! **Latency.** Most of the time of a request may be spent behind others, perhaps our own, so a
+//! rule that takes the mean makes the queue longer. The least time in this minute and the one
+//! before counts: one request in many finds nothing before it.
 //!
-//! # The delay
-//!
-//! How far a reader must be read ahead of depends on how long the device takes to answer. But the
-//! time of a request is not that: most of it may be spent behind other requests, and those may be
-//! our own. A rule that takes their sum for the distance makes the queue longer, and then the
-//! distance.
-//!
-//! The least time of an answer lately: one request in many finds nothing before it. Lately is the
-//! present minute and the one before, so that a device that has become slower is believed after at
-//! most two.
-//!
-//! ```text
-//!        before        |      present
-//!   --x---x------x-----|---x-----x---- now        least = min(both)
-//! ```
-//!
-//! # The distance
-//!
-//! When a stream has to wait although something was asked for, what came since the last time tells
-//! how much comes in the time of one answer (Little's law), and the distance goes to eight times
-//! that. So it does at each step until the reader is past what was asked for when it waited:
+//! **Distance.** What came between two times at which a stream had to wait tells how much comes in
+//! the time of one answer (Little's law); the distance goes to eight times that:
 //!
 //! ```text
 //!            <--- elapsed --->
@@ -35,50 +18,34 @@
 //!     waits                   waits
 //! ```
 //!
-//! - While the window is what limits the stream, all of it comes in each round trip, so it is eight
-//!   times as long in the next: 50 MB after three of them, not after nine.
-//! - While the device's bandwidth is the limit, what comes in the time of one answer is the
-//!   same however long the window is, and growing ends. Then only the eighths of `stream.rs` are
-//!   left, as far as they pay (`stream.rs`).
-//! - Less than half the time of an answer is too short to judge by, and in little more what came
-//!   is not well known. So no way is taken for one of more than [`RATE_MAX`]: 1 ms away nobody is
-//!   more than 4 MiB ahead for that reason. (28 MiB were, for the first half millisecond.)
-//! - A window is never longer than eight times what the stream has read: a reader of a little
-//!   wastes little.
-//! - Before any stream has needed anything, a way is taken to carry 10 Gbit/s: where eight times
-//!   what that is in the time of an answer is more than the usual distance, the device is far.
-//!   Mounting asks a server a few things, so that its latency is known at the first read.
-//! - The device keeps what its streams needed, with the latency at which they needed it. A stream
-//!   that begins on a device known to be far begins with eight times its request instead of four,
-//!   and where others have needed it, it may go to 32 times what it has read when it goes on,
-//!   without having been late. Waste and refused memory halve what was learnt, and a stream that
-//!   has met them grows by eighths only.
+//! - While the window limits the stream, it is eight times as long after each round trip: 50 MB
+//!   after three. While bandwidth is the limit, the product stays the same, and growth ends.
+//! - Less than 1/2 of the time of an answer is too short to judge by, and no path is taken for one
+//!   of more than [`RATE_MAX`]: 1 ms away that allows 4 MiB.
+//! - A window is never longer than eight times what the stream has read.
+//! - At first a path is taken to carry 10 Gbit/s; where eight times the product is more than the
+//!   usual distance, streams begin with eight times their request instead of four.
+//! - The device keeps what its streams needed. Others may go to 32 times what they have read
+//!   without having been late. Waste and refused memory halve what was learnt.
 //!
-//! # Weaknesses
-//!
-//! The least latency is believed. Where answers take very different times, what is needed for the
-//! late ones is found by eighths.
-//!
-//! A stream that never lets the queue run empty for two minutes is told its own queue. An answer
-//! from the cache of a device or server is as good as any other.
+//! Weaknesses: where answers take very different times, the least is too short. A stream that never
+//! lets the queue run empty for two minutes measures its own queue.
 
 use std::time::Duration;
 
-use super::settings::FAR_TIMES;
+use super::settings::LATENCY_TIMES;
 
-/// Bytes that come in a second, at most, as far as is believed at once. Eight times that, which is
-/// asked for, fills a way of 34 gigabits.
+/// Bytes per second, at most, that are taken for true at once.
 const RATE_MAX: u64 = 512 << 20;
 const NANOSECONDS: u128 = 1_000_000_000;
-/// What a way is taken to carry that nobody has read over yet.
+/// What an unknown path is taken to carry.
 const BYTES_PER_SECOND: u128 = 1_250_000_000;
-/// Longer than a burst of requests, shorter than anybody's patience.
+/// Longer than a burst of requests.
 const EPOCH: Duration = Duration::from_mins(1);
 
 /// The least time of an answer lately. See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeastLatency {
-    /// When the present epoch began.
     began: Duration,
     present: Option<Duration>,
     before: Option<Duration>,
@@ -106,13 +73,12 @@ impl LeastLatency {
     }
 }
 
-/// Which distance a stream may need at this latency, as long as none has shown it.
+/// The distance at a latency until a stream has shown it.
 pub(super) fn supposed(latency: Duration) -> u64 {
     let way = latency.as_nanos() * BYTES_PER_SECOND / NANOSECONDS;
-    u64::try_from(way * u128::from(FAR_TIMES)).unwrap_or(u64::MAX)
+    u64::try_from(way * u128::from(LATENCY_TIMES)).unwrap_or(u64::MAX)
 }
 
-/// Where a stream was when it had to wait last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     position: u64,
@@ -120,25 +86,23 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The reader is at `position` now.
     pub(super) fn new(position: u64, seen: Duration) -> Self {
         Self { position, seen }
     }
 
-    /// Which distance a stream needs that is at `position`. `None`: it is too early to say.
+    /// The distance that a stream at `position` needs, if it is not too early to say.
     pub(super) fn needed(&self, position: u64, now: Duration, latency: Duration) -> Option<u64> {
         let came = self.came_in(latency, position, now, latency)?;
         let most = u128::from(RATE_MAX) * latency.as_nanos() / NANOSECONDS;
         let came = came.min(u64::try_from(most).unwrap_or(u64::MAX));
-        Some(came.saturating_mul(FAR_TIMES))
+        Some(came.saturating_mul(LATENCY_TIMES))
     }
 
-    /// How many bytes come in a second. `None`: it is too early to say.
+    /// Bytes per second, if it is not too early to say.
     pub(super) fn rate(&self, position: u64, now: Duration, latency: Duration) -> Option<u64> {
         self.came_in(Duration::from_secs(1), position, now, latency)
     }
 
-    /// How many bytes come in such a time.
     fn came_in(
         &self,
         time: Duration,
@@ -156,7 +120,6 @@ impl Pace {
     }
 }
 
-/// What the streams of a device have needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Learnt {
     bytes: u64,
@@ -164,14 +127,12 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
-    /// A stream needed so much at this latency.
     pub(super) fn learn(&mut self, bytes: u64, latency: Duration) {
         if bytes > self.at(latency) {
             *self = Self { bytes, latency };
         }
     }
 
-    /// What is needed at this latency.
     pub(super) fn at(&self, latency: Duration) -> u64 {
         if self.latency.is_zero() {
             return 0;
@@ -180,7 +141,6 @@ impl Learnt {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// There was waste, or no memory.
     pub(super) fn halve(&mut self) {
         self.bytes /= 2;
     }

@@ -15,14 +15,14 @@ pub use settings::Settings;
 
 use settings::WASTE_DIVISOR;
 
-/// How an access found its bytes. One that found all of them, and no marker, is not told.
+/// How an access found its bytes. One that found all, and no marker, is not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// At least one byte was not in memory and not on its way.
     Miss,
-    /// A byte that read-ahead asked for was still on its way: read-ahead was late.
+    /// A byte that read-ahead requested was still on its way.
     Late,
-    /// Everything was there, and the first byte of a page with a [`Plan::marker`] was touched.
+    /// The first byte of a page with a [`Plan::marker`] was touched.
     Marker,
 }
 
@@ -43,17 +43,15 @@ pub struct Access {
     pub length: u64,
     /// How it found its bytes.
     pub kind: AccessKind,
-    /// How many bytes of read-ahead may be asked for now, over all streams of the cache.
+    /// What read-ahead may request now, over all streams of the cache.
     pub budget_bytes: u64,
-    /// The time, since any fixed moment; never goes back. Parts of one read carry the same time:
-    /// they are one access, and two accesses are what proves a stream.
+    /// Never goes back. Parts of one read carry the same time.
     pub now: Duration,
-    /// Where what the reader is in lies, when that is known: a file on a device of many files.
-    /// Nothing outside is asked for until a reader has gone there, and nothing at all where
-    /// files lie apart ([`Settings::file_alignment_bytes`]).
+    /// Where the reader's file lies, if known. Nothing outside is requested until a reader has
+    /// gone there, and nothing at all where files lie apart ([`Settings::file_alignment_bytes`]).
     pub bounds: Option<Bounds>,
-    /// The least time that the device took to answer a read lately, where many can be on their way
-    /// at a time. `None`: not known, or more requests at a time would gain nothing.
+    /// The least time of an answer lately; `None`: not known, or more requests at a time gain
+    /// nothing.
     pub latency: Option<Duration>,
 }
 
@@ -67,7 +65,6 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The same in a space of `length` bytes that is seen from its end.
     fn mirrored(self, length: u64) -> Self {
         Self {
             start: length.saturating_sub(self.end),
@@ -86,21 +83,20 @@ pub enum Feedback {
         /// Bytes.
         length: u64,
     },
-    /// They were evicted before anybody read them.
+    /// They were evicted unread.
     Wasted {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// There was no memory for them: the rest of the plan from `offset` was not fetched.
+    /// There was no memory for the rest of the plan.
     Refused {
         /// First byte that was not fetched.
         offset: u64,
     },
 }
 
-/// What became of the bytes that a stream has asked for, lately.
 #[derive(Clone, Copy, Debug, Default)]
 struct Judged {
     useful: u64,
@@ -108,14 +104,13 @@ struct Judged {
 }
 
 impl Judged {
-    /// Bytes were read. Of all that was judged, as much as `recent` counts.
     fn useful(&mut self, bytes: u64, recent: u64) {
         self.useful = self.useful.saturating_add(bytes);
         self.fade(recent);
     }
 
-    /// Bytes were evicted unread. True, and what was judged is forgotten, when that is too much of
-    /// what was judged, which is `least` at least.
+    /// Bytes were evicted unread. True, and all is forgotten, when that is too much of at least
+    /// `least`.
     fn wasted(&mut self, bytes: u64, least: u64, recent: u64) -> bool {
         self.wasted = self.wasted.saturating_add(bytes);
         let judged = self.wasted.saturating_add(self.useful);
@@ -138,17 +133,16 @@ impl Judged {
 /// What to do after an access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Bytes to fetch that nobody asked for yet, in the order of their need; never past the end.
-    /// What is in memory already is skipped by the caller.
+    /// Bytes to fetch, in the order of their need. The caller skips what is in memory.
     pub fetch: Vec<Range<u64>>,
-    /// Report the first touch of the page that holds this byte as [`AccessKind::Marker`].
+    /// The page to report as [`AccessKind::Marker`] when it is touched.
     pub marker: Option<u64>,
-    /// Bytes that the stream has passed and will not want again (free-behind).
+    /// Bytes that the stream will not want again (free-behind).
     pub release: Option<Range<u64>>,
 }
 
 impl Plan {
-    /// Leaves out what is not in `within`; whether there was such.
+    /// Cuts at `within`; whether that changed anything.
     fn cut(&mut self, within: &Range<u64>) -> bool {
         let outside = |range: &Range<u64>| range.start < within.start || range.end > within.end;
         let cut = |range: &Range<u64>| {
@@ -180,8 +174,6 @@ pub struct Counts {
     pub planned_bytes: u64,
     /// Accesses that found their bytes on the way.
     pub late: u64,
-    /// Bytes that were used.
-    pub useful_bytes: u64,
     /// Bytes that were evicted unread.
     pub wasted_bytes: u64,
     /// Plans cut for want of memory.
@@ -190,26 +182,20 @@ pub struct Counts {
     pub backward: u64,
     /// Streams that go in strides, among those begun.
     pub strides: u64,
-    /// Forward skips that a stream followed, or that took its distance to a new place.
+    /// Forward skips of streams.
     pub skips: u64,
-    /// Streams not begun because all places were taken by live ones.
+    /// Streams not begun for want of a place.
     pub crowded: u64,
-    /// Plans cut or put off because the budget was too small.
+    /// Plans cut or put off by the budget.
     pub budget_cuts: u64,
-    /// Distances grown because read-ahead was late.
+    /// Distances grown because of being late.
     pub grown: u64,
-    /// Distances grown at once to what a far device needs; among `grown`, but for streams that
-    /// began with what others had learnt.
-    pub far: u64,
-    /// Times that growing brought no better rate, and was taken back.
-    pub unpaid: u64,
     /// Distances shrunk because of waste.
     pub shrunk: u64,
-    /// Plans cut at a bound of what the reader is in.
+    /// Plans cut at the end of a file.
     pub bounded: u64,
-    /// Plans that lay outside of it, where files lie apart, and were cut or dropped.
+    /// Plans cut or dropped where files lie apart.
     pub outside: u64,
-    /// Streams that were let past all bounds, because their readers went from one file into the
-    /// next.
+    /// Streams without bounds, as their readers went into the next file.
     pub unbound: u64,
 }

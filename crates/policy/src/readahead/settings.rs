@@ -1,26 +1,21 @@
-//! The constants of adaptive read-ahead, and the reasons for them.
+//! The constants of adaptive read-ahead, and their reasons.
 //!
 //! ```text
 //!  request      distance_bytes_min                              distance_bytes_max
 //!     |  x4, x2, x2 ... |  + 1/8 each time that it was too short,       |
-//!     |                 |  at once to what a far device needs           |
+//!     |                 |  at once to the bandwidth-delay product       |
 //!     v                 v                                               v
 //!  ---+-----------------+-----------------------------------------------+--> distance
 //! ```
 //!
 //! - A stream begins with 4 times its request (Linux) and doubles to 4 MiB (ZFS): a short file
 //!   costs little, a long one is at full speed after eight steps.
-//! - Above that it grows only when read-ahead was late, so a slow reader never takes memory that
-//!   a fast one needs. 64 MiB cover 64 ms at 1 GiB/s.
-//! - A batch is half a distance: one half is being read while the other half is on its way. Where
-//!   longer requests than a block gain nothing (a server), a batch is a block, and nearly all of
-//!   the distance is on its way.
-//! - Flash: 512 KiB is where requests cost nothing any more. Rotating media: between two streams
-//!   lies a seek. A DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row to spend 0.8 of its time on
-//!   data, a disk (200 MB/s, 12 ms with rotation) 9.6 MB; 4 MiB, with several requests of a stream
-//!   merged, is between. The distance is therefore at least two batches.
-//! - Rotating media end at 16 MiB: they serve one request at a time, and what one stream takes
-//!   in a row is what all others wait.
+//! - Above that it grows only when read-ahead was late. 64 MiB cover 64 ms at 1 GiB/s.
+//! - A batch is 1/2 of a distance, one read while the other is on its way; at a server a block.
+//! - Flash: requests of 512 KiB and more cost nothing extra. Rotating media: between two streams
+//!   lies a seek. A DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row to spend 0.8 of its time on data, a
+//!   disk (200 MB/s, 12 ms) 9.6 MB; 4 MiB is between.
+//! - Rotating media end at 16 MiB: what one stream takes in a row, all others wait.
 
 use std::time::Duration;
 
@@ -45,29 +40,28 @@ pub const BATCH_BYTES_MIN: u64 = 512 * KIB;
 pub const BATCH_BYTES_MIN_ROTATING: u64 = 4 * MIB;
 /// Streams of one file.
 pub const STREAMS_MAX: usize = 8;
-/// How far ahead of a stream an access may be and still belong to it.
+/// So far ahead an access may still belong to a stream.
 pub const REORDER_BYTES: u64 = 16 * MIB;
 /// What free-behind leaves for a reader that steps back.
 pub const BACK_SEEK_BYTES: u64 = MIB;
-/// After this silence the place of a stream may be given to another.
+/// After this silence a stream loses its place.
 pub const IDLE_REUSE: Duration = Duration::from_secs(1);
-/// After this silence what was learnt about a stream's speed is void.
+/// After this silence its speed is not known any more.
 pub const IDLE_FORGET: Duration = Duration::from_secs(2);
 
 /// A stream begins with this many times its request.
 pub(super) const START_REQUESTS: u64 = 4;
-/// The same where a device is far, of what the stream has read and of what comes while one answer
-/// is waited for: eight times as much in each round trip.
-pub(super) const FAR_TIMES: u64 = 8;
-/// The same of what a stream has read that has gone on, where others needed it.
+/// With latency: growth in each round trip.
+pub(super) const LATENCY_TIMES: u64 = 8;
+/// The same with what other streams learnt.
 pub(super) const LEARNT_TIMES: u64 = 32;
 /// Late growth is one part in this many.
 pub(super) const LATE_GROWTH_DIVISOR: u64 = 8;
-/// A distance shrinks when more than one byte in this many was wasted.
+/// One wasted byte in this many shrinks a distance.
 pub(super) const WASTE_DIVISOR: u64 = 4;
-/// A gap before an access is bridged when it is at most this part of the way from the reader.
+/// A gap up to this part of the way is bridged.
 pub(super) const HOLE_DIVISOR: u64 = 4;
-/// One read may be told in parts, one for each page; more than this in a row is a stream.
+/// One read may come in parts; more than this in a row is a stream.
 pub(super) const READ_BYTES_MAX: u64 = MIB;
 
 const STREAMS_LIMIT: usize = 64;
@@ -89,9 +83,9 @@ const _: () = assert!(IDLE_REUSE.as_nanos() < IDLE_FORGET.as_nanos());
 /// What [`super::Adaptive`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of the file or device. Nothing past it is ever asked for.
+    /// Bytes of the file or device.
     pub length_bytes: u64,
-    /// Bytes of a cache page, a power of two. Windows end and markers lie at its multiples.
+    /// Bytes of a cache page, a power of two: windows end and markers lie there.
     pub page_bytes: u64,
     /// Bytes of the smallest fetch, a power of two, at most a page.
     pub unit_bytes: u64,
@@ -99,14 +93,12 @@ pub struct Settings {
     pub distance_bytes_min: u64,
     /// Where growth of the distance ends.
     pub distance_bytes_max: u64,
-    /// How much to ask for at a time, at least, by a stream that has grown to its distance.
+    /// Least bytes of a batch of a grown stream.
     pub batch_bytes_min: u64,
-    /// Windows go on by blocks of so many bytes, and the distance counts from the end of the block
-    /// that the reader is in. Without it, by half distances.
+    /// Windows go on by blocks of so many bytes, else by 1/2 of a distance.
     pub block_bytes: Option<u64>,
-    /// Files begin at multiples of so many bytes and lie apart: what is between them is no bytes of
-    /// anybody, and is never asked for. Without it, files may follow each other, and only the
-    /// first byte is known to be a beginning.
+    /// Files begin at multiples of so many bytes and lie apart; the rest is never requested.
+    /// Without it, files may follow each other.
     pub file_alignment_bytes: Option<u64>,
     /// Streams of this file.
     pub streams_max: usize,
@@ -139,13 +131,12 @@ impl Settings {
         }
     }
 
-    /// Nothing is read ahead, as of a file without bytes: the baseline of measurements.
+    /// Nothing is read ahead: the baseline of measurements.
     #[must_use]
     pub const fn off() -> Self {
         Self::flash(0)
     }
 
-    /// The nearest settings that fit together.
     pub(super) fn normalised(mut self) -> Self {
         let power = |bytes: u64| bytes.clamp(1, PAGE_BYTES_LIMIT).next_power_of_two();
         self.page_bytes = power(self.page_bytes);
@@ -166,14 +157,12 @@ impl Settings {
         self
     }
 
-    /// Whether a file begins at `offset`.
     pub(super) fn begins(&self, offset: u64) -> bool {
         let at = |alignment| offset.is_multiple_of(alignment);
         offset == 0 || self.file_alignment_bytes.is_some_and(at)
     }
 
-    /// Where what the reader of `offset` may be given lies, where files lie apart: its file if
-    /// that is known, else all up to where the next one may begin.
+    /// The file at `offset`, where files lie apart; if not known, up to where the next may begin.
     pub(super) fn file(&self, offset: u64, known: Option<Bounds>) -> Option<Bounds> {
         let alignment = self.file_alignment_bytes?;
         let start = offset - offset % alignment;
@@ -183,7 +172,6 @@ impl Settings {
         }))
     }
 
-    /// The distance of a stream that has done its doubling.
     pub(super) fn distance_bytes_grown(&self) -> u64 {
         self.distance_bytes_min.max(2 * self.batch_bytes_min)
     }

@@ -1,11 +1,7 @@
 //! One stream that reads on without gaps: its window, its distance and its marker.
 //!
-//! # Problem
-//!
 //! The reader must never wait, the device must get large contiguous requests, and memory must not
-//! be filled with what nobody will read. Ordinary hits are not told, because telling costs.
-//!
-//! # Rule
+//! be filled with what no reader wants. Ordinary hits are not reported, as that costs time.
 //!
 //! ```text
 //!   released    back seek   position     marker            window_end
@@ -14,43 +10,32 @@
 //!                               <---------- distance ----------->
 //! ```
 //!
-//! All up to `window_end` was asked for. When the reader touches the page of the marker, the window
-//! is extended to `position + distance` in one piece (at least half a distance), and the marker
-//! moves on. So each half is fetched while the other half is read.
+//! All up to `window_end` was requested. When the reader touches the page of the marker, the window
+//! grows to `position + distance` in one piece (at least 1/2 of it), and the marker moves on.
 //!
-//! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
-//!   1/8, and only when a byte was touched before it had come. What was on its way already when the
-//!   distance grew does not count: a reader that waits for every page of it was late once, not 32
-//!   times. Where the device is far, it grows at once to what is needed
-//!   (`bandwidth_delay.rs`). Where growing does not pay, it ends.
-//! - Where windows go by blocks (`block_bytes`), the next block is asked for when the reader enters
-//!   one, so that exactly a distance lies between the end of that one and the window's. There the
-//!   distance of a stream that has not grown yet is four times what it has read in order.
-//! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
-//!   refused memory. Then only being late lets it grow again.
-//! - A miss inside the window means the rest of it is gone (evicted or refused): the window begins
-//!   anew behind the miss. It counts as being late, unless bytes of the stream were wasted or
-//!   refused since its last quiet step, or it is the second in a row: then memory is short, growing
-//!   would make it worse, and the second one halves the distance.
-//! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
-//!   position can be ahead of the true reader when some other reader touched the window; one step
-//!   later it is not. Nor does it ever reach the access at hand, which may have begun before.
-//! - A window ends at the bound of the file that the reader is in. A reader that goes straight on
-//!   into what follows takes files as they lie (cpio, a copy of a disc): from then on the stream
-//!   has no bound, and its distance begins small again. Straight on means that no other access was
-//!   told in between; where several readers take turns that cannot be seen, and the second crossing
-//!   counts. Where files lie apart, there are bounds for ever.
-//! - Until a stream is proven, touches that need not be its reader's change nothing.
-//! - A budget too small for half a batch puts the step off to the middle of what is left, unless
-//!   little is left.
+//! - The distance doubles at each step up to the grown distance (`Settings`), then grows by 1/8
+//!   when a byte was touched before it had come; bytes that were on their way when it grew do not
+//!   count. At a device with latency it grows at once (`bandwidth_delay.rs`).
+//! - By blocks (`block_bytes`), the next block is requested when the reader enters one; a young
+//!   stream's distance is four times what it has read in order.
+//! - Waste above 1/4 of what was judged lately, or refused memory, halves the distance and ends the
+//!   doubling.
+//! - A miss inside the window: the rest of it is gone, and it begins anew behind the miss. That
+//!   counts as late unless bytes were wasted or refused since the last quiet step; a second miss in
+//!   a row halves the distance.
+//! - Free-behind names what lies behind the position of the step before, less the back seek, as
+//!   other readers may have moved the position; never the access at hand.
+//! - A window ends at the bound of the reader's file. A reader that goes straight on takes files as
+//!   they lie (cpio): its stream has no bound from then on. Straight on means with no other access
+//!   in between, or two crossings. Where files lie apart, bounds stay.
+//! - A budget too small for 1/2 of a batch puts the step off to the middle of what is left.
 //!
 //! A stream knows only ascending offsets. Backward ones live in a mirrored space (`adaptive.rs`).
 //!
 //! # Whether a stream is one
 //!
-//! Of a thousand reads in random order among sixteen thousand blocks, two begin where another
-//! ended. So each makes a stream with a window, further reads fall into it, and a window that
-//! follows them grows like that of a reader: a file that is read at random is fetched whole.
+//! Of a thousand random reads among sixteen thousand blocks, two begin where another ended. A
+//! window that follows the reads that hit it by chance would grow until the file is fetched whole.
 //!
 //! ```text
 //!       position         next page          page         window_end
@@ -58,31 +43,19 @@
 //!         [ next ]         [ page ]    [ anywhere ]      [ page ]
 //! ```
 //!
-//! A reader that reads on touches the byte at the position, or, as hits are not told, goes over the
-//! beginning of a page or over the end of the window. A read that finds its bytes on their way may
-//! have overtaken one other. What the reader of a dense stride leaves out (`gap`) belongs to the
-//! read behind it: such a read goes over the beginning of a page, too, if its gap does. All others
-//! hit anywhere: of reads of 4 KiB by chance 15 in 16, and a window has few pages that are told.
+//! A reader in order touches the byte at the position, or the beginning of a page, or the end of
+//! the window; a late read may have overtaken one other. What a dense stride leaves out (`gap`)
+//! belongs to the read behind it. Others hit anywhere: 15 in 16 of random reads of 4 KiB.
 //!
-//! A touch in order proves something, and more when nobody has read elsewhere since the last one:
-//! two such touches prove a stream, or four among others. Each one anywhere takes some of it back
-//! from a proven stream, and nothing from others. As long as a stream is not proven
-//!
-//! - what hits anywhere is passed over. If it touches the page of the marker, the marker moves to
-//!   the next page, as the cache forgets that of a page that is touched, whatever it tells about
-//!   the touch: a reader that reads on from there shows it at that page;
-//! - a stream that was passed over since its last touch in order gives its place to a new stream
-//!   that finds no other;
-//! - what lies between the position and a page does not count as read, so that the distance stays
-//!   what the first request asks for.
+//! Two touches in order, or four among reads elsewhere, prove a stream; each one anywhere takes
+//! some of the proof back. Until then a touch anywhere changes nothing but the marker, which moves
+//! to the next page; the stream gives its place to a new one that finds no other; and what lies
+//! between the position and a page does not count as read.
 //!
 //! # Does a longer distance pay?
 //!
-//! A stream whose device is slower than its reader is late each time, however far ahead it is. If
-//! it grows by an eighth for each of them it ends at the most there is, and nobody reads faster:
-//! all that is on its way stands in a queue. That takes memory, and a server's buffers, which were
-//! in its processor's cache, no longer are: nfs-ganesha took 1.8 times the processor time for the
-//! same bytes with 20 MiB on their way instead of 4.
+//! A stream whose device is slower than its reader is late at any distance. With 20 MiB on their
+//! way instead of 4, nfs-ganesha took 1.8 times the processor time for the same bytes.
 //!
 //! ```text
 //!   late      . . . . | . . . . | . . . . |          . . . .
@@ -91,32 +64,18 @@
 //!                         r1 > 9/8 r0      r2 < 9/8 r1; for sixteen rounds
 //! ```
 //!
-//! Each time that the stream is late, what came since the last time tells the rate. A round is
-//! four of them, and the best of a round counts, as others may have held it up but nobody makes it
-//! faster. In the first the distance stays: where it is right already, growing costs, and it must
-//! not cost twice. In a round that grows the distance becomes half as much again and more. If the
-//! rate is not an eighth better for that, the distance goes back, and stays for [`ROUNDS_KEPT`]
-//! rounds or until the rate has fallen to less than half: then it is tried again.
-//!
-//! A device of which no latency is known is not judged. Nor is a disk, but only a server, where
-//! windows go by blocks: at a disk of 3 GB/s what eighths bring one by one was 8 % of the rate, and
-//! more on its way takes nothing from anybody.
+//! A round is four times late; its best rate counts. If growth by 1/2 brings no eighth of the rate,
+//! the distance goes back for [`ROUNDS_KEPT`] rounds or until the rate falls below 1/2. Only
+//! servers are judged, where windows go by blocks: on a disk of 3 GB/s growth brought 8 %.
 //!
 //! # Weaknesses
 //!
-//! A device of unknown latency that is slower than its reader makes every batch late, so the
-//! distance reaches the maximum without use. What lies behind the last step at the end of a file is
-//! never released.
-//! A bound keeps out what other files need soon, too: where all that is read fits into the cache
-//! and a seek costs more than reading half a megabyte, a disc read out of order is faster without.
-//!
-//! A reader that leaves out the beginning of each page, and not at equal distances, is not read
-//! ahead of for longer than one window. Where gaps are long, nearly all that hits the window of a
-//! dense stride by chance counts for its reader.
-//! Where places are short, a reader that begins among random reads can lose its own to the next
-//! stream, and begins again at its marker.
-//!
-//! What pays less than an eighth for half as much again is not found.
+//! A device of unknown latency that is slower than its reader takes the distance to the maximum.
+//! What lies behind the last step at the end of a file is never released. Where all fits into the
+//! cache and seeks are dear, a disc read out of order is faster without bounds. A reader that
+//! leaves out the beginning of each page at unequal distances is read ahead for one window. Where
+//! gaps are long, chance hits count for the reader of a dense stride. A reader that begins among
+//! random reads can lose its place, and begins again at its marker.
 
 #[cfg(test)]
 mod tests;
@@ -126,21 +85,20 @@ use std::time::Duration;
 
 use super::bandwidth_delay::{Learnt, Pace, supposed};
 use super::settings::{
-    BACK_SEEK_BYTES, FAR_TIMES, HOLE_DIVISOR, IDLE_FORGET, LATE_GROWTH_DIVISOR, LEARNT_TIMES,
+    BACK_SEEK_BYTES, HOLE_DIVISOR, IDLE_FORGET, LATE_GROWTH_DIVISOR, LATENCY_TIMES, LEARNT_TIMES,
     REORDER_BYTES, START_REQUESTS, Settings, down, up,
 };
 use super::{AccessKind, Bounds, Counts, Feedback, Judged, Plan};
 
-/// A reader that has crossed so many bounds takes files as they lie; going straight on is as good
-/// as two.
+/// A reader that crossed so many bounds takes files as they lie.
 const CROSSINGS_MAX: u8 = 2;
-/// Pages of the distance with which a stream without bounds begins; it doubles from there.
+/// Pages of the first distance without bounds.
 const UNBOUND_PAGES: u64 = 4;
 /// What proves a stream.
 const PROOF_MIN: u8 = 4;
 /// A touch in order that comes straight after the one before.
 const PROOF_STRAIGHT: u8 = 2;
-/// One after accesses elsewhere: of other readers, or of one that reads anywhere.
+/// One after accesses elsewhere.
 const PROOF: u8 = 1;
 /// Times late that make a round.
 const ROUND_TIMES: u8 = 4;
@@ -157,24 +115,21 @@ pub(super) struct Touch {
     pub kind: AccessKind,
     pub budget_bytes: u64,
     pub now: Duration,
-    /// When the access before this one was told, whosever it was.
+    /// When the access before this one was reported.
     pub previous: Duration,
-    /// Of the file, if they are known.
     pub bounds: Option<Bounds>,
-    /// Of the device.
     pub latency: Option<Duration>,
     /// The distance that streams of this device have needed.
     pub learnt: u64,
 }
 
 impl Touch {
-    /// Where the file ends in the direction of the stream.
     pub(super) fn bound(&self) -> Option<u64> {
         self.bounds.map(|bounds| bounds.end)
     }
 
     /// The distance that a stream of this device may need.
-    pub(super) fn far(&self) -> u64 {
+    pub(super) fn needed(&self) -> u64 {
         self.latency.map_or(0, supposed).max(self.learnt)
     }
 }
@@ -184,13 +139,12 @@ impl Touch {
 pub(super) enum Relation {
     /// At the position or in the window, so many bytes on.
     Inside(u64),
-    /// Beyond the window by less than a quarter of the way.
+    /// Beyond the window by less than 1/4 of the way.
     Skip(u64),
     /// Behind the position, and found.
     Behind(u64),
 }
 
-/// How a touch goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// At the position, or behind a read that was overtaken.
@@ -201,33 +155,26 @@ enum Order {
     Anywhere,
 }
 
-/// What is to be done with the distance of a stream that was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
-    /// It may grow.
     On,
-    /// It stays.
     Stop,
-    /// It goes back to this.
     Back(u64),
 }
 
-/// What growing has brought. See the module.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gain {
-    /// Times late in this round.
     times: u8,
-    /// The best rate of this round, in bytes for each second, and of the one to compare it with.
+    /// The best rate of this round and of the one to compare with, in bytes per second.
     best: u64,
     before: u64,
-    /// The distance in the round to compare with.
     distance: u64,
-    /// Rounds to go until a longer distance is tried again; 0 while one is tried.
+    /// Rounds until a longer distance is tried again.
     kept: u8,
 }
 
 impl Gain {
-    /// The stream is late at this distance, and so many bytes came each second since the last time.
+    /// The stream is late at this distance and rate.
     fn late(&mut self, rate: u64, distance: u64) -> Growth {
         self.best = self.best.max(rate);
         self.times += 1;
@@ -263,17 +210,16 @@ impl Gain {
     }
 }
 
-/// The first distance on a device that may need one of `far`; 0 when that is not long.
-fn first_far(request: u64, far: u64, settings: &Settings) -> u64 {
-    let far = far.min(settings.distance_bytes_max);
-    if far > settings.distance_bytes_grown() {
-        request.saturating_mul(FAR_TIMES).min(far)
+/// The first distance on a device that may need one of `needed`; 0 when that is not long.
+fn first_with_latency(request: u64, needed: u64, settings: &Settings) -> u64 {
+    let needed = needed.min(settings.distance_bytes_max);
+    if needed > settings.distance_bytes_grown() {
+        request.saturating_mul(LATENCY_TIMES).min(needed)
     } else {
         0
     }
 }
 
-/// A stream. See the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     position: u64,
@@ -285,43 +231,41 @@ pub(super) struct Stream {
     step_position: u64,
     released: u64,
     doubling: bool,
-    /// What was on its way when the distance grew last ends here: that it is late says nothing.
+    /// Bytes up to here were on their way when the distance grew last.
     late_until: u64,
-    /// When its first read was told.
     began: Option<Duration>,
-    /// Bytes that were read in order, as far as touches show it.
     ordered: u64,
-    /// What shows that it is no chance ("Whether a stream is one"), and when that was seen last.
+    /// What proves that it is no chance, and when that was seen last.
     proof: u8,
     last_proof: Duration,
-    /// Since its last touch in order it was touched anywhere, before it was proven.
+    /// Touched anywhere since its last touch in order, before it was proven.
     passed_over: bool,
     pace: Option<Pace>,
     gain: Gain,
-    /// The distance was once too long for the memory there is.
+    /// Memory was once too short for the distance.
     squeezed: bool,
     pressed: bool,
     judged: Judged,
     bound: Option<u64>,
-    /// Bytes that its reader leaves out before each of its reads, of which a dense stride consists.
+    /// Bytes left out before each read of a dense stride.
     gap: u64,
     /// At [`CROSSINGS_MAX`] there are no bounds any more.
     crossings: u8,
 }
 
 impl Stream {
-    /// A stream that began at `start`, is now at `position`, and reads `request` bytes at a time
-    /// from a device that may need a distance of `far`.
+    /// A stream that began at `start`, is at `position`, and reads `request` bytes at a time from
+    /// a device that may need a distance of `needed`.
     pub(super) fn new(
         start: u64,
         position: u64,
         request: u64,
-        far: u64,
+        needed: u64,
         settings: &Settings,
     ) -> Self {
         let grown = settings.distance_bytes_grown();
         let first = request.saturating_mul(START_REQUESTS).min(grown);
-        let first = first.max(first_far(request, far, settings));
+        let first = first.max(first_with_latency(request, needed, settings));
         let first = first.max(request.saturating_mul(START_REQUESTS / 2));
         let distance = up(first, settings.page_bytes);
         Self {
@@ -337,12 +281,10 @@ impl Stream {
         }
     }
 
-    /// Its reader leaves out `gap` bytes before each read.
     pub(super) fn with_gap(self, gap: u64) -> Self {
         Self { gap, ..self }
     }
 
-    /// The read before, of which this stream is the second.
     pub(super) fn follow(&mut self, seen: Duration, bound: Option<u64>) {
         self.last_used = seen;
         self.bound = bound;
@@ -350,27 +292,22 @@ impl Stream {
         self.pace = Some(Pace::new(self.start, seen));
     }
 
-    /// Whether the reader has reached the end of its file.
     pub(super) fn is_done(&self) -> bool {
         self.bound.is_some_and(|bound| self.position >= bound)
     }
 
-    /// Up to where all was asked for.
     pub(super) fn window_end(&self) -> u64 {
         self.window_end
     }
 
-    /// When it was touched last.
     pub(super) fn last_used(&self) -> Duration {
         self.last_used
     }
 
-    /// Whether the last that was seen of it may be another reader's.
     pub(super) fn is_doubtful(&self) -> bool {
         self.passed_over
     }
 
-    /// Goes on as fast as `other` did.
     pub(super) fn inherit(&mut self, other: &Self) {
         self.distance = self.distance.max(other.distance);
         self.doubling = other.doubling;
@@ -421,7 +358,7 @@ impl Stream {
         self.pace.get_or_insert(Pace::new(self.position, touch.now));
         self.prove(order, straight, touch);
         if self.began == Some(touch.now) {
-            self.begin_far(touch, settings);
+            self.begin_with_latency(touch, settings);
         }
         self.position = touch.end;
         let missed = touch.kind == AccessKind::Miss;
@@ -432,7 +369,7 @@ impl Stream {
             self.grow(touch, settings, counts);
         }
         if first_late || touch.end < self.late_until {
-            self.grow_far(touch, settings, counts, learnt);
+            self.grow_with_latency(touch, settings, learnt);
         }
         if first_late {
             self.pace = Some(Pace::new(touch.offset, touch.now));
@@ -462,8 +399,8 @@ impl Stream {
         plan
     }
 
-    /// Takes the bound of the file that the reader is in now. A touch without one was a hit in
-    /// what this stream has asked for, or of a reader that knows no files.
+    /// Takes the bound of the reader's file. A touch without one was a hit, or of a reader without
+    /// files.
     fn cross(&mut self, straight: bool, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         if self.crossings >= CROSSINGS_MAX {
             return;
@@ -484,13 +421,11 @@ impl Stream {
         self.doubling = true;
     }
 
-    /// Where the window has to end.
     fn last(&self, settings: &Settings) -> u64 {
         let bound = self.bound.map(|bound| up(bound, settings.unit_bytes));
         bound.unwrap_or(u64::MAX).min(settings.length_bytes)
     }
 
-    /// Whether anything was ever asked for: being late needs that.
     fn has_asked(&self) -> bool {
         self.step_position > self.start
     }
@@ -505,7 +440,6 @@ impl Stream {
         down(self.window_end.saturating_sub(ahead), settings.page_bytes)
     }
 
-    /// Where the window of a reader at the position ends.
     fn target(&self, is_proven: bool, settings: &Settings) -> u64 {
         let from = match settings.block_bytes {
             // The first window is no longer than it must be: there may be no second.
@@ -535,7 +469,7 @@ impl Stream {
         // The parts of its first read prove nothing.
         let is_proven = self.has_asked() && self.began < Some(touch.now);
         if self.doubling && is_proven {
-            self.double(touch.learnt, settings, counts);
+            self.double(touch.learnt, settings);
         }
         let target = self.target(is_proven, settings);
         let wanted = target.min(last).saturating_sub(self.window_end);
@@ -566,7 +500,6 @@ impl Stream {
         }
     }
 
-    /// Cuts a window that the budget has shortened to pages, or at least to units.
     fn cut(&self, end: u64, whole: bool, settings: &Settings) -> u64 {
         let paged = down(end, settings.page_bytes);
         match () {
@@ -622,7 +555,6 @@ impl Stream {
         self.proof >= PROOF_MIN
     }
 
-    /// Counts a touch that is about to move the position.
     fn prove(&mut self, order: Order, is_straight: bool, touch: &Touch) {
         let is_later = self.began < Some(touch.now) && self.last_proof < touch.now;
         if order == Order::Anywhere {
@@ -640,10 +572,10 @@ impl Stream {
         self.ordered = self.ordered.saturating_add(touch.end - from.min(touch.end));
     }
 
-    /// It may be chance. A reader that reads on from there shows it at the next page.
+    /// It may be chance. A reader that reads on shows it at the next page.
     fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Plan {
         self.passed_over = true;
-        // The marker of a page goes with its first touch, also when that is told as another kind.
+        // The marker of a page goes with its first touch of any kind.
         let of_page = |marker: u64| {
             touch.end > marker && touch.offset < marker.saturating_add(settings.page_bytes)
         };
@@ -655,17 +587,15 @@ impl Stream {
         self.rearm(up(touch.end, settings.page_bytes))
     }
 
-    /// Takes the parts of the first read for one request, where the device is far.
-    fn begin_far(&mut self, touch: &Touch, settings: &Settings) {
-        let first = first_far(self.ordered, touch.far(), settings);
+    fn begin_with_latency(&mut self, touch: &Touch, settings: &Settings) {
+        let first = first_with_latency(self.ordered, touch.needed(), settings);
         self.distance = self.distance.max(up(first, settings.page_bytes));
     }
 
-    /// Grows the distance because read-ahead was late.
     fn grow(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         let grown = settings.distance_bytes_grown();
         if self.distance >= grown {
-            if settings.block_bytes.is_some() && !self.growth_pays(touch, grown, counts) {
+            if settings.block_bytes.is_some() && !self.growth_pays(touch, grown) {
                 return;
             }
             let longer = self.distance + self.distance / LATE_GROWTH_DIVISOR;
@@ -678,8 +608,8 @@ impl Stream {
         counts.grown += 1;
     }
 
-    /// Whether growing has paid until now, if that can be told. If not, takes back what did not.
-    fn growth_pays(&mut self, touch: &Touch, grown: u64, counts: &mut Counts) -> bool {
+    /// Whether growing paid so far; else takes it back.
+    fn growth_pays(&mut self, touch: &Touch, grown: u64) -> bool {
         let timed = self.pace.zip(touch.latency);
         let rate = timed.and_then(|(pace, latency)| pace.rate(touch.offset, touch.now, latency));
         let Some(rate) = rate else {
@@ -689,34 +619,24 @@ impl Stream {
             Growth::On => true,
             Growth::Stop => false,
             Growth::Back(distance) => {
-                counts.unpaid += 1;
                 self.distance = self.distance.min(distance.max(grown));
                 false
             }
         }
     }
 
-    /// Grows the distance to what the latency of the device asks for, and lets others learn it. At
-    /// no other time: neither is the latency of later ones that of this, nor is to be learnt again
-    /// what waste or refused memory has halved.
-    fn grow_far(
-        &mut self,
-        touch: &Touch,
-        settings: &Settings,
-        counts: &mut Counts,
-        learnt: &mut Learnt,
-    ) {
+    /// Grows the distance to what latency asks for, and lets other streams learn it; only now, as
+    /// what waste halved is not to be learnt again.
+    fn grow_with_latency(&mut self, touch: &Touch, settings: &Settings, learnt: &mut Learnt) {
         let Some((pace, latency)) = self.pace.zip(touch.latency).filter(|_| !self.squeezed) else {
             return;
         };
         let needed = pace.needed(touch.offset, touch.now, latency);
-        if needed.is_some_and(|needed| self.widen(needed, FAR_TIMES, settings)) {
-            counts.far += 1;
+        if needed.is_some_and(|needed| self.widen(needed, LATENCY_TIMES, settings)) {
             learnt.learn(self.distance, latency);
         }
     }
 
-    /// Takes the distance to what a far device needs, as far as the stream is proven.
     fn widen(&mut self, needed: u64, times: u64, settings: &Settings) -> bool {
         let allowed = needed.min(self.ordered.saturating_mul(times));
         let distance = up(allowed, settings.page_bytes).min(settings.distance_bytes_max);
@@ -725,8 +645,8 @@ impl Stream {
         is_longer
     }
 
-    /// The distance of a stream that has not come to what is usual, or to what others have learnt.
-    fn double(&mut self, learnt: u64, settings: &Settings, counts: &mut Counts) {
+    /// Doubles a young distance, or takes what others have learnt.
+    fn double(&mut self, learnt: u64, settings: &Settings) {
         let grown = settings.distance_bytes_grown();
         let longer = if settings.block_bytes.is_some() {
             // There are many steps to a distance.
@@ -740,12 +660,12 @@ impl Stream {
         self.distance = self.distance.max(longer.min(grown));
         let learnt = learnt.min(settings.distance_bytes_max);
         if learnt > grown {
-            counts.far += u64::from(self.widen(learnt, LEARNT_TIMES, settings));
+            self.widen(learnt, LEARNT_TIMES, settings);
         }
         self.doubling = self.distance < grown.max(learnt);
     }
 
-    /// What became of bytes that it asked for. True if the distance shrank because of waste.
+    /// True if the distance shrank because of waste.
     pub(super) fn feedback(&mut self, feedback: Feedback, settings: &Settings) -> bool {
         let recent = self.distance.saturating_mul(2);
         match feedback {

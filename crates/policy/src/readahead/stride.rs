@@ -1,17 +1,8 @@
-//! Streams that read a piece, skip, and read a piece again, upward or downward.
+//! Streams that read a piece, skip, and read a piece again, upward or downward: a column of a
+//! table, the headers of records of one size.
 //!
-//! # Problem
-//!
-//! A column of a table, a plane of a volume, the headers of records of one size: constant strides
-//! that look random to a reader of windows.
-//!
-//! # Rule
-//!
-//! Of the reads that belong to no stream the last 32 distances between offsets are kept. The stride
-//! is the one that has the majority among the last 4, 8, 16 or 32 (Leap, ATC 2020: a
-//! majority forgives strays, and short histories are asked first so that a change is seen at once).
-//! It must also be the very last one, so that the current read is a known point of it; that makes
-//! the first pass of the Boyer-Moore vote unnecessary, and leaves one count.
+//! The last 32 distances between reads of no stream are kept. The stride is the one that has the
+//! majority among the last 4, 8, 16 or 32 (Leap, ATC 2020) and is the last one.
 //!
 //! ```text
 //!   position      +1         +2         +3         +4       planned = 4
@@ -21,14 +12,10 @@
 //!
 //! Four pieces are planned at first, twice as many at each step, up to 64. The marker lies on the
 //! first piece of the second half that is in another page than the reader. Waste and refusal halve
-//! the number; after that only a late piece lets it grow.
+//! the number; then only a late piece lets it grow. A stride below 4 pieces or two units is planned
+//! as a stream without gaps, which costs less than the requests.
 //!
-//! A stride below 4 pieces, or below two units, is planned as a stream without gaps: reading the
-//! gaps costs less than the requests.
-//!
-//! # Weaknesses
-//!
-//! Two interleaved strides hide each other. Nothing is released behind a stride.
+//! Weaknesses: two interleaved strides hide each other. Nothing is released behind a stride.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -46,7 +33,7 @@ const PIECES_MAX: u64 = 64;
 const DENSE_PIECES: u64 = 4;
 /// A stride of fewer units than this is read without gaps.
 const DENSE_UNITS: u64 = 2;
-/// A stride that was met fewer times since it was found gives its place to any other stream.
+/// A stride met fewer times gives its place to any other stream.
 const CONFIRMATIONS_MIN: u64 = 4;
 /// The reader may leave out so many pieces.
 const LEAP_PIECES: i128 = 2;
@@ -55,7 +42,6 @@ const _: () = assert!(DELTAS_MAX.is_power_of_two() && DELTAS_MIN.is_power_of_two
 const _: () = assert!(CONFIRMATIONS_MIN >= 1);
 const _: () = assert!(PIECES_START >= 2 && PIECES_START <= PIECES_MAX);
 
-/// The last distances between reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vote {
     deltas: [i64; DELTAS_MAX],
@@ -64,10 +50,10 @@ pub(super) struct Vote {
 }
 
 impl Vote {
-    /// Takes a read, and tells the stride and the bytes of a piece if there is one.
+    /// Takes a read. Returns the stride and the bytes of a piece.
     pub(super) fn take(&mut self, offset: u64, length: u64) -> Option<(i64, u64)> {
         let (previous, last_length) = self.previous.replace((offset, length))?;
-        // Beyond 2^63 the sign is wrong; then no piece is found where it is foretold.
+        // Beyond 2^63 the sign is wrong, and no piece is found.
         let delta = offset.wrapping_sub(previous).cast_signed();
         self.deltas[self.count % DELTAS_MAX] = delta;
         self.count = self.count.wrapping_add(1);
@@ -75,7 +61,6 @@ impl Vote {
         (delta != 0 && self.majority(delta)).then_some((delta, length))
     }
 
-    /// A further part of the last read.
     pub(super) fn extend(&mut self, offset: u64, end: u64) {
         if let Some((start, length)) = &mut self.previous
             && start.checked_add(*length) == Some(offset)
@@ -97,7 +82,6 @@ impl Vote {
         false
     }
 
-    /// Begins anew: the stride has become a stream.
     pub(super) fn clear(&mut self) {
         self.count = 0;
     }
@@ -109,7 +93,6 @@ pub(super) fn is_dense(delta: i64, length: u64, settings: &Settings) -> bool {
     delta.unsigned_abs() <= dense.max(settings.unit_bytes * DENSE_UNITS)
 }
 
-/// A strided stream. See the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stride {
     last_used: Duration,
@@ -136,13 +119,11 @@ impl Stride {
         }
     }
 
-    /// When it was touched last.
     pub(super) fn last_used(&self) -> Duration {
         self.last_used
     }
 
-    /// Which piece holds one of so many bytes from `offset`, counted from the last one seen in the
-    /// direction of the stream.
+    /// Which piece holds one of so many bytes from `offset`, from the last one on.
     fn piece_in(&self, offset: u64, bytes: u64) -> Option<i128> {
         let delta = i128::from(self.delta);
         let more = i128::from(bytes) - 1;
@@ -152,7 +133,6 @@ impl Stride {
         (within < i128::from(self.length) + more).then_some(index)
     }
 
-    /// Whether so few pieces were seen that it may be chance.
     pub(super) fn is_doubtful(&self) -> bool {
         self.confirmations < CONFIRMATIONS_MIN
     }
@@ -167,7 +147,6 @@ impl Stride {
         pieces.filter(|_| ahead || behind)
     }
 
-    /// Takes a touch `ahead` pieces on.
     pub(super) fn touch(
         &mut self,
         ahead: u64,
@@ -203,7 +182,6 @@ impl Stride {
         self.plan(touch, settings, counts)
     }
 
-    /// Plans as many pieces as are wanted.
     fn plan(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Plan {
         let most = self.pieces_max(settings);
         let mut fetch = Vec::new();
@@ -233,7 +211,6 @@ impl Stride {
         }
     }
 
-    /// As many pieces as fit into the greatest distance.
     fn pieces_max(&self, settings: &Settings) -> u64 {
         let fit = settings.distance_bytes_max / self.length.max(settings.unit_bytes);
         fit.clamp(1, PIECES_MAX)
@@ -259,8 +236,7 @@ impl Stride {
         (range.start < range.end).then_some(range)
     }
 
-    /// Whether bytes of the page at `offset` were asked for by this stream, and how far from its
-    /// position: what becomes of a piece is told of the whole page.
+    /// How far from its position a page is that it requested.
     pub(super) fn owns(&self, offset: u64, settings: &Settings) -> Option<u64> {
         let index = self.piece_in(offset, settings.page_bytes)?;
         let near = -i128::from(PIECES_MAX) * 4..=i128::from(self.planned);
@@ -268,8 +244,7 @@ impl Stride {
             .then(|| offset.abs_diff(self.position))
     }
 
-    /// What became of bytes that it asked for. True if the number of pieces shrank because of
-    /// waste.
+    /// True if the number of pieces shrank because of waste.
     pub(super) fn feedback(&mut self, feedback: Feedback, settings: &Settings) -> bool {
         let bytes = self.length.max(settings.page_bytes);
         let [least, recent] = [PIECES_START, PIECES_MAX].map(|count| bytes.saturating_mul(count));

@@ -1,6 +1,6 @@
 //! Which bytes of an object are dirty, under write-out, or kept until a flush was good, and the
-//! pages that hold them. Which pages may be written now, and why, is kept up to date page by page,
-//! so that nothing is searched for when a write is chosen.
+//! pages that hold them. Which pages may be written, and why, is kept up to date page by page, so
+//! that the choice of a write searches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,63 +16,53 @@ use super::{Extent, Settings, WriteId};
 /// Pages that are dirty for longer than this part of the expiry time go along with expired ones.
 const EXPIRE_ALONG_DIVISOR: u32 = 2;
 
-/// A write that was handed out.
 #[derive(Debug)]
 struct Flight {
     id: WriteId,
     end: u64,
-    /// What of it was dirty, and is still wanted.
     parts: Spans,
-    /// When the oldest of its pages became dirty, and when it was handed out.
+    /// When its oldest page became dirty, and when it was handed out.
     since: Duration,
     began: Duration,
     /// Bytes of it were discarded since.
     cut: bool,
-    /// A flush failed meanwhile: a part that was at the device before it may be lost.
+    /// A flush failed meanwhile, which may have lost a part of it.
     doubtful: bool,
     /// None of its bytes counts any more.
     forgotten: bool,
 }
 
-/// How a write ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// All of it is at the device.
     Written,
-    /// Its bytes are dirty again, after a while: the device may be full or away, and is not
-    /// hammered.
+    /// Its bytes are dirty again, and wait, as the device may be full or away.
     Failed,
     /// Its bytes are dirty again.
     PutBack,
 }
 
-/// A write that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Its bytes.
     pub bytes: u64,
     /// Memory that became clean, in bytes.
     pub released_bytes: u64,
-    /// What of it was dirty, and is still wanted.
     pub parts: Spans,
 }
 
-/// All bytes that are not clean.
 #[derive(Debug, Default)]
 struct Bytes {
-    /// Dirty bytes that are not under write-out, and those that became dirty again there.
+    /// Those under write-out only if they became dirty again there.
     dirty: Spans,
-    /// Written, and in no flush yet, or in the one that is on its way.
+    /// Written, and in no flush yet, or in the one on its way.
     kept: Spans,
     covered: Spans,
     /// By first byte; they do not overlap.
     flights: BTreeMap<u64, Flight>,
-    /// Where each of them begins.
     starts: BTreeMap<WriteId, u64>,
 }
 
 impl Bytes {
-    /// See [`DirtyMap::candidate`].
     fn candidate(&self, start: u64, end: u64) -> Option<Span> {
         let mut dirty = self.dirty.within(start, end);
         dirty.find_map(|(from, to)| self.grounded(from, to))
@@ -129,7 +119,6 @@ impl Bytes {
         holds(&self.kept) || holds(&self.covered)
     }
 
-    /// The write of this name.
     fn flight(&self, id: WriteId) -> Option<&Flight> {
         self.flights.get(self.starts.get(&id)?)
     }
@@ -138,25 +127,22 @@ impl Bytes {
 /// A page with a byte that is dirty, under write-out or kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    /// When it became dirty.
     since: Duration,
     /// Writes under way that touch it.
     flights: u32,
-    /// It has a dirty byte.
     dirty: bool,
     /// It has nothing but kept bytes.
     only_kept: bool,
     /// It has a byte that may be written now.
     ready: bool,
-    /// Each of its dirty bytes was written once, and none to the device within the last expiry
-    /// interval.
+    /// Each dirty byte was written once, and none to the device within the last expiry interval.
     fresh: bool,
-    /// A byte of it was written again while it was dirty or under write-out.
+    /// A byte was written again while it was dirty or under write-out.
     rewritten: bool,
     /// After a failure, until:
     waiting: bool,
     retry_at: Duration,
-    /// How long the last wait was; zero when the last write did not fail.
+    /// The last wait; zero when the last write did not fail.
     retry_delay: Duration,
 }
 
@@ -168,37 +154,32 @@ pub(super) enum Due {
     Behind,
 }
 
-/// All pages with a byte that is dirty, under write-out or kept.
 #[derive(Debug)]
 struct Pages {
     /// Bytes of a page, a power of two.
     page_bytes: u64,
-    /// By number.
     all: BTreeMap<u64, Page>,
     /// Pages with [`Page::ready`].
     ready: BTreeSet<u64>,
-    /// Those of them with nothing but dirty bytes: one write cleans each of them.
+    /// Those with nothing but dirty bytes.
     whole: BTreeSet<u64>,
-    /// Those of the others with one range of dirty bytes that was written once.
+    /// Others with one range of dirty bytes that was written once.
     cheap: BTreeSet<u64>,
     /// Those of [`Pages::ready`] that are due.
     due: BTreeMap<u64, Due>,
-    /// Those that are not, by the time since when they are dirty.
+    /// Other ready pages, by the time since when they are dirty.
     ages: BTreeSet<(Duration, u64)>,
-    /// Pages that wait after a failure, by the time when they are tried again.
+    /// Pages that wait after a failure, by the time of the next try.
     retries: BTreeSet<(Duration, u64)>,
-    /// How many they are, and how much is under write-out.
     amounts: Amounts,
 }
 
 impl Pages {
-    /// The bytes of a page.
     fn span(&self, number: u64) -> Span {
         let start = number.saturating_mul(self.page_bytes);
         (start, start.saturating_add(self.page_bytes))
     }
 
-    /// The pages of `start..end`.
     fn numbers(&self, start: u64, end: u64) -> Range<u64> {
         if start >= end {
             return 0..0;
@@ -206,7 +187,6 @@ impl Pages {
         start / self.page_bytes..end.div_ceil(self.page_bytes)
     }
 
-    /// Takes a page out of what may be written.
     fn withdraw(&mut self, number: u64) {
         if let Some(page) = self.all.get_mut(&number)
             && std::mem::take(&mut page.ready)
@@ -218,8 +198,7 @@ impl Pages {
         }
     }
 
-    /// Notes what it costs to clean a page that may be written: one write that is worth it, one
-    /// write, or several; or it will soon be dirty again.
+    /// Notes whether one write cleans a page, and whether that is worth it.
     fn rank(&mut self, number: u64, is_whole: bool, is_cheap: bool) {
         for (pages, belongs) in [(&mut self.whole, is_whole), (&mut self.cheap, is_cheap)] {
             if belongs {
@@ -274,7 +253,6 @@ impl Pages {
         }
     }
 
-    /// Makes a page due that may be written.
     fn make_due(&mut self, number: u64, due: Due) {
         if let Some(page) = self.all.get(&number).filter(|page| page.ready) {
             self.ages.remove(&(page.since, number));
@@ -282,7 +260,6 @@ impl Pages {
         }
     }
 
-    /// See [`DirtyMap::next_background`].
     fn background(&self, thins: bool, is_turn: bool) -> Option<&BTreeSet<u64>> {
         let thins = thins && !self.ready.is_empty();
         if self.whole.is_empty() || is_turn && thins {
@@ -306,7 +283,6 @@ pub(super) struct DirtyMap {
 }
 
 impl DirtyMap {
-    /// Nothing is dirty of an object of a store.
     pub(super) fn new(settings: &Settings, share: &StoreShare) -> Self {
         let pages = Pages {
             page_bytes: settings.page_bytes,
@@ -338,12 +314,10 @@ impl DirtyMap {
         spans
     }
 
-    /// Whether any byte of `start..end` waits for a flush.
     pub(super) fn is_kept(&self, start: u64, end: u64) -> bool {
         self.bytes.is_kept(start, end)
     }
 
-    /// Whether any byte of `start..end` is dirty or under write-out.
     pub(super) fn is_unwritten(&self, start: u64, end: u64) -> bool {
         self.bytes.dirty.overlaps(start, end) || self.bytes.wanted(start, end).next().is_some()
     }
@@ -358,7 +332,6 @@ impl DirtyMap {
         (dirty, flying.map(|(_, flight)| flight.id).collect())
     }
 
-    /// Bytes that are dirty, without those that are only under write-out.
     pub(super) fn dirty_bytes(&self) -> u64 {
         self.bytes.dirty.bytes()
     }
@@ -373,17 +346,15 @@ impl DirtyMap {
         self.bytes.kept.count()
     }
 
-    /// How much there is of this object.
     pub(super) fn amount(&self, of: Amount) -> u64 {
         self.pages.amounts.own(of)
     }
 
-    /// Whether nothing is dirty, under write-out or kept.
     pub(super) fn is_empty(&self) -> bool {
         self.pages.all.is_empty()
     }
 
-    /// How many pages `start..end` has, how many of them are held, and how many are dirty.
+    /// Pages of `start..end`, those held of them, and those dirty.
     pub(super) fn count(&self, start: u64, end: u64) -> (u64, u64, u64) {
         let numbers = self.pages.numbers(start, end);
         let pages = numbers.end - numbers.start;
@@ -397,12 +368,10 @@ impl DirtyMap {
         })
     }
 
-    /// Bytes of a page.
     pub(super) fn page_bytes(&self) -> u64 {
         self.pages.page_bytes
     }
 
-    /// The bytes of a page.
     pub(super) fn span(&self, number: u64) -> Span {
         self.pages.span(number)
     }
@@ -417,7 +386,6 @@ impl DirtyMap {
         self.pages.all.get(&number).is_some_and(|page| page.fresh)
     }
 
-    /// What a page is to a stream of writes.
     pub(super) fn fill(&self, number: u64) -> Fill {
         let (start, end) = self.pages.span(number);
         match self.pages.all.get(&number) {
@@ -428,12 +396,10 @@ impl DirtyMap {
         }
     }
 
-    /// Makes a page due that may be written.
     pub(super) fn make_due(&mut self, number: u64, due: Due) {
         self.pages.make_due(number, due);
     }
 
-    /// Brings the pages of a range up to date.
     fn refresh(&mut self, start: u64, end: u64) {
         let mut numbers = self.pages.numbers(start, end);
         // Those that there are: the range may be all numbers.
@@ -443,8 +409,8 @@ impl DirtyMap {
         }
     }
 
-    /// The bytes `start..end` are dirty now. `is_recent` says whether a page was written to the
-    /// device lately. How many bytes were not dirty, and how many are under write-out.
+    /// The bytes `start..end` are dirty now. `is_recent`: a page was written to the device lately.
+    /// Returns how many were not dirty, and how many are under write-out.
     pub(super) fn write(
         &mut self,
         (start, end): Span,
@@ -477,7 +443,7 @@ impl DirtyMap {
         (new_bytes, flying_bytes)
     }
 
-    /// Makes one range of all bytes of a block, if more than one range of it is dirty.
+    /// Makes a block one dirty range if it has more than one.
     pub(super) fn join(&mut self, start: u64, end: u64) {
         let is_scattered = self.bytes.dirty.within(start, end).nth(1).is_some();
         if is_scattered {
@@ -532,7 +498,6 @@ impl DirtyMap {
         expiry.into_iter().chain(retry).min()
     }
 
-    /// Whether a page is due.
     pub(super) fn has_due(&self) -> bool {
         !self.pages.due.is_empty()
     }
@@ -544,9 +509,8 @@ impl DirtyMap {
         next.map(|(&page, &due)| (page, due))
     }
 
-    /// The first page at `from` or after it, else the lowest, of those that are written because so
-    /// much memory is dirty: whole ones, and those with gaps when they go, too (`thins`). When it
-    /// is the turn of those that do not commit (`is_turn`), the latter may go first.
+    /// The first page at `from` or after it, else the lowest, of those above the background limit:
+    /// whole ones, and those with gaps if `thins`; with `is_turn` the latter may go first.
     pub(super) fn next_background(&self, thins: bool, is_turn: bool, from: u64) -> Option<u64> {
         let pages = self.pages.background(thins, is_turn)?;
         let next = pages.range(from..).next().or_else(|| pages.first());
@@ -558,9 +522,8 @@ impl DirtyMap {
         self.bytes.candidate(start, end)
     }
 
-    /// Where a write begins that would begin at a byte: what is dirty in the page before goes along
-    /// when it touches, as it would be a write of its own later. Not a whole page: that has come
-    /// anew behind the last write, and is not next.
+    /// Where a write begins: what touches it in the page before goes along, unless that page is
+    /// whole, as it came anew behind the last write.
     fn begin_at(&self, byte: u64) -> u64 {
         let page_bytes = self.pages.page_bytes;
         let before = match byte.checked_sub(1) {
@@ -577,7 +540,7 @@ impl DirtyMap {
         range.filter(is_free).map_or(byte, |(from, _)| from)
     }
 
-    /// The write of at most so many bytes that begins in a page, at a byte or after it.
+    /// The write that begins in a page, at a byte or after it.
     pub(super) fn grow(&self, page: u64, byte: u64, bytes_max: u64) -> Option<Span> {
         let (page_start, page_end) = self.pages.span(page);
         let (start, mut end) = self.bytes.candidate(page_start.max(byte), page_end)?;
@@ -598,7 +561,7 @@ impl DirtyMap {
         Some((start, end.min(most)))
     }
 
-    /// From now on the bytes `start..end` are under write-out. Its name and pages.
+    /// The bytes `start..end` are under write-out. The name of the write, and its pages.
     pub(super) fn begin(&mut self, (start, end): Span, now: Duration) -> (WriteId, Range<u64>) {
         let id = WriteId(self.next_id);
         self.next_id += 1;
@@ -631,7 +594,6 @@ impl DirtyMap {
         (id, numbers)
     }
 
-    /// When a write was handed out.
     pub(super) fn began(&self, id: WriteId) -> Option<Duration> {
         self.bytes.flight(id).map(|flight| flight.began)
     }
@@ -641,13 +603,11 @@ impl DirtyMap {
         self.bytes.flight(id).is_some_and(|flight| flight.cut)
     }
 
-    /// Whether a flush failed since a write was handed out.
     pub(super) fn is_doubtful(&self, id: WriteId) -> bool {
         self.bytes.flight(id).is_some_and(|flight| flight.doubtful)
     }
 
-    /// The bytes of a write that is about to end are kept. False: it has none that count. The pages
-    /// see it when the write ends.
+    /// The bytes of a write that is about to end are kept. False: none counts.
     pub(super) fn keep(&mut self, id: WriteId) -> bool {
         let bytes = &mut self.bytes;
         let start = bytes.starts.get(&id);
@@ -661,7 +621,6 @@ impl DirtyMap {
         true
     }
 
-    /// A write is over. Its bytes are clean, or dirty again.
     pub(super) fn end(&mut self, id: WriteId, end: End, now: Duration) -> Option<Ended> {
         let start = self.bytes.starts.remove(&id)?;
         let (start, flight) = self.bytes.flights.remove_entry(&start)?;
@@ -669,7 +628,7 @@ impl DirtyMap {
         let amounts = &mut self.pages.amounts;
         amounts.count(Amount::Flights, false);
         amounts.remove(Amount::FlightBytes, bytes);
-        // A page that is only kept is as good as clean: it needs no writing any more.
+        // A page that is only kept needs no writing.
         let unclean =
             |map: &Self| map.amount(Amount::HeldPages) - map.amount(Amount::OnlyKeptPages);
         let before = unclean(self);
@@ -682,8 +641,7 @@ impl DirtyMap {
         })
     }
 
-    /// The bytes of a write are clean, or dirty again, unless they were forgotten meanwhile: then
-    /// the same bytes may have been written anew, and have waited for this.
+    /// The bytes of a write are clean or dirty again, unless they were forgotten.
     fn land(&mut self, start: u64, flight: &Flight, end: End, now: Duration) {
         if flight.forgotten {
             self.refresh(start, flight.end);
@@ -726,13 +684,12 @@ impl DirtyMap {
         self.refresh(start, flight.end);
     }
 
-    /// A flush begins: it covers what is kept.
     pub(super) fn cover(&mut self) {
         let kept = std::mem::take(&mut self.bytes.kept);
         self.bytes.covered.extend(kept);
     }
 
-    /// What the flush covered is clean. Says what that is.
+    /// What the flush covered is clean, and is returned.
     pub(super) fn clean_covered(&mut self) -> Vec<Extent> {
         let clean: Vec<Span> = std::mem::take(&mut self.bytes.covered).iter().collect();
         for &(start, end) in &clean {
@@ -741,7 +698,7 @@ impl DirtyMap {
         clean.into_iter().map(Extent::of).collect()
     }
 
-    /// Everything that is kept is dirty again. Says how many bytes that are.
+    /// All that is kept is dirty again. Returns how many bytes.
     pub(super) fn replay(&mut self) -> u64 {
         for flight in self.bytes.flights.values_mut() {
             flight.doubtful = true;
@@ -757,8 +714,8 @@ impl DirtyMap {
         bytes
     }
 
-    /// What of `start..end` is dirty or kept is clean, and what of it is under write-out does not
-    /// become dirty again. Says how many bytes were dirty or under write-out.
+    /// `start..end` is clean, and what of it is under write-out does not become dirty again.
+    /// Returns how many bytes were dirty or under write-out.
     pub(super) fn discard(&mut self, start: u64, end: u64) -> u64 {
         self.bytes.kept.take(start, end);
         self.bytes.covered.take(start, end);
@@ -778,7 +735,7 @@ impl DirtyMap {
         bytes
     }
 
-    /// Everything is clean, and what is under write-out does not become dirty again. Says how many
+    /// All is clean, and what is under write-out does not become dirty again. Returns how many
     /// bytes were dirty, under write-out or kept.
     pub(super) fn forget(&mut self) -> u64 {
         let mut unclean = self.bytes.held(0, u64::MAX);

@@ -1,4 +1,4 @@
-//! The constants of write-back, and the reasons for them.
+//! The constants of write-back, and their reasons.
 //!
 //! ```text
 //!  0        background       free run    setpoint      hard
@@ -6,14 +6,14 @@
 //!   nothing      the flusher     writers pause,          writers
 //!   written      writes whole    the longer the          wait
 //!                pages           further right
-//!                                            others written too
+//!                                others written too
 //! ```
 //!
 //! | constant | value | reason |
 //! |---|---|---|
-//! | hard limit | 2 s of the device | how long a commit may take, in time and not in bytes |
-//! | background | half of it | room for a burst on one side, work to sort on the other |
-//! | pages with gaps | 7/8 of it | they may become whole; a page is left for the next |
+//! | hard limit | 2 s of the device | how long a commit may take |
+//! | background | 1/2 of it | room for a burst on one side, work to sort on the other |
+//! | pages with gaps | 7/8 of it | they may become whole |
 //! | pause | at most 200 ms | longer ones are felt as a hang (Linux) |
 //! | expire, tick | 30 s, 5 s | what a crash may cost, how often one looks (4.xBSD, Linux) |
 //! | under write-out | 1 to 16 MiB, low mark 2/3 | busy device, short queue (FreeBSD) |

@@ -1,26 +1,16 @@
-//! What the objects of one store share: how much of memory their pages take, how much is under
-//! write-out, and how fast the store is.
+//! What the objects of a store share: memory of their pages, bytes under write-out, and bandwidth.
 //!
-//! **Problem.** What is dirty is known by object, as a commit, a flush and a purge are of one. But
-//! memory and bandwidth are those of the store: a thousand files with one dirty page each are as
-//! much as one file with a thousand, and a file that is written for the first time is not to be
-//! taken for one at an unknown server.
+//! What is dirty is known by object, as a commit, a flush and a purge are of one; memory and
+//! bandwidth are the store's. So *how much* is decided here, *which bytes* by object. A free place
+//! under write-out goes to an object with a commit; after four of the longest writes of such
+//! objects to another. An object without a place, or with a refused writer, is noted, and the
+//! caller looks at all objects once there is place ([`super::WriteBack::take_waiting`]).
 //!
-//! **Rule.** Each [`super::WriteBack`] counts its pages here as they come and go, and asks here for
-//! limits, for pauses and for a place under write-out. So whatever is decided by *how much* is
-//! decided for the store, and *which bytes* by object.
-//!
-//! When a place under write-out is free, an object that a commit waits for goes before one that is
-//! only written because of age or memory; after four of the longest writes of such objects another
-//! has one. An object that found no place, or whose writer was refused, is noted: when there is
-//! place again, the caller has to look at all objects ([`super::WriteBack::take_waiting`]).
-//!
-//! # How fast may writers go?
+//! # Pacing
 //!
 //! Dirty memory is limited in *time*: what the device writes in two seconds, at most the share of
-//! the arena. A writer that finds less than three quarters of that dirty is never slowed. Above, it
-//! pauses before each new page, so that all writers together dirty memory as fast as the device
-//! cleans it:
+//! the arena. Below three quarters of that a writer is never slowed. Above, it pauses before each
+//! new page, so that all writers together dirty memory as fast as the device cleans it:
 //!
 //! ```text
 //!   ratio 2 |.
@@ -32,35 +22,21 @@
 //!        free run    setpoint       hard    dirty memory
 //! ```
 //!
-//! The cubic is flat at the setpoint, so that noise there changes nothing, and steep at the ends.
-//! An error in the measured bandwidth only shifts the place where it settles.
+//! The cubic is flat at the setpoint, where noise changes nothing. A new page moves a clock on by
+//! its cost, and its writer pauses until that time. Short pauses are saved up; long ones end after
+//! 200 ms, and the rest, at most a second, stays on the clock.
 //!
-//! There is a clock, which a new page moves on by what it costs; a writer pauses until its time.
-//! Short pauses are saved up, long ones are cut at 200 ms, and the rest stays on the clock (at most
-//! a second).
+//! Bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s, in
+//! *memory that became clean*. First steps are shorter, so that a fast device is soon known for
+//! one. A step in which the device had too little to do only raises the estimate. It had enough
+//! when no more could be handed out, more was to be written, or more than the background limit was
+//! under write-out. The hard limit rises at once, and falls by 1/32 for each step, never below what
+//! is dirty. While more is dirty than it should allow, writers go at a quarter of the bandwidth,
+//! and are refused while the clock is more than a pause ahead.
 //!
-//! The bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s,
-//! in *memory that became clean*: one small range frees a page. At first steps are shorter, 25 ms
-//! and then as long as all before, and the average is that of all, the guess counting as one: a
-//! fast device is known for one before much was written that would better have waited. A step in
-//! which the device had too little to do may raise the estimate, but not lower it: it had enough
-//! when no more could be given to it, or more was to be written, or more than the background limit
-//! was under write-out. How much is dirty says nothing, as pages with gaps stay while there is
-//! room. The hard limit rises at once, and falls by 1/32 per step, never below what is dirty:
-//! nobody is stopped because the device became slow. All other limits follow at once. While more is
-//! dirty than the hard limit should be, writers go at a quarter of the bandwidth, and are refused
-//! while the clock is more than a pause ahead, so that what is too much is gone after some seconds.
-//!
-//! # Known weaknesses
-//!
-//! Whole pages come first within an object only: a page with gaps of one object may go before a
-//! whole page of another. Which object goes next is up to the caller.
-//!
-//! Of writers of which one asks more often than another it gets more. Where a call costs less than
-//! the shortest pause, those that are awake take what is saved up, and those that sleep
-//! get one call for each pause: of four writers of 512 KiB to a device of 3 GB/s two get half of
-//! what the others do. A device that alternates between fast and slow within seconds is taken for
-//! one of the average speed.
+//! Weaknesses: a page with gaps of one object may go before a whole page of another. A writer that
+//! asks more often gets more; where a call costs less than the shortest pause, writers that sleep
+//! get less. A device that is fast and slow in turn is taken for one of the average speed.
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +74,7 @@ const DEBT_MAX: Duration = Duration::from_secs(1);
 /// A device is never taken for slower, in bytes per second.
 const BANDWIDTH_MIN: f64 = 4096.0;
 
-/// What the objects of a store have together. See the module. Cloning shares it.
+/// See the module. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct StoreShare(Arc<Shared>);
 
@@ -108,7 +84,6 @@ struct Shared {
     gate: Mutex<Gate>,
 }
 
-/// What is counted of an object, and of all objects of a store together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     /// Pages with a byte that is dirty, under write-out or kept.
@@ -135,7 +110,6 @@ pub(super) struct Amounts {
 }
 
 impl Amounts {
-    /// Those of an object of which nothing is dirty.
     pub(super) fn new(store: &StoreShare) -> Self {
         Self {
             store: store.clone(),
@@ -143,12 +117,10 @@ impl Amounts {
         }
     }
 
-    /// That of this object.
     pub(super) fn own(&self, of: Amount) -> u64 {
         self.own[of as usize]
     }
 
-    /// One more, or one fewer.
     pub(super) fn count(&mut self, of: Amount, more: bool) {
         if more {
             self.add(of, 1);
@@ -157,13 +129,11 @@ impl Amounts {
         }
     }
 
-    /// So much more.
     pub(super) fn add(&mut self, of: Amount, amount: u64) {
         self.own[of as usize] += amount;
         self.store.0.totals[of as usize].fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// So much less.
     pub(super) fn remove(&mut self, of: Amount, amount: u64) {
         self.own[of as usize] -= amount;
         self.store.0.totals[of as usize].fetch_sub(amount, Ordering::Relaxed);
@@ -185,11 +155,10 @@ pub(super) struct Load {
     pub dirty_bytes: u64,
     /// Writes are under way.
     pub is_flying: bool,
-    /// As many as it can take, or more would be if they were handed out.
+    /// It can take no more, or more waits.
     pub is_pressed: bool,
 }
 
-/// What is decided for the store.
 #[derive(Debug)]
 struct Gate {
     pacing: Pacing,
@@ -229,12 +198,10 @@ impl StoreShare {
         self.0.gate.lock()
     }
 
-    /// That of all objects.
     pub(super) fn total(&self, of: Amount) -> u64 {
         self.0.totals[of as usize].load(Ordering::Relaxed)
     }
 
-    /// A number for one more object.
     pub(super) fn add_object(&self) -> u64 {
         let mut gate = self.gate();
         gate.next_object += 1;
@@ -246,12 +213,11 @@ impl StoreShare {
         self.gate().pacing.limits()
     }
 
-    /// Another share of the arena.
     pub(super) fn set_dirty_bytes_max(&self, bytes: u64) {
         self.gate().pacing.set_dirty_bytes_max(bytes);
     }
 
-    /// How long a writer of new pages has to pause; `None`: it is refused.
+    /// How long a writer of new pages pauses; `None`: it is refused.
     pub(super) fn pause(
         &self,
         new_bytes: u64,
@@ -265,29 +231,25 @@ impl StoreShare {
         pause
     }
 
-    /// A writer was refused.
     pub(super) fn refuse(&self) {
         self.gate().is_waiting = true;
     }
 
-    /// Whether pages with gaps are written when so much memory is dirty: from the one limit down to
-    /// the other.
+    /// Whether pages with gaps are written at so much dirty memory.
     pub(super) fn is_thinning(&self, unwritten_bytes: u64) -> bool {
         self.gate().thins(unwritten_bytes)
     }
 
-    /// The same, which is known from now on.
     pub(super) fn thin(&self, unwritten_bytes: u64) {
         let mut gate = self.gate();
         gate.thinning = gate.thins(unwritten_bytes);
     }
 
-    /// Whether enough is under write-out.
     pub(super) fn is_stopped(&self) -> bool {
         self.gate().flight_stopped
     }
 
-    /// Whether so much is under write-out that no write of so many bytes is handed out.
+    /// Whether no write of so many bytes fits under write-out.
     pub(super) fn is_full(&self, cluster_bytes: u64, counts: &mut Counts) -> bool {
         let mut gate = self.gate();
         let most = gate.pacing.limits().flight_bytes_max;
@@ -303,7 +265,7 @@ impl StoreShare {
         gate.flight_stopped
     }
 
-    /// Whether an object has to let others go first, that commits wait for.
+    /// Whether an object lets others go first, which commits wait for.
     pub(super) fn yields(&self, object: u64, has_tagged: bool, cluster_bytes: u64) -> bool {
         let mut gate = self.gate();
         if !has_tagged {
@@ -319,7 +281,6 @@ impl StoreShare {
         !is_turn
     }
 
-    /// An object has found no place.
     pub(super) fn wait(&self, object: u64, has_tagged: bool) {
         let mut gate = self.gate();
         gate.is_waiting = true;
@@ -328,14 +289,13 @@ impl StoreShare {
         }
     }
 
-    /// Bytes of an object are handed out, or it has none to hand out.
+    /// Bytes of an object are handed out, or none is left.
     pub(super) fn serve(&self, object: u64, tag_bytes: u64) {
         let mut gate = self.gate();
         gate.unplaced.remove(&object);
         gate.tag_bytes = gate.tag_bytes.saturating_add(tag_bytes);
     }
 
-    /// No commit waits any more for bytes of an object that are to be handed out.
     pub(super) fn leave(&self, object: u64) {
         self.gate().unplaced.remove(&object);
     }
@@ -347,12 +307,10 @@ impl StoreShare {
         is_free && std::mem::take(&mut gate.is_waiting)
     }
 
-    /// The device has something to do.
     pub(super) fn write_began(&self, now: Duration) {
         self.gate().pacing.began(now);
     }
 
-    /// A write made so much memory clean; none when it failed.
     pub(super) fn write_ended(
         &self,
         clean_bytes: Option<u64>,
@@ -382,13 +340,13 @@ impl Gate {
 /// The limits of dirty memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Above it the flusher writes pages that are dirty from end to end, in bytes.
+    /// Above it whole pages are written, in bytes.
     pub background_bytes: u64,
     /// Below it writers are never slowed, in bytes.
     pub free_run_bytes: u64,
-    /// Above it the flusher writes pages with gaps too, in bytes.
+    /// Above it pages with gaps, too, in bytes.
     pub thin_bytes: u64,
-    /// Where writers go as fast as the device, in bytes.
+    /// Where writers are as fast as the device, in bytes.
     pub setpoint_bytes: u64,
     /// Never exceeded, in bytes.
     pub hard_bytes: u64,
@@ -398,7 +356,6 @@ pub struct Limits {
     pub bandwidth: u64,
 }
 
-/// The state of the pacing.
 #[derive(Debug)]
 struct Pacing {
     settings: Settings,
@@ -431,7 +388,6 @@ impl Pacing {
         pacing
     }
 
-    /// Another share of the arena.
     fn set_dirty_bytes_max(&mut self, bytes: u64) {
         let bytes = bytes.max(self.settings.page_bytes);
         if bytes == self.settings.dirty_bytes_max {
@@ -447,7 +403,6 @@ impl Pacing {
         };
     }
 
-    /// Where the hard limit belongs.
     fn target(&self) -> u64 {
         // A float beyond the range becomes the last number there is.
         let bytes = (self.bandwidth * self.settings.device_time_max.as_secs_f64()) as u64;
@@ -460,8 +415,7 @@ impl Pacing {
         let wanted_bytes = self.target().min(hard_bytes);
         let background_bytes = wanted_bytes / 2;
         let free_run_bytes = background_bytes.midpoint(wanted_bytes);
-        // A page less than there is room for, at least: a writer that is refused must find that
-        // something is written.
+        // A page less than there is room for: a refused writer must find a write.
         let whole_bytes = wanted_bytes - wanted_bytes % self.settings.page_bytes;
         let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.settings.page_bytes);
         let thin_bytes = whole_bytes.saturating_sub(left_bytes);
@@ -487,8 +441,7 @@ impl Pacing {
         (1.0 + distance.clamp(-1.0, 1.0).powi(3)).max(RATIO_MIN)
     }
 
-    /// How long a writer of new pages would have to pause; `None`: so much is dirty that it may not
-    /// go on after the longest pause there is. One that may not pause is not charged for it.
+    /// How long a writer of new pages pauses; `None`: it is refused.
     fn pause(
         &mut self,
         new_bytes: u64,
@@ -517,12 +470,10 @@ impl Pacing {
         Some(length)
     }
 
-    /// The device has something to do.
     fn began(&mut self, now: Duration) {
         self.busy_since.get_or_insert(now);
     }
 
-    /// It has as much to do as it can.
     fn pressed(&mut self) {
         self.step_pressed = true;
     }
@@ -532,7 +483,6 @@ impl Pacing {
         self.busy_since = flying.then_some(now);
     }
 
-    /// A write made memory clean.
     fn cleaned(&mut self, bytes: u64, load: Load, now: Duration, counts: &mut Counts) {
         let busy = now.saturating_sub(self.busy_since.unwrap_or(now));
         self.busy_since = load.is_flying.then_some(now);
@@ -559,7 +509,6 @@ impl Pacing {
         self.follow(load.dirty_bytes);
     }
 
-    /// Moves the hard limit towards where it belongs.
     fn follow(&mut self, dirty_bytes: u64) {
         let target = self.target();
         if target > self.hard_bytes {

@@ -1,14 +1,13 @@
-//! Which writer goes through a file from one end to the other, and will not come back?
+//! Which writer goes through a file from one end to the other, and does not come back?
 //!
-//! Write-behind keeps a copy of a large file from filling memory with pages that nobody will change
-//! again, and the device idle meanwhile. The guess "this block was written to its end, so it is
-//! finished" cost 8,750 waits in 10,000, so here four things have to come together:
+//! Write-behind keeps a copy of a large file from filling memory while the device is idle. "This
+//! block was written to its end, so it is finished" is no proof: that rule cost 8,750 waits in
+//! 10,000 writes. Required are
 //!
-//! - a stream: at least three calls, each of them near the end of the one before (near, because
-//!   the requests of a client over a network overtake each other);
-//! - a page that is full of dirty bytes, each written once;
-//! - which was not written to the device within the last expiry interval;
-//! - and a whole write (1 MiB, or what the device likes if that is more) of such pages in a row.
+//! - a stream: three calls, each near the end of the one before, as requests overtake each other;
+//! - pages full of dirty bytes, each written once;
+//! - that went to the device within no expiry interval just before;
+//! - and a whole write (1 MiB, or what the device prefers) of such pages in a row.
 //!
 //! ```text
 //!             behind            checked            end
@@ -17,12 +16,11 @@
 //!    left alone not yet enough                      of the stream
 //! ```
 //!
-//! A page that is not full when the stream is 16 MiB further, or is not fresh, is left to the
-//! other reasons, and what was gathered before it too when it is less than a write. So are all
-//! pages behind one that goes much further than it writes, unseen: writes in random order look
-//! like streams that jump, and each jump would be a walk over what others have written.
+//! A page that is not full when the stream is 16 MiB further, or not fresh, is left to the other
+//! reasons to write. So are all pages behind a stream that goes much further than it writes: random
+//! writes look like streams that jump.
 //!
-//! Known weaknesses: eight streams at a time; a call that overlaps dirty bytes spoils all pages it
+//! Weaknesses: eight streams at a time; a call that overlaps dirty bytes spoils all pages it
 //! touches.
 
 use std::ops::Range;
@@ -33,11 +31,9 @@ use pagewell_base::spans::Spans;
 use super::Counts;
 use super::dirty_map::DirtyMap;
 
-/// Streams at a time.
 const STREAMS_MAX: usize = 8;
-/// How far from the end of a stream a call may begin and still belong to it.
+/// A call of a stream begins so near to its end.
 const REORDER_BYTES: u64 = 16 << 20;
-/// After this silence a stream is over.
 const IDLE_FORGET: Duration = Duration::from_secs(5);
 /// Calls after the first that prove a stream.
 const PROOF_CALLS: u32 = 2;
@@ -45,7 +41,7 @@ const PROOF_CALLS: u32 = 2;
 const JUMP_BYTES: u64 = 1 << 20;
 /// What is written behind a stream at a time, at least.
 pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
-/// Spans of one generation of pages that were written: 64 KiB of memory or so.
+/// Spans of one generation: 64 KiB of memory.
 const SPANS_MAX: usize = 2048;
 
 /// What a page is to a stream of writes.
@@ -53,15 +49,14 @@ const SPANS_MAX: usize = 2048;
 pub(super) enum Fill {
     /// Nothing of it was written.
     Empty,
-    /// Each of its dirty bytes was written once, and none to the device lately; more may come.
+    /// Each dirty byte was written once, none to the device lately.
     Partial,
-    /// So was each byte of it.
+    /// Each byte is such a dirty one.
     Full,
     /// Left to the other reasons to write.
     Stale,
 }
 
-/// One stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// First page that was not dealt with.
@@ -70,26 +65,22 @@ struct Stream {
     checked: u64,
     /// After the highest byte.
     end: u64,
-    /// Calls that went on with it.
     calls: u32,
-    /// Pages of it were made due.
     pushed: bool,
     seen: Duration,
 }
 
+///
 /// Which pages were written lately.
 ///
-/// Two generations of page sets, as in the least-recently-used filter of nbdkit: what is written
-/// goes into the young one; after an expiry interval the young one becomes the old one, and what
-/// was the old one is forgotten. So a page is known for at least one interval, and at most two.
-/// Sequential writes melt into one span. Should there be too many spans, the set is given up, and
-/// for one interval every page is taken for a recent one: write-behind rests, nothing is wrong.
+/// Two generations of page sets, as in nbdkit: after an expiry interval the young one becomes the
+/// old one. So a page is known for one to two intervals. With too many spans the set is given up,
+/// and write-behind rests for an interval.
 #[derive(Debug, Default)]
 struct Recent {
     young: Spans,
     old: Spans,
     turned: Duration,
-    /// Until then every page counts as recent.
     blind_until: Duration,
 }
 
@@ -107,7 +98,6 @@ impl Recent {
         self.turned = now;
     }
 
-    /// The pages `first..end` are being written. Says whether that was too much.
     fn note(&mut self, first: u64, end: u64, now: Duration, interval: Duration) -> bool {
         self.turn(now, interval);
         self.young.insert(first, end);
@@ -127,7 +117,6 @@ impl Recent {
     }
 }
 
-/// How the device was written lately.
 #[derive(Debug, Default)]
 pub(super) struct Habit {
     streams: Vec<Stream>,
@@ -135,7 +124,6 @@ pub(super) struct Habit {
 }
 
 impl Habit {
-    /// These pages are being written.
     pub(super) fn note(&mut self, pages: Range<u64>, now: Duration, interval: Duration) {
         self.recent.note(pages.start, pages.end, now, interval);
     }
@@ -145,8 +133,7 @@ impl Habit {
         self.recent.contains(page, now, interval)
     }
 
-    /// A call wrote `start..end`, at least partly for the first time. Says which pages are to be
-    /// written.
+    /// A call wrote `start..end`, at least partly for the first time. Returns pages to write.
     pub(super) fn step(
         &mut self,
         (start, end): (u64, u64),
@@ -203,7 +190,7 @@ impl Habit {
 }
 
 impl Stream {
-    /// There is a whole write, unless a page was written again since it was found full.
+    /// Gathered is a whole write, unless a page was written again meanwhile.
     fn push(&mut self, map: &DirtyMap, counts: &mut Counts) -> Option<Range<u64>> {
         let gathered = self.behind..self.checked;
         let stale = |page: &u64| !map.is_fresh(*page);
@@ -229,7 +216,7 @@ impl Stream {
         }
     }
 
-    /// Looks at what the stream has passed, and says which of it is to be written.
+    /// Looks at what the stream left behind. Returns pages to write.
     fn check(&mut self, behind_bytes: u64, map: &DirtyMap, counts: &mut Counts) -> Vec<Range<u64>> {
         let mut due = Vec::new();
         loop {

@@ -1,12 +1,8 @@
 //! Tag-then-write: everything that is dirty *now*.
 //!
-//! A tag holds the bytes that were dirty when it was set, and the writes that were under way. A
-//! write that takes tagged bytes along joins the writes that are waited for. So every byte is
-//! waited for once, whatever its writer does meanwhile, and a commit ends. A byte that was both
-//! dirty and under write-out is waited for twice: its newer content needs a write of its own.
-//!
-//! A failure does not keep a tag waiting: the bytes were tried, the tag will say that they failed,
-//! and they are tried again for their own sake.
+//! A tag holds the bytes that were dirty when it was set, and the writes under way. A write that
+//! takes tagged bytes along joins those writes. So each byte is waited for once, whatever its
+//! writer does meanwhile, and a commit ends. A failed write ends the wait, too: the tag reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +12,6 @@ use super::dirty_map::DirtyMap;
 use super::share::TAG_WRITES;
 use super::{Counts, Tag, TagState, WriteId};
 
-/// What one tag waits for.
 #[derive(Debug)]
 struct Tagged {
     /// Not handed out yet; always dirty.
@@ -30,27 +25,23 @@ impl Tagged {
         self.todo.is_empty() && self.waits.is_empty()
     }
 
-    /// What of it can be handed out now.
     fn next(&self, map: &DirtyMap) -> Option<Span> {
         let mut todo = self.todo.iter();
         todo.find_map(|(start, end)| map.candidate(start, end))
     }
 }
 
-/// All tags.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     pending: BTreeMap<Tag, Tagged>,
     ended: BTreeMap<Tag, bool>,
     next: u64,
-    /// Whose turn it was.
     last: Option<Tag>,
     /// Bytes handed out for tags since others had their turn.
     bytes_in_row: u64,
 }
 
 impl Tags {
-    /// Asks for bytes that are dirty, and for writes that are under way.
     pub(super) fn set(
         &mut self,
         (todo, waits): (Spans, BTreeSet<WriteId>),
@@ -73,13 +64,12 @@ impl Tags {
         tag
     }
 
-    /// Forgets a tag.
     pub(super) fn remove(&mut self, tag: Tag) {
         self.pending.remove(&tag);
         self.ended.remove(&tag);
     }
 
-    /// Bytes of a tag that were not handed out yet, and writes that it waits for.
+    /// Its bytes that were not handed out, and writes that it waits for.
     pub(super) fn left(&self, tag: Tag) -> (u64, usize) {
         let tagged = self.pending.get(&tag);
         tagged.map_or((0, 0), |tagged| (tagged.todo.bytes(), tagged.waits.len()))
@@ -91,7 +81,7 @@ impl Tags {
         self.pending.get(&tag)?.waits.first().copied()
     }
 
-    /// How far a tag is. One whose end was told is forgotten.
+    /// The state of a tag, which is forgotten once its end is reported.
     pub(super) fn state(&mut self, tag: Tag) -> TagState {
         if self.pending.contains_key(&tag) {
             return TagState::Pending;
@@ -131,7 +121,6 @@ impl Tags {
         is_turn
     }
 
-    /// A write begins; it takes tagged bytes along.
     pub(super) fn begin(&mut self, id: WriteId, start: u64, end: u64) {
         for tagged in self.pending.values_mut() {
             if !tagged.todo.take(start, end).is_empty() {
@@ -140,7 +129,6 @@ impl Tags {
         }
     }
 
-    /// A write ended.
     pub(super) fn end(&mut self, id: WriteId, written: bool, counts: &mut Counts) {
         for tagged in self.pending.values_mut() {
             if tagged.waits.remove(&id) {
@@ -150,7 +138,6 @@ impl Tags {
         self.settle(counts);
     }
 
-    /// Nothing is wanted any more.
     pub(super) fn forget(&mut self, counts: &mut Counts) {
         for tagged in self.pending.values_mut() {
             tagged.todo.clear();
@@ -160,7 +147,6 @@ impl Tags {
         self.settle(counts);
     }
 
-    /// Bytes are not wanted any more.
     pub(super) fn discard(&mut self, start: u64, end: u64, counts: &mut Counts) {
         for tagged in self.pending.values_mut() {
             tagged.todo.take(start, end);

@@ -1,20 +1,16 @@
-//! What to write next, and whether a writer may go on.
+//! What is written next, and whether a writer may go on.
 //!
-//! In this order: tagged bytes, the tags taking turns; pages that are due (dirty for 30 s, to be
-//! retried, or behind a sequential writer); whole pages, while dirty memory is above the background
-//! limit; any page, when all but an eighth of the limit is dirty, until that is half way back to
-//! the background limit. After four of the longest writes of tagged bytes the others have one, so
-//! that endless commits hold up no other write.
+//! Order: tagged bytes, the tags in turn; due pages (dirty for 30 s, to be retried, or behind a
+//! sequential writer); whole pages, above the background limit; any page, when all but an eighth of
+//! the limit is dirty, down to the middle between the two. After four of the longest tagged writes
+//! another goes, so that endless commits hold up no other bytes. Writes ascend from where the last
+//! one ended and begin anew at the lowest (C-LOOK). Enough under write-out stops all, until it is
+//! 2/3.
 //!
-//! The writes ascend from where the last one ended and begin anew at the lowest (C-LOOK), so that
-//! a writer at the beginning does not keep those at the end from being written.
-//!
-//! **Whole pages first.** What memory costs is pages, what writing costs is writes. A page that is
-//! dirty from end to end is cleaned by one write, often shared with its neighbours, and nothing is
-//! gained by waiting. One with gaps costs a write for each range, and each gap that is filled later
-//! saves one. So pages with gaps stay while there is room. When there is none, those go first that
-//! cost one write and in which nothing was written twice (*cheap* ones): pages in which much has
-//! gathered stay and become whole.
+//! **Whole pages first.** Memory is counted in pages, writing in writes. One write cleans a whole
+//! page; a page with gaps costs a write for each range, and each gap that is filled later saves
+//! one. So pages with gaps stay while there is room. Then those go first that cost one write and in
+//! which nothing was written twice (*cheap*); pages in which much has gathered become whole.
 //!
 //! ```text
 //!   |####|####|    |#   |# # | ## |####|      pages, # dirty
@@ -22,25 +18,14 @@
 //!    one write                                above 7/8: 3rd; if there are none: 4th
 //! ```
 //!
-//! Blocks in random order, each once, over N pages, with room for L pages with gaps: pages that
-//! stay from beginning to end cost one write or less, all others a write for each block. With 16
-//! blocks in a page this is `1 - 15/16 x L/N` writes for each block, and no choice of pages does
-//! much better, as no page becomes whole before nearly all blocks were written. Ascending order
-//! alone throws pages out when they cost most, half full.
+//! Blocks in random order over N pages, with room for L pages with gaps, 16 blocks in a page: this
+//! is `1 - 15/16 x L/N` writes for each block, and no choice of pages does much better.
 //!
-//! A write grows over adjacent dirty bytes, and stops at bytes that are under write-out, at a page
-//! that waits after a failure, and at the longest write: what the device likes, and a third of
-//! what may be under write-out. Enough under write-out stops everything, until it is down to 2/3.
+//! When one page expires, all past the middle of that time go along, in ascending order.
 //!
-//! Expiry is looked for at every tick. When one page has expired, all that are past half of
-//! the time go along: they are written in ascending order, and not each in turn as its time comes.
-//!
-//! # Kept bytes
-//!
-//! A server takes writes without making them durable, and forgets them when it is started again.
-//! So what is written goes from *under write-out* to *kept*. A flush covers all that is kept when
-//! it begins; when it succeeds that is clean, and when it does not, everything that is kept is
-//! dirty again.
+//! **Kept bytes.** A server takes writes that are not durable, and loses them when it restarts.
+//! What is written is *kept*; a flush covers what is kept when it begins; a good flush makes that
+//! clean, a failed one makes all that is kept dirty again.
 //!
 //! ```text
 //!                                  flush begins            flush is good
@@ -49,23 +34,13 @@
 //!   dirty <-----------------+-----------------------+  flush failed
 //! ```
 //!
-//! A kept page is memory that a writer cannot have, so it counts like a dirty one where writers
-//! ask for room. So that they get it, a flush is wanted when kept pages alone are more than the
-//! background limit, or an eighth of the limit and writers are about to be slowed; and when the
-//! oldest was kept for as long as a dirty byte may be. After a failure that has to wait, like
-//! writes, but only a moment after a replay.
+//! Kept pages count as dirty where writers ask for room. A flush is wanted when they are more than
+//! the background limit, or an eighth of the limit while writers are about to be slowed, or when
+//! the oldest has expired. No deadlock: of what a refused writer finds, at most 7/8, less a page,
+//! is dirty and not under write-out; the rest is kept once its writes have ended.
 //!
-//! Why there is no deadlock: what is dirty and not under write-out is at most seven eighths of the
-//! limit, and a page less than all of it, or it is being written. A writer that is refused sees the
-//! whole limit used. Then what is kept is at least an eighth, and a page, when the writes have
-//! ended, so a flush is wanted.
-//!
-//! # Known weaknesses
-//!
-//! A write never grows over clean bytes, so small random writes over more than memory may hold are
-//! not merged. A cheap page that is written again and again, but not while it is dirty, goes each
-//! time, though one with gaps that nobody fills any more would be the better one; that one goes
-//! when it expires.
+//! Weaknesses: a write never grows over clean bytes. A cheap page that is written again and again,
+//! but not while it is dirty, goes before one with gaps that is finished.
 
 use std::time::Duration;
 
@@ -78,15 +53,14 @@ use super::stream::{BEHIND_BYTES_MIN, Habit};
 use super::tags::Tags;
 use super::{Admission, Counts, Extent, Limits, Settings, Tag, TagState, Urgency, Write, WriteId};
 
-/// More spans than this make a flush wanted: each costs memory that no limit counts.
+/// More spans than this make a flush wanted, as their memory is not limited.
 const SPANS_MAX: usize = 65_536;
 /// Kept pages are in the way of writers when they are one part in so many of the background limit.
 const KEPT_DIVISOR: u64 = 4;
-/// The wait after a replay. Short, and always the same: a server that was started again once is
-/// well, and the longer bytes wait for their flush, the likelier it is that they are lost again.
+/// The wait after a replay: short, as the longer bytes wait for a flush, the likelier they are
+/// lost again.
 const REPLAY_DELAY: Duration = Duration::from_millis(10);
 
-/// Why a write is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Tag,
@@ -94,7 +68,6 @@ enum Reason {
     Background,
 }
 
-/// What is known of flushes.
 #[derive(Debug, Default)]
 struct Flushes {
     /// Bytes that no flush covers yet are kept since then.
@@ -111,11 +84,9 @@ pub struct WriteBack {
     settings: Settings,
     now: Duration,
     map: DirtyMap,
-    /// Where the last write ended.
     cursor: u64,
     tags: Tags,
     share: StoreShare,
-    /// Its number in the share.
     object: u64,
     habit: Habit,
     flushes: Flushes,
@@ -147,8 +118,7 @@ impl WriteBack {
         }
     }
 
-    /// What of a range is dirty, under write-out or kept, ascending, not touching: what memory
-    /// alone has for certain.
+    /// What of a range is dirty, under write-out or kept, ascending, not touching.
     pub fn dirty_in(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
         let spans = self.map.unclean(extent.offset, extent.end());
         let spans: Vec<Span> = spans.iter().collect();
@@ -209,8 +179,8 @@ impl WriteBack {
         self.memory_bytes(self.map.amount(Amount::OnlyKeptPages))
     }
 
-    /// Whether an object of the store had to wait, for a place under write-out or for room for its
-    /// writer, and may try again: then the caller looks at all of them. It is said once.
+    /// Whether an object of the store waited for a place under write-out or for room, and may try
+    /// again: then the caller looks at all objects. It is said once.
     pub fn take_waiting(&mut self) -> bool {
         self.share.take_waiting()
     }
@@ -227,13 +197,12 @@ impl WriteBack {
         self.counts
     }
 
-    /// From now on there is another share of the arena for dirty memory, in bytes. When it is less
-    /// than what is dirty, writers of new pages are refused until it is not.
+    /// Sets the share of the arena for dirty memory, in bytes. While more is dirty, writers of new
+    /// pages are refused.
     pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
         self.share.set_dirty_bytes_max(bytes);
     }
 
-    /// The memory of so many pages.
     fn memory_bytes(&self, pages: u64) -> u64 {
         pages.saturating_mul(self.settings.page_bytes)
     }
@@ -244,14 +213,13 @@ impl WriteBack {
         self.now
     }
 
-    /// Before a writer puts bytes into memory. To be asked for each page, or for a few at a time:
-    /// an extent longer than the hard limit is let in only when nothing is dirty.
     ///
-    /// Nothing is reserved: every thread between `admit` and [`WriteBack::wrote`] may exceed
-    /// the limit by what it was granted.
+    /// Before a writer puts bytes into memory, for each page or a few. An extent longer than the
+    /// hard limit is let in only when nothing is dirty.
     ///
-    /// A writer that may not pause goes away unless it is granted: it is charged only then, else it
-    /// would pay again when it comes back and waits.
+    /// Nothing is reserved: each thread between `admit` and [`WriteBack::wrote`] may exceed the
+    /// limit by what it was granted. A writer that may not pause is charged only when it is
+    /// granted.
     pub fn admit(&mut self, extent: Extent, may_pause: bool, now: Duration) -> Admission {
         let now = self.advance(now);
         let (pages, held, dirty) = self.map.count(extent.offset, extent.end());
@@ -280,7 +248,7 @@ impl WriteBack {
         Admission::Paused(pause.min(PAUSE_MAX))
     }
 
-    /// After a writer put bytes into memory. Says what is to be seen to.
+    /// After a writer put bytes into memory.
     pub fn wrote(&mut self, extent: Extent, now: Duration) -> Urgency {
         let now = self.advance(now);
         let (start, end) = (extent.offset, extent.end());
@@ -304,15 +272,13 @@ impl WriteBack {
         Urgency::Later
     }
 
-    /// After [`WriteBack::wrote`]: a block of the device, all of which is in memory. It is written
-    /// as a whole, so if more than one range of it is dirty they become one, of all its bytes:
-    /// else each would be a write of the same block, and they would go one after the other. One
-    /// range stays as it is, as its ends tell which writer is sequential.
+    /// After [`WriteBack::wrote`]: a block of the device, all of which is in memory. If more than
+    /// one range of it is dirty they become one, of all its bytes, as the block is written as a
+    /// whole. One range stays: its ends show which writer is sequential.
     pub fn join(&mut self, block: Extent) {
         self.map.join(block.offset, block.end());
     }
 
-    /// Makes due what lies behind a sequential writer.
     fn follow_streams(&mut self, start: u64, end: u64, now: Duration) {
         let behind_bytes = self.cluster_bytes().max(BEHIND_BYTES_MIN);
         let (map, counts) = (&self.map, &mut self.counts);
@@ -349,9 +315,7 @@ impl WriteBack {
         Some(self.hand_out(span, reason))
     }
 
-    /// When [`WriteBack::next`] may have something, or a flush is wanted, without any other event.
-    /// `None` when nothing is dirty or kept, or only the end of a write or of a flush can change
-    /// that.
+    /// When [`WriteBack::next`] may have something, or a flush is wanted, without another event.
     #[must_use]
     pub fn next_at(&self, now: Duration) -> Option<Duration> {
         let now = self.now.max(now);
@@ -366,12 +330,11 @@ impl WriteBack {
         next.map(|at| at.max(now))
     }
 
-    /// Whether there is something to write at once.
     fn has_work(&self) -> bool {
         self.map.has_due() || self.has_background_work() || self.tags.has_next(&self.map)
     }
 
-    /// Tags have gone: if none is left that waits for a place, others need not go after this one.
+    /// After a tag has gone: others need not wait for an object without tagged bytes.
     fn leave_place(&self) {
         if !self.tags.has_next(&self.map) {
             self.share.leave(self.object);
@@ -383,7 +346,6 @@ impl WriteBack {
         self.next_background(false, 0).is_some()
     }
 
-    /// The next of those pages, from one on.
     fn next_background(&self, is_turn: bool, from: u64) -> Option<u64> {
         let unwritten_bytes = self.unwritten_bytes();
         if unwritten_bytes <= self.limits().background_bytes {
@@ -397,7 +359,6 @@ impl WriteBack {
         self.memory_bytes(self.share.total(Amount::UnwrittenPages))
     }
 
-    /// The longest write now: whole pages, if it is at least one.
     fn cluster_bytes(&self) -> u64 {
         let third = self.limits().flight_bytes_max / 3;
         let bytes = self.settings.cluster_bytes_max.min(third);
@@ -418,7 +379,6 @@ impl WriteBack {
         self.choose_other(false, cluster_bytes)
     }
 
-    /// What is due or in the way.
     fn choose_other(&self, is_turn: bool, cluster_bytes: u64) -> Option<(Span, Reason)> {
         // What is left of the page in which the last write ended comes first.
         let last = self.cursor / self.settings.page_bytes;
@@ -434,7 +394,6 @@ impl WriteBack {
         Some((self.map.grow(page, byte, cluster_bytes)?, reason))
     }
 
-    /// From now on the bytes are under write-out.
     fn hand_out(&mut self, span: Span, reason: Reason) -> Write {
         let (start, end) = span;
         let (id, pages) = self.map.begin(span, self.now);
@@ -457,9 +416,9 @@ impl WriteBack {
         }
     }
 
-    /// A write that [`WriteBack::next`] handed out is over; `written` says whether all of it is at
-    /// the device. If not, its bytes are dirty again, and their pages are left alone for a second,
-    /// and twice as long after each further failure, up to half a minute.
+    /// A write is over; `written` says whether all of it is at the device. If not, its bytes are
+    /// dirty again; their pages wait for a second, and twice as long after each further failure,
+    /// up to 30 s.
     pub fn finished(&mut self, id: WriteId, written: bool, now: Duration) {
         self.end(id, if written { End::Written } else { End::Failed }, now);
     }
@@ -476,9 +435,8 @@ impl WriteBack {
         self.finished(id, true, now);
     }
 
-    /// A write that [`WriteBack::next`] handed out will not go to the device, or did and may have
-    /// been lost there: what was not discarded of it is dirty again, may be handed out at once, and
-    /// tags wait for it as before.
+    /// A write will not go to the device, or may have been lost there: what was not discarded of
+    /// it is dirty again, may be handed out at once, and tags wait for it as before.
     pub fn put_back(&mut self, id: WriteId, now: Duration) {
         self.end(id, End::PutBack, now);
     }
@@ -505,14 +463,12 @@ impl WriteBack {
         self.share
             .write_ended(clean_bytes, load, now, &mut self.counts);
         if self.share.is_stopped() {
-            // Else `next_at` says that only the end of a write can change anything, and after
-            // this one nobody would ask again.
+            // Else `next_at` waits for the end of a write, and this may be the last.
             let cluster_bytes = self.cluster_bytes();
             self.share.is_full(cluster_bytes, &mut self.counts);
         }
     }
 
-    /// What the device has to do.
     fn load(&self) -> Load {
         let total = |of| self.share.total(of);
         let dirty_pages = total(Amount::HeldPages);
@@ -527,45 +483,41 @@ impl WriteBack {
         }
     }
 
-    /// Asks for everything of a range that is dirty or under write-out now; what comes later does
-    /// not count. The bytes are handed out by [`WriteBack::next`] before all others, without
-    /// waiting for the end of a pause after a failure.
-    ///
-    /// It is kept until [`WriteBack::tag_state`] told its end, or [`WriteBack::untag`].
+    /// Asks for all of a range that is dirty or under write-out now. [`WriteBack::next`] hands it
+    /// out before all other bytes, without waiting after a failure. The tag is kept until
+    /// [`WriteBack::tag_state`] reported its end, or [`WriteBack::untag`].
     pub fn tag(&mut self, extent: Extent, now: Duration) -> Tag {
         self.advance(now);
         let unwritten = self.map.unwritten(extent.offset, extent.end());
         self.tags.set(unwritten, &mut self.counts)
     }
 
-    /// Forgets a tag that no commit waits for any more. Its bytes are written in their own time.
+    /// Forgets a tag; its bytes are written in their own time.
     pub fn untag(&mut self, tag: Tag) {
         self.tags.remove(tag);
         self.leave_place();
     }
 
-    /// Bytes of a tag that were not handed out yet, and writes that it waits for.
+    /// Bytes of a tag that were not handed out, and writes that it waits for.
     #[must_use]
     pub fn tag_left(&self, tag: Tag) -> (u64, usize) {
         self.tags.left(tag)
     }
 
-    /// When the oldest of the writes that a tag waits for was handed out.
+    /// When the oldest write of a tag was handed out.
     #[must_use]
     pub fn tag_waits_since(&self, tag: Tag) -> Option<Duration> {
         self.map.began(self.tags.oldest_write(tag)?)
     }
 
-    /// How far a tag is. A tag whose end was told is forgotten.
+    /// The state of a tag, which is forgotten once its end is reported.
     pub fn tag_state(&mut self, tag: Tag) -> TagState {
         self.tags.state(tag)
     }
 
-    /// Forgets what is dirty of a range that is not wanted any more: a file was cut short, or its
-    /// bytes are not the true ones. It will not be written. What is under write-out already cannot
-    /// be called back, but if that fails its bytes do not become dirty again; a write that was not
-    /// sent yet is to be [put back](WriteBack::put_back): what is left of it is handed out anew.
-    /// Tags do not wait for the bytes any more. Says how many were dirty or under write-out.
+    /// Forgets what is dirty of a range, and ends the wait of tags for it. Bytes under write-out
+    /// do not become dirty again if that fails; a write that was not sent is to be [put
+    /// back](WriteBack::put_back). Returns how many bytes were dirty or under write-out.
     pub fn discard(&mut self, extent: Extent) -> u64 {
         let (start, end) = (extent.offset, extent.end());
         let bytes = self.map.discard(start, end);
@@ -574,14 +526,13 @@ impl WriteBack {
         bytes
     }
 
-    /// Whether a write that was handed out has lost bytes to [`WriteBack::discard`] since.
+    /// Whether a write has lost bytes to [`WriteBack::discard`].
     #[must_use]
     pub fn is_cut(&self, id: WriteId) -> bool {
         self.map.is_cut(id)
     }
 
-    /// Drops everything that is dirty: it will not be written, unless it is under write-out
-    /// already. Pending tags fail. Says how many bytes were dirty, under write-out or kept.
+    /// Forgets all; pending tags fail. Returns how many bytes were dirty, under write-out or kept.
     pub fn forget(&mut self) -> u64 {
         let bytes = self.map.forget();
         self.tags.forget(&mut self.counts);
@@ -590,14 +541,14 @@ impl WriteBack {
         bytes
     }
 
-    /// A flush of the device begins: it covers what was written until now.
+    /// A flush begins: it covers what was written until now.
     pub fn flush_begins(&mut self) {
         self.flushes.running = true;
         self.flushes.since = None;
         self.map.cover();
     }
 
-    /// The flush was good: what it covered is clean. Says what that is.
+    /// The flush was good. Returns what it covered, which is clean.
     pub fn flush_succeeded(&mut self) -> Vec<Extent> {
         self.flushes = Flushes {
             since: self.flushes.since,
@@ -606,9 +557,8 @@ impl WriteBack {
         self.map.clean_covered()
     }
 
-    /// A flush failed: everything that is kept is dirty again. Says how many bytes that are. When
-    /// it failed because the device had lost what was not flushed, and is well, the next one need
-    /// not wait for long (`is_replay`).
+    /// A flush failed: all that is kept is dirty again. Returns how many bytes. `is_replay`: the
+    /// device had lost them and is well, so the next flush waits for a moment only.
     pub fn flush_failed(&mut self, is_replay: bool, now: Duration) -> u64 {
         let now = self.advance(now);
         let flushes = &mut self.flushes;
@@ -625,18 +575,17 @@ impl WriteBack {
         bytes
     }
 
-    /// After [`WriteBack::flush_failed`] of a flush that had been given up: another is on its way.
+    /// After [`WriteBack::flush_failed`] of a flush that was given up: another is on its way.
     pub fn flush_goes_on(&mut self) {
         self.flushes.running = true;
     }
 
-    /// Whether a flush is wanted although nobody waits for one.
+    /// Whether a flush is wanted, without a commit.
     #[must_use]
     pub fn wants_flush(&self, now: Duration) -> bool {
         self.flush_at().is_some_and(|at| at <= self.now.max(now))
     }
 
-    /// When a flush will be wanted, if nothing else happens.
     fn flush_at(&self) -> Option<Duration> {
         let since = self.flushes.since.filter(|_| !self.flushes.running)?;
         if self.map.kept_spans() == 0 {
