@@ -1,11 +1,13 @@
 //! Connections: TCP, and TLS over it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pagewell_base::sync::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -35,7 +37,6 @@ pub(crate) trait Connect: Send + Sync {
 pub(crate) struct Network {
     limit: Duration,
     certificates: Option<PathBuf>,
-    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
 impl Network {
@@ -44,18 +45,13 @@ impl Network {
         Self {
             limit,
             certificates,
-            tls: OnceLock::new(),
         }
     }
 
     fn tls(&self) -> Result<TlsConnector, Failure> {
-        let made = self
-            .tls
-            .get_or_init(|| configure(self.certificates.as_deref()));
-        match made {
-            Ok(configuration) => Ok(TlsConnector::from(Arc::clone(configuration))),
-            Err(text) => Err(Failure::lasting(Error::Invalid(text.clone()))),
-        }
+        let made = configuration(self.certificates.as_deref());
+        made.map(TlsConnector::from)
+            .map_err(|text| Failure::lasting(Error::Invalid(text)))
     }
 
     async fn open(&self, origin: &Origin) -> Result<Box<dyn Stream>, Failure> {
@@ -95,6 +91,26 @@ impl Connect for Network {
             })
         })
     }
+}
+
+/// Configurations by the file of their certificates. All remotes share them: the authorities of the
+/// system are many, and a process that has given up its files cannot read them again.
+static CONFIGURATIONS: Mutex<BTreeMap<Option<PathBuf>, Arc<ClientConfig>>> =
+    Mutex::new(BTreeMap::new());
+/// Files of certificates that are remembered.
+const CONFIGURATIONS_MAX: usize = 16;
+
+fn configuration(certificates: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let mut known = CONFIGURATIONS.lock();
+    let key = certificates.map(Path::to_owned);
+    if let Some(configuration) = known.get(&key) {
+        return Ok(Arc::clone(configuration));
+    }
+    let configuration = configure(certificates)?;
+    if known.len() < CONFIGURATIONS_MAX {
+        known.insert(key, Arc::clone(&configuration));
+    }
+    Ok(configuration)
 }
 
 /// TLS 1.2 and 1.3 with the authorities of the system and those of a file.
