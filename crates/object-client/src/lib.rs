@@ -49,7 +49,7 @@ pub use bytes::Bytes;
 
 pub use error::{Error, Result};
 pub use location::{Location, Origin, PROTOCOLS};
-pub use open::open;
+pub use open::{files_of, open};
 pub use options::{Keys, Options};
 pub use remote::{ListPage, ListQuery, ListedObject, ObjectInfo, Remote, Sink};
 pub use version::Version;

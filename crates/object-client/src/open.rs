@@ -1,5 +1,6 @@
 //! From a URL to a remote.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -40,4 +41,61 @@ pub fn open(url: &str, options: &Options) -> Result<Arc<dyn Remote>> {
             prefix,
         ))),
     })
+}
+
+/// Where systems keep the certificates of authorities.
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl",
+    "/etc/pki",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+];
+/// Variables that name files, and what stands in the home folder without them.
+const NAMED: [(&str, &str); 5] = [
+    ("AWS_CONFIG_FILE", ".aws/config"),
+    ("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"),
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", ".aws/sso/cache"),
+    ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", ""),
+    ("SSL_CERT_FILE", ""),
+];
+
+/// Files and folders that the remote of a URL may read at any time: for a process that gives up all
+/// others. What is not there is among them.
+///
+/// # Errors
+/// As [`open`].
+pub fn files_of(url: &str, options: &Options) -> Result<Vec<PathBuf>> {
+    let mut options = options.clone();
+    let location = Location::parse(url, &mut options)?;
+    let mut files: Vec<PathBuf> = AUTHORITIES.iter().map(PathBuf::from).collect();
+    files.extend(options.certificates);
+    let has_chain = options.keys.is_none() && !options.anonymous;
+    if has_chain && matches!(location, Location::S3 { .. }) {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        for (variable, below_home) in NAMED {
+            files.extend(std::env::var_os(variable).map(PathBuf::from));
+            if let Some(home) = home.as_ref().filter(|_| !below_home.is_empty()) {
+                files.push(home.join(below_home));
+            }
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_keys_are_named_where_keys_are_looked_for() {
+        let files = |url| files_of(url, &Options::default()).expect("files");
+        let has_config = |files: &[PathBuf]| files.iter().any(|file| file.ends_with(".aws/config"));
+        let has_home = std::env::var_os("HOME").is_some();
+        assert_eq!(has_config(&files("s3://b/p")), has_home);
+        assert!(!has_config(&files("s3://b/p?anonymous=true")));
+        let of_web = files("https://h/f");
+        assert!(!has_config(&of_web) && of_web.contains(&PathBuf::from("/etc/ssl")));
+        assert!(files("s3://b?ca=own.pem").contains(&PathBuf::from("own.pem")));
+        assert!(files_of("s3://", &Options::default()).is_err());
+    }
 }
