@@ -1,8 +1,7 @@
 //! Which page goes when another needs its place? [`S3Fifo`] decides.
 //!
-//! Most pages are read once, and one long stream must not empty the cache; a hit must take no lock
-//! and move nothing. S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), and one more queue for
-//! streams:
+//! One long stream must not empty the cache, and a hit must take no lock and move nothing. S3-FIFO
+//! (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), and one more queue for streams:
 //!
 //! ```text
 //!   read on demand ──> small (10 %) ──not hit──> gone, its name goes to the ghosts
@@ -13,18 +12,16 @@
 //! ```
 //!
 //! The stream queue is searched first when it has more than its share, then the small queue when it
-//! has more than its, then main. Up to its share a stream keeps its pages: read-ahead comes before
-//! its reader. The owner of the pages counts heat, not for a hit by the reader of the stream that
-//! brought the page. A page that cannot go moves to the end of its queue, at most [`SKIPS_MAX`] in
-//! a search, which spares at most [`SPARED_MAX`] pages for their heat.
+//! has more than its, then main. Read-ahead comes before its reader, so a stream keeps its share.
+//! The owner of the pages counts heat, not for the reader that brought the page. A page that cannot
+//! go moves to the end of its queue.
 //!
 //! | constant | value | reason |
 //! |---|---|---|
-//! | small | 10 % | the paper's |
+//! | small, ghosts | 10 %, as many as main | the paper's |
 //! | stream | 25 % | all that may be read ahead and unread when memory is full |
 //! | heat | at most 3 | two bits, three more rounds in main |
 //! | promotion | heat 1 | a page is counted once for each reader that comes by |
-//! | ghosts | as many as main | the paper's |
 //!
 //! Weaknesses: a page whose second use comes after its time among the ghosts is never kept; a loop
 //! slightly larger than the cache gains little.
@@ -301,7 +298,6 @@ struct Slot {
     number: u32,
 }
 
-///
 /// Names of pages that went lately: as many as the main queue holds.
 ///
 /// A table of buckets of [`WAYS`] slots, each with a fingerprint and the number of its entry. An

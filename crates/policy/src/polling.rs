@@ -1,18 +1,14 @@
 //! How long does a thread look for work before it sleeps?
 //!
-//! A client that waits for each answer leaves a server idle for some microseconds between its
-//! calls. To wake a thread that sleeps takes longer than the call; a thread that *polls* uses a
-//! processor that a program, or the client itself, may want.
+//! To wake a thread takes longer than a call; a thread that *polls* uses a processor that a
+//! program, or the client itself, may want.
 //!
 //! A wait is *short* when work comes within the limit. After [`TRUSTED`] short waits in a row the
-//! thread polls, for as long as the limit; each poll that finds work keeps it polling, a longer
-//! wait ends that. A poll in vain although waits are short says that polling keeps the work away,
-//! or that work comes just too late: it doubles the number of short waits before the next poll, and
-//! one that finds work halves it. A poll without the processor counts as one in vain. A new
-//! connection ends all doubt.
-//!
-//! A thread is *at work* while its waits are short. While more threads are at work than 1/2 of the
-//! processors, no thread polls.
+//! thread polls for as long as the limit, until a wait is longer. A poll in vain although waits are
+//! short says that polling keeps the work away, or that work comes just too late: it doubles the
+//! number of short waits before the next poll, and one that finds work halves it. A poll without
+//! the processor counts as in vain. A new connection ends all doubt. While more threads have short
+//! waits than 1/2 of the processors, no thread polls.
 //!
 //! ```text
 //!   work  x  x  x  x  x  x  x  x           x  x  x  x  x  x

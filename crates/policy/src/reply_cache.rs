@@ -1,16 +1,15 @@
 //! The duplicate-request cache: a call that changes something is done once.
 //!
 //! A client that lost the reply to a REMOVE sends the call again. Done twice, the second gives
-//! NOENT; a WRITE that is done twice destroys what was written in between. But clients also make
-//! *new* calls that equal old ones to the byte (identifiers numbered from a constant, or by the
-//! clock). Answered from the cache, such a call was never made: two programs hold one lock.
+//! NOENT; a WRITE destroys what was written in between. But clients also make *new* calls that
+//! equal old ones to the byte (identifiers from a constant, or the clock). Answered from the cache,
+//! such a call was never made: two programs hold one lock.
 //!
 //! Equal are calls of one address with the same identifier, credential and content (the caller
-//! makes the [`Identity`]); the port does not count. Over TCP a client repeats a call only when it
-//! lost the connection before the reply came, and on a new one (RFC 1813 section 4.5; RFC 5531
-//! section 9). So the question is: **has the client the first reply?** A reply *has arrived* when
-//! the client's machine acknowledged it on a connection that lives or that the client ended in
-//! order; a reset proves nothing.
+//! makes the [`Identity`]), from any port. Over TCP a client repeats a call only on a new
+//! connection, when it lost one before the reply came (RFC 1813 section 4.5; RFC 5531 section 9).
+//! So the question is: **has the client the first reply?** A reply *has arrived* when the client's
+//! machine acknowledged it on a connection that lives or ended in order; a reset proves nothing.
 //!
 //! ```text
 //!  an equal call came ...          first under way   reply arrived   not yet known   reply lost
@@ -26,21 +25,21 @@
 //! identifiers. *Late* is a call that may have arrived more than [`GIVEN_UP_AFTER_MIN`] before the
 //! answered one, or on the older of the two connections when that is over or its calls overlap: it
 //! may be an earlier transmission. *A while* is [`SETTLED_AFTER`], as a reset may be overtaken.
-//! *Not yet known* ends with the acknowledgement, with the connection, or [`HELD_FOR`] after the
-//! reply was made, which then counts as lost.
+//! *Not yet known* ends with the acknowledgement, the connection, or [`HELD_FOR`] after the reply,
+//! which then counts as lost.
 //!
 //! **What is kept** is bounded in bytes. Each address has an equal share, may use what others
 //! leave, and loses its own oldest replies first. Writes push out writes.
 //!
-//! Others: Linux knfsd compares the port, too; nfs-ganesha has a cache for each connection; FreeBSD
-//! compares checksums and forgets acknowledged replies.
+//! Linux knfsd compares the port, too; nfs-ganesha has a cache for each connection; FreeBSD forgets
+//! acknowledged replies.
 //!
 //! Weaknesses: the kept reply goes to an equal call that is new when the first one's connection was
 //! reset, when it follows the first one with nothing in between, when the first one's client has
-//! just lost its connection (its call is then done again) or ended its sending before it had the
-//! reply, and when the server left it unread for long. A proxy acknowledges what its client may
-//! never get. Equal calls that overlap others on the older of two connections count as repetitions.
-//! An address whose reply was pushed out has its repetition done again. A restart forgets all.
+//! just lost its connection (its call is then done again) or ended its sending early, and when the
+//! server left it unread for long. A proxy acknowledges what its client may never get. Equal calls
+//! that overlap others on the older of two connections count as repetitions. After a reply was
+//! pushed out its repetition is done again. A restart forgets all.
 
 #[cfg(test)]
 mod model;

@@ -550,7 +550,6 @@ impl Limits<'_> {
     }
 }
 
-///
 /// The dispatch that grows from `seed`, forward and then backward, by the nearest request that
 /// does not overlap it, while all bytes with holes fit the longest transfer. Reads step over holes
 /// up to `read_gap_bytes_max`, writes over none. In C-LOOK order growth stops at the head. Takes
@@ -598,7 +597,6 @@ fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
     (fits && is_narrow).then_some((next, gap_bytes))
 }
 
-///
 /// Extents that may overlap each other, and whether one overlaps any of them; the value is the
 /// end.
 ///
@@ -675,7 +673,6 @@ impl Directions {
     }
 }
 
-///
 /// Keeps the order of requests of one object that *conflict*: they overlap, and one of them
 /// writes. *Active* requests (queued, or at the device) never conflict. One that does stands in a
 /// single line, which moves up as active requests are done.

@@ -1,15 +1,14 @@
 //! How much must be on its way from a device that answers late but many requests at a time?
 //!
 //! A server 50 ms away that sends 1 GB/s needs 50 MB on their way. A stream that grows a little
-//! each time it is late has read the file before; one that begins with 50 MB fills memory for a
-//! reader of the first line.
+//! each time has read the file before; one that begins so fills memory for a reader of the first
+//! line.
 //!
-//! **Latency.** Most of the time of a request may be spent behind others, perhaps our own, so a
-//! rule that takes the mean makes the queue longer. The least time in this minute and the one
-//! before counts: one request in many finds nothing before it.
+//! **Latency** is the least time of an answer in this minute and the one before, as most of the
+//! time may be spent behind other requests, perhaps our own.
 //!
-//! **Distance.** What came between two times at which a stream had to wait tells how much comes in
-//! the time of one answer (Little's law); the distance goes to eight times that:
+//! **Distance.** What came between two waits of a stream tells how much comes in the time of one
+//! answer (Little's law); the distance goes to eight times that:
 //!
 //! ```text
 //!            <--- elapsed --->
@@ -19,14 +18,14 @@
 //! ```
 //!
 //! - While the window limits the stream, it is eight times as long after each round trip: 50 MB
-//!   after three. While bandwidth is the limit, the product stays the same, and growth ends.
+//!   after three. Once bandwidth does, the product stays the same.
 //! - Less than 1/2 of the time of an answer is too short to judge by, and no path is taken for one
-//!   of more than [`RATE_MAX`]: 1 ms away that allows 4 MiB.
+//!   of more than [`RATE_MAX`].
 //! - A window is never longer than eight times what the stream has read.
-//! - At first a path is taken to carry 10 Gbit/s; where eight times the product is more than the
-//!   usual distance, streams begin with eight times their request instead of four.
-//! - The device keeps what its streams needed. Others may go to 32 times what they have read
-//!   without having been late. Waste and refused memory halve what was learnt.
+//! - An unknown path is taken to carry 10 Gbit/s; where that asks for more than the usual distance,
+//!   streams begin with eight times their request instead of four.
+//! - What streams needed is learnt: others may go to 32 times what they have read without having
+//!   been late. Waste and refused memory halve it.
 //!
 //! Weaknesses: where answers take very different times, the least is too short. A stream that never
 //! lets the queue run empty for two minutes measures its own queue.

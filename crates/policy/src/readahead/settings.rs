@@ -8,14 +8,11 @@
 //!  ---+-----------------+-----------------------------------------------+--> distance
 //! ```
 //!
-//! - A stream begins with 4 times its request (Linux) and doubles to 4 MiB (ZFS): a short file
-//!   costs little, a long one is at full speed after eight steps.
-//! - Above that it grows only when read-ahead was late. 64 MiB cover 64 ms at 1 GiB/s.
-//! - A batch is 1/2 of a distance, one read while the other is on its way; at a server a block.
-//! - Flash: requests of 512 KiB and more cost nothing extra. Rotating media: between two streams
-//!   lies a seek. A DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row to spend 0.8 of its time on data, a
-//!   disk (200 MB/s, 12 ms) 9.6 MB; 4 MiB is between.
-//! - Rotating media end at 16 MiB: what one stream takes in a row, all others wait.
+//! - 4 times the request (Linux), doubled to 4 MiB (ZFS): a short file costs little, a long one is
+//!   at full speed after eight steps. Above, 64 MiB cover 64 ms at 1 GiB/s.
+//! - A batch is 1/2 of a distance; at a server a block. Flash: 512 KiB cost nothing extra. Rotating
+//!   media: to spend 0.8 of its time on data, a DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row, a disk
+//!   (200 MB/s, 12 ms) 9.6 MB; 4 MiB is between. They end at 16 MiB, as all others wait for it.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! One stream that reads on without gaps: its window, its distance and its marker.
 //!
 //! The reader must never wait, the device must get large contiguous requests, and memory must not
-//! be filled with what no reader wants. Ordinary hits are not reported, as that costs time.
+//! be filled in vain. Ordinary hits are not reported, as that costs time.
 //!
 //! ```text
 //!   released    back seek   position     marker            window_end
@@ -10,32 +10,28 @@
 //!                               <---------- distance ----------->
 //! ```
 //!
-//! All up to `window_end` was requested. When the reader touches the page of the marker, the window
-//! grows to `position + distance` in one piece (at least 1/2 of it), and the marker moves on.
+//! When the reader touches the page of the marker, the window grows to `position + distance`, by at
+//! least 1/2 of it, and the marker moves on.
 //!
 //! - The distance doubles at each step up to the grown distance (`Settings`), then grows by 1/8
-//!   when a byte was touched before it had come; bytes that were on their way when it grew do not
-//!   count. At a device with latency it grows at once (`bandwidth_delay.rs`).
-//! - By blocks (`block_bytes`), the next block is requested when the reader enters one; a young
+//!   when a byte was touched before it had come, but not for bytes on their way when it grew last;
+//!   with latency it grows at once (`bandwidth_delay.rs`).
+//! - By blocks (`block_bytes`), the next one is requested when the reader enters one; a young
 //!   stream's distance is four times what it has read in order.
-//! - Waste above 1/4 of what was judged lately, or refused memory, halves the distance and ends the
-//!   doubling.
-//! - A miss inside the window: the rest of it is gone, and it begins anew behind the miss. That
-//!   counts as late unless bytes were wasted or refused since the last quiet step; a second miss in
-//!   a row halves the distance.
-//! - Free-behind names what lies behind the position of the step before, less the back seek, as
-//!   other readers may have moved the position; never the access at hand.
-//! - A window ends at the bound of the reader's file. A reader that goes straight on takes files as
-//!   they lie (cpio): its stream has no bound from then on. Straight on means with no other access
-//!   in between, or two crossings. Where files lie apart, bounds stay.
+//! - Waste above 1/4, or refused memory, halves the distance and ends the doubling.
+//! - After a miss inside the window it begins anew. That counts as late unless bytes were wasted or
+//!   refused since the last quiet step; a second one in a row halves the distance.
+//! - Free-behind names what lies behind the position of the step before, less the back seek.
+//! - A window ends at the bound of the reader's file. A reader that goes straight on, or crosses
+//!   twice, takes files as they lie (cpio), without bounds; not where files lie apart.
 //! - A budget too small for 1/2 of a batch puts the step off to the middle of what is left.
 //!
-//! A stream knows only ascending offsets. Backward ones live in a mirrored space (`adaptive.rs`).
+//! Streams know ascending offsets; backward ones live in a mirrored space (`adaptive.rs`).
 //!
 //! # Whether a stream is one
 //!
 //! Of a thousand random reads among sixteen thousand blocks, two begin where another ended. A
-//! window that follows the reads that hit it by chance would grow until the file is fetched whole.
+//! window that follows chance hits would grow until the file is fetched whole.
 //!
 //! ```text
 //!       position         next page          page         window_end
@@ -43,14 +39,12 @@
 //!         [ next ]         [ page ]    [ anywhere ]      [ page ]
 //! ```
 //!
-//! A reader in order touches the byte at the position, or the beginning of a page, or the end of
-//! the window; a late read may have overtaken one other. What a dense stride leaves out (`gap`)
-//! belongs to the read behind it. Others hit anywhere: 15 in 16 of random reads of 4 KiB.
-//!
-//! Two touches in order, or four among reads elsewhere, prove a stream; each one anywhere takes
-//! some of the proof back. Until then a touch anywhere changes nothing but the marker, which moves
-//! to the next page; the stream gives its place to a new one that finds no other; and what lies
-//! between the position and a page does not count as read.
+//! A reader in order touches the position, the beginning of a page, or the end of the window; a
+//! late read may have overtaken one other; the `gap` of a dense stride belongs to the read behind
+//! it. Of random reads of 4 KiB 15 in 16 hit anywhere. Two touches in order, or four among reads
+//! elsewhere, prove a stream; each one anywhere takes some of it back. Until then such a touch only
+//! moves the marker to the next page, and the stream gives its place to a new one that finds no
+//! other.
 //!
 //! # Does a longer distance pay?
 //!
@@ -64,18 +58,17 @@
 //!                         r1 > 9/8 r0      r2 < 9/8 r1; for sixteen rounds
 //! ```
 //!
-//! A round is four times late; its best rate counts. If growth by 1/2 brings no eighth of the rate,
-//! the distance goes back for [`ROUNDS_KEPT`] rounds or until the rate falls below 1/2. Only
-//! servers are judged, where windows go by blocks: on a disk of 3 GB/s growth brought 8 %.
+//! A round is four times late; its best rate counts. Growth by 1/2 that brings no eighth is taken
+//! back for [`ROUNDS_KEPT`] rounds or until the rate halves. Only servers are judged, where windows
+//! go by blocks: on a disk of 3 GB/s growth brought 8 %.
 //!
 //! # Weaknesses
 //!
 //! A device of unknown latency that is slower than its reader takes the distance to the maximum.
-//! What lies behind the last step at the end of a file is never released. Where all fits into the
-//! cache and seeks are dear, a disc read out of order is faster without bounds. A reader that
-//! leaves out the beginning of each page at unequal distances is read ahead for one window. Where
-//! gaps are long, chance hits count for the reader of a dense stride. A reader that begins among
-//! random reads can lose its place, and begins again at its marker.
+//! What lies behind the last step is never released. Where seeks are dear and all fits into the
+//! cache, a disc read out of order is faster without bounds. A reader that leaves out beginnings of
+//! pages at unequal distances has one window. Among random reads a new reader can lose its place,
+//! and begins again at its marker.
 
 #[cfg(test)]
 mod tests;

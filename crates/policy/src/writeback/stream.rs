@@ -70,7 +70,6 @@ struct Stream {
     seen: Duration,
 }
 
-///
 /// Which pages were written lately.
 ///
 /// Two generations of page sets, as in nbdkit: after an expiry interval the young one becomes the

@@ -213,7 +213,6 @@ impl WriteBack {
         self.now
     }
 
-    ///
     /// Before a writer puts bytes into memory, for each page or a few. An extent longer than the
     /// hard limit is let in only when nothing is dirty.
     ///
