@@ -152,6 +152,7 @@ impl<'a> Connection<'a> {
         let is_client_done = head.lists("connection", "close");
         match &request.fault {
             Some(Fault::Delay(time)) => self.shared.pause(*time)?,
+            Some(Fault::Wait) => self.shared.hold()?,
             Some(Fault::Hang) => return self.wait_for_end(),
             Some(Fault::Status {
                 status,

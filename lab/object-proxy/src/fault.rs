@@ -26,6 +26,8 @@ pub enum Fault {
         /// The field `Location`.
         location: String,
     },
+    /// `wait`: it goes on when [`crate::Proxy::release`] says so.
+    Wait,
     /// `hang`: no answer, as long as the client waits; the server never sees it.
     Hang,
     /// `reset=1m`: the connection is reset behind so many bytes of the reply.
@@ -34,7 +36,7 @@ pub enum Fault {
     CloseAt(u64),
     /// `stall=1m`: nothing more comes behind so many bytes of the reply.
     StallAt(u64),
-    /// `hold=1m`: the reply waits behind so many bytes for `Proxy::release`.
+    /// `hold=1m`: the reply waits behind so many bytes for [`crate::Proxy::release`].
     HoldAt(u64),
     /// `short=1000`: the reply lacks its last bytes, and its `Content-Length` says so.
     ShortBy(u64),
@@ -102,6 +104,7 @@ impl FromStr for Fault {
                     location: location.to_owned(),
                 }
             }
+            "wait" => Self::Wait,
             "hang" => Self::Hang,
             "reset" => Self::ResetAt(bytes()?),
             "close" => Self::CloseAt(bytes()?),

@@ -84,7 +84,8 @@ impl Proxy {
         self.shared.reset_counts();
     }
 
-    /// Waits until a reply is held ([`crate::Fault::HoldAt`]); whether one is within this time.
+    /// Waits until a request or a reply is held ([`crate::Fault::Wait`], [`crate::Fault::HoldAt`]);
+    /// whether one is within this time.
     #[must_use]
     pub fn wait_until_held(&self, most: Duration) -> bool {
         self.shared.wait_until_held(most)

@@ -173,6 +173,24 @@ fn an_object_is_replaced_in_the_middle_of_a_reply() {
 }
 
 #[test]
+fn an_object_is_replaced_before_the_rest_is_asked_for() {
+    let origin = Origin::start();
+    let proxy = proxy(&origin, "get only=1 reset=500000; get only=2 wait");
+    assert!(get(&proxy, None).is_err());
+    let address = proxy.address();
+    let rest = std::thread::spawn(move || {
+        let mut client = Client::connect(address);
+        client.get("/object", Some("bytes=500000-600000"))
+    });
+    assert!(proxy.wait_until_held(HANGS));
+    // It has not gone on.
+    assert_eq!(origin.heads().len(), 1);
+    origin.replace();
+    proxy.release();
+    assert_eq!(rest.join().unwrap().unwrap().field("etag"), Some("\"two\""));
+}
+
+#[test]
 fn replies_lie_about_their_length_and_their_range() {
     let origin = Origin::start();
     let proxy = proxy(
