@@ -51,6 +51,9 @@ test-strangers: ## Other people's servers and clients, against docs/INTEROPERABI
 	@scripts/packages.sh test
 	@tests/strangers/run.sh
 
+test-objects: ## Other people's object stores and web servers, against docs/INTEROPERABILITY.md
+	@tests/objects/run.sh
+
 package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler and a network)
 	@scripts/package.sh
 
@@ -116,6 +119,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers \
+.PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers test-objects \
 	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-idle \
 	readme install uninstall man clean

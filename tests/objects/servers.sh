@@ -102,6 +102,8 @@ install_caddy() {
 
 import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/gzip"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/zstd"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
 )
 
@@ -168,7 +170,8 @@ version() { # NAME
     local stated
     stated=$(column "$1" 3)
     case $1 in
-        python) python3 --version | cut -d ' ' -f 2 ;;
+        # Its server is the same in all that are about.
+        python) echo 3 ;;
         *) if [ "$stated" = - ]; then sed 's/-.*//; s/^.*://' "$store/$1/version"; else echo "$stated"; fi ;;
     esac
 }
@@ -254,6 +257,8 @@ server.document-root = "$folder"
 server.errorlog = "$work/lighttpd.log"
 server.modules = ( "mod_dirlisting" )
 dir-listing.activate = "enable"
+# Else a file that was replaced is served for a second more.
+server.stat-cache-engine = "disable"
 mimetype.assign = ( "" => "application/octet-stream" )
 END
 }

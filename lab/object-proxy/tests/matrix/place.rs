@@ -1,0 +1,96 @@
+//! The server that the tests run on, as `tests/objects/run.sh` names it, and the cells that they
+//! write.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pagewell_object_client::{Keys, Options, Remote, open};
+use pagewell_object_proxy::{Proxy, Script};
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name}: tests/objects/run.sh sets it"))
+}
+
+/// Which server it is.
+pub(crate) fn name() -> String {
+    variable("PAGEWELL_OBJECT_SERVER")
+}
+
+/// The folder that a web server serves.
+pub(crate) fn folder() -> PathBuf {
+    variable("PAGEWELL_OBJECT_FOLDER").into()
+}
+
+fn address() -> SocketAddr {
+    let url = variable("PAGEWELL_OBJECT_URL");
+    url.trim_start_matches("http://").parse().unwrap()
+}
+
+/// What was seen.
+pub(crate) fn cell(row: &str, seen: &str) {
+    let mut file = OpenOptions::new();
+    let file = file.append(true).create(true);
+    let mut file = file.open(variable("PAGEWELL_OBJECT_CELLS")).unwrap();
+    writeln!(file, "{row}\t{seen}").unwrap();
+}
+
+fn options(endpoint: SocketAddr) -> Options {
+    Options {
+        endpoint: Some(format!("http://{endpoint}")),
+        region: Some("us-east-1".to_owned()),
+        keys: Some(Keys {
+            access_key_id: "pagewell-test".to_owned(),
+            secret_access_key: "pagewell-test-secret".to_owned(),
+            session_token: None,
+        }),
+        ..Options::default()
+    }
+}
+
+/// A remote behind a proxy of its own.
+pub(crate) struct Place {
+    pub(crate) proxy: Proxy,
+    pub(crate) remote: Arc<dyn Remote>,
+}
+
+impl Place {
+    fn new(url: impl Fn(SocketAddr) -> String, script: &str, retry: Option<Duration>) -> Self {
+        let script: Script = script.parse().unwrap();
+        let proxy = Proxy::start(address(), script).unwrap();
+        let mut options = options(proxy.address());
+        options.retry = retry.unwrap_or(options.retry);
+        let remote = open(&url(proxy.address()), &options).unwrap();
+        Self { proxy, remote }
+    }
+
+    /// The bucket.
+    pub(crate) fn bucket(script: &str) -> Self {
+        Self::new(|_| "s3://bucket".to_owned(), script, None)
+    }
+
+    /// The bucket, by a client that gives up soon.
+    pub(crate) fn impatient_bucket(script: &str) -> Self {
+        let retry = Some(Duration::from_secs(1));
+        Self::new(|_| "s3://bucket".to_owned(), script, retry)
+    }
+
+    /// The whole web server.
+    pub(crate) fn web(script: &str) -> Self {
+        Self::new(|address| format!("http://{address}/"), script, None)
+    }
+
+    /// The same, by a client that gives up soon.
+    pub(crate) fn impatient_web(script: &str) -> Self {
+        let retry = Some(Duration::from_secs(1));
+        Self::new(|address| format!("http://{address}/"), script, retry)
+    }
+
+    /// What happens from now on.
+    pub(crate) fn set_script(&self, script: &str) {
+        self.proxy.set_script(script.parse().unwrap());
+    }
+}
