@@ -33,6 +33,21 @@ pub(crate) struct Settings {
     pub region: String,
     /// The profile that was asked for, by an option or by the environment.
     pub profile: Option<String>,
+    /// The session of single sign-on that the profile names.
+    pub session: Option<Session>,
+}
+
+/// A session of single sign-on, and what it is used as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// By which the tools keep its token.
+    pub name: String,
+    /// Region of the portal.
+    pub region: String,
+    /// Number of the account.
+    pub account: String,
+    /// Role in the account.
+    pub role: String,
 }
 
 /// Reads a file that people write, bounded.
@@ -88,6 +103,16 @@ impl Settings {
             let services = format!("services {}", found("services")?);
             config.get(&services, "s3.endpoint_url").map(str::to_owned)
         };
+        let session = || {
+            let name = found("sso_session")?;
+            let section = format!("sso-session {name}");
+            Some(Session {
+                region: config.get(&section, "sso_region")?.to_owned(),
+                account: found("sso_account_id")?,
+                role: found("sso_role_name")?,
+                name,
+            })
+        };
         let is_ignored = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").as_deref() == Some("true");
         let configured = || {
             let of_variable =
@@ -110,6 +135,7 @@ impl Settings {
         Ok(Self {
             endpoint: options.endpoint.clone().or_else(configured),
             region,
+            session: session(),
             profile,
         })
     }
@@ -211,6 +237,27 @@ mod tests {
         assert_eq!(found(&bare, &own), is(REGION, None));
         let unknown = settings(&none, &[("AWS_PROFILE", "none")]);
         assert!(matches!(unknown, Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn sessions_of_single_sign_on_are_found() {
+        let config = "[profile dev]\nsso_session = own\nsso_account_id = 12\n\
+                      sso_role_name = reader\n[sso-session own]\nsso_region = eu-1\n";
+        let dev = Options {
+            profile: Some("dev".to_owned()),
+            ..Options::default()
+        };
+        let found = Settings::of(&dev, |_| None, config, "").expect("settings");
+        let expected = Session {
+            name: "own".to_owned(),
+            region: "eu-1".to_owned(),
+            account: "12".to_owned(),
+            role: "reader".to_owned(),
+        };
+        assert_eq!(found.session, Some(expected));
+        let half = config.replace("sso_account_id", "other");
+        let found = Settings::of(&dev, |_| None, &half, "").expect("settings");
+        assert_eq!(found.session, None);
     }
 
     #[test]

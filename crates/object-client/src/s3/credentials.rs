@@ -1,8 +1,11 @@
 //! Keys: those that were given, or what the chain of the AWS tools finds (environment, files, SSO,
 //! web identity, a program, ECS, IMDS), by the library reqsign.
 //!
-//! They are kept until shortly before they expire. A program that is named in the files is run as
-//! the tools run it.
+//! They are kept until shortly before they expire.
+//!
+//! Weaknesses: the chain does not know `role_arn` with `source_profile`, renews no token of single
+//! sign-on, and takes a command of `credential_process` apart at spaces. The AWS command line
+//! helps: `credential_process = aws configure export-credentials --profile NAME --format process`.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::http;
 use pagewell_base::line::one_line;
-use reqsign_aws_core::{Credential, DefaultCredentialProvider};
+use reqsign_aws_core::{Credential, DefaultCredentialProvider, SSOCredentialProvider};
 use reqsign_core::{
     CommandExecute, CommandOutput, Context, Env, FileRead, HttpSend, OsEnv, ProvideCredential,
     SigningCredential,
@@ -57,6 +60,15 @@ impl Credentials {
         let mut builder = DefaultCredentialProvider::builder();
         if let Some(profile) = &settings.profile {
             builder = builder.with_profile(profile);
+        }
+        if let Some(session) = &settings.session {
+            // The tools keep its token by its name, where reqsign expects an address.
+            let provider = SSOCredentialProvider::new()
+                .with_start_url(&session.name)
+                .with_region(&session.region)
+                .with_account_id(&session.account)
+                .with_role_name(&session.role);
+            builder = builder.sso(provider);
         }
         if options.profile.is_some() {
             // A profile that a URL names goes before what the environment holds.
@@ -245,9 +257,19 @@ mod tests {
             endpoint: None,
             region: "us-east-1".to_owned(),
             profile: options.profile.clone(),
+            session: None,
         };
+        of(options, &settings, environment, script)
+    }
+
+    fn of(
+        options: &Options,
+        settings: &Settings,
+        environment: StaticEnv,
+        script: &Arc<Script>,
+    ) -> Credentials {
         let transport = Transport::over(Box::new(Scripted(Arc::clone(script))), options);
-        Credentials::with(options, &settings, environment, transport)
+        Credentials::with(options, settings, environment, transport)
     }
 
     fn home(config: &str) -> TempDir {
@@ -357,29 +379,60 @@ mod tests {
         assert_eq!(script.seen()[0].url, "https://sts.amazonaws.com");
     }
 
+    /// A token of single sign-on, as the tools keep it.
+    fn keep_token(home: &TempDir, key: &str) {
+        let cache = home.path().join(".aws/sso/cache");
+        std::fs::create_dir_all(&cache).expect("a folder");
+        let name = reqsign_core::hash::hex_sha1(key.as_bytes());
+        let token = format!(r#"{{"startUrl": "s", "accessToken": "a", "expiresAt": "{NEVER}"}}"#);
+        std::fs::write(cache.join(format!("{name}.json")), token).expect("a file");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_session_of_single_sign_on_gives_keys() {
+        let answered = || {
+            answer(
+                r#"{"roleCredentials": {"accessKeyId": "sso", "secretAccessKey": "secret",
+                "sessionToken": "t", "expiration": 32472144000000}}"#,
+            )
+        };
         let start = "https://own.awsapps.com/start";
         let config = format!(
             "[default]\nsso_start_url = {start}\nsso_region = eu-1\nsso_account_id = 1\n\
              sso_role_name = r\n"
         );
         let home = home(&config);
-        let cache = home.path().join(".aws/sso/cache");
-        std::fs::create_dir_all(&cache).expect("a folder");
-        let name_of_file = reqsign_core::hash::hex_sha1(start.as_bytes());
-        let token =
-            format!(r#"{{"startUrl": "{start}", "accessToken": "a", "expiresAt": "{NEVER}"}}"#);
-        std::fs::write(cache.join(format!("{name_of_file}.json")), token).expect("a file");
-        let answered = r#"{"roleCredentials": {"accessKeyId": "sso", "secretAccessKey": "secret",
-            "sessionToken": "t", "expiration": 32472144000000}}"#;
-        let script = Script::new([answer(answered)]);
+        keep_token(&home, start);
+        let script = Script::new([answered(), answered()]);
         assert_eq!(name(&chain(&[], &home, &script)).await, "sso");
-        assert_eq!(
-            script.seen()[0].url,
-            "https://portal.sso.eu-1.amazonaws.com"
-        );
-        assert_eq!(script.seen()[0].header("x-amz-sso_bearer_token"), Some("a"));
+
+        std::fs::write(home.path().join(".aws/config"), "").expect("a file");
+        keep_token(&home, "own");
+        let settings = Settings {
+            endpoint: None,
+            region: "us-east-1".to_owned(),
+            profile: None,
+            session: Some(config::Session {
+                name: "own".to_owned(),
+                region: "eu-1".to_owned(),
+                account: "1".to_owned(),
+                role: "r".to_owned(),
+            }),
+        };
+        let environment = StaticEnv {
+            home_dir: Some(home.path().to_owned()),
+            envs: HashMap::new(),
+        };
+        let by_session = of(&Options::default(), &settings, environment, &script);
+        assert_eq!(name(&by_session).await, "sso");
+        for seen in script.seen() {
+            assert_eq!(seen.url, "https://portal.sso.eu-1.amazonaws.com");
+            assert_eq!(
+                seen.target,
+                "/federation/credentials?role_name=r&account_id=1"
+            );
+            assert_eq!(seen.header("x-amz-sso_bearer_token"), Some("a"));
+        }
     }
 
     #[tokio::test(start_paused = true)]

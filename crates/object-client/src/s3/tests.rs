@@ -22,6 +22,7 @@ pub(crate) fn bucket_of(script: &Arc<Script>, options: &Options) -> Arc<Bucket> 
         endpoint: options.endpoint.clone(),
         region: "us-east-1".to_owned(),
         profile: None,
+        session: None,
     };
     let bucket = Bucket::with("bucket".to_owned(), options, &settings, transport);
     Arc::new(bucket.expect("a bucket"))
@@ -132,6 +133,7 @@ async fn places_are_in_the_path_or_in_the_host() {
             endpoint: options.endpoint.clone(),
             region: "eu-1".to_owned(),
             profile: None,
+            session: None,
         };
         let bucket = Bucket::with(name.to_owned(), options, &settings, transport);
         let target = bucket
